@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// fault does a step that is to fail, and gives why it did.
+// fault does a step that must fail, and returns its fault.
 func (p *process) fault(a plan.Action) plan.Fault {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -79,7 +79,7 @@ func TestANameHeldByAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		free := func() bool {
-			return slices.Contains(p.State(web, plan.Query{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter tells them not apart
+			return slices.Contains(p.State(web, plan.Query{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter ignores case
 		}
 		if free() {
 			t.Error("the name is free although the unmanaged VM has it")
@@ -99,7 +99,7 @@ func TestAVMWithTheFoldersNameIsAConflict(t *testing.T) {
 	})
 }
 
-func TestALostReplyToACloneIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.LoseReply("CloneVM_Task", 1)
@@ -127,7 +127,7 @@ func TestALostReplyToACloneIsMadeUpForByTheRetry(t *testing.T) {
 	})
 }
 
-func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
+func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -160,7 +160,7 @@ func TestNothingButTheGroupsOwnIsEverTouched(t *testing.T) {
 func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.stop() // so that nothing new is seen; only the fresh read can tell
+		p.stop() // so that nothing new is seen, except by the fresh read
 		p = w.start()
 		w.must(w.SetExtraConfig("web-0", stamp.Key, ""))
 		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
@@ -226,9 +226,9 @@ func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	})
 }
 
-// Found by a randomized test (test, seed 100611): somebody moves the root folder, and a replica that begins then makes another one. The
+// Found by a randomized test (test, seed 100611): an operator moves the root folder, and a replica that starts then creates another one. The
 // others went on in the old one, so that one name was no lock any more.
-func TestReplicasAgreeOnTheRootFolderAfterSomebodyMovedIt(t *testing.T) {
+func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// netThing is a network as it is listed.
+// netThing is a listed network.
 func netThing(kind, id, path string, props ...any) namedObject {
 	t := namedObject{Candidate: naming.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
 	for i := 0; i+1 < len(props); i += 2 {

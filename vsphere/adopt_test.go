@@ -18,7 +18,7 @@ import (
 
 const legacy = "/DC0/vm/legacy"
 
-// startAdopting starts a server that allows the namespace shop to adopt what is in the folder legacy.
+// startAdopting starts a server that allows the namespace shop to adopt VMs in the folder legacy.
 func (w *world) startAdopting() *process {
 	w.t.Helper()
 	if _, err := w.MakeFolder(legacy); err != nil {
@@ -31,7 +31,7 @@ func (w *world) startAdopting() *process {
 	return w.run(v)
 }
 
-// offered is a VM that is in the folder legacy, and can be adopted.
+// offered is a VM in the folder legacy that can be adopted.
 func (p *process) offered(name string) vim.ManagedObjectReference {
 	p.t.Helper()
 	ref, err := p.world.AddVM(legacy, name)
@@ -40,7 +40,7 @@ func (p *process) offered(name string) vim.ManagedObjectReference {
 	return ref
 }
 
-// candidate waits until an entry was read, and gives what it names.
+// candidate waits until an entry was read, and returns its candidate.
 func (p *process) candidate(entry string) plan.Candidate {
 	p.t.Helper()
 	var c plan.Candidate
@@ -81,7 +81,7 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		}
 		p.do(moving(vm, p.state().Folder))
 		p.do(renaming(vm, "web-2"))
-		for _, name := range []string{entry, ref.Value} { // the path leads nowhere any more
+		for _, name := range []string{entry, ref.Value} { // the path has no target any more
 			if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
 				t.Errorf("%s: %+v", name, c)
 			}
@@ -92,7 +92,7 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 	})
 }
 
-func TestOfTwoServersThatAdoptAVMOneDoes(t *testing.T) {
+func TestOfTwoServersThatAdoptAVMOneSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -104,14 +104,14 @@ func TestOfTwoServersThatAdoptAVMOneDoes(t *testing.T) {
 		}
 		a, b := taking(one.candidate(ref.Value), 0), taking(two.candidate(ref.Value), 1)
 		one.do(a)
-		two.do(b) // it is the group's: that it has another ordinal is planned from what is seen then
+		two.do(b) // it is the group's: the next plan deals with its other ordinal
 		if vm := two.vm(ref.Value); vm.Ordinal != 0 {
 			t.Errorf("%+v", vm)
 		}
 	})
 }
 
-func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
+func TestAnAdoptionChecksAgainAllThatItWasPlannedFrom(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		for i, c := range []struct {
 			what   string
@@ -121,7 +121,7 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 			{"changed", func(name string) { w.must(w.SetExtraConfig(name, "x", "y")) }, vcfault.ReasonConcurrentAccess},
 			{"moved out", func(name string) { w.must(w.Move(name, "/DC0/vm")) }, vcfault.ReasonAdoptNotFound},
 			{"made a template", func(name string) { w.must(w.ToTemplate(name)) }, vcfault.ReasonAdoptTemplate},
-			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, stamp.Key, strangeStamp(w, name))) }, vcfault.ReasonAdoptStamped},
+			{"another group's", func(name string) { w.must(w.SetExtraConfig(name, stamp.Key, foreignStamp(w, name))) }, vcfault.ReasonAdoptStamped},
 			{"gone", func(name string) { w.must(w.Destroy(name)) }, vcfault.ReasonAdoptNotFound},
 		} {
 			name := fmt.Sprint("db-", i)
@@ -147,12 +147,12 @@ func TestAnAdoptionLooksAgainAtAllThatItWasPlannedFrom(t *testing.T) {
 	})
 }
 
-// strangeStamp is a valid one of another group, for that VM.
-func strangeStamp(w *world, name string) string {
+// foreignStamp is a valid stamp of another group, for that VM.
+func foreignStamp(w *world, name string) string {
 	return stamp.Stamp{Cluster: "test", Namespace: "shop", Name: "db", UID: "uid-db", InstanceUUID: w.Look(name).InstanceUUID}.Encode()
 }
 
-func TestALostReplyToAnAdoptionIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyToAnAdoption(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		ref := p.offered("db-a")
 		a := taking(p.candidate(ref.Value), 0)
@@ -168,7 +168,7 @@ func TestALostReplyToAnAdoptionIsMadeUpForByTheRetry(t *testing.T) {
 	})
 }
 
-func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
+func TestSettledGroupsCauseNoCallWhetherTheyAdoptedOrCannot(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		ref := p.offered("db-a")
 		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "unmanaged"}}
@@ -178,7 +178,7 @@ func TestSettledGroupsThatAdoptedAndThoseThatCannotCauseNoCall(t *testing.T) {
 			p.State(web, ask)
 		}
 		after := w.Calls()
-		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second look at what was read, may have asked for
+		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second query, may have asked for
 			t.Errorf("%d reads", n)
 		}
 		var reasons []string
@@ -211,7 +211,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			p.do(renaming(vm, plan.MemberName("web", ordinal)))
 			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, v1alpha1.Member{MoRef: ref.Value})
 		}
-		time.Sleep(time.Minute) // till all is quiet
+		time.Sleep(time.Minute) // until all is quiet
 		before := w.Calls()["RetrievePropertiesEx"]
 		for range 1000 {
 			s := p.State(web, ask)

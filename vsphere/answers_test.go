@@ -28,7 +28,7 @@ func TestALoginAnsweredByAnotherServerIsAFault(t *testing.T) {
 	}
 }
 
-// live fails if any other address than vCenter's own is called.
+// live fails if an address other than vCenter's own is called.
 func TestARedirectOfVCenterIsRefusedWhereverItLeads(t *testing.T) {
 	for _, method := range []string{"RetrieveServiceContent", "Login", "PbmRetrieveServiceContent", "REST POST session", "WaitForUpdatesEx"} {
 		for i, to := range []string{"http://vcenter.test/sdk", "https://elsewhere.test/sdk", "/other"} {
@@ -39,11 +39,11 @@ func TestARedirectOfVCenterIsRefusedWhereverItLeads(t *testing.T) {
 				}
 				return s
 			})
-			told := false
+			reported := false
 			for _, f := range faults {
-				told = told || f.Reason == vcfault.ReasonNotVCenterAPI && strings.Contains(f.Message, "redirects")
+				reported = reported || f.Reason == vcfault.ReasonNotVCenterAPI && strings.Contains(f.Message, "redirects")
 			}
-			if !told {
+			if !reported {
 				t.Errorf("%s to %s: %v", method, to, faults)
 			}
 		}

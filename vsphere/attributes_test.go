@@ -49,7 +49,7 @@ func TestAttributesAreDefinedSetChangedAndEmptiedAndForeignOnesStay(t *testing.T
 	})
 }
 
-func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.T) {
+func TestTwoServersPrepareMembersAtOnceWithAttributesToCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -69,7 +69,7 @@ func TestTwoServersPrepareMembersAtOnceWithAttributesThatAreToBeMade(t *testing.
 	})
 }
 
-func TestALostReplyToAnAttributeIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyToAnAttribute(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		spec := attributes("owner", "shop", "tier", "web")
 		moRef := p.member(0).MoRef
@@ -110,7 +110,7 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T)
 	})
 }
 
-func TestAttributesOfVMsComeBeforeThoseOfAllObjectsAndThoseOfOthersDoNotCount(t *testing.T) {
+func TestAttributesOfVMsPrecedeThoseOfAllObjectsAndThoseOfOtherTypesDoNotCount(t *testing.T) {
 	t.Parallel()
 	defs := []vim.CustomFieldDef{
 		{Key: 1, Name: "a", ManagedObjectType: "HostSystem"}, {Key: 2, Name: "a"}, {Key: 3, Name: "a", ManagedObjectType: session.VMType},

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// reads reads objects, which must not be tried again and again.
+// reads reads objects, which must end without endless retries.
 func (p *process) reads(refs ...vim.ManagedObjectReference) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -23,7 +23,7 @@ func (p *process) reads(refs ...vim.ManagedObjectReference) {
 	}
 }
 
-func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
+func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]vim.BaseMethodFault{
 		"no permission for the whole call": &vim.NoPermission{PrivilegeId: "System.Read"},
@@ -49,7 +49,7 @@ func TestOneObjectThatCannotBeReadKeepsNoOtherFromBeingKnown(t *testing.T) {
 				if s = p.state(good.MoRef, bad.MoRef); len(s.VMs) != 2 || !s.VMs[0].Reachable || s.VMs[1].Reachable || len(s.Gone) > 0 || s.Folder == "" {
 					t.Errorf("after a scan it is seen as %+v", s)
 				}
-				two := w.start() // which knows nothing yet
+				two := w.start() // which has read nothing yet
 				two.until("it knows", func() bool { s := two.state(); return s.Known && len(s.VMs) == 1 && s.VMs[0].Ordinal == 0 })
 
 				w.FailReadsOf(inventory.VMRef(bad.MoRef), nil)
@@ -127,7 +127,7 @@ func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
 	})
 }
 
-func TestManyObjectsThatCannotBeReadCostFewCalls(t *testing.T) {
+func TestManyUnreadableObjectsCostFewCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

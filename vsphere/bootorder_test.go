@@ -24,7 +24,7 @@ func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *tes
 			t.Errorf("it has the adapters %+v", d.NICs)
 		}
 		if was := template.NICs[0]; d.NICs[0].Key != was.Key || d.NICs[0].Type != was.Type || d.NICs[0].MAC == was.MAC || d.NICs[0].MAC == "" {
-			t.Errorf("of the template's %+v it has made %+v", was, d.NICs[0])
+			t.Errorf("the template's %+v became %+v", was, d.NICs[0])
 		}
 		if n := w.Calls()["CloneVM_Task"]; n != 2 {
 			t.Errorf("%d clones were begun", n)
@@ -32,7 +32,7 @@ func TestATemplateThatBootsFromItsAdaptersKeepsThemOnTheNetworksOfTheSpec(t *tes
 	})
 }
 
-func TestABootOrderThatNamesAnAdapterTooManyIsToldWithWhatToDo(t *testing.T) {
+func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{Portgroups: 1})

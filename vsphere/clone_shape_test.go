@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// placed runs a server in a world of several kinds; the settings name what would be ambiguous.
+// placed runs a server in a world with several objects of each kind; the settings name the ambiguous ones.
 func placed(t testing.TB, c vcsim.Config, change ...func(*Config)) (*world, *process) {
 	t.Helper()
 	c.Templates = []string{"ubuntu"}
@@ -35,7 +35,7 @@ func placed(t testing.TB, c vcsim.Config, change ...func(*Config)) (*world, *pro
 	return w, w.run(v)
 }
 
-// shaped is the clone of a member of that spec, as the plan has it.
+// shaped is the plan's Clone of a member of that spec.
 func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	p.t.Helper()
 	spec.Template = "ubuntu"
@@ -51,7 +51,7 @@ func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 		Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}
 }
 
-// made is what a clone of that spec comes out as.
+// made is the VM that a clone of that spec makes.
 func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 	p.t.Helper()
 	a := p.shaped(ordinal, spec)
@@ -61,7 +61,7 @@ func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 	return d
 }
 
-// refused is why a clone of that spec fails; nothing is left of it.
+// refused is the fault of a clone of that spec, of which nothing is left.
 func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason string, says ...string) *vcfault.Error {
 	p.t.Helper()
 	before := len(p.world.VMs())
@@ -86,7 +86,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 		w.must(err)
 		template, err := w.Details("ubuntu")
 		w.must(err)
-		p.lookups.forget() // else the next try is too soon to look again
+		p.lookups.forget() // else the next try is too early for a new lookup
 		d := p.made(0, linked)
 		if len(d.Disks) != 1 || d.Disks[0].Parent == "" {
 			t.Errorf("the disks of the template are %+v, and those of the clone %+v", template.Disks, d.Disks)
@@ -101,7 +101,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 	})
 }
 
-func TestASnapshotThatIsTakenIsFoundByTheNextTry(t *testing.T) {
+func TestANewSnapshotIsFoundByTheNextTry(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
@@ -256,7 +256,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 		w.must(w.UnmountDatastore(template.Datastore, "/DC0/host/DC0_C1"))
 		p.lookups.forget()
 		on(2, other)
-		// What the spec names is taken as it is: vCenter says what is wrong with it.
+		// The spec's datastore is used as it is: vCenter says what is wrong with it.
 		p.refused(3, gold(template.Datastore), vcfault.ReasonDatastoreInaccessible)
 	})
 }
@@ -282,7 +282,7 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 	})
 }
 
-func TestThePolicyServiceThatIsOutIsNoOutageOfVCenter(t *testing.T) {
+func TestAnOutageOfThePolicyServiceIsNoOutageOfVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
@@ -294,7 +294,7 @@ func TestThePolicyServiceThatIsOutIsNoOutageOfVCenter(t *testing.T) {
 		w.Deny("PbmQueryProfile", "StorageProfile.View")
 		p.refused(0, gold, vcfault.ReasonMissingPrivilege, "StorageProfile.View")
 		if !p.state().Known {
-			t.Error("the inventory is not known any more")
+			t.Error("the inventory is no longer known")
 		}
 	})
 }
@@ -336,9 +336,9 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 		if n := w.Calls()["FindExtension"]; n != 1 {
 			t.Errorf("the extension was looked for %d times in one session", n)
 		}
-		was := p.told("")
+		was := p.notified("")
 		w.DropSessions()
-		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
+		p.until("the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
 		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
 			t.Errorf("it is managed by %+v", d.ManagedBy)
 		}

@@ -17,9 +17,9 @@ import (
 // cloneField has two values of a field of the spec, which lead to different clones.
 type cloneField struct {
 	values [2]any
-	// with is what the field needs beside it.
+	// with has the other fields that the field needs.
 	with v1alpha1.VmGroupSpec
-	// notByCloudInit: of a network, cloud-init is not told of it.
+	// notByCloudInit: the field of a network is not in cloud-init's metadata.
 	notByCloudInit bool
 }
 
@@ -50,7 +50,7 @@ var cloneFields = map[string]cloneField{
 	"networks[].ipv6.gateway":      {values: [2]any{"fe80::1", "fe80::2"}, with: network(v1alpha1.Network{})},
 }
 
-// A field that enters the revision replaces members when it changes: a clone that does not use it would replace them by equal ones.
+// A change of a field of the revision replaces members: a clone that does not use the field would replace them by equal ones.
 func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 	t.Parallel()
 	paths := map[string]bool{}

@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// What others met: a reservation that does not fit the size (terraform-provider-vsphere#652), a policy that encrypts (#2241 there), a
+// Known refusals: a reservation that does not fit the size (terraform-provider-vsphere#652), a policy that encrypts (#2241 there), a
 // pool (machine-controller#670).
-func TestAnArgumentOfACloneThatVCenterRefusesIsNamedAndForAnOperator(t *testing.T) {
+func TestACloneArgumentThatVCenterRefusesIsNamedAndNeedsAnOperator(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-func TestSettingsThatCannotBeRightAreRefusedByName(t *testing.T) {
+func TestInvalidSettingsAreRefusedByName(t *testing.T) {
 	empty := filepath.Join(t.TempDir(), "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestSettingsThatCannotBeRightAreRefusedByName(t *testing.T) {
 			case tc.want == "" && err != nil:
 				t.Errorf("refused: %v", err)
 			case tc.want != "" && err == nil:
-				t.Error("taken")
+				t.Error("accepted")
 			case tc.want != "" && !strings.Contains(err.Error(), tc.want):
 				t.Errorf("%q does not name %q", err, tc.want)
 			case err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hidden")):

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// inTwoDatastores runs a test where a disk can be moved.
+// inTwoDatastores runs a test in a world where a disk can be moved.
 func inTwoDatastores(t *testing.T, test func(t *testing.T, w *world, p *process)) {
 	t.Helper()
 	t.Parallel()
@@ -23,7 +23,7 @@ func inTwoDatastores(t *testing.T, test func(t *testing.T, w *world, p *process)
 	})
 }
 
-// elsewhere is the other datastore than that of the members.
+// elsewhere is a datastore other than the members'.
 const elsewhere = "/DC0/datastore/LocalDS_1"
 
 // attach gives web-0 the disk of an unmanaged VM.
@@ -37,7 +37,7 @@ func (w *world) attach(from string) {
 	w.must(err)
 }
 
-// ownDisk is what a member's clone made.
+// ownDisk is the disk that a member's clone made.
 func (w *world) ownDisk(name string) vcsim.Disk {
 	w.t.Helper()
 	d, err := w.Details(name)
@@ -45,7 +45,7 @@ func (w *world) ownDisk(name string) vcsim.Disk {
 	return d.Disks[0]
 }
 
-// destroyed does a Destroy, and is how many times the VM was reconfigured before.
+// destroyed does a Destroy, and returns how many times the VM was reconfigured before.
 func (p *process) destroyed(vm plan.VM) int {
 	p.t.Helper()
 	before := p.world.Calls()["ReconfigVM_Task"]
@@ -91,7 +91,7 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
 			t.Errorf("its stamp has %q", s.Disks)
 		}
-		w.must(w.Rename("web-0", "another-name")) // which Storage vMotion names the directory after
+		w.must(w.Rename("web-0", "another-name")) // after which Storage vMotion names the directory
 		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, elsewhere))
 		w.must(w.Rename("another-name", "web-0"))
 		if n := p.destroyed(vm); n != 0 {

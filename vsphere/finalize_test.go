@@ -49,7 +49,7 @@ func (p *process) removing() plan.Action {
 	return plan.Action{Op: plan.RemoveFolder, MoRef: p.state().Folder}
 }
 
-func TestAnEmptyGroupsFolderIsRemovedAndWithItThatOfItsNamespace(t *testing.T) {
+func TestAnEmptyGroupsFolderIsRemovedWithThatOfItsNamespace(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.Person {
@@ -100,7 +100,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 	})
 }
 
-func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing.T) {
+func TestFinalizeWaitsOnlyForTheClonesUnderWayWhenItBegan(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		ctx, crash := context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("the clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
-		crash() // whoever started it is gone; the clone is not
+		crash() // the process that started it is gone; the clone is not
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
 			if f := p.fault(a); f.Reason != vcfault.ReasonCloneUnderWay || f.Person {
@@ -121,9 +121,9 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 		p.until("another clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 2 })
 		p.until("the first clone is seen", func() bool { return len(p.state().VMs) == 1 })
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
-			t.Errorf("it waits for a clone that began later, or takes a VM for gone: %+v", f)
+			t.Errorf("it waits for a clone that began later, or considers a VM gone: %+v", f)
 		}
-		// What was listed for one end says nothing of another: a group that is no longer selected may be so again and again.
+		// The list of one deletion says nothing of another: a group may become unselected again and again.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
 			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Since: since}); f.Reason != vcfault.ReasonCloneUnderWay {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
@@ -134,9 +134,9 @@ func TestFinalizeWaitsForTheClonesThatRanWhenItBeganAndForNoLaterOnes(t *testing
 	})
 }
 
-// The small worlds of sync/planner's search found it: another replica that has not heard of the deletion clones until
-// its lease ends, and the folder stays, so the clone lands in it, after the group was said to be finalized.
-func TestAFolderThatStaysIsLeftOnlyAfterTheClonesThatBeganMeanwhile(t *testing.T) {
+// The small worlds of sync/planner's search found it: another replica that does not know of the deletion clones until
+// its lease ends, and the folder stays, so the clone lands in it, after finalized was returned.
+func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
@@ -210,7 +210,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 	})
 }
 
-// The stream tells nothing of what is hidden, so who knows it only from a group's status asks again and again. (Found by
+// The stream shows nothing of what is hidden, so a server that knows it only from a group's status asks again and again. (Found by
 // TestChaos, seed 40048: a member too few, until the next full read.)
 func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 	t.Parallel()
@@ -228,7 +228,7 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 	})
 }
 
-func TestTheEmbeddedVCenterTakesNamesThatDifferInCaseForOne(t *testing.T) {
+func TestTheEmbeddedVCenterIgnoresCaseInNames(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})

@@ -24,11 +24,11 @@ func TestATemplatesFingerprintChangesWithItsDisksAndWithNoEdit(t *testing.T) {
 		if err := p.reader.Scan(t.Context()); err != nil || is() != was {
 			t.Errorf("%v; an edit makes it %s, from %s", err, is(), was)
 		}
-		told := p.told("")
+		notified := p.notified("")
 		w.must(w.Republish("ubuntu"))
 		p.until("the new contents are seen", func() bool { return is() != was && is() != "" })
-		if p.told("") == told {
-			t.Error("nobody was told")
+		if p.notified("") == notified {
+			t.Error("the loop was not notified")
 		}
 		now := is()
 		if err := p.reader.Scan(t.Context()); err != nil || is() != now {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// fill adds VMs that are nobody's.
+// fill adds unmanaged VMs.
 func (w *world) fill(n int) {
 	for i := range n {
 		_, err := w.AddVM("/DC0/vm", fmt.Sprintf("other-%d", i))
@@ -20,7 +20,7 @@ func (w *world) fill(n int) {
 	}
 }
 
-func TestAFirstAnswerThatTakesMinutesAndComesInPiecesIsWaitedFor(t *testing.T) {
+func TestTheServerWaitsForAFirstAnswerThatTakesMinutesAndComesInPages(t *testing.T) {
 	t.Parallel()
 	t.Run("directly", func(t *testing.T) { t.Parallel(); firstAnswer(t, true) })
 	t.Run("by HTTP", func(t *testing.T) { t.Parallel(); firstAnswer(t, false) })
@@ -41,7 +41,7 @@ func firstAnswer(t *testing.T, direct bool) {
 		w.must(err)
 		p := w.run(v)
 		p.until("vCenter is known", func() bool { return p.state().Known })
-		w.DelayFirstUpdates(0) // the stream of tasks has little to tell
+		w.DelayFirstUpdates(0) // the stream of tasks has few updates
 		if took := time.Since(began); took < 4*time.Minute || took > 5*time.Minute {
 			t.Errorf("after %s; two pages take two minutes each", took)
 		}
@@ -50,18 +50,18 @@ func firstAnswer(t *testing.T, direct bool) {
 		}
 		metrics, err := registry.Gather()
 		w.must(err)
-		told := map[string]float64{}
+		sums := map[string]float64{}
 		for _, family := range metrics {
 			for _, m := range family.GetMetric() {
 				if strings.HasSuffix(family.GetName(), "vcenter_read_duration_seconds") {
-					told[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleSum()
+					sums[m.GetLabel()[0].GetValue()] = m.GetHistogram().GetSampleSum()
 				}
 			}
 		}
-		if told["first"] < 240 || told["full"] == 0 {
-			t.Errorf("the metrics tell %v", told)
+		if sums["first"] < 240 || sums["full"] == 0 {
+			t.Errorf("the metrics have %v", sums)
 		}
-		vm := p.member(0) // and what changes is told
+		vm := p.member(0) // and changes are seen
 		w.must(w.Destroy("web-0"))
 		p.until("it is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
 	})
@@ -79,7 +79,7 @@ func TestEveryReadTakesAllPages(t *testing.T) {
 		}
 		p.reads(inventory.VMRefs([]string{p.state().VMs[0].MoRef, p.state().VMs[1].MoRef, p.state().VMs[2].MoRef})...)
 		if n := p.inventory.Count(); n.Unmanaged != 32 { // with the template, and one more
-			t.Errorf("%d VMs are seen that are nobody's", n.Unmanaged)
+			t.Errorf("%d unmanaged VMs are seen", n.Unmanaged)
 		}
 		if w.Calls()["ContinueRetrievePropertiesEx"] == 0 {
 			t.Error("no answer had pages")

@@ -11,13 +11,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// creating is the step that makes a group's folder in a home.
+// creating is the step that creates a group's folder at a placement.
 func creating(placement plan.Home) plan.Action {
 	return plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
 		Placement: v1alpha1.Placement{Datacenter: placement.Datacenter, Folder: placement.Folder}}}}
 }
 
-func TestAGroupsFolderIsMadeInAnotherDatacenterAndRemoved(t *testing.T) {
+func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Datacenters: 2})
@@ -35,7 +35,7 @@ func TestAGroupsFolderIsMadeInAnotherDatacenterAndRemoved(t *testing.T) {
 			"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
 		} {
 			if got := folderIn(placement); got != "" {
-				t.Errorf("%s: before it is made it is %s", path, got)
+				t.Errorf("%s: before it is created it is %s", path, got)
 			}
 			p.do(creating(placement))
 			p.do(creating(placement)) // already so: success
@@ -59,13 +59,13 @@ func TestAGroupsFolderIsMadeInAnotherDatacenterAndRemoved(t *testing.T) {
 			w.must(w.destroyFolder(strings.TrimSuffix(path, "/shop/web")))
 			p.do(creating(placement)) // whether or not it was seen
 			if now := folderIn(placement); now == "" || now == again {
-				t.Errorf("%s: after somebody removed the home, its folder is %q", path, now)
+				t.Errorf("%s: after an operator removed the folder above, its folder is %q", path, now)
 			}
 		}
 	})
 }
 
-func TestAFolderIsNotMadeWhereItMayNotBe(t *testing.T) {
+func TestAFolderIsNotCreatedWhereItMayNotBe(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		for reason, placement := range map[string]plan.Home{
 			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},
@@ -95,7 +95,7 @@ func TestAFolderIsTheServersOnlyIfItsOwnCallCreatedIt(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		p.do(plan.Action{Op: plan.CreateFolder})
 		if folders, folder := made(), p.state().Folder; len(folders) != 1 || folders[0] != folder {
-			t.Errorf("the folder %s was made, not %v", folder, folders)
+			t.Errorf("the folder %s was created, not %v", folder, folders)
 		}
 		if recorded := p.State(web, plan.Query{RecordedIn: "another", Folders: []string{"group-v1"}}).Folders; len(recorded) != 1 {
 			t.Errorf("a folder of another vCenter counts as the server's: %v", recorded)

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestAnEmptyFolderThatVCenterDoesNotLetUsRemoveStaysAndSaysWhy(t *testing.T) {
+func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		refuse func(*world)
@@ -33,7 +33,7 @@ func TestAnEmptyFolderThatVCenterDoesNotLetUsRemoveStaysAndSaysWhy(t *testing.T)
 					t.Errorf("%+v", f)
 				}
 				if p.state().Folder == "" {
-					t.Error("it is gone all the same")
+					t.Error("it is gone nevertheless")
 				}
 				w.Heal()
 				p.do(p.removing())

@@ -68,7 +68,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 	}
 	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"})
 	if err == nil {
-		t.Error("one MAC address is taken for three networks")
+		t.Error("one MAC address is accepted for three networks")
 	}
 }
 
@@ -85,7 +85,7 @@ func compact(t *testing.T, text string) string {
 	return string(same)
 }
 
-// talkative makes a template with guest data of its own.
+// talkative creates a template with guest data of its own.
 func (w *world) talkative() vim.ManagedObjectReference {
 	w.t.Helper()
 	ref, err := w.AddVM("/DC0/vm", "talkative")
@@ -115,7 +115,7 @@ func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T)
 		stamp, err := stamp.Decode(d.ExtraConfig[stamp.Key])
 		w.must(err)
 		if m["local-hostname"] != "web-0" || m["instance-id"] != stamp.InstanceUUID || m["network"] != nil {
-			t.Errorf("it is told %v", m)
+			t.Errorf("its metadata are %v", m)
 		}
 	})
 }
@@ -134,12 +134,12 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 			t.Errorf("cloud-init would find %q", text)
 		}
 		if got := vctest.Decoded(t, d.ExtraConfig, guest.OwnMetadataKey); !vctest.Mentions(got, `"web-0"`) {
-			t.Errorf("it is told %s", got)
+			t.Errorf("its metadata are %s", got)
 		}
 	})
 }
 
-func TestOnlyMembersThatGuestinfoConfiguresAreClonedWithoutVAppProperties(t *testing.T) {
+func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -16,7 +16,7 @@ type element struct {
 	from, open, close, end int
 }
 
-// elements are those of an answer within its body, in the order of their beginnings.
+// elements are those in an answer's body, in document order.
 func elements(body []byte) (all []element) {
 	decoder := xml.NewDecoder(bytes.NewReader(body))
 	var stack []int
@@ -42,10 +42,10 @@ func splice(body []byte, from, to int, with string) []byte {
 	return []byte(string(body[:from]) + with + string(body[to:]))
 }
 
-// The texts and types that are put in the place of others.
+// The texts and types that replace others.
 var (
 	strangeTexts = []string{"", "true", "-1", "99999999999999999999", "group-v3", "vm-1", "\u009b\u202e", "2026-13-45T99:99:99Z", "poweredOn", "success", strings.Repeat("x", 10_000)}
-	strangeTypes = []string{"xsd:string", "xsd:int", "xsd:dateTime", "xsd:base64Binary", "ManagedObjectReference", "ArrayOfString", "ArrayOfVirtualDevice",
+	otherTypes   = []string{"xsd:string", "xsd:int", "xsd:dateTime", "xsd:base64Binary", "ManagedObjectReference", "ArrayOfString", "ArrayOfVirtualDevice",
 		"VirtualDisk", "VirtualE1000", "NotAuthenticated", "LocalizedMethodFault", "TaskInfo", "ClusterConfigInfoEx", "NoSuchType", "UpdateSet", "RetrieveResult"}
 	strangeBodies = []string{"", "null", "[]", "{}", `{"value":null}`, `{"value":[null]}`, `{"value":{"id":7}}`, `"x"`, "<html><body>Please log in</body></html>",
 		`<Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body/></Envelope>`,
@@ -53,13 +53,13 @@ var (
 		strings.Repeat("<a>", 5_000), "\xff\xfe\x00"}
 )
 
-// mends are the ways in which an answer is made another one.
+// mends are the ways in which an answer is changed.
 var mends = []func(r *recorder, s said, e element, pick int) said{
 	func(_ *recorder, s said, e element, _ int) said { // an element is missing
 		s.body = splice(s.body, e.from, e.end, "")
 		return s
 	},
-	func(_ *recorder, s said, e element, _ int) said { // is there twice
+	func(_ *recorder, s said, e element, _ int) said { // appears twice
 		s.body = splice(s.body, e.end, e.end, string(s.body[e.from:e.end]))
 		return s
 	},
@@ -72,14 +72,14 @@ var mends = []func(r *recorder, s said, e element, pick int) said{
 		return s
 	},
 	func(_ *recorder, s said, e element, pick int) said { // is of another type
-		s.body = splice(s.body, e.from, e.open, fmt.Sprintf(`<%s xmlns:XMLSchema-instance="http://www.w3.org/2001/XMLSchema-instance" XMLSchema-instance:type="%s">`, e.name, strangeTypes[pick%len(strangeTypes)]))
+		s.body = splice(s.body, e.from, e.open, fmt.Sprintf(`<%s xmlns:XMLSchema-instance="http://www.w3.org/2001/XMLSchema-instance" XMLSchema-instance:type="%s">`, e.name, otherTypes[pick%len(otherTypes)]))
 		return s
 	},
 	func(_ *recorder, s said, e element, _ int) said { // has no attributes
 		s.body = splice(s.body, e.from, e.open, "<"+e.name+">")
 		return s
 	},
-	func(_ *recorder, s said, e element, _ int) said { // the answer ends in the midst of it
+	func(_ *recorder, s said, e element, _ int) said { // the answer ends in the middle of it
 		s.body = s.body[:e.open]
 		return s
 	},
@@ -94,14 +94,14 @@ var mends = []func(r *recorder, s said, e element, pick int) said{
 		}
 		return s
 	},
-	func(_ *recorder, s said, _ element, pick int) said { // another status, with or without what was said
+	func(_ *recorder, s said, _ element, pick int) said { // another status, with or without the body
 		s.status = []int{http.StatusInternalServerError, http.StatusNoContent, http.StatusUnauthorized, http.StatusFound, http.StatusTemporaryRedirect, http.StatusOK}[pick%6]
 		s.header = http.Header{"Location": {[]string{"http://elsewhere.test/sdk", "https://vcenter.test/other", "/sdk", ":"}[pick/6%4]}}
 		return s
 	},
 }
 
-// twisted makes of the answers to one method, of the nth or (0) of all, what mend makes of them.
+// twisted applies mend to the answers to one method, to the nth or (0) to all.
 func twisted(r *recorder, method string, nth, mend, at, pick int) func(string, int, said) said {
 	return func(called string, n int, s said) said {
 		if called != method || nth > 0 && n != nth-1 {
@@ -116,15 +116,15 @@ func twisted(r *recorder, method string, nth, mend, at, pick int) func(string, i
 	}
 }
 
-func TestAFriendlyVCenterThatIsPlayedBackIsAsGoodAsARealOne(t *testing.T) {
+func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 	faults := live(t, func(_ string, _ int, s said) said { return s })
-	// A few steps make other reads than the recorded ones, because goroutines take turns in another order. Without the tape all fail.
+	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without the tape all fail.
 	if steps := len(lifeSteps()); len(faults) > steps/2 {
 		t.Errorf("of %d steps %d fail: %v", steps, len(faults), faults)
 	}
 }
 
-// Each method's answer is spoilt in each of the ways, at places spread over it. FuzzWhatAVCenterAnswers goes on from here.
+// Each method's answer is changed in each of the ways, at places spread over it. FuzzWhatAVCenterAnswers continues from here.
 var answersAll = flag.Bool("answers.all", false, "twist each answer in every way, instead of in one")
 
 func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {

@@ -27,18 +27,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// A hostile vCenter is made from a friendly one: what that answered during a life of a group is recorded once, and told again
-// in memory and virtual time, with what a test makes of one answer, or of all to one method.
+// A hostile vCenter is made from a friendly one: its answers during a life of a group are recorded once, and played back in
+// memory and virtual time, with a test's change of one answer, or of all to one method.
 
 // said is one recorded answer.
 type said struct {
-	phase  int // the step of the life that it was given during
+	phase  int // the step of the life during which it was given
 	status int
 	header http.Header
 	body   []byte
 }
 
-// tape is what a vCenter answered, by what it was asked: the method, and the body of the request.
+// tape has a vCenter's answers by request: the method, and the body.
 type tape struct {
 	answers map[string]map[string][]said
 }
@@ -46,7 +46,7 @@ type tape struct {
 // methods are those that were called, sorted.
 func (t *tape) methods() []string { return slices.Sorted(maps.Keys(t.answers)) }
 
-// askedFor is the method of a request, and what tells it from others of that method.
+// askedFor is the method of a request, and what distinguishes it from others of that method.
 func askedFor(req *http.Request) (method, body string) {
 	raw, _ := io.ReadAll(req.Body)
 	_, after, _ := strings.Cut(string(raw), "<Body")
@@ -59,7 +59,7 @@ func askedFor(req *http.Request) (method, body string) {
 	return "REST " + session.RESTCall(req), req.URL.Path
 }
 
-// recorder passes requests on, and keeps what is answered.
+// recorder passes requests on, and records the answers.
 type recorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -101,7 +101,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// hostile tells a tape again. twist makes of an answer what is answered instead; nth counts the answers to a method, from 0.
+// hostile plays a tape back. twist changes an answer; nth counts the answers to a method, from 0.
 type hostile struct {
 	*tape
 	twist func(method string, nth int, s said) said
@@ -126,8 +126,8 @@ func (h *hostile) next(phase int) {
 	h.turned = make(chan struct{})
 }
 
-// recall finds the last answer up to now to a request. What was never asked so is answered as the method was.
-func (h *hostile) recall(method, asked string) (found said, told bool, turned <-chan struct{}) {
+// recall finds the last answer up to now to a request; to one that was never made, the method's.
+func (h *hostile) recall(method, asked string) (found said, recorded bool, turned <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all, exact := h.answers[method][asked]
@@ -138,14 +138,14 @@ func (h *hostile) recall(method, asked string) (found said, told bool, turned <-
 		slices.SortStableFunc(all, func(a, b said) int { return a.phase - b.phase })
 	}
 	for _, s := range all {
-		if !told || s.phase <= h.phase {
+		if !recorded || s.phase <= h.phase {
 			if s.phase > h.phase && method == "WaitForUpdatesEx" {
 				break
 			}
-			found, told = s, true
+			found, recorded = s, true
 		}
 	}
-	return found, told, h.turned
+	return found, recorded, h.turned
 }
 
 const nothingNew = `<?xml version="1.0"?><Envelope xmlns="http://schemas.xmlsoap.org/soap/envelope/"><Body><WaitForUpdatesExResponse xmlns="urn:vim25"/></Body></Envelope>`
@@ -158,21 +158,21 @@ func (h *hostile) RoundTrip(req *http.Request) (*http.Response, error) {
 	h.mu.Lock()
 	h.addresses[req.URL.Scheme+"://"+req.URL.Host] = true
 	h.mu.Unlock()
-	found, told, turned := h.recall(method, asked)
+	found, recorded, turned := h.recall(method, asked)
 	if method == "WaitForUpdatesEx" {
-		for patience := time.After(20 * time.Second); !told; found, told, turned = h.recall(method, asked) {
+		for patience := time.After(20 * time.Second); !recorded; found, recorded, turned = h.recall(method, asked) {
 			select {
 			case <-turned:
 				continue
 			case <-patience:
-				found, told = said{status: http.StatusOK, body: []byte(nothingNew)}, true
+				found, recorded = said{status: http.StatusOK, body: []byte(nothingNew)}, true
 			case <-req.Context().Done():
 				return nil, req.Context().Err()
 			}
 			break
 		}
 	}
-	if !told {
+	if !recorded {
 		found = said{status: http.StatusNotFound}
 	}
 	h.mu.Lock()
@@ -187,7 +187,7 @@ func (h *hostile) RoundTrip(req *http.Request) (*http.Response, error) {
 		ProtoMajor: 1, ProtoMinor: 1, Header: found.header.Clone(), Body: io.NopCloser(bytes.NewReader(found.body)), ContentLength: int64(len(found.body)), Request: req}, nil
 }
 
-// lifeSpec has a clone look up nearly all that there is to look up.
+// lifeSpec makes a clone look up nearly everything that it can.
 func lifeSpec() v1alpha1.VmGroupSpec {
 	return v1alpha1.VmGroupSpec{Template: "ubuntu", CPU: 2, Memory: 1, CustomizationSpec: "linux",
 		Clone:            v1alpha1.Clone{Mode: v1alpha1.CloneLinked},
@@ -196,7 +196,7 @@ func lifeSpec() v1alpha1.VmGroupSpec {
 		CustomAttributes: map[string]string{"owner": "shop"}, Tags: []v1alpha1.Tag{{Category: "tier", Name: "web", Create: true}}}
 }
 
-// lifeSteps are the steps of a life, each made from what is seen then; false where it cannot be.
+// lifeSteps are the steps of a life, each made from what is seen then; false where that is impossible.
 func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	spec := lifeSpec()
 	state := func(v *VCenter) plan.VCenterState {
@@ -312,7 +312,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 	if err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		_, err := methods.GetCurrentTime(ctx, s.Vim)
 		return err
-	}); err != nil { // as the server does with a session after an outage
+	}); err != nil { // like the server with a session after an outage
 		return nil, err
 	}
 	for i, next := range lifeSteps() {
@@ -326,7 +326,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 				a, ready = next(v)
 			}
 			if !ready {
-				time.Sleep(5 * time.Millisecond) // of the recording alone, which is of a vCenter in real time
+				time.Sleep(5 * time.Millisecond) // only while recording, which is in real time
 			}
 		}
 		if !ready {
@@ -344,8 +344,8 @@ func hostileConfig(host string) Config {
 		Selection: inventory.Selection{ClusterID: "test", AdoptFrom: []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}}}
 }
 
-// live leads the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and what
-// fails does so with a typed fault. It gives the faults by the step they came at.
+// live runs the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and steps
+// fail only with a typed fault. It returns the faults by step.
 func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*vcfault.Error {
 	r, err := recorded()
 	if err != nil {
@@ -366,7 +366,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 		failed := 0
 		for i, next := range lifeSteps() {
 			h.next(i + 1)
-			if failed == 3 { // the rest fails likewise
+			if failed == 3 { // the rest fails too
 				break
 			}
 			var a plan.Action

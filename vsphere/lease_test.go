@@ -15,14 +15,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// The lease may end before any of a step's calls: the step goes no further then, and what it has done the stamp says, and
-// nothing else. A guest that was asked to halt, and a stamp that does not say so, would count as serving; a stamp that says
-// a restart that never was would have the member replaced.
+// The lease may end before any of a step's calls: then the step goes no further, and the stamp says exactly what it did. A
+// guest that was asked to halt without a stamp that says so would count as serving; a stamp with a restart that never
+// happened would have the member replaced.
 func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		var asks atomic.Int32 // that are granted
+		var asks atomic.Int32 // calls that are granted
 		cfg := w.config()
 		cfg.Leased = func(uid apitypes.UID, _ string) bool { return uid == web.UID && asks.Add(-1) >= 0 }
 		v, err := New(cfg)
@@ -50,7 +50,7 @@ func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 				did := w.Calls()[c.method] > calls
 				w.must(p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)))
 				if says := c.says(p.vm(vm.MoRef)); says != did {
-					t.Errorf("%s, %d calls granted: done %v, and told %v", c.op, granted, did, says)
+					t.Errorf("%s, %d calls granted: done %v, and the stamp says %v", c.op, granted, did, says)
 				}
 				if ended = err == nil; !ended && (vctest.ReasonOf(t, err) != vcfault.ReasonConcurrentAccess || granted > 5) {
 					t.Fatalf("%s, %d calls granted: %v", c.op, granted, err)

@@ -36,13 +36,13 @@ func TestAClonesStampRecordsItsTimeAndSourceAndNothingElse(t *testing.T) {
 	})
 }
 
-func TestAMarkSaysWhyAndUnmarkForgetsAllOfIt(t *testing.T) {
+func TestAMarkSaysWhyAndUnmarkClearsAllOfIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.member(0))
 		if vm.Why != plan.WhyScaleIn || !vm.Marked {
 			t.Errorf("%+v", vm)
 		}
-		last := guarded(plan.Mark, vm) // as the end of the group marks it, with no reason of its own
+		last := guarded(plan.Mark, vm) // as a deletion marks it, with no reason of its own
 		last.Generation = 9
 		p.do(last)
 		if vm = p.vm(vm.MoRef); vm.Generation != 9 || vm.Why != plan.WhyScaleIn {
@@ -101,7 +101,7 @@ func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
 		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonVCenterUnreachable {
 			t.Errorf("%+v", f)
 		}
-		p.until("it is seen to be nobody's", func() bool { return p.state().Known && len(p.state().VMs) == 0 })
+		p.until("it is seen to be unmanaged", func() bool { return p.state().Known && len(p.state().VMs) == 0 })
 		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
 		}

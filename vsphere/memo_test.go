@@ -31,28 +31,28 @@ func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := m.get(ended, s, "a", time.Minute, func() (int, error) { return 0, ended.Err() }); !errors.Is(err, context.Canceled) {
-		t.Errorf("who does not wait any longer got %v", err)
+		t.Errorf("a caller that stops waiting got %v", err)
 	}
 	close(gate)
 	wg.Wait()
 	if got, _ := m.get(t.Context(), s, "a", 0, ask); got != 2 {
-		t.Errorf("an answer that is too old is given: %d", got)
+		t.Errorf("an answer that is too old is returned: %d", got)
 	}
 	if got, _ := m.get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 3 {
-		t.Errorf("another session's answer is given: %d", got)
+		t.Errorf("another session's answer is returned: %d", got)
 	}
 	m.forget()
 	if got, _ := m.get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 4 {
-		t.Errorf("a forgotten answer is given: %d", got)
+		t.Errorf("a forgotten answer is returned: %d", got)
 	}
 }
 
-func TestAFailureIsNotRememberedAndAMissLooksOnceMore(t *testing.T) {
+func TestAFailureIsNotRememberedAndAMissIsLookedUpOnceMore(t *testing.T) {
 	t.Parallel()
 	var m memo[string, int]
 	s, calls := &session.Session{Epoch: 1}, 0
 	if _, err := m.get(t.Context(), s, "a", time.Minute, func() (int, error) { return 0, errors.New("odd") }); err == nil {
-		t.Error("a failure is none")
+		t.Error("a failure is not returned")
 	}
 	ask := func() (int, error) { calls++; return calls, nil }
 	miss := errors.New("missing")
@@ -66,7 +66,7 @@ func TestAFailureIsNotRememberedAndAMissLooksOnceMore(t *testing.T) {
 	}
 }
 
-func TestPathsLeadFromTheDatacenter(t *testing.T) {
+func TestPathsBeginAtTheDatacenter(t *testing.T) {
 	t.Parallel()
 	ref := func(kind, id string) vim.ManagedObjectReference {
 		return vim.ManagedObjectReference{Type: kind, Value: id}

@@ -44,7 +44,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 			call    string
 			a       plan.Action
 			without string
-			id      string // that vCenter names
+			id      string // the one that vCenter names
 			on      *vim.ManagedObjectReference
 			says    string
 		}{
@@ -56,7 +56,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 			{"PowerOnVM_Task", plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef}, "", "System.Modify", nil, "VirtualMachine.Interact.PowerOn"},
 		} {
 			w.restrictTo(c.without)
-			w.FailCall("PowerOnMultiVM_Task", &vim.NoPermission{}, 1) // which is then done without
+			w.FailCall("PowerOnMultiVM_Task", &vim.NoPermission{}, 1) // which is then done alone
 			w.FailCall(c.call, &vim.NoPermission{Object: c.on, PrivilegeId: c.id}, 1)
 			if f := p.fault(c.a); f.Reason != vcfault.ReasonMissingPrivilege || f.Message != "vCenter's user lacks the privilege "+c.says+": grant it." {
 				t.Errorf("%s without %s: %+v", c.a.Op, c.without, f)
@@ -65,8 +65,8 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 	})
 }
 
-// The fault of a task names the privilege no better.
-func TestAPrivilegeThatATaskLacksIsNamedByTheCallThatBeganIt(t *testing.T) {
+// A task's fault does not name the privilege either.
+func TestAPrivilegeThatATaskLacksIsNamedFromTheCallThatBeganIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

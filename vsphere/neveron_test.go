@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
+func TestATwinGoesOnlyIfItWasNeverOn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		destroy := step(plan.Destroy, vm)
@@ -27,7 +27,7 @@ func TestATwinGoesOnlyIfItNeverWasOn(t *testing.T) {
 		never.NeverOn = true
 		p.do(never)
 		if slices.Contains(w.Names(), "web-1") {
-			t.Error("one that never was on is left")
+			t.Error("one that was never on is left")
 		}
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// A role that was made for an older version of the server has not these privileges.
-func TestNoCloneFailsForItsNotes(t *testing.T) {
+// A role for an older version of the server lacks these privileges.
+func TestACloneSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
@@ -29,7 +29,7 @@ func TestNoCloneFailsForItsNotes(t *testing.T) {
 	})
 }
 
-func TestNoReleaseFailsForItsNotes(t *testing.T) {
+func TestAReleaseSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -9,9 +9,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// What the stream has not told yet counts all the same: whoever takes a member down looks at those that are counted upon in the
-// call in which it looks at the member. (Found by the model in test/world, seeds 42134 and 41782.)
-func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *testing.T) {
+// What the stream has not shown yet counts anyway: a step that takes a member down reads the members it counts on in the
+// call in which it reads the member. (Found by the model in test/world, seeds 42134 and 41782.)
+func TestAMemberIsNotTakenDownWhenTooFewOfTheMembersCountedOnAreUp(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]func(w *world){
 		"is off":             func(w *world) { w.Must(w.PowerOff("web-1")) },
@@ -51,7 +51,7 @@ func TestAMemberIsNotTakenDownWhenTooFewOfThoseAreAtWorkThatAreCountedUpon(t *te
 	}
 }
 
-func TestTheLookAtThoseThatAreCountedUponCostsNoCallMore(t *testing.T) {
+func TestTheReadOfTheMembersCountedOnCostsNoExtraCall(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		var others []plan.Other
 		for i := range int32(3) {

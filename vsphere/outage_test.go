@@ -7,11 +7,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func TestAnOutageIsReportedAsSuchAndOutlived(t *testing.T) {
+func TestAnOutageIsReportedAndOutlived(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.Down()
-		p.until("it is told", func() bool {
+		p.until("it is reported", func() bool {
 			s := p.state(vm.MoRef)
 			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable && len(s.Gone) == 0
 		})
@@ -28,10 +28,10 @@ func TestAnOutageIsReportedAsSuchAndOutlived(t *testing.T) {
 	})
 }
 
-func TestASilentStreamIsTakenForABrokenOne(t *testing.T) {
+func TestASilentStreamCountsAsBroken(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		w.Stall()
-		p.until("it is told", func() bool {
+		p.until("it is reported", func() bool {
 			s := p.state()
 			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable
 		})

@@ -15,7 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// running makes a member that is on, and whose guest runs VMware Tools if they are wanted.
+// running creates a member that is on, and whose guest runs VMware Tools if asked for.
 func (p *process) running(ordinal int32, tools bool) plan.VM {
 	p.t.Helper()
 	vm := p.member(ordinal)
@@ -37,7 +37,7 @@ func (p *process) vm(moRef string) plan.VM {
 	return plan.VM{}
 }
 
-// guarded is a step that is for the VM as it was seen.
+// guarded is a step for the VM as it was seen.
 func guarded(op plan.Op, vm plan.VM) plan.Action {
 	a := step(op, vm)
 	a.ChangeVersion = vm.ChangeVersion
@@ -58,7 +58,7 @@ func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) 
 		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
 		p.do(step(plan.PowerOn, vm))
 		if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
-			t.Errorf("it was powered on again, and that is not told: %+v", again)
+			t.Errorf("it was powered on again, and that is not seen: %+v", again)
 		}
 	})
 }
@@ -109,7 +109,7 @@ func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 	})
 }
 
-func TestOfTwoServersThatResetAMemberOneDoes(t *testing.T) {
+func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -182,7 +182,7 @@ func TestAFailedResetKeepsTheRecordOfTheLastSuccessfulOne(t *testing.T) {
 	})
 }
 
-func TestAGuestThatWasSickIsWellAfterItsReset(t *testing.T) {
+func TestAnUnhealthyGuestIsHealthyAfterItsReset(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
@@ -208,11 +208,11 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		for _, run := range []bool{true, false} {
-			told := p.told(web.UID)
+			notified := p.notified(web.UID)
 			w.must(w.SetTools("web-0", run))
 			p.until("it is seen", func() bool { return p.vm(vm.MoRef).Tools == run })
-			if p.told(web.UID) == told {
-				t.Error("nobody was told")
+			if p.notified(web.UID) == notified {
+				t.Error("the group was not notified")
 			}
 		}
 		before := w.Calls()["RetrievePropertiesEx"]
@@ -224,8 +224,8 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	})
 }
 
-// Another replica may be powering the member off on the strength of the mark that is withdrawn.
-func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
+// Another replica may be powering the member off because of the mark that is withdrawn.
+func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -243,7 +243,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 		go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
 		two.until("the mark is off", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
 		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it was not waited for the power-off that is under way: %v", <-done)
+			t.Fatalf("it did not wait for the power-off under way: %v", <-done)
 		}
 		w.Release(vcsim.PowerOff)
 		w.must(<-done)
@@ -254,7 +254,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkBrought(t *testing.T) {
 	})
 }
 
-// Two replicas that know different specs: one powers a member on that the other takes away. (Found by
+// Of two replicas that know different specs one powers on a member that the other removes. (Found by
 // TestLivesWithSeveralReplicas: two VMs of one ordinal were on, one of them in quarantine.)
 func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
@@ -272,11 +272,11 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 		gone.Marked = true
 		go func() { done <- two.Do(context.Background(), web, gone) }()
 		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it was not waited for the power-on that is under way: %v", <-done)
+			t.Fatalf("it did not wait for the power-on under way: %v", <-done)
 		}
 		w.Release(vcsim.PowerOn)
 		if one, two := <-done, <-done; (one == nil) == (two == nil) {
-			t.Errorf("one of the two has its way: %v, %v", one, two)
+			t.Errorf("not exactly one of the two succeeds: %v, %v", one, two)
 		}
 		if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
 			t.Errorf("%+v", now)
@@ -284,7 +284,7 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	})
 }
 
-// Who is powered on while the stamp is being written is a member still when the step ends.
+// A VM that is powered on while the stamp is being written is still a member when the step ends.
 func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -299,7 +299,7 @@ func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
 		w.must(w.PowerOn("web-0"))
 		w.Release(vcsim.Reconfigure)
 		if err := <-done; err == nil {
-			t.Error("what is on is in quarantine")
+			t.Error("a VM that is on is in quarantine")
 		}
 		if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
 			t.Errorf("%+v", now)
@@ -310,17 +310,17 @@ func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
 // restamp changes a VM's stamp as another server might.
 func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 	w.t.Helper()
-	bears, err := stamp.Decode(w.stampOf(name))
+	s, err := stamp.Decode(w.stampOf(name))
 	w.must(err)
-	change(&bears)
-	w.must(w.SetExtraConfig(name, stamp.Key, bears.Encode()))
+	change(&s)
+	w.must(w.SetExtraConfig(name, stamp.Key, s.Encode()))
 }
 
 func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
-		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream tells of it a while later
+		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream shows it later
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
@@ -330,7 +330,7 @@ func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 	})
 }
 
-func TestASuspendedVMThatVCenterDoesNotPowerOffIsForAPerson(t *testing.T) {
+func TestASuspendedVMThatVCenterDoesNotPowerOffNeedsAnOperator(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		w.FailTask(vcsim.PowerOff, nil, &vim.InvalidPowerState{

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// drsWorld is a vCenter whose cluster has two hosts and places VMs like that.
+// drsWorld is a vCenter whose cluster has two hosts and such a DRS.
 func drsWorld(t *testing.T, d vcsim.DRS) (*world, *process) {
 	t.Helper()
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
@@ -72,7 +72,7 @@ func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{})
 		vm := p.member(0)
-		w.must(w.SetDRS(firstCluster, vcsim.DRS{Levels: map[string]vim.DrsBehavior{vm.MoRef: vim.DrsBehaviorManual}})) // and the server has not read it
+		w.must(w.SetDRS(firstCluster, vcsim.DRS{Levels: map[string]vim.DrsBehavior{vm.MoRef: vim.DrsBehaviorManual}})) // which the server has not read
 		f := p.fault(step(plan.PowerOn, vm))
 		if f.Reason != vcfault.ReasonDRSManual || !f.Person || !vctest.Mentions(f.Message, "recommendation", "Partially Automated") {
 			t.Errorf("%+v", f)
@@ -97,7 +97,7 @@ func TestAPowerOnWithoutATaskIsAwaitedByThePowerState(t *testing.T) {
 		}
 		w.FailTask(vcsim.PowerOn, nil, new(vim.InsufficientMemoryResourcesFault), 1)
 		if f := p.fault(step(plan.PowerOn, two)); f.Reason != vcfault.ReasonTimeout {
-			t.Errorf("nobody says why it is off: %+v", f)
+			t.Errorf("the fault does not say why it is off: %+v", f)
 		}
 	})
 }

@@ -27,7 +27,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// preparing is the step that prepares a VM for a spec, as the plan has it.
+// preparing is the plan's step that prepares a VM for a spec.
 func preparing(vm plan.VM, spec v1alpha1.VmGroupSpec) plan.Action {
 	a := guarded(plan.Prepare, vm)
 	a.Details = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
@@ -77,14 +77,14 @@ func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 		p.do(preparing(vm, spec))
 		before, calls := p.vm(vm.MoRef), w.Calls()
 		p.do(preparing(before, spec))
-		p.do(preparing(vm, spec)) // as it was planned from what was seen before
+		p.do(preparing(vm, spec)) // planned from the state before
 		if after := p.vm(vm.MoRef); !reflect.DeepEqual(before, after) || w.Calls()["ReconfigVM_Task"] != calls["ReconfigVM_Task"] || w.Calls()["SetField"] != 1 {
 			t.Errorf("it was %+v and is %+v: %v", before, after, w.Calls())
 		}
 	})
 }
 
-func TestNoStepTouchesAVMThatSomebodyChangedMeanwhileOrThatIsGone(t *testing.T) {
+func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
@@ -223,7 +223,7 @@ func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 	})
 }
 
-func TestTwoServersPrepareMembersAtOnceWithTagsThatAreToBeMade(t *testing.T) {
+func TestTwoServersPrepareMembersAtOnceWithTagsToCreate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -255,12 +255,12 @@ func TestALostSessionIsNoticedAndNoRESTSessionIsLeftBehind(t *testing.T) {
 		p := w.start()
 		vm := p.member(0)
 		if n := w.RESTSessions(); n != 0 {
-			t.Errorf("%d REST sessions that nobody needs", n)
+			t.Errorf("%d unneeded REST sessions", n)
 		}
 		p.do(preparing(vm, tagged("tier", "web")))
-		was := p.told("")
+		was := p.notified("")
 		w.DropSessions()
-		p.until("the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
+		p.until("the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
 		p.do(preparing(p.vm(vm.MoRef), tagged("tier", "web", "db")))
 		if w.tags("web-0") != "tier/db tier/web" {
 			t.Errorf("it has %s", w.tags("web-0"))
@@ -295,7 +295,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 	})
 }
 
-func TestALostReplyAboutTagsIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -316,7 +316,7 @@ func TestALostReplyAboutTagsIsMadeUpForByTheRetry(t *testing.T) {
 	})
 }
 
-// What is no longer wanted is taken off also if it was put on by a preparation that did not come to its end. (Found by
+// What is no longer wanted is removed even if an unfinished preparation added it. (Found by
 // TestChaos, seed 60068: a tag that had been in the spec for 100 ms stayed.)
 func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
 	t.Parallel()

@@ -10,9 +10,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Two replicas know different specs. That with the older one stands still right before it takes an attribute off, and the
-// other one gives it a value and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was gone for good.)
-func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
+// Two replicas know different specs. The one with the older spec stands still right before it removes an attribute, and the
+// other one sets it and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was gone for good.)
+func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -48,7 +48,7 @@ func TestAnAttributeThatAnotherReplicaTakesOffLateIsSetAgain(t *testing.T) {
 	})
 }
 
-// Found by a randomized test (test, seed 202025): the next session was taken for lost as well, and stayed in vCenter.
+// Found by a randomized test (test, seed 202025): the next session counted as lost too, and stayed in vCenter.
 func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

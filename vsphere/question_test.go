@@ -31,16 +31,16 @@ func (p *process) begun(a plan.Action) <-chan error {
 	return ended
 }
 
-func TestAPowerOnReportsTheVMsQuestionAtOnceAndStandsStillAfterAMinute(t *testing.T) {
+func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
-		p.until("the question is told", func() bool { return p.vm(vm.MoRef).Question != "" })
+		p.until("the question is reported", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if q := p.vm(vm.MoRef).Question; !strings.Contains(q, "moved or copied") || !strings.HasSuffix(q, "(choices: Cancel, I Moved It, I Copied It)") || time.Since(began) > 10*time.Second {
 			t.Errorf("%q after %s", q, time.Since(began))
 		}
 		if s := p.state().Stalled; s != nil {
-			t.Errorf("after %s it stands still already: %v", time.Since(began), s)
+			t.Errorf("after %s it is already stalled: %v", time.Since(began), s)
 		}
 		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
 		if took := time.Since(began); took < underway.QuestionPatience || took > underway.QuestionPatience+underway.Every {
@@ -63,7 +63,7 @@ func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 		ended := p.begun(step(plan.PowerOn, vm))
 		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {
-			t.Errorf("who asks is busy: %+v", f)
+			t.Errorf("a VM that asks is not busy: %+v", f)
 		}
 		w.must(w.Answer("web-0", "Cancel"))
 		if err := <-ended; vcfault.Classify("", err).Reason != vcfault.ReasonCancelled {
@@ -73,7 +73,7 @@ func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 	})
 }
 
-func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
+func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
@@ -91,8 +91,8 @@ func TestATaskWithoutProgressStandsStillAfterTenMinutes(t *testing.T) {
 func TestAQuestionWithoutMessagesIsReportedByItsTextInOneLine(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.must(w.Ask("web-0", vcsim.Question{Text: "Line one\n\nline two", Choices: []string{"Yes", "No"}}))
-		p.until("it is told", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
+		p.until("it is reported", func() bool { return p.vm(vm.MoRef).Question == "Line one line two (choices: Yes, No)" })
 		w.must(w.Answer("web-0", "No"))
-		p.until("it is told no more", func() bool { return p.vm(vm.MoRef).Question == "" })
+		p.until("it is no longer reported", func() bool { return p.vm(vm.MoRef).Question == "" })
 	})
 }

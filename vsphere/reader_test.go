@@ -27,7 +27,7 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 			return m.Name == "renamed" && m.Parent == at.VMFolder.Value
 		})
 		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
-			t.Fatalf("it is no member any more: %+v", s)
+			t.Fatalf("it is no longer a member: %+v", s)
 		}
 	})
 }
@@ -35,15 +35,15 @@ func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
 func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		told := p.told(web.UID)
+		notified := p.notified(web.UID)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
 		p.until("it is gone", func() bool { return slices.Equal(p.state(vm.MoRef).Gone, []plan.VMID{{MoRef: vm.MoRef}}) })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("that took %s", took)
 		}
-		if p.told(web.UID) == told {
-			t.Error("nobody was told")
+		if p.notified(web.UID) == notified {
+			t.Error("the group was not notified")
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestAPowerOffByAnOperatorIsSeenWithinASecond(t *testing.T) {
 	})
 }
 
-func TestABulkReadDropsTheDeadAndReadsTheLiving(t *testing.T) {
+func TestABulkReadDropsDestroyedVMsAndReadsTheOthers(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		dead := []vim.ManagedObjectReference{inventory.VMRef("vm-100001"), inventory.VMRef("vm-100002"), inventory.VMRef("vm-100003")}
@@ -84,11 +84,11 @@ func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) 
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()
 		if s := p.state("vm-100001"); len(s.Gone)+len(s.Vanished) != 0 {
-			t.Fatal("something is said of it without a read")
+			t.Fatal("it is reported without a read")
 		}
 		p.until("it has vanished", func() bool { s := p.state("vm-100001"); return len(s.Vanished) == 1 && s.Vanished[0].How != "" })
-		if s := p.state("vm-100001"); len(s.Gone) != 0 || p.told(web.UID) < 2 {
-			t.Errorf("%v are gone, and the group was told %d times", s.Gone, p.told(web.UID))
+		if s := p.state("vm-100001"); len(s.Gone) != 0 || p.notified(web.UID) < 2 {
+			t.Errorf("%v are gone, and the group was notified %d times", s.Gone, p.notified(web.UID))
 		}
 	})
 }
@@ -96,9 +96,9 @@ func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) 
 func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.member(0)
-		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were
+		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were gone
 		if len(p.state().VMs) != 0 {
-			t.Fatal("it was to be forgotten")
+			t.Fatal("it is not forgotten")
 		}
 		if err := p.reader.Scan(context.Background()); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
 	})
 }
 
-func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
+func TestAnAwaitedReadEndsWithItsContext(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.stop()
 		if err := p.reader.Read(context.Background(), w.Unmanaged); err == nil {
@@ -118,7 +118,7 @@ func TestAReadThatIsAwaitedEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// The stream tells of no change that was undone before it looked.
+// The stream shows no change that was undone before it read.
 func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -131,7 +131,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 }
 
 // A session that has ended is no reason to think that members cannot be reached.
-func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
+func TestAReadWithoutASessionFailsAndReportsNoObject(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		s, err := p.client.Session(context.Background())
@@ -150,7 +150,7 @@ func TestAReadWithoutASessionFailsAndSaysNothingOfTheObjects(t *testing.T) {
 	})
 }
 
-// whole reads something of VMs.
+// whole is a filter of two properties of VMs.
 func whole(refs []vim.ManagedObjectReference) vim.PropertyFilterSpec {
 	spec := vim.PropertyFilterSpec{PropSet: []vim.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name", "config.instanceUuid"}}}}
 	for _, ref := range refs {

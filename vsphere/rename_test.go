@@ -29,7 +29,7 @@ func moving(vm plan.VM, folder string) plan.Action {
 	return a
 }
 
-// quarantine takes a member away, as the plan does.
+// quarantine puts a member into quarantine, as the plan does.
 func (p *process) quarantine(vm plan.VM) plan.VM {
 	p.t.Helper()
 	mark := guarded(plan.Mark, vm)
@@ -135,7 +135,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 	})
 }
 
-// A server that knew no power cycles took every mark for leave to remove.
+// For a server that knew no power cycles every mark permitted removal.
 func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -175,7 +175,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 		p.do(p.cloning(0))
-		last := step(plan.Destroy, vm) // its time is over: it is still the group's to destroy
+		last := step(plan.Destroy, vm) // its time is over: the group may still destroy it
 		last.Marked = true
 		p.do(last)
 		if vms := p.state().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
@@ -199,7 +199,7 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 	})
 }
 
-func TestANameThatVCenterTakesForNoneIsAConflict(t *testing.T) {
+func TestANameThatVCenterRefusesIsAConflict(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.FailCall("Rename_Task", &vim.InvalidName{Name: "x"}, 1)
 		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.Person {
@@ -219,7 +219,7 @@ func TestAVMWithTheQuarantinesNameIsAConflict(t *testing.T) {
 	})
 }
 
-func TestALostReplyToARenameOrAMoveIsMadeUpForByTheRetry(t *testing.T) {
+func TestARetryMakesUpForALostReplyToARenameOrAMove(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()
@@ -258,7 +258,7 @@ type callFault struct{ fault vim.BaseMethodFault }
 func (callFault) Error() string                { return "refused" }
 func (c callFault) Fault() vim.BaseMethodFault { return c.fault }
 
-func TestAnEmptyQuarantineGoesWithItsFolderAndWhatIsInItKeepsBoth(t *testing.T) {
+func TestAnEmptyQuarantineGoesWithItsFolderAndAnyContentKeepsBoth(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()

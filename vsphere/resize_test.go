@@ -60,7 +60,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 	})
 }
 
-func TestAnOlderVCenterIsNotAskedWhatItDoesNotHave(t *testing.T) {
+func TestAnOlderVCenterIsNotAskedForPropertiesItLacks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, APIVersion: "7.0.1.0"}).start()
@@ -73,8 +73,8 @@ func TestAnOlderVCenterIsNotAskedWhatItDoesNotHave(t *testing.T) {
 	})
 }
 
-// Who is marked to be power-cycled is powered off and changed by that mark, and by no other step; the change takes it off.
-func TestTheMarkForAPowerCycleAllowsThatAlone(t *testing.T) {
+// A mark for a power cycle permits powering off and resizing the member, and no other step; the resize removes the mark.
+func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.running(0, false)
 		mark := func(why plan.Why) {
@@ -102,7 +102,7 @@ func TestTheMarkForAPowerCycleAllowsThatAlone(t *testing.T) {
 		time.Sleep(time.Until(since.Add(1100 * time.Millisecond))) // stamps have whole seconds
 		mark(plan.WhyScaleIn)
 		if !vm.MarkedAt.After(since) {
-			t.Error("it is chosen to be removed since it was chosen to be power-cycled")
+			t.Error("the mark for removal has the time of the mark for the power cycle")
 		}
 		p.do(guarded(plan.Unmark, vm))
 		vm = p.vm(vm.MoRef)
@@ -114,7 +114,7 @@ func TestTheMarkForAPowerCycleAllowsThatAlone(t *testing.T) {
 		mark(plan.WhyScaleIn)
 		p.do(sized(vm, false, 2, 2048))
 		if now := p.vm(vm.MoRef); !now.Marked || now.CPU != 2 {
-			t.Errorf("a mark of another kind was taken off: %+v", now)
+			t.Errorf("a mark of another kind was removed: %+v", now)
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *
 	})
 }
 
-func TestHotAddIsOfCPUsAndOfMemoryEachForItself(t *testing.T) {
+func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
 		cpu, memory  bool
@@ -204,7 +204,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 		p.do(step(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
-			t.Errorf("somebody changed it: %+v", f)
+			t.Errorf("an operator changed it: %+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
 			t.Errorf("%+v", now)
@@ -212,7 +212,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 	})
 }
 
-func TestOnlyARefusalForTheVMsOwnSakeIsARefusalOfTheSize(t *testing.T) {
+func TestOnlyARefusalByTheVMItselfIsARefusalOfTheSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -16,14 +16,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// settled is a VM as it is seen, without what a step that is tried again may change: the guard, and when a guest was
-// asked. (Tools stop at a reset, which is told later.)
+// settled is a VM as it is seen, without what a repeated step may change: the guard, and when a guest was asked. (Tools
+// stop at a reset, which is seen later.)
 func settled(vm plan.VM) plan.VM {
 	vm.ChangeVersion, vm.Shutdown, vm.Tools = "", plan.Moment{}, false
 	return vm
 }
 
-// again does a step that was done already: that is success, or the guard reports whether the plan is out of date.
+// again repeats a step: that succeeds, or the guard reports that the plan is out of date.
 func (p *process) again(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -33,7 +33,7 @@ func (p *process) again(a plan.Action) {
 	}
 }
 
-func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
+func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		moRef := p.member(0).MoRef
@@ -62,7 +62,7 @@ func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 			}
 			before := p.vm(moRef)
 			if c.done(before) {
-				t.Fatalf("%s: it is so already: %+v", c.what, before)
+				t.Fatalf("%s: there is nothing to do: %+v", c.what, before)
 			}
 			a := c.plan(before)
 			p.do(a)
@@ -81,7 +81,7 @@ func TestAStepThatIsTriedAgainAfterItsSuccessChangesNothingMore(t *testing.T) {
 	})
 }
 
-func TestAStepWithALostReplyIsMadeUpForByTheNextPlan(t *testing.T) {
+func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 	t.Parallel()
 	marked := func(p *process, vm plan.VM) plan.VM {
 		p.do(guarded(plan.Mark, vm))
@@ -133,14 +133,14 @@ func TestAStepWithALostReplyIsMadeUpForByTheNextPlan(t *testing.T) {
 					if !known || c.done(now) || p.reader.Busy(inventory.VMRef(vm.MoRef)) {
 						return known && c.done(now)
 					}
-					p.plannedAnew(c.plan(now))
+					p.replanned(c.plan(now))
 					return false
 				})
-				p.again(c.plan(vm)) // by a plan from before
+				p.again(c.plan(vm)) // by an earlier plan
 				if now := p.vm(vm.MoRef); !c.done(now) {
 					t.Errorf("%+v", now)
 				}
-				if n := w.Calls()[c.method]; n > c.most+1 { // again may cost one that vCenter refuses
+				if n := w.Calls()[c.method]; n > c.most+1 { // again may cost a call that vCenter refuses
 					t.Errorf("%d calls of %s", n, c.method)
 				}
 			})
@@ -148,8 +148,8 @@ func TestAStepWithALostReplyIsMadeUpForByTheNextPlan(t *testing.T) {
 	}
 }
 
-// plannedAnew does a step that may fail only in a way that passes.
-func (p *process) plannedAnew(a plan.Action) {
+// replanned does a step that may fail only with a passing fault.
+func (p *process) replanned(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
 	var f *vcfault.Error
@@ -213,8 +213,8 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	})
 }
 
-// Who is wanted after all may be about to halt: its stamp must go on saying so, or another member is taken down on the
-// strength of it. What was asked before the VM was powered on last says nothing any more.
+// A member that is wanted after all may be about to halt: its stamp must still say so, or another member is taken down
+// because of it. A request from before the VM's last power-on no longer counts.
 func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })

@@ -27,7 +27,7 @@ const (
 	required  = v1alpha1.AntiAffinityRequired
 )
 
-// apart is a world of two clusters with two hosts each, and a server that works in the first one and has made some members.
+// apart is a world of two clusters with two hosts each, and a server that works in the first one and has created some members.
 func apart(t *testing.T, members int32) (*world, *process) {
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Clusters: 2, Hosts: 2})
 	p := w.inFirstCluster()
@@ -165,7 +165,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 	})
 }
 
-func TestATwinOfARuleIsRemoved(t *testing.T) {
+func TestADuplicateRuleIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := apart(t, 2)
@@ -256,13 +256,13 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := apart(t, 2)
 		p.do(settingRules(preferred))
-		told := p.told(web.UID)
+		notified := p.notified(web.UID)
 		rules, err := w.Rules(firstCluster)
 		w.must(err)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{RulesSpec: []vim.ClusterRuleSpec{{
 			ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: rules[0].Key}}}})
 		p.reader.TouchClusters() // as the stream does each minute
-		p.until("the group is told", func() bool { return p.told(web.UID) > told })
+		p.until("the group is notified", func() bool { return p.notified(web.UID) > notified })
 		if !p.off(preferred) {
 			t.Error("the rule is gone, and that is not seen")
 		}
@@ -315,7 +315,7 @@ func TestTheRulesAreAsWantedAfterSetRulesWhateverHappens(t *testing.T) {
 	})
 }
 
-// checkRules compares what vCenter has with what is wanted of it.
+// checkRules compares vCenter's rules with the desired ones.
 func (w *world) checkRules(request v1alpha1.AntiAffinity) {
 	w.t.Helper()
 	members := map[string][]string{}

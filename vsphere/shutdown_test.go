@@ -14,9 +14,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// Of the word that a guest is asked and the withdrawal of its mark one has its way: else the member would count as wanted and at
-// work while its guest halts, and another one go on the strength of it. (Found by the model in test/world, seeds 431897 and 22961.)
-func TestTheStampSaysThatAGuestIsAskedBeforeItIs(t *testing.T) {
+// Of the stamp of a shutdown request and the withdrawal of the mark only one succeeds: else the member would count as wanted and
+// serving while its guest halts, and another one would go because of it. (Found by the model in test/world, seeds 431897 and 22961.)
+func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -42,7 +42,7 @@ func TestTheStampSaysThatAGuestIsAskedBeforeItIs(t *testing.T) {
 			t.Errorf("%d stamps were written for one request", n-before)
 		}
 		if f := two.fault(guarded(plan.Unmark, marked)); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("the mark was withdrawn by what was known before: %+v", f)
+			t.Errorf("the mark was withdrawn by an older observation: %+v", f)
 		}
 		if now := one.vm(vm.MoRef); now.Shutdown.At.IsZero() || !now.Marked || w.Calls()["ShutdownGuest"] != 1 {
 			t.Errorf("%+v after %v", now, w.Calls())
@@ -63,8 +63,8 @@ func TestAGuestIsNotAskedWhenItsVMChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// Tools that stop at that moment: the stamp says that the guest was asked, and it was not.
-func TestAGuestThatCouldNotBeAskedIsNotTakenForHalting(t *testing.T) {
+// If Tools stop at that moment, the stamp says that the guest was asked, and it was not.
+func TestAGuestThatCouldNotBeAskedDoesNotCountAsHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.Hold(vcsim.Reconfigure)
@@ -132,9 +132,9 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 	})
 }
 
-// Writing the stamp may take long. (Found by the model in test/world, seed 1240564: meanwhile a member that was counted upon was powered
+// Writing the stamp may take long. (Found by the model in test/world, seed 1240564: meanwhile a member counted on was powered
 // off by an operator and on again by us, and was not ready yet.)
-func TestAGuestIsNotAskedWhenTooFewAreAtWorkOnceItsStampIsWritten(t *testing.T) {
+func TestAGuestIsNotAskedWhenTooFewServeOnceItsStampIsWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -162,7 +162,7 @@ func TestAGuestIsNotAskedWhenTooFewAreAtWorkOnceItsStampIsWritten(t *testing.T) 
 }
 
 // Found by the model in test/world, seed 4068014: a process stood still after it had written the stamp. When it asked the guest, the
-// stamp's word was void, and another member was taken down beside it.
+// stamp no longer counted, and another member was taken down as well.
 func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 	})
 }
 
-// A call that is stuck on its way arrives when it may take down what was powered off, changed and powered on meanwhile, and nothing
-// fences it. So it is given up. (Found by a randomized test, seed 179: a request to shut down arrived 78 s late.)
+// A call that is stuck on its way may arrive after the member was powered off, changed and powered on again, and nothing fences
+// it. So it is given up. (Found by a randomized test, seed 179: a request to shut down arrived 78 s late.)
 func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T) {
 	t.Parallel()
 	for op, method := range map[plan.Op]string{plan.ShutdownGuest: "ShutdownGuest", plan.PowerOff: "PowerOffVM_Task", plan.Reset: "ResetVM_Task"} {
@@ -210,7 +210,7 @@ func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T
 				}
 				time.Sleep(2 * time.Minute)
 				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Boot.Equal(vm.Boot) || !now.Tools {
-					t.Errorf("it came all the same: %+v", now)
+					t.Errorf("it arrived nevertheless: %+v", now)
 				}
 			})
 		})

@@ -29,7 +29,7 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		reason, says string
 	}{
 		{full, "", "s3", "", ""},
-		{full, "base", "s1", "", ""}, // it is the path of one, and only the name of the other
+		{full, "base", "s1", "", ""}, // the path of one, and only the name of the other
 		{full, "base/patched", "s2", "", ""},
 		{full, "base/patched/base", "s3", "", ""},
 		{full, "other/patched", "s5", "", ""},

@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers: of two replicas that mark two members at once, one at
-// least sees both marks before it goes on, whatever the stream has told it. (Found by TestChaos, seed 3020: a group of two
+// TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers: of two replicas that mark two members at once, at
+// least one sees both marks before it goes on, whatever the stream has shown it. (Found by TestChaos, seed 3020: a group of two
 // in which both replicas took one down.)
 func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 	t.Parallel()

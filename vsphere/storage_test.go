@@ -58,6 +58,6 @@ func TestADatastoreInMaintenanceOrOutOfReachIsNotUsed(t *testing.T) {
 		return &namedObject{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "Datastore"}}, props: map[string]vim.AnyType{"summary.accessible": accessible, "summary.maintenanceMode": mode}}
 	}
 	if !usable(store(true, "normal")) || usable(store(false, "normal")) || usable(store(true, "inMaintenance")) || usable(&namedObject{Candidate: naming.Candidate{Ref: vim.ManagedObjectReference{Type: "StoragePod"}}}) {
-		t.Error("the wrong ones are used")
+		t.Error("the wrong datastores are used")
 	}
 }

@@ -15,23 +15,23 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// asRecorded is what a group's status has of a VM.
+// asRecorded is a VM as a group's status records it.
 func asRecorded(vm plan.VM) v1alpha1.Member {
 	return v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, PowerState: string(vm.Power), Host: vm.Host}
 }
 
-// of is what is known to a group whose status has those members.
+// of is the state for a group whose status has those members.
 func (p *process) of(members ...v1alpha1.Member) plan.VCenterState {
 	return p.State(web, plan.Query{Template: "ubuntu", Recorded: members})
 }
 
-// vanished waits until it is known how a member vanished, and fails if it is called gone.
+// vanished waits until it is known how a member vanished, and fails if it is reported as gone.
 func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 	p.t.Helper()
 	p.until("it is known how the member vanished", func() bool {
 		s := p.of(m)
 		if len(s.Gone) > 0 {
-			p.t.Fatalf("%s is called gone", m.Name)
+			p.t.Fatalf("%s is reported as gone", m.Name)
 		}
 		return len(s.Vanished) == 1 && s.Vanished[0].How != ""
 	})
@@ -56,7 +56,7 @@ func inTwoHosts(t *testing.T, on bool, run func(*testing.T, *world, *process, v1
 	})
 }
 
-// twoHosts is a world with a process that has a member 0, of which on says whether it runs.
+// twoHosts is a world with a process that has a member 0; on says whether it runs.
 func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2})
 	p := w.start()
@@ -116,7 +116,7 @@ func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
 	})
 }
 
-// A status may be older than the quarantine of a member, and its end.
+// A status may be older than a member's quarantine and destruction.
 func TestAMemberThatWasRenamedBeforeItWasDestroyedIsGoneToAProcessThatNeverSawIt(t *testing.T) {
 	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Rename("web-0", "web-0-"+m.MoRef))
@@ -192,7 +192,7 @@ func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *test
 				if on {
 					p.do(step(plan.PowerOn, p.state().VMs[0]))
 				}
-				time.Sleep(10 * time.Minute) // what vCenter's newest event is, is looked at now and then
+				time.Sleep(10 * time.Minute) // vCenter's newest event is read now and then
 				m := asRecorded(p.state().VMs[0])
 				w.must(w.Restore(backup))
 				if how := p.vanished(m).How; !strings.Contains(how, "restore from a backup") {
@@ -218,7 +218,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		w.must(w.Restore(backup))
 		w.must(w.CloneVM("ubuntu", "/DC0/vm", "other"))
 		if vms := w.VMs(); !slices.ContainsFunc(vms, func(vm vcsim.VM) bool { return vm.Name == "other" && vm.Ref.Value == m.MoRef }) {
-			t.Fatalf("the moRef %s was not given again: %+v", m.MoRef, vms)
+			t.Fatalf("the moRef %s was not reused: %+v", m.MoRef, vms)
 		}
 		late := w.start()
 		for _, p := range []*process{p, late} {
@@ -226,7 +226,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 				t.Error(how)
 			}
 		}
-		w.must(w.Destroy("other")) // its events tell nothing of the member
+		w.must(w.Destroy("other")) // its events say nothing of the member
 		time.Sleep(10 * time.Minute)
 		p.vanished(m)
 		w.start().vanished(m)

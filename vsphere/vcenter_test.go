@@ -31,7 +31,7 @@ func newWorld(t testing.TB) *world {
 	return &world{vctest.New(t), t}
 }
 
-// newWorldOf is a vCenter of another kind, with no unmanaged VM.
+// newWorldOf is a vCenter of another model, with no unmanaged VM.
 func newWorldOf(t testing.TB, c vcsim.Config) *world {
 	t.Helper()
 	return &world{vctest.Of(t, c), t}
@@ -127,13 +127,13 @@ func (p *process) changed(uid types.UID) {
 	}
 }
 
-func (p *process) told(uid types.UID) int {
+func (p *process) notified(uid types.UID) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.news[uid] + p.news[""]
 }
 
-// until waits for a condition, which is looked at whenever something changed and now and then.
+// until waits for a condition, which is checked after each change and now and then.
 func (p *process) until(what string, holds func() bool) {
 	p.t.Helper()
 	deadline := time.After(vctest.Patience)
@@ -164,7 +164,7 @@ func (p *process) state(recorded ...string) plan.VCenterState {
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
 
-// member makes one member of the group, as the plan does.
+// member creates one member of the group, as the plan does.
 func (p *process) member(ordinal int32) plan.VM {
 	p.t.Helper()
 	if p.state().Folder == "" {
@@ -261,12 +261,12 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 	})
 }
 
-func TestALostSessionMakesTheInventoryUnknownForAWhileAndDoublesNothing(t *testing.T) {
+func TestALostSessionMakesTheInventoryUnknownForAWhileAndRepeatsNoAction(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		was := p.told("")
+		was := p.notified("")
 		w.DropSessions()
-		p.until("the loss is told, and the inventory is known again", func() bool { return p.told("") >= was+2 && p.state().Known })
+		p.until("the loss is reported, and the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
 		s := p.state(vm.MoRef)
 		if len(s.VMs) != 1 || s.VMs[0].MoRef != vm.MoRef || len(s.Gone) != 0 {
 			t.Fatalf("afterwards: %+v", s)
@@ -285,7 +285,7 @@ func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
 			t.Fatalf("%d sessions afterwards", n)
 		}
 		if p.state().Known {
-			t.Error("it still claims to know the inventory")
+			t.Error("it still reports a known inventory")
 		}
 	})
 }

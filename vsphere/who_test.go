@@ -23,14 +23,14 @@ func TestVCentersEventsNameWhoPoweredOffOrRemovedAVM(t *testing.T) {
 			w.Must(err)
 			w.Must(task.Wait(ctx))
 		}
-		for _, deed := range []plan.Deed{plan.DeedPoweredOff, plan.DeedRemoved} {
-			who, err := p.Who(ctx, deed, []string{vms[0].MoRef, vms[1].MoRef})
+		for _, kind := range []plan.Deed{plan.DeedPoweredOff, plan.DeedRemoved} {
+			who, err := p.Who(ctx, kind, []string{vms[0].MoRef, vms[1].MoRef})
 			if err != nil || len(who) != 1 || who[vms[0].MoRef] == "" {
-				t.Errorf("%s: %v %v", deed, who, err)
+				t.Errorf("%s: %v %v", kind, who, err)
 			}
 		}
 		if who, err := p.Who(ctx, plan.DeedRemoved, []string{"vm-none"}); err != nil || who["vm-none"] != "" {
-			t.Errorf("of a VM that nothing befell: %v %v", who, err)
+			t.Errorf("of a VM that nothing happened to: %v %v", who, err)
 		}
 		calls, began := w.Calls()["QueryEvents"], time.Now()
 		for _, of := range []string{vms[0].MoRef, "vm-1", "vm-2", "vm-3"} {
