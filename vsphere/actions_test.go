@@ -184,7 +184,7 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 		for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
 			a := step(op, vm)
 			a.Marked = true
-			vctest.Eventually(t, "the mark's end is seen", func() bool { return !one.state().VMs[0].Marked })
+			vctest.Eventually(t, "the mark's removal is seen", func() bool { return !one.state().VMs[0].Marked })
 			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", op, f)
 			}

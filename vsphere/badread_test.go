@@ -96,7 +96,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 			t.Errorf("%d reads for that", n)
 		}
 		var s plan.VCenterState
-		p.until("the one that was destroyed is gone", func() bool {
+		p.until("the destroyed one is gone", func() bool {
 			s = p.state(here.MoRef, gone.MoRef, hidden.MoRef)
 			return s.IsGone(gone.MoRef, "")
 		})

@@ -115,7 +115,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 		w := newWorld(t)
 		one, two := w.start(), w.start()
 		a := guarded(plan.Reset, one.running(0, true))
-		two.until("the other one sees it like that", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
+		two.until("the other one sees it so", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
 		one.do(a)
 		if f := two.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)
@@ -191,13 +191,13 @@ func TestAnUnhealthyGuestIsHealthyAfterItsReset(t *testing.T) {
 		p.do(step(plan.PowerOn, vm))
 		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
 		w.must(w.SetHealth("web-0", vcsim.HungUntilReset))
-		p.until("it is sick", func() bool { return !p.vm(vm.MoRef).Tools })
+		p.until("it is unhealthy", func() bool { return !p.vm(vm.MoRef).Tools })
 		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonToolsUnavailable {
 			t.Errorf("%+v", f)
 		}
 		boot := p.vm(vm.MoRef).Boot
 		p.do(guarded(plan.Reset, p.vm(vm.MoRef)))
-		p.until("it is well", func() bool { return p.vm(vm.MoRef).Tools })
+		p.until("it is healthy", func() bool { return p.vm(vm.MoRef).Tools })
 		if now := p.vm(vm.MoRef); !now.Boot.Equal(boot) || now.Power != plan.PoweredOn || now.Restarted.IsZero() {
 			t.Errorf("%+v", now)
 		}
@@ -241,7 +241,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 		one.until("it is being powered off", func() bool { return w.Calls()["PowerOffVM_Task"] == 1 })
 
 		go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
-		two.until("the mark is off", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
+		two.until("the mark is removed", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
 		if time.Sleep(time.Minute); len(done) > 0 {
 			t.Fatalf("it did not wait for the power-off under way: %v", <-done)
 		}
@@ -319,7 +319,7 @@ func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.until("what is known is not fresh", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
+		p.until("the inventory is stale", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream shows it later
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)

@@ -40,7 +40,7 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 		if f := <-ended; f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("the older replica: %+v", f)
 		}
-		newer.until("the member is said not to be prepared", func() bool { return newer.vm(moRef).Prepared != plan.PreparationOf(&wanted) })
+		newer.until("the member is seen as unprepared", func() bool { return newer.vm(moRef).Prepared != plan.PreparationOf(&wanted) })
 		newer.do(preparing(newer.vm(moRef), wanted))
 		if has := w.attributes("web-0"); !maps.Equal(has, wanted.CustomAttributes) {
 			t.Errorf("it has %v", has)

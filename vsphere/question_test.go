@@ -42,7 +42,7 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 		if s := p.state().Stalled; s != nil {
 			t.Errorf("after %s it is already stalled: %v", time.Since(began), s)
 		}
-		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
+		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
 		if took := time.Since(began); took < underway.QuestionPatience || took > underway.QuestionPatience+underway.Every {
 			t.Errorf("after %s", took)
 		}
@@ -69,7 +69,7 @@ func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 		if err := <-ended; vcfault.Classify("", err).Reason != vcfault.ReasonCancelled {
 			t.Error(err)
 		}
-		p.until("it asks no more", func() bool { return p.vm(vm.MoRef).Question == "" })
+		p.until("it no longer asks", func() bool { return p.vm(vm.MoRef).Question == "" })
 	})
 }
 
@@ -77,7 +77,7 @@ func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
-		p.until("it stands still", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
+		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
 		if took := time.Since(began); took < underway.ProgressPatience || took > underway.ProgressPatience+2*time.Minute {
 			t.Errorf("after %s", took)
 		}

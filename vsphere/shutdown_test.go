@@ -90,23 +90,23 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 		one, two := w.start(), w.start()
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		vm := one.running(0, true)
-		off := func(p *process, unheeded bool) {
+		off := func(p *process, ignored bool) {
 			t.Helper()
 			a := step(plan.PowerOff, vm)
-			a.Unheeded = unheeded
+			a.Unheeded = ignored
 			p.do(a)
 		}
 		for _, c := range []struct {
-			name     string
-			who      *process
-			unheeded bool
-			asked    int
-			tools    bool
+			name    string
+			who     *process
+			ignored bool
+			asked   int
+			tools   bool
 		}{
-			{"who asked", one, true, 0, true},
-			{"who did not", two, true, 1, true},
-			{"who did not, and need not", two, false, 0, true},
-			{"who cannot", two, true, 0, false},
+			{"the one that asked", one, true, 0, true},
+			{"one that did not ask", two, true, 1, true},
+			{"one that did not ask, and need not", two, false, 0, true},
+			{"one that cannot ask", two, true, 0, false},
 		} {
 			one.until("it runs", func() bool { return one.vm(vm.MoRef).Tools })
 			one.do(guarded(plan.ShutdownGuest, one.vm(vm.MoRef)))
@@ -116,12 +116,12 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 			time.Sleep(time.Minute)
 			before := w.Calls()["ShutdownGuest"]
 			for n := range c.asked {
-				off(c.who, c.unheeded)
+				off(c.who, c.ignored)
 				if now := c.who.vm(vm.MoRef); now.Power != plan.PoweredOn || !now.Shutdown.At.After(asked.At) {
 					t.Errorf("%s, time %d: %+v", c.name, n, now)
 				}
 			}
-			off(c.who, c.unheeded)
+			off(c.who, c.ignored)
 			if n := w.Calls()["ShutdownGuest"] - before; n != c.asked || c.who.vm(vm.MoRef).Power != plan.PoweredOff {
 				t.Errorf("%s: asked %d times more; %+v", c.name, n, c.who.vm(vm.MoRef))
 			}

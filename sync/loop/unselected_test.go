@@ -118,7 +118,7 @@ func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 			}
 		}
 		release(90 * time.Second)
-		release(90 * time.Second) // the finalizer was taken off, and came back
+		release(90 * time.Second) // the finalizer was removed, and came back
 		l.Renew(c)
 		release(90 * time.Second)
 		time.Sleep(31 * time.Second) // in which other replicas may have been called

@@ -295,7 +295,7 @@ func TestTheFolderOfARecreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	}
 }
 
-// Two replicas of the server choose the same one as long as they see the same; while a mark is being taken off, they do not.
+// Two replicas of the server choose the same one as long as they see the same; while a mark is being removed, they do not.
 // (Found by TestChaos, seed 26: two of three were down.)
 func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	o := toBeCycled(3)

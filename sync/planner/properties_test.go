@@ -281,7 +281,7 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 					plan.Apply(&o, a)
 				}
 			}
-			if n := len(o.State.VMs); round < 10 && n > 0 && rapid.IntRange(0, 2).Draw(t, "admin") == 0 {
+			if n := len(o.State.VMs); round < 10 && n > 0 && rapid.IntRange(0, 2).Draw(t, "operator") == 0 {
 				m := &o.State.VMs[rapid.IntRange(0, n-1).Draw(t, "victim")]
 				switch {
 				case rapid.Bool().Draw(t, "deletes"):

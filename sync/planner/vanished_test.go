@@ -137,7 +137,7 @@ func TestAGivenUpMemberThatComesBackGoesAndItsReplacementServes(t *testing.T) {
 	first.MoRef, first.InstanceUUID = "vm-back", "id-first"
 	o.State.VMs = append(o.State.VMs, first)
 	if r := planner.Make(o); len(r.Actions) != 0 || r.Status.ReadyReplicas != 1 || r.Status.Phase != v1alpha1.PhaseError {
-		t.Errorf("nothing tells them apart: %+v, %s", r.Actions, r.Status.LastMessage)
+		t.Errorf("nothing distinguishes them: %+v, %s", r.Actions, r.Status.LastMessage)
 	}
 	o.Group.Status.Replaced = []v1alpha1.Replaced{{Name: "web-1", Ordinal: 1, MoRef: "vm-7", InstanceUUID: "id-first", Reason: "Replace", VanishedAt: metav1.NewTime(now)}}
 	for _, want := range []plan.Op{plan.Mark, plan.PowerOff, plan.Destroy} {

@@ -237,7 +237,7 @@ func TestABrokenWatchInALiveSessionIsRebuiltAndNotLeaked(t *testing.T) {
 		r.Down()
 		vctest.Eventually(t, "the outage is known", func() bool { return r.client.Health() != nil })
 		r.Up()
-		vctest.Eventually(t, "a second watch is made", func() bool { return r.Counted()["CreatePropertyCollector"] == 2 })
+		vctest.Eventually(t, "a second watch is created", func() bool { return r.Counted()["CreatePropertyCollector"] == 2 })
 		r.ended(t, ref, ends)
 		r.stop()
 		if calls := r.Counted(); calls["DestroyPropertyCollector"] != 2 || calls["DestroyView"] != 2 || calls["Login"] != 1 {

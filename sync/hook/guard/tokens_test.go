@@ -244,7 +244,7 @@ func TestManyRefusalsAreFewLogLines(t *testing.T) {
 	d := open(t, cfg, generous)
 	c := client(t, nil, nil)
 	for range 50 {
-		if got := d.code(c, "POST", "Bearer a-wrong-token-of-somebody"); got != 401 {
+		if got := d.code(c, "POST", "Bearer a-wrong-token-of-another"); got != 401 {
 			t.Fatal(got)
 		}
 	}
