@@ -71,7 +71,7 @@ var changeStories = map[string]func(*story){
 			g.Readiness.Check, g.Update.MinReadySeconds, g.Update.MaxSurge, g.Update.MaxUnavailable = v1alpha1.ReadyGuestIP, 20, of(1), of(0)
 		}))
 		s.happens("another template", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
-		s.happens("the template is republished under its name: it is told, and nothing is done", func(o *plan.Observed) {
+		s.happens("the template is republished under its name: it is reported, and nothing is done", func(o *plan.Observed) {
 			each(func(m *plan.VM) { m.Fingerprint = "aaaaaaaaaa" })(o)
 			o.State.Template.Fingerprint = "bbbbbbbbbb"
 		})
@@ -95,7 +95,7 @@ var changeStories = map[string]func(*story){
 			g.Update.Canary = &half
 		}))
 		s.happens("scaled to 5 meanwhile: the new one is of the new template", s.scale(5))
-		s.happens("paused, and one is deleted by an admin: it is recreated", func(o *plan.Observed) {
+		s.happens("paused, and one is deleted by an operator: it is recreated", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Update.Canary, g.Update.Paused = nil, true })(o)
 			drop(o.State.VMs[0].Ordinal)(o)
 		})
@@ -177,7 +177,7 @@ var changeStories = map[string]func(*story){
 		s.happens("deleted", remove)
 	},
 	"quarantine and return": func(s *story) {
-		s.happens("three members are applied; who goes is kept for 10 minutes", edit(func(g *spec) { g.Deletion.QuarantineSeconds = 600 }))
+		s.happens("three members are applied; removed ones are kept for 10 minutes", edit(func(g *spec) { g.Deletion.QuarantineSeconds = 600 }))
 		s.patience = time.Minute
 		s.happens("scaled to 1", s.scale(1))
 		s.happens("scaled to 2 again: web-1 comes back", s.scale(2))
@@ -191,7 +191,7 @@ var changeStories = map[string]func(*story){
 	},
 	"pause": func(s *story) {
 		s.happens("three members are applied", nothing)
-		s.happens("paused, scaled to 4, and an admin deletes web-1", func(o *plan.Observed) {
+		s.happens("paused, scaled to 4, and an operator deletes web-1", func(o *plan.Observed) {
 			s.scale(4)(o)
 			o.Group.Spec.Paused = true
 			drop(1)(o)
@@ -221,6 +221,6 @@ var changeStories = map[string]func(*story){
 			o.State.Candidates = append(o.State.Candidates[:3:3], plan.Candidate{Entry: "vm-80", MoRef: "vm-80", Name: "mine", Folder: "group-v9", Ordinal: -1})
 		})
 		s.happens("scaled to 6", s.scale(6))
-		s.happens("an adopted one is destroyed by an admin: it is cloned again", drop(0))
+		s.happens("an adopted one is destroyed by an operator: it is cloned again", drop(0))
 	},
 }

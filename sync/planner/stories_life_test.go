@@ -19,11 +19,11 @@ var lifeStories = map[string]func(*story){
 		s.happens("scaled to 1", s.scale(1))
 		s.happens("deleted", remove)
 	},
-	"the hands of an admin": func(s *story) {
+	"what operators do": func(s *story) {
 		s.happens("three members are applied", nothing)
-		s.happens("an admin deletes web-1", drop(1))
-		s.happens("an admin powers web-0 off", change(0, func(m *plan.VM) { m.Power = plan.PoweredOff }))
-		s.happens("an admin renames web-2", change(2, func(m *plan.VM) { m.Name = "mine" }))
+		s.happens("an operator deletes web-1", drop(1))
+		s.happens("an operator powers web-0 off", change(0, func(m *plan.VM) { m.Power = plan.PoweredOff }))
+		s.happens("an operator renames web-2", change(2, func(m *plan.VM) { m.Name = "mine" }))
 		s.happens("the host of web-0 is cut off", change(0, func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" }))
 		s.happens("scaled to 2: the unreachable one would go first, and is left alone", s.scale(2))
 		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
@@ -38,8 +38,8 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("scaled to 2: the one that asks would go first, and is left alone", s.scale(2))
 		s.happens("the server was restarted, and knows nothing of the power-on", func(o *plan.Observed) { o.Pending = nil; s.scale(3)(o) })
-		s.happens("somebody answers", change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOn, "" }))
-		s.happens("the power-on of web-2 stands still, and nobody knows why", func(o *plan.Observed) {
+		s.happens("an operator answers", change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOn, "" }))
+		s.happens("the power-on of web-2 is stalled for no visible reason", func(o *plan.Observed) {
 			change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
 			o.Pending = map[string]plan.Pending{"web-2": {Op: plan.PowerOn, Ordinal: 2, MoRef: "new-web-2", State: plan.Running}}
 			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, Person: true, Message: "vCenter's task for it has made no progress for 10 minutes."}}
@@ -51,7 +51,7 @@ var lifeStories = map[string]func(*story){
 			})(o)
 			remove(o)
 		})
-		s.happens("somebody answers", change(0, func(m *plan.VM) { m.Question = "" }))
+		s.happens("an operator answers", change(0, func(m *plan.VM) { m.Question = "" }))
 	},
 	"hindrances": func(s *story) {
 		template := s.o.State.Template
@@ -123,7 +123,7 @@ var lifeStories = map[string]func(*story){
 	"one hindrance of many": func(s *story) {
 		lacks := plan.Fault{Reason: "MissingPrivilege", Person: true,
 			Message: "vCenter's user lacks VirtualMachine.Inventory.CreateFromExisting on /DC0/vm/vm-operator/default/web: grant it."}
-		s.happens("nobody can be cloned, for one reason", func(o *plan.Observed) {
+		s.happens("no member can be cloned, for one reason", func(o *plan.Observed) {
 			o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 			for i := range int32(3) {
 				o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff, Fault: lacks}

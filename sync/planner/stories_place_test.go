@@ -18,7 +18,7 @@ var placeStories = map[string]func(*story){
 		s.happens("it is lost: members stay", func(o *plan.Observed) {
 			o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}}
 		})
-		s.happens("an admin deletes web-1, which cannot be recreated", drop(1))
+		s.happens("an operator deletes web-1, which cannot be recreated", drop(1))
 		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
 	},
 	"zones": func(s *story) {
@@ -27,7 +27,7 @@ var placeStories = map[string]func(*story){
 			s.scale(6)(o)
 		})
 		s.happens("scaled to 4", s.scale(4))
-		s.happens("an admin deletes web-1: it comes back where it was", drop(1))
+		s.happens("an operator deletes web-1: it comes back where it was", drop(1))
 		s.happens("another template: each is replaced within its zone", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Template = "ubuntu-26.04" })(o)
 			o.State.Template.Fingerprint = ""
@@ -37,7 +37,7 @@ var placeStories = map[string]func(*story){
 		s.happens("three members, and four addresses", edit(func(g *spec) {
 			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13"}, PrefixLength: 24}}}
 		}))
-		s.happens("more addresses: nobody is replaced", edit(func(g *spec) {
+		s.happens("more addresses: no member is replaced", edit(func(g *spec) {
 			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13", "10.0.0.77"}, PrefixLength: 24}}}
 		}))
 		s.happens("as many addresses as members, another template, and all must stay available", edit(func(g *spec) {
@@ -51,7 +51,7 @@ var placeStories = map[string]func(*story){
 			o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
 			s.scale(2)(o)
 		})
-		s.happens("another tag: they run on", edit(func(g *spec) { g.Tags[0].Name = "bank" }))
+		s.happens("another tag: they keep running", edit(func(g *spec) { g.Tags[0].Name = "bank" }))
 		s.happens("no tag", edit(func(g *spec) { g.Tags = nil }))
 	},
 	"anti-affinity": func(s *story) {
