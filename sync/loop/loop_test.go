@@ -38,7 +38,7 @@ func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)
 	})
 }
 
-// until sleeps fake seconds until something holds, and returns how long it took, to a hundredth of the limit.
+// until sleeps fake seconds until something holds, and returns how long it took, to 10 ms or 1 %.
 func until(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -157,7 +157,7 @@ func TestFinalizingIsSticky(t *testing.T) {
 
 // Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from recreating
 // what the second removes, although its last call is fresh.
-func TestALeaseEndsWhenAnotherReplicaFinalizes(t *testing.T) {
+func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
@@ -217,7 +217,7 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 	}
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
 		bad, good := call("bad", 50), call("good", 20)
-		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // this model returns no children
+		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // the calls here bring no children
 		l.Renew(bad)
 		l.Renew(good)
 		took := until(t, time.Minute, "the good group is up", func() bool { _, on := m.members(good.Ref()); return on == 20 })
