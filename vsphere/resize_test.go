@@ -212,7 +212,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 	})
 }
 
-func TestOnlyARefusalByTheVMItselfIsARefusalOfTheSize(t *testing.T) {
+func TestOnlyARefusalThatConcernsTheVMIsARefusalOfTheSize(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -261,7 +261,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 	})
 }
 
-func TestALostSessionMakesTheInventoryUnknownForAWhileAndRepeatsNoAction(t *testing.T) {
+func TestALostSessionMakesTheInventoryUnknownForAWhileAndDuplicatesNoVM(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		was := p.notified("")
