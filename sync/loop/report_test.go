@@ -114,6 +114,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 		l.Renew(call("web", 4))
 		time.Sleep(5 * time.Second)
 		l.Renew(call("db", 1)) // takes the spare slot
+		time.Sleep(time.Second)
 		l.Renew(call("late", 1))
 		time.Sleep(time.Second)
 		if s := l.Slots(); s != (plan.Slots{Most: 1, Running: 2, Waiting: 2}) {
@@ -140,7 +141,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 			want string
 		}{
 			{"db", 10, "1 PowerOn db-0, false"}, // its clone is under way
-			{"late", 10, "1 Clone late-0, 2 PowerOn late-0, false"},
+			{"late", 10, "1 CreateFolder , 2 Clone late-0, 3 PowerOn late-0, false"},
 			{"web", 4, "1 PowerOn web-0, 1 Clone web-1, 1 Clone web-2, 1 Clone web-3, true"},
 			{"unknown", 10, "false"},
 		} {
