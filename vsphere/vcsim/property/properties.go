@@ -46,7 +46,9 @@ func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types
 		}
 	}
 	for _, ref := range found {
-		objects.WithLock(ctx, ref, func() { r.collect(ref) })
+		if obj, ok := r.object(ref); ok {
+			objects.WithLock(ctx, ref, func() { r.collect(ref, obj) })
+		}
 	}
 	return &methods.RetrievePropertiesExBody{Res: &types.RetrievePropertiesExResponse{
 		Returnval: &types.RetrieveResult{Objects: r.contents},
@@ -55,7 +57,6 @@ func retrieve(ctx *simulator.Context, objects *simulator.Registry, specs []types
 
 // start reads an object that the request names, and returns the objects that its traversals reach.
 func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.ManagedObjectReference, _ types.BaseMethodFault) {
-	defer r.objects.AcquireLock(r.ctx, o.Obj)()
 	obj, ok := r.object(o.Obj)
 	if !ok {
 		if mayMiss {
@@ -63,13 +64,15 @@ func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.Managed
 		}
 		return nil, &types.ManagedObjectNotFound{Obj: o.Obj}
 	}
+	defer r.objects.AcquireLock(r.ctx, o.Obj)()
 	if o.SelectSet == nil || !is(o.Skip) {
-		r.collect(o.Obj)
+		r.collect(o.Obj, obj)
 	}
 	return r.traverse(obj, o.SelectSet, nil)
 }
 
-// object returns the struct of package mo with an object's properties.
+// object returns the struct of package mo with an object's properties. The caller must not hold the event manager's lock: the simulator's
+// Logout takes that while it holds the lock of the session's objects, which object takes.
 func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool) {
 	obj := r.ctx.Session.Get(ref)
 	if obj == nil {
@@ -136,12 +139,8 @@ func referencesIn(value reflect.Value) []types.ManagedObjectReference {
 }
 
 // collect reads an object, unless it was read before or the request has no properties of its type. The caller holds its lock.
-func (r *reading) collect(ref types.ManagedObjectReference) {
+func (r *reading) collect(ref types.ManagedObjectReference, obj reflect.Value) {
 	if r.read[ref] {
-		return
-	}
-	obj, ok := r.object(ref)
-	if !ok {
 		return
 	}
 	r.read[ref] = true
