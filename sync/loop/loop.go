@@ -181,44 +181,6 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	return result
 }
 
-// Preview returns what would be done for a call, and does nothing. A group without a UID, such as one that was
-// never applied, is identified by its namespace and name.
-func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
-	if call.Group.UID == "" {
-		uids := l.vcenter.Identify(call.Group.Namespace, call.Group.Name)
-		if len(uids) > 1 {
-			return plan.Result{}, plan.Outlook{}, fmt.Errorf("several groups have members named %s: set metadata.uid to one of %v", call.Ref(), uids)
-		}
-		named := *call.Group
-		call.Group = &named
-		named.UID = noUID
-		if len(uids) == 1 {
-			named.UID = uids[0]
-		}
-	}
-	if call.Group.Generation == 0 { // a manifest yet to be applied: newer than anything known
-		applied := *call.Group
-		call.Group = &applied
-		applied.Generation = generationToCome
-	}
-	now := time.Now()
-	l.mu.Lock()
-	call.Related = l.relatedFor(&call)
-	g := newGroup(call)
-	if known := l.groups[call.Group.UID]; known != nil {
-		g = known.copy()
-	}
-	g.preview(call, now)
-	observed := g.observe(l.cfg, now)
-	owns := g.owns(&call)
-	l.mu.Unlock()
-	result := l.plan(&observed, call.Ref(), owns)
-	if result.Refusal != nil {
-		return result, plan.Outlook{}, nil
-	}
-	return result, planner.Forecast(observed), nil
-}
-
 // Placeholders for the generation and the UID of a group that was never applied.
 const (
 	generationToCome = 1 << 62
