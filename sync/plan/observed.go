@@ -189,10 +189,11 @@ func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 // VMID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
 type VMID struct{ MoRef, InstanceUUID string }
 
-// IsGone reports whether a recorded VM is among Gone.
+// IsGone reports whether a VM recorded with those identifiers is among Gone. One that is recorded with an instanceUuid is not gone because
+// another record, of its moRef alone, is.
 func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
 	return slices.ContainsFunc(s.Gone, func(x VMID) bool {
-		return x.MoRef == moRef && (x.InstanceUUID == "" || instanceUUID == "" || x.InstanceUUID == instanceUUID)
+		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == instanceUUID)
 	})
 }
 

@@ -295,11 +295,11 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		case g == nil:
 			v.wanted[moRef] = true
 		case g.gone && i >= len(ask.Recorded)-ask.Kept:
-			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef})
+			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
 		case g.gone && m != nil && m.departed && !m.destroyed() && v.vcenter.set.defect != awayIsGone:
 			s.Vanished = append(s.Vanished, vanishedAs(m))
 		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:
-			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef})
+			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
 		}
 	}
 	for _, m := range v.vcenter.vms { // those that it remembers
