@@ -107,6 +107,20 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 	})
 }
 
+// A replica that is not called forgets what it knows; the events tell it again.
+func TestAMemberThatVanishedIsLookedIntoAgainAfterItWasForgotten(t *testing.T) {
+	inTwoHosts(t, false, func(_ *testing.T, w *world, p *process, m v1alpha1.Member) {
+		w.must(w.Unregister("web-0"))
+		how := p.vanished(m).How
+		for range 2 {
+			w.must(p.reader.Scan(w.t.Context()))
+		}
+		if again := p.vanished(m).How; again != how {
+			t.Errorf("%q, and then %q", how, again)
+		}
+	})
+}
+
 func TestAMemberThatIsDestroyedWithItsFolderIsGone(t *testing.T) {
 	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		folder, err := w.Find("/DC0/vm/vm-operator/shop/web")

@@ -67,6 +67,7 @@ type key struct{ moRef, instanceUUID string }
 
 // inquiry is what was done to find out about a VM.
 type inquiry struct {
+	since time.Time // the VM was found missing then: at another time it is another inquiry
 	asked int       // how often
 	due   time.Time // when it is to be asked about next; zero: events have told
 }
@@ -157,8 +158,8 @@ func (j *Judge) due(now time.Time) (due []inventory.Missing) {
 		k := key{m.MoRef, m.InstanceUUID}
 		missing[k] = true
 		q := j.cases[k]
-		if q == nil {
-			q = &inquiry{due: m.Since}
+		if q == nil || !q.since.Equal(m.Since) {
+			q = &inquiry{since: m.Since, due: m.Since}
 			j.cases[k] = q
 		}
 		if !q.due.IsZero() && !now.Before(q.due) {
