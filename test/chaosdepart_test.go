@@ -99,9 +99,18 @@ func (l *life) bringBack() {
 	}
 }
 
-// giveUp acts for a person who knows that a VM is gone for good, although vCenter's events no longer say so.
+// giveUp acts for a person who knows that a VM is gone for good, although vCenter's events no longer say so; and who takes entries out
+// of spec.replace that were there before it vanished, or that name another member's VM, as after a restore of vCenter.
 func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
+		n := len(l.group.Spec.Replace)
+		l.group.Spec.Replace = slices.DeleteFunc(slices.Clone(l.group.Spec.Replace), func(r v1alpha1.Replacement) bool {
+			return r.MoRef == m.MoRef && (m.ReplaceHeld || r.Name != fmt.Sprintf("web-%d", m.Ordinal))
+		})
+		if len(l.group.Spec.Replace) < n {
+			l.edited("%s (%s) is taken out of spec.replace", m.Name, m.MoRef)
+			return
+		}
 		there := slices.ContainsFunc(slices.Concat(l.VMs(), l.OutsideInventory()), func(vm vcsim.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 		named := slices.ContainsFunc(l.group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == m.MoRef })
 		if m.Reason == plan.ReasonMemberVanished && !there && !named {

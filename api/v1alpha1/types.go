@@ -131,8 +131,8 @@ type VmGroupSpec struct {
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. One that has vanished
-	// from vCenter is given up by this: a new clone takes its ordinal, and if its VM comes back, it is removed.
+	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. To name one that has
+	// vanished from vCenter gives it up: a new clone takes its ordinal, and if its VM comes back, it is removed.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
@@ -385,6 +385,9 @@ type Member struct {
 	// says why, as far as vCenter's events tell.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
+	// replaceHeld is true while spec.replace names the VM and did so before it vanished, which does not give it up.
+	// +optional
+	ReplaceHeld bool `json:"replaceHeld,omitempty"`
 	// reason says in one word why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`

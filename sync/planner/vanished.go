@@ -100,6 +100,7 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 	a := absent{Member: m, vanished: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.vanished, a.Message = true, x.How
+		a.ReplaceHeld = v.names(&m) && (a.ReplaceHeld || a.VanishedAt.IsZero())
 		if a.VanishedAt.IsZero() {
 			a.VanishedAt = metav1.NewTime(v.Now.UTC().Truncate(time.Second))
 		}
@@ -122,12 +123,17 @@ func (v *view) givenUp(m *v1alpha1.Member) bool {
 	})
 }
 
-// givesUp reports whether a member that has vanished is given up now, and remembers it. A deletion does not give up by itself: nothing
-// would remember a VM that is left behind.
+// names reports whether spec.replace names a member.
+func (v *view) names(m *v1alpha1.Member) bool {
+	return slices.Contains(v.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef})
+}
+
+// givesUp reports whether a member that has vanished is given up now, and remembers it. An entry of spec.replace that is older than that
+// asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. A deletion does not give up by
+// itself: nothing would remember a VM that is left behind.
 func (v *view) givesUp(m *v1alpha1.Member) bool {
-	name := plan.MemberName(v.Group.Name, m.Ordinal)
 	why := plan.WhyReplace
-	if !slices.ContainsFunc(v.Group.Spec.Replace, func(r v1alpha1.Replacement) bool { return r.Name == name && r.MoRef == m.MoRef }) {
+	if m.ReplaceHeld || !v.names(m) {
 		due := m.VanishedAt.Add(v.policy.replaceVanished)
 		if v.policy.replaceVanished == 0 || v.Finalizing {
 			return false
@@ -227,6 +233,8 @@ func (v *view) holdVanished() {
 func (v *view) vanishedText(m *absent) string {
 	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
 	switch {
+	case m.ReplaceHeld && (v.policy.replaceVanished == 0 || v.Finalizing):
+		return text + "; bring it back into vCenter (add its host, or register the VM); or, if it is gone for good, take it out of spec.replace, which named it before that, and name it there again"
 	case v.Finalizing:
 		return text + "; bring it back into vCenter (add its host, or register the VM) and it is removed, or name it in spec.replace to leave it behind"
 	case v.policy.replaceVanished > 0:

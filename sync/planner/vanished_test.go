@@ -100,6 +100,34 @@ func TestAReplicaThatIsStillReadingEventsReportsWhatIsKnownAndGivesUpNoMember(t 
 	}
 }
 
+// Found by a randomized test (test, seed 204145): it was to be replaced when its host was removed, ran on there, and was cloned again.
+func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T) {
+	for _, finalizing := range []bool{false, true} {
+		o := atWork(2)
+		named := []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
+		o.Group.Spec.Replace = named
+		vanish(1, hostRemoved)(&o)
+		if o.Finalizing = finalizing; finalizing {
+			o.Group.DeletionTimestamp = &metav1.Time{Time: o.Now}
+		}
+		for range 2 {
+			r := planner.Make(o)
+			if len(r.Status.Replaced) != 0 || r.Wants("web-1", plan.Clone) || !r.Status.Members[1].ReplaceHeld || !strings.Contains(r.Status.LastMessage, "take it out of spec.replace") {
+				t.Fatalf("%s: %+v, %+v", r.Status.LastMessage, r.Actions, r.Status.Members)
+			}
+			o.Group.Status = r.Status
+		}
+		o.Group.Spec.Replace = nil
+		if o.Group.Status = planner.Make(o).Status; o.Group.Status.Members[1].ReplaceHeld {
+			t.Errorf("%+v", o.Group.Status.Members)
+		}
+		o.Group.Spec.Replace = named
+		if r := planner.Make(o); len(r.Status.Replaced) != 1 || r.Wants("web-1", plan.Clone) == finalizing {
+			t.Errorf("%+v, %+v", r.Status.Replaced, r.Actions)
+		}
+	}
+}
+
 func TestAVanishedMemberIsNotReplacedByTimeUnlessTheSpecSaysSo(t *testing.T) {
 	for limit, want := range map[int32]bool{0: false, 600: true} {
 		o := atWork(2)
@@ -213,6 +241,7 @@ func TestACloneOfAMemberThatHasVanishedIsNeverPoweredOnAndGoes(t *testing.T) {
 	if r = planner.Make(o); !strings.Contains(r.Status.LastMessage, "web-1 (vm-101, which vCenter does not have any more)") {
 		t.Errorf("it may have been in use: %s", r.Status.LastMessage)
 	}
+	o.Group.Status = r.Status
 	o.Group.Spec.Replace, o.Pending = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}, nil
 	if r = planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Prepare || r.Actions[0].MoRef != "vm-late" {
 		t.Errorf("the one that vanished was given up: %+v", r.Actions)
