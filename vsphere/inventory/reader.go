@@ -297,7 +297,7 @@ func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjec
 // result: VMs that have a stamp or hide whether they do; VMs that a group wants to adopt; and members that were
 // absent, because absent is not gone.
 func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
-	objects, unread, err := scanTree(ctx, s)
+	objects, unread, err := narrow.Tree(ctx, s, allPlaces(s.Vim.ServiceContent.RootFolder), append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}))
 	if err != nil {
 		return nil, err
 	}

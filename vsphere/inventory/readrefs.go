@@ -14,7 +14,7 @@ import (
 
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
-	for chunk := range slices.Chunk(refs, bulk) {
+	for chunk := range slices.Chunk(refs, narrow.Bulk) {
 		n := narrow.New(s, fullSpec, plainSpec)
 		if err := n.Read(ctx, chunk); err != nil {
 			return err
@@ -33,9 +33,6 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 	}
 	return nil
 }
-
-// bulk is how many objects one call reads.
-const bulk = 500
 
 // fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
@@ -74,7 +71,7 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 			refs = append(refs, VMRef(m.MoRef))
 		}
 	}
-	for chunk := range slices.Chunk(refs, bulk) {
+	for chunk := range slices.Chunk(refs, narrow.Bulk) {
 		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
 		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
 			return err

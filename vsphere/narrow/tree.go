@@ -1,4 +1,4 @@
-package inventory
+package narrow
 
 import (
 	"context"
@@ -6,28 +6,25 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// scanTree reads a little of every place and VM, in one call. If that fails for one object, it goes down level by
+// Tree reads props of every place and VM, in one call with the traversal all. If that fails for one object, it goes down level by
 // level, by moRefs. It also returns what cannot be read: VMs, and places for which our user has no permission, which are as
 // good as hidden. It must know the content of every other place.
-func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectContent, unread []types.ManagedObjectReference, err error) {
+func Tree(ctx context.Context, s *session.Session, all []types.ObjectSpec, props []types.PropertySpec) (objects []types.ObjectContent, unread []types.ManagedObjectReference, err error) {
 	root := s.Vim.ServiceContent.RootFolder
-	objects, err = session.Retrieve(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: allPlaces(root),
-		PropSet:   append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}),
-	})
-	if err == nil || narrow.Fatal(err) {
+	objects, err = session.Retrieve(ctx, s, types.PropertyFilterSpec{ObjectSet: all, PropSet: props})
+	if err == nil || Fatal(err) {
 		return objects, nil, err
 	}
 	objects = nil
+	perLevel := levelSpec(props)
 	for level, seen := []types.ManagedObjectReference{root}, map[types.ManagedObjectReference]bool{root: true}; len(level) > 0; {
 		var below []types.ManagedObjectReference
-		for chunk := range slices.Chunk(level, bulk) {
-			n := narrow.New(s, levelSpec, levelSpec)
+		for chunk := range slices.Chunk(level, Bulk) {
+			n := New(s, perLevel, perLevel)
 			if err := n.Read(ctx, chunk); err != nil {
 				return nil, nil, err
 			}
@@ -51,23 +48,26 @@ func scanTree(ctx context.Context, s *session.Session) (objects []types.ObjectCo
 	return objects, unread, nil
 }
 
-// treeTypes are what scanTree reads.
+// treeTypes are what Tree reads.
 var treeTypes = []string{"Folder", "Datacenter", "VirtualApp", "VirtualMachine"}
 
 // childPaths lead to the children of a place.
 var childPaths = map[string]string{"Folder": "childEntity", "Datacenter": "vmFolder", "VirtualApp": "vm"}
 
-// levelSpec reads what scanTree reads of objects, and their children.
-func levelSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
-	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: lightPaths}}}
-	for _, p := range placeProps() {
-		p.PathSet = append(slices.Clone(p.PathSet), childPaths[p.Type])
-		spec.PropSet = append(spec.PropSet, p)
+// levelSpec reads props of objects, and their children.
+func levelSpec(props []types.PropertySpec) Spec {
+	return func(refs []types.ManagedObjectReference) (spec types.PropertyFilterSpec) {
+		for _, p := range props {
+			if path := childPaths[p.Type]; path != "" {
+				p.PathSet = append(slices.Clone(p.PathSet), path)
+			}
+			spec.PropSet = append(spec.PropSet, p)
+		}
+		for _, ref := range refs {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+		return spec
 	}
-	for _, ref := range refs {
-		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
-	}
-	return spec
 }
 
 // takeChildren removes the children from what was read of a place, and returns them.
