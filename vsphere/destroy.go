@@ -46,7 +46,9 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			return err
 		}
 	}
+	var vcenter string
 	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		vcenter = s.UUID
 		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
@@ -56,11 +58,12 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
-	if err == nil {
-		v.inventory.Destroyed(id)
-	}
 	v.asked.Delete(a.MoRef)
-	return v.reader.Read(ctx, vm)
+	if err != nil {
+		return v.reader.Read(ctx, vm)
+	}
+	v.inventory.Destroyed(id)
+	return v.reader.Removed(ctx, vcenter, vm)
 }
 
 // detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot

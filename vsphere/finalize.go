@@ -56,15 +56,13 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	namespace := v.inventory.NamespaceFolder(a.MoRef)
-	if err := v.unregisterAndDestroy(ctx, folder); err != nil && vcfault.MissingObject(err) != folder {
+	folders := withQuarantine(folder, v.inventory.Below(a.MoRef, plan.QuarantineFolder))
+	err := v.unregisterAndDestroy(ctx, folders...)
+	if vcfault.MissingObject(err) == folder { // somebody else has removed it
+		err = v.reader.Read(ctx, folders...)
+	}
+	if err != nil {
 		return v.keptFolder(ref, err)
-	}
-	gone := []types.ManagedObjectReference{folder}
-	if quarantine := v.inventory.Below(a.MoRef, plan.QuarantineFolder); quarantine != "" {
-		gone = append(gone, inventory.FolderRef(quarantine))
-	}
-	if err := v.reader.Read(ctx, gone...); err != nil {
-		return err
 	}
 	v.leaveNamespace(ctx, ref, namespace)
 	return nil

@@ -46,12 +46,14 @@ func (v *VCenter) removeIdle(ctx context.Context, ref plan.Ref, moRef, quarantin
 		idle, err = v.isIdle(ctx, inventory.FolderRef(quarantine), "")
 	}
 	if err == nil && idle {
-		err = v.unregisterAndDestroy(ctx, folder)
+		err = v.unregisterAndDestroy(ctx, withQuarantine(folder, quarantine)...)
 	}
 	if err != nil {
 		v.log.Debug().Err(err).Stringer("group", ref).Str("folder", moRef).Msg("a folder stays")
 	}
-	v.reader.Touch(folder)
+	if err != nil || !idle {
+		v.reader.Touch(folder)
+	}
 }
 
 // isIdle reports whether nothing but the named child is in a folder, and nobody gave it permissions, attributes or tags.
@@ -69,15 +71,28 @@ func (v *VCenter) isIdle(ctx context.Context, folder types.ManagedObjectReferenc
 	return idle, err
 }
 
-// unregisterAndDestroy removes a folder. If a VM gets into it at the last moment, UnregisterAndDestroy_Task only unregisters that VM and
-// keeps its disks; Destroy_Task would delete them.
-func (v *VCenter) unregisterAndDestroy(ctx context.Context, folder types.ManagedObjectReference) error {
+// withQuarantine returns a folder and the quarantine in it, if it has one.
+func withQuarantine(folder types.ManagedObjectReference, quarantine string) []types.ManagedObjectReference {
+	if quarantine == "" {
+		return []types.ManagedObjectReference{folder}
+	}
+	return []types.ManagedObjectReference{folder, inventory.FolderRef(quarantine)}
+}
+
+// unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks; Destroy_Task would delete them.
+func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
+	var vcenter string
 	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
+		vcenter = s.UUID
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folders[0]})
 		if err == nil {
 			task = res.Returnval
 		}
 		return task, err
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	return v.reader.Removed(ctx, vcenter, folders...)
 }

@@ -36,6 +36,7 @@ type Reader struct {
 	log       zerolog.Logger
 	wake      chan struct{} // has a place for one
 	hurry     chan struct{} // likewise: somebody waits
+	removed   chan removal
 	done      chan struct{} // closed when run has ended
 
 	// clustersRead is when the clusters were last read; run's alone.
@@ -44,6 +45,13 @@ type Reader struct {
 	mu      sync.Mutex
 	next    job
 	running job
+}
+
+// removal is objects that a task of this server has removed from a vCenter; published is closed when the inventory has forgotten them.
+type removal struct {
+	vcenter   string
+	refs      []types.ManagedObjectReference
+	published chan struct{}
 }
 
 // job is one read: of everything, or of some VMs and places, or of the clusters; and its waiters.
@@ -67,7 +75,7 @@ const readAgain = time.Second
 
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
-	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), done: make(chan struct{})}
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), removed: make(chan removal), done: make(chan struct{})}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
@@ -85,6 +93,38 @@ func (r *Reader) Busy(ref types.ManagedObjectReference) bool {
 // Read waits until a read of these objects, begun after this call, has been published.
 func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference) error {
 	return r.await(ctx, job{}, refs)
+}
+
+// Removed waits until the inventory has forgotten objects that a task of this server has removed from the vCenter with that
+// instanceUuid: the task's success says that they are gone, so no call asks again. Readings that began before are published before, so
+// none brings them back.
+func (r *Reader) Removed(ctx context.Context, vcenter string, refs ...types.ManagedObjectReference) error {
+	x := removal{vcenter, refs, make(chan struct{})}
+	select {
+	case r.removed <- x:
+		<-x.published
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-r.done:
+		return context.Canceled
+	}
+}
+
+// forget publishes a removal. moRefs of another vCenter mean nothing in this one.
+func (r *Reader) forget(x removal) {
+	defer close(x.published)
+	if r.inventory.VCenter() != x.vcenter {
+		return
+	}
+	gone := Reading{VCenter: x.vcenter, Began: time.Now()}
+	r.mu.Lock()
+	for _, ref := range x.refs {
+		gone.Gone = append(gone.Gone, ref.Value)
+		delete(r.next.dirty, ref)
+	}
+	r.mu.Unlock()
+	r.inventory.Publish(gone)
 }
 
 // Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
@@ -158,6 +198,9 @@ func (r *Reader) Run(ctx context.Context) {
 	for {
 		select {
 		case <-r.wake:
+		case x := <-r.removed:
+			r.forget(x)
+			continue
 		case <-ctx.Done():
 			return
 		}
@@ -178,7 +221,7 @@ func (r *Reader) Run(ctx context.Context) {
 		// Nothing is lost: the read is still wanted. The client logs why it fails, and the stream's health reports it.
 		r.log.Debug().Err(err).Msg("a read of the inventory failed")
 		r.add(left, nil)
-		if !session.Sleep(ctx, pause) {
+		if r.pause(ctx, pause, nil); ctx.Err() != nil {
 			return
 		}
 		pause = min(2*pause, readRetryMax)
@@ -220,11 +263,7 @@ const (
 
 // gather waits a moment for more requests.
 func (r *Reader) gather(ctx context.Context) {
-	select {
-	case <-r.hurry:
-	case <-time.After(gatherStreamed):
-	case <-ctx.Done():
-	}
+	r.pause(ctx, gatherStreamed, r.hurry)
 	select {
 	case <-r.hurry:
 	default:
@@ -233,7 +272,24 @@ func (r *Reader) gather(ctx context.Context) {
 	awaited := len(r.next.waiting)+len(r.next.scanning) > 0
 	r.mu.Unlock()
 	if awaited {
-		session.Sleep(ctx, gatherAwaited)
+		r.pause(ctx, gatherAwaited, nil)
+	}
+}
+
+// pause waits for that long, or until stop, and publishes what is removed meanwhile.
+func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{}) {
+	over := time.After(d)
+	for {
+		select {
+		case x := <-r.removed:
+			r.forget(x)
+		case <-over:
+			return
+		case <-stop:
+			return
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 

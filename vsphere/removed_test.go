@@ -1,0 +1,101 @@
+package vsphere
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+)
+
+// late holds back one answer to a read.
+type late struct {
+	soap.RoundTripper
+	armed         *atomic.Bool
+	held, release chan struct{}
+}
+
+func (l late) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	err := l.RoundTripper.RoundTrip(ctx, req, res)
+	if _, is := req.(*methods.RetrievePropertiesExBody); is && l.armed.CompareAndSwap(true, false) {
+		close(l.held)
+		<-l.release
+	}
+	return err
+}
+
+func TestAReadThatBeganBeforeADestroyDoesNotBringTheVMBack(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		l := late{armed: new(atomic.Bool), held: make(chan struct{}), release: make(chan struct{})}
+		cfg := w.config()
+		through := cfg.Through
+		cfg.Through = func(key string) soap.RoundTripper { x := l; x.RoundTripper = through(key); return x }
+		v, err := New(cfg)
+		w.must(err)
+		p := w.run(v)
+		vm := p.member(0)
+		synctest.Wait()
+		l.armed.Store(true)
+		read, destroyed := make(chan error, 1), make(chan error, 1)
+		go func() { read <- p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)) }()
+		<-l.held
+		go func() { destroyed <- p.Do(context.Background(), web, step(plan.Destroy, vm)) }()
+		p.until("vCenter has destroyed it", func() bool { _, err := w.Find("web-0"); return err != nil })
+		time.Sleep(10 * time.Second) // the task's end is known, and the stream has said that the VM left
+		close(l.release)
+		if err := <-read; err != nil {
+			t.Fatal(err)
+		}
+		if err := <-destroyed; err != nil {
+			t.Fatal(err)
+		}
+		if s := p.state(vm.MoRef); len(s.VMs) != 0 || len(s.Gone) != 1 {
+			t.Errorf("after Destroy: %+v", s)
+		}
+	})
+}
+
+func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		time.Sleep(5 * time.Second)
+		for _, removal := range []struct {
+			a     plan.Action
+			reads int // before the task: the VM; the clones under way, the folder and what is in it, and the namespace's folder
+		}{{step(plan.Destroy, vm), 1}, {p.removing(), 4}} {
+			before := w.Calls()["RetrievePropertiesEx"]
+			p.do(removal.a)
+			time.Sleep(5 * time.Second) // the stream says that it left
+			if reads := w.Calls()["RetrievePropertiesEx"] - before; reads != removal.reads {
+				t.Errorf("%s: %d reads, not %d", removal.a.Op, reads, removal.reads)
+			}
+		}
+		if s := p.state(vm.MoRef); len(s.VMs) != 0 || s.Folder != "" {
+			t.Errorf("it is still known: %+v", s)
+		}
+	})
+}
+
+func TestAnObjectOfAnotherVCenterIsNotForgotten(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		if err := p.reader.Removed(context.Background(), "another vCenter", inventory.VMRef(vm.MoRef)); err != nil {
+			t.Fatal(err)
+		}
+		if len(p.state().VMs) != 1 {
+			t.Error("the member is forgotten because another vCenter removed a VM with its moRef")
+		}
+		p.stop()
+		if err := p.reader.Removed(context.Background(), p.inventory.VCenter(), inventory.VMRef(vm.MoRef)); err == nil {
+			t.Error("it forgets after the end")
+		}
+	})
+}
