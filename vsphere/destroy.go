@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -26,10 +27,10 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if err != nil {
 			return err
 		}
-		if err := now.check(ref, a); err != nil {
+		if err := check(now, ref, a); err != nil {
 			return err
 		}
-		id.InstanceUUID = now.instanceUUID
+		id.InstanceUUID = now.InstanceUUID
 		if a.NeverOn {
 			if err := v.neverOn(ctx, a, now); err != nil {
 				return err
@@ -39,7 +40,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if len(kept) == 0 {
 			break
 		}
-		if err := now.detachable(a, kept); err != nil {
+		if err := detachable(now, a, kept); err != nil {
 			return err
 		}
 		if err := v.detach(ctx, ref, a, now, kept); err != nil {
@@ -70,8 +71,8 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 // remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
 // (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
 // operator or to backup software, and the server must not remove them.
-func (x *FreshVM) detachable(a plan.Action, kept []*types.VirtualDisk) error {
-	if !x.snapshots {
+func detachable(x *fresh.VM, a plan.Action, kept []*types.VirtualDisk) error {
+	if !x.Snapshots {
 		return nil
 	}
 	var held []string
@@ -89,8 +90,8 @@ func (x *FreshVM) detachable(a plan.Action, kept []*types.VirtualDisk) error {
 }
 
 // detach removes disks from a VM and keeps their files: a device change without a file operation.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
-	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.changeVersion}
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *fresh.VM, kept []*types.VirtualDisk) error {
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
 	for _, disk := range kept {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})

@@ -9,8 +9,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -98,18 +96,11 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 }
 
 // inside reads a folder's children, and the objects in each of those; nothing if the folder is gone.
-func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, err error) {
-	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, folder, "childEntity")
-		if err != nil {
-			return err
-		}
-		children = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference // an empty list may be left out
-		if !o.Told || o.Withheld {
-			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
-		}
-		return nil
-	})
+func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
+	children, seen, err := v.fresh.Children(ctx, folder)
+	if err == nil && !seen {
+		return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+	}
 	if vcfault.MissingObject(err) == folder || err == nil && len(children) == 0 {
 		return nil, nil
 	}
@@ -124,11 +115,7 @@ func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.Managed
 // list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
 // times: another since begins a new list.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
-	var running []string
-	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		running, err = tasks.Clones(ctx, s)
-		return err
-	})
+	running, err := v.fresh.Clones(ctx)
 	if err != nil {
 		return err
 	}

@@ -80,8 +80,8 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	switch {
 	case err != nil:
 		return err
-	case now.power != types.VirtualMachinePowerStatePoweredOff:
-		return notOff(now.power)
+	case now.Power != types.VirtualMachinePowerStatePoweredOff:
+		return notOff(now.Power)
 	}
 	next := m.Stamp
 	next.Quarantined = stamp.Time(time.Now())

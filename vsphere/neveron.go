@@ -7,13 +7,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: an operator has to decide.
-func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *fresh.VM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
-	if now.power != types.VirtualMachinePowerStatePoweredOff {
+	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
 	made, on, err := fate.Life(ctx, v, a.MoRef)

@@ -25,7 +25,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return err
 		}
 	}
-	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > fresh {
+	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > readLately {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
 		}
@@ -61,9 +61,9 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	return v.reader.Read(ctx, vm)
 }
 
-// fresh is the maximum age of what is known of a member that is to be powered on: a step of ours has just read it. Otherwise the
+// readLately is the maximum age of what is known of a member that is to be powered on: a step of ours has just read it. Otherwise the
 // server reads it first: another replica may have marked it, and rely on its being off.
-const fresh = 100 * time.Millisecond
+const readLately = 100 * time.Millisecond
 
 // shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
 // at once; the inventory shows later that the VM is off.
@@ -159,8 +159,8 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return err
 	case m.Stamp.Marked:
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go, so it was not restarted.", a.VM)
-	case now.power != types.VirtualMachinePowerStatePoweredOn:
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.power)
+	case now.Power != types.VirtualMachinePowerStatePoweredOn:
+		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
 	}
 	if err := v.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err

@@ -319,7 +319,7 @@ func (w *world) restamp(name string, change func(*stamp.Stamp)) {
 func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.until("the inventory is stale", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > fresh })
+		p.until("the inventory is stale", func() bool { return time.Since(p.inventory.Member(vm.MoRef).ReadAt) > readLately })
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn }) // the stream shows it later
 		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)

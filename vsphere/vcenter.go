@@ -12,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -30,6 +31,7 @@ type VCenter struct {
 	reader    *inventory.Reader
 	stream    *inventory.Stream
 	clones    *tasks.OlderClones
+	fresh     *fresh.Reads
 	made      madeFolders
 	lookups   lookups
 	tagBook   *tagging.Book
@@ -51,6 +53,7 @@ func New(cfg Config) (*VCenter, error) {
 		return nil, err
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones(), witness: newWitness()}
+	v.fresh = fresh.New(v)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)

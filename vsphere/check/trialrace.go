@@ -9,7 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -80,7 +80,7 @@ func (t *trial) clone(of types.ManagedObjectReference, name string, spec types.V
 
 // note records what a clone created, before anyone else can change it.
 func (t *trial) note(e ended) {
-	now := new(vsphere.FreshVM)
+	now := new(fresh.VM)
 	if e.vm.Value != "" {
 		now, _ = t.v.ReadFresh(t.end, e.vm) // unknown disks are not destroyed
 	}

@@ -1,0 +1,151 @@
+package fresh
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+)
+
+// Caller makes calls of vCenter on a session, unless the step in ctx may no longer act. Errors are *vcfault.Error.
+type Caller interface {
+	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
+}
+
+// Reads makes the reads. Its methods may be called from any goroutine.
+type Reads struct {
+	calls   Caller
+	objects rounds[types.ManagedObjectReference, []session.Object]
+	clones  rounds[struct{}, []string]
+}
+
+// New returns Reads that call by c.
+func New(c Caller) *Reads {
+	r := &Reads{calls: c}
+	r.objects.ask = r.read
+	r.clones.ask = func(ctx context.Context, _ []struct{}) ([]string, error) { return r.listClones(ctx) }
+	return r
+}
+
+// Clones returns the tasks of our user's clones that are queued or running.
+func (r *Reads) Clones(ctx context.Context) ([]string, error) {
+	running, shared, err := r.clones.Ask(ctx, struct{}{})
+	if !shared {
+		return running, err
+	}
+	if err == nil {
+		return running, r.mayAct(ctx)
+	}
+	if narrow.Fatal(err) {
+		return nil, err
+	}
+	return r.listClones(ctx)
+}
+
+func (r *Reads) listClones(ctx context.Context) (running []string, err error) {
+	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		running, err = tasks.Clones(ctx, s)
+		return err
+	})
+	return running, err
+}
+
+// Children returns what is in a folder. seen is false if our user may not see that.
+func (r *Reads) Children(ctx context.Context, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, seen bool, err error) {
+	o, err := r.object(ctx, folder)
+	// an empty list may be left out
+	return session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, o.Told && !o.Withheld, err
+}
+
+// VM reads a VM, and the others in the same call.
+func (r *Reads) VM(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*VM, error) {
+	var now VM
+	if len(others) == 0 {
+		o, err := r.object(ctx, vm)
+		if err == nil && o.Told {
+			now.take(o)
+		}
+		return &now, err
+	}
+	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.ReadObjects(ctx, s, specOf([]types.ManagedObjectReference{vm}), othersSpec(others))
+		now = VM{}
+		for _, o := range objects {
+			if o.Ref == vm {
+				now.take(o)
+			} else {
+				now.Others += countUnchanged(others, o)
+			}
+		}
+		return err
+	})
+	return &now, err
+}
+
+// Others returns how many of the members that must keep serving are unchanged.
+func (r *Reads) Others(ctx context.Context, others []plan.Other) (unchanged int, err error) {
+	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.ReadObjects(ctx, s, othersSpec(others))
+		unchanged = 0
+		for _, o := range objects {
+			unchanged += countUnchanged(others, o)
+		}
+		return err
+	})
+	return unchanged, err
+}
+
+// object reads a VM or a folder.
+func (r *Reads) object(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
+	objects, shared, err := r.objects.Ask(ctx, ref)
+	if err == nil {
+		if at := slices.IndexFunc(objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
+			return objects[at], r.mayAct(ctx)
+		}
+	}
+	if shared && (err == nil || !narrow.Fatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
+		objects, err = r.read(ctx, []types.ManagedObjectReference{ref})
+	}
+	if err != nil || len(objects) == 0 {
+		return session.Object{Ref: ref}, err
+	}
+	return objects[0], nil
+}
+
+// mayAct returns an error if the step in ctx may no longer act on a shared answer. It makes no call.
+func (r *Reads) mayAct(ctx context.Context) error {
+	return r.calls.Call(ctx, func(context.Context, *session.Session) error { return nil })
+}
+
+// read reads VMs and folders in one call. What is gone is left out if there are several.
+func (r *Reads) read(ctx context.Context, refs []types.ManagedObjectReference) (objects []session.Object, err error) {
+	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		objects, err = session.ReadObjects(ctx, s, specOf(refs))
+		return err
+	})
+	return objects, err
+}
+
+// specOf reads what Children and VM return.
+func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+	spec := types.PropertyFilterSpec{
+		PropSet: []types.PropertySpec{
+			{Type: "Folder", PathSet: []string{"childEntity"}},
+			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
+				"config.hardware.device", "runtime.powerState", "rootSnapshot"}},
+		},
+		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
+	}
+	for i, ref := range refs {
+		if !slices.Contains(refs[:i], ref) {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+	}
+	return spec
+}

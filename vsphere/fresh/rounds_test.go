@@ -1,0 +1,142 @@
+package fresh
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// asked is a rounds whose calls take a second, or until they are given up.
+type asked struct {
+	rounds[string, time.Time] // answers when the call began
+	mu                        sync.Mutex
+	calls                     [][]string
+	stuck                     string // a call with this question is not answered
+}
+
+type key struct{}
+
+func newAsked() *asked {
+	a := &asked{}
+	a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
+		began := time.Now()
+		a.mu.Lock()
+		a.calls = append(a.calls, slices.Sorted(slices.Values(questions)))
+		a.mu.Unlock()
+		takes := time.After(time.Second)
+		if slices.Contains(questions, a.stuck) {
+			takes = nil
+		}
+		select {
+		case <-takes:
+			return began, nil
+		case <-ctx.Done():
+			return began, ctx.Err()
+		}
+	}
+	return a
+}
+
+func TestAnAnswerIsOfACallThatBeganAfterTheQuestion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsked()
+		var all sync.WaitGroup
+		for i, question := range []string{"a", "b", "c", "d", "e"} {
+			all.Go(func() {
+				time.Sleep(time.Duration(i) * 300 * time.Millisecond)
+				at := time.Now()
+				began, shared, err := a.Ask(context.Background(), question)
+				if err != nil || began.Before(at) {
+					t.Errorf("%s asked at %s, and has the answer of a call that began at %s: %v", question, at, began, err)
+				}
+				if shared != (question != "a" && question != "e") {
+					t.Errorf("%s: shared is %t", question, shared)
+				}
+			})
+		}
+		all.Wait()
+		if want := [][]string{{"a"}, {"b", "c", "d"}, {"e"}}; !slices.EqualFunc(a.calls, want, slices.Equal) {
+			t.Errorf("the calls are %v, not %v", a.calls, want)
+		}
+	})
+}
+
+func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, got := newAsked(), []any{}
+		ask := a.ask
+		a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
+			got = append(got, ctx.Value(key{}))
+			return ask(ctx, questions)
+		}
+		ctx := context.WithValue(context.Background(), key{}, "its own")
+		_, _, _ = a.Ask(ctx, "a")
+		var both sync.WaitGroup
+		for _, question := range []string{"b", "c"} {
+			both.Go(func() { _, _, _ = a.Ask(ctx, question) })
+		}
+		both.Wait()
+		if !slices.Equal(got, []any{"its own", nil}) {
+			t.Errorf("the calls had %v", got)
+		}
+	})
+}
+
+func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsked()
+		a.stuck = "a"
+		short, cancel := context.WithTimeout(context.Background(), 3*time.Second)
+		defer cancel()
+		long, cancelLong := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancelLong()
+		var both sync.WaitGroup
+		for question, ctx := range map[string]context.Context{"a": short, "b": long} {
+			both.Go(func() {
+				if _, _, err := a.Ask(ctx, question); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("%s: %v", question, err)
+				}
+			})
+		}
+		both.Wait()
+		gone, cancelGone := context.WithCancel(context.Background())
+		cancelGone()
+		_, _, _ = a.Ask(gone, "c")
+		synctest.Wait() // a call that goes on would keep the bubble from ending
+		if len(a.calls) != 1 {
+			t.Errorf("calls are made that nobody waits for: %v", a.calls)
+		}
+	})
+}
+
+func TestACallWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsked()
+		a.stuck = "a"
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		go func() { _, _, _ = a.Ask(ctx, "a") }()
+		time.Sleep(time.Second)
+		began := time.Now()
+		if _, _, err := a.Ask(context.Background(), "b"); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took > 3*time.Second {
+			t.Errorf("an answer took %s behind a call that vCenter does not answer", took)
+		}
+	})
+}
+
+func TestAPanicInACallIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAsked()
+		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that nobody expects") }
+		if _, _, err := a.Ask(context.Background(), "a"); err == nil {
+			t.Error("no error")
+		}
+	})
+}

@@ -1,0 +1,95 @@
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// atOnce does all these steps at once, and returns their errors.
+func (p *process) atOnce(steps ...plan.Action) []error {
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, a := range steps {
+		all.Go(func() { errs[i] = p.Do(context.Background(), web, a) })
+	}
+	all.Wait()
+	return errs
+}
+
+// reads returns how often vCenter is asked for objects meanwhile.
+func (w *world) reads(meanwhile func()) int {
+	synctest.Wait()
+	before := w.Calls()["RetrievePropertiesEx"]
+	meanwhile()
+	return w.Calls()["RetrievePropertiesEx"] - before
+}
+
+func TestStepsThatLookAtOnceShareOneRead(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		steps := []plan.Action{step(plan.Destroy, p.member(0)), step(plan.Destroy, p.member(1)), step(plan.Destroy, p.member(2))}
+		time.Sleep(5 * time.Second)
+		if n := w.reads(func() { noneFailed(t, p.atOnce(steps...)) }); n != 1 {
+			t.Errorf("three VMs that are destroyed at once are looked at in %d calls", n)
+		}
+		one := w.reads(func() { noneFailed(t, p.atOnce(plan.Action{Op: plan.ConfirmGone})) })
+		confirm := plan.Action{Op: plan.ConfirmGone}
+		if n := w.reads(func() { noneFailed(t, p.atOnce(confirm, confirm, confirm)) }); n != one {
+			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for three", one, n)
+		}
+	})
+}
+
+func noneFailed(t *testing.T, errs []error) {
+	t.Helper()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNoStepFailsForAnObjectOfAnother(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		steps := []plan.Action{step(plan.Destroy, p.member(0)), step(plan.Destroy, p.member(1)), step(plan.Destroy, p.member(2))}
+		unreadable := inventory.VMRef(steps[0].MoRef)
+		w.must(w.Destroy("web-1"))
+		w.FailReadsOf(unreadable, &vim.SystemError{Reason: "vpxd"})
+		for i, err := range p.atOnce(steps...) {
+			if (err != nil) != (i == 0) {
+				t.Errorf("%s: %v", steps[i].VM, err)
+			}
+		}
+		if w.FailReadsOf(unreadable, nil); slices.Contains(w.Names(), "web-2") || !slices.Contains(w.Names(), "web-0") {
+			t.Errorf("vCenter has %v", w.Names())
+		}
+	})
+}
+
+// A shared read has no lease of its own, and an answer may come when the lease of one of its steps has ended.
+func TestASharedAnswerCountsOnlyForAStepThatMayStillAct(t *testing.T) {
+	inABubbleOf(t, func(w *world) *process {
+		cfg := w.config()
+		cfg.Leased = func(_ apitypes.UID, vm string) bool { return vm != "web-1" }
+		v, err := New(cfg)
+		w.must(err)
+		return w.run(v)
+	}, func(t *testing.T, w *world, p *process) {
+		confirm := []plan.Action{{Op: plan.ConfirmGone, VM: "web-0"}, {Op: plan.ConfirmGone, VM: "web-1"}}
+		for i, err := range p.atOnce(confirm...) {
+			if e := vcfault.Classify("", err); (e != nil) != (i == 1) || i == 1 && e.Reason != vcfault.ReasonConcurrentAccess {
+				t.Errorf("%s: %v", confirm[i].VM, err)
+			}
+		}
+	})
+}
