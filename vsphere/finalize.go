@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -38,16 +39,17 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		return err
 	}
 	folder := inventory.FolderRef(a.MoRef)
-	if err := v.reader.Read(ctx, folder); err != nil {
+	now, err := v.look(ctx, ref, folder)
+	if vcfault.MissingObject(err) == folder {
+		return v.reader.Read(ctx, folder)
+	}
+	if err != nil {
 		return err
 	}
-	if v.inventory.IsGone(a.MoRef) {
-		return nil
-	}
-	if !v.inventory.IsFolderOf(a.MoRef, ref) {
+	if !v.inventory.IsFolderOf(now.Name, now.Parent, ref) {
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
 	}
-	if err := v.empty(ctx, ref, folder); err != nil {
+	if err := v.empty(ctx, ref, folder, now.Children); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
 			v.clones.Forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
 		}
@@ -55,7 +57,7 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	}
 	namespace := v.inventory.NamespaceFolder(a.MoRef)
 	folders := withQuarantine(folder, v.inventory.Below(a.MoRef, plan.QuarantineFolder))
-	err := v.unregisterAndDestroy(ctx, folders...)
+	err = v.unregisterAndDestroy(ctx, folders...)
 	if vcfault.MissingObject(err) == folder { // somebody else has removed it
 		err = v.reader.Read(ctx, folders...)
 	}
@@ -66,19 +68,20 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	return nil
 }
 
-// empty checks, by a fresh read, that the group's folder holds nothing but an empty quarantine.
-func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) error {
-	found, err := v.inside(ctx, ref, folder)
-	if err != nil {
-		return err
-	}
+// empty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
+func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
 	quarantine := inventory.FolderRef(v.inventory.Below(folder.Value, plan.QuarantineFolder))
-	if slices.Contains(found, quarantine) {
-		kept, err := v.inside(ctx, ref, quarantine)
-		if err != nil {
+	if at := slices.Index(found, quarantine); at >= 0 {
+		kept, err := v.look(ctx, ref, quarantine)
+		if err != nil && vcfault.MissingObject(err) != quarantine {
 			return err
 		}
-		found = append(slices.DeleteFunc(found, func(x types.ManagedObjectReference) bool { return x == quarantine }), kept...)
+		found = slices.Concat(found[:at], found[at+1:], kept.Children)
+	}
+	if len(found) > 0 {
+		if err := v.reader.Read(ctx, found...); err != nil {
+			return err
+		}
 	}
 	var unmanaged []string
 	for _, child := range found {
@@ -95,19 +98,13 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
-// inside reads a folder's children, and the objects in each of those; nothing if the folder is gone.
-func (v *VCenter) inside(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) ([]types.ManagedObjectReference, error) {
-	children, seen, err := v.fresh.Children(ctx, folder)
-	if err == nil && !seen {
-		return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+// look reads a folder whose content must be seen.
+func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (fresh.Folder, error) {
+	now, err := v.fresh.Folder(ctx, folder)
+	if err == nil && !now.Seen {
+		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
 	}
-	if vcfault.MissingObject(err) == folder || err == nil && len(children) == 0 {
-		return nil, nil
-	}
-	if err == nil {
-		err = v.reader.Read(ctx, children...)
-	}
-	return children, err
+	return now, err
 }
 
 // noCloneUnderWay checks that none of the clones that were queued or running at its first call for this group

@@ -56,11 +56,23 @@ func (r *Reads) listClones(ctx context.Context) (running []string, err error) {
 	return running, err
 }
 
-// Children returns what is in a folder. seen is false if our user may not see that.
-func (r *Reads) Children(ctx context.Context, folder types.ManagedObjectReference) (children []types.ManagedObjectReference, seen bool, err error) {
+// Folder is a folder: its name, the moRef of the one that it is in, and what is in it.
+type Folder struct {
+	Name, Parent string
+	Children     []types.ManagedObjectReference
+	// Seen is false if our user may not see all of that.
+	Seen bool
+}
+
+// Folder reads a folder.
+func (r *Reads) Folder(ctx context.Context, folder types.ManagedObjectReference) (Folder, error) {
 	o, err := r.object(ctx, folder)
-	// an empty list may be left out
-	return session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, o.Told && !o.Withheld, err
+	return Folder{
+		Name:     session.Prop[string](o, "name"),
+		Parent:   session.Prop[types.ManagedObjectReference](o, "parent").Value,
+		Children: session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, // an empty list may be left out
+		Seen:     o.Told && !o.Withheld,
+	}, err
 }
 
 // VM reads a VM, and the others in the same call.
@@ -132,11 +144,11 @@ func (r *Reads) read(ctx context.Context, refs []types.ManagedObjectReference) (
 	return objects, err
 }
 
-// specOf reads what Children and VM return.
+// specOf reads what Folder and VM return.
 func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{
-			{Type: "Folder", PathSet: []string{"childEntity"}},
+			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
 			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
 				"config.hardware.device", "runtime.powerState", "rootSnapshot"}},
 		},

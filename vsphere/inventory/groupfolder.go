@@ -326,12 +326,11 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	return f, nil
 }
 
-// IsFolderOf reports whether a folder has the group's name, and is in a folder with its namespace's name.
-func (n *Inventory) IsFolderOf(moRef string, ref plan.Ref) bool {
+// IsFolderOf reports whether a folder of that name has the group's, and whether the one that it is in has its namespace's.
+func (n *Inventory) IsFolderOf(name, parent string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	p := n.places.byRef[moRef]
-	return strings.EqualFold(p.Name, ref.Name) && strings.EqualFold(n.places.byRef[p.Parent].Name, ref.Namespace)
+	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.places.byRef[parent].Name, ref.Namespace)
 }
 
 // vmFolder returns the VM folder of a datacenter: the only place in it that is read.
