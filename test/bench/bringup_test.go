@@ -12,14 +12,13 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/property"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/bare"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -37,113 +36,16 @@ func startVCenter(b *testing.B) *vcsim.VCenter {
 	return vc
 }
 
-// bareLoop brings members up with govmomi alone: as many workers as slots, each of which clones and powers on one VM after another,
-// while a watch on the same objects is open. It has no groups, stamps or status, and survives no crash.
+// bareLoop brings as many members up with govmomi alone.
 func bareLoop(b *testing.B, slots int) time.Duration {
 	b.Helper()
 	vc := startVCenter(b)
 	defer vc.Close() //nolint:errcheck // the measurement is over
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
+	took, err := bare.Fleet{Groups: 1, Members: members, Slots: slots}.BringUp(context.Background(), vc)
 	if err != nil {
 		b.Fatal(err)
 	}
-	watching := watch(ctx, b, vc)
-	f := find.NewFinder(client.Client)
-	template, err1 := f.VirtualMachine(ctx, "vm-operator-template")
-	pool, err2 := f.DefaultResourcePool(ctx)
-	folder, err3 := f.DefaultFolder(ctx)
-	if err1 != nil || err2 != nil || err3 != nil {
-		b.Fatal(err1, err2, err3)
-	}
-	ref := pool.Reference()
-	work := make(chan int, members)
-	for i := range members {
-		work <- i
-	}
-	close(work)
-	began := time.Now()
-	var workers sync.WaitGroup
-	for range slots {
-		workers.Go(func() {
-			for i := range work {
-				if err := cloneAndPowerOn(ctx, template, folder, ref, i); err != nil {
-					b.Error(err)
-				}
-			}
-		})
-	}
-	workers.Wait()
-	took := time.Since(began)
-	cancel()
-	<-watching
 	return took
-}
-
-func cloneAndPowerOn(ctx context.Context, template *object.VirtualMachine, folder *object.Folder, pool types.ManagedObjectReference, i int) error {
-	task, err := template.Clone(ctx, folder, fmt.Sprintf("bare-%d", i), types.VirtualMachineCloneSpec{
-		Location: types.VirtualMachineRelocateSpec{Pool: &pool},
-		Config:   &types.VirtualMachineConfigSpec{NumCPUs: 2, MemoryMB: 4096},
-	})
-	if err != nil {
-		return err
-	}
-	info, err := task.WaitForResult(ctx)
-	if err != nil {
-		return err
-	}
-	task, err = object.NewVirtualMachine(template.Client(), info.Result.(types.ManagedObjectReference)).PowerOn(ctx)
-	if err != nil {
-		return err
-	}
-	return task.Wait(ctx)
-}
-
-// watch opens a stream like the server's: folders traversed from the root, a few properties of each VM. vcsim's stream costs CPU
-// time that a real vCenter's doesn't, so both sides of the comparison pay for one.
-func watch(ctx context.Context, b *testing.B, vc *vcsim.VCenter) (done chan struct{}) {
-	b.Helper()
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
-	if err != nil {
-		b.Fatal(err)
-	}
-	collector, err := property.DefaultCollector(client.Client).Create(ctx)
-	if err != nil {
-		b.Fatal(err)
-	}
-	walk := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "folder"}, &types.SelectionSpec{Name: "datacenter"}}
-	spec := types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: client.ServiceContent.RootFolder, SelectSet: []types.BaseSelectionSpec{
-			&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "folder"}, Type: "Folder", Path: "childEntity", SelectSet: walk},
-			&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "datacenter"}, Type: "Datacenter", Path: "vmFolder", SelectSet: walk},
-		}}},
-		PropSet: []types.PropertySpec{
-			{Type: "VirtualMachine", PathSet: []string{"name", "parent", "runtime.powerState", "runtime.connectionState", "config.changeVersion", "config.template", "guest.ipAddress"}},
-			{Type: "Folder", PathSet: []string{"name", "parent"}},
-		},
-	}
-	if _, err := collector.CreateFilter(ctx, types.CreateFilter{Spec: spec}); err != nil {
-		b.Fatal(err)
-	}
-	done = make(chan struct{})
-	go func() {
-		defer close(done)
-		request := types.WaitForUpdatesEx{This: collector.Reference(), Options: &types.WaitOptions{MaxWaitSeconds: types.NewInt32(20)}}
-		for ctx.Err() == nil {
-			response, err := methods.WaitForUpdatesEx(ctx, client.Client, &request)
-			if err != nil {
-				break
-			}
-			if response.Returnval != nil {
-				request.Version = response.Returnval.Version
-			}
-		}
-		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = collector.Destroy(end)
-	}()
-	return done
 }
 
 // serve starts one replica of the server on a vCenter, as cmd does.

@@ -120,8 +120,8 @@ func settled(tb testing.TB, h http.Handler, group int) []byte {
 	return body
 }
 
-// bare is the least that any hook does: chi, a decoded request and an encoded answer, in the same types.
-func bare(answer any) http.Handler {
+// bareHandler is the least that any hook does: chi, a decoded request and an encoded answer, in the same types.
+func bareHandler(answer any) http.Handler {
 	r := chi.NewRouter()
 	r.Post("/sync", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -174,7 +174,7 @@ func BenchmarkSyncBesideABareHandler(b *testing.B) {
 	if err := json.Unmarshal(post(h, body).Body.Bytes(), &answer); err != nil {
 		b.Fatal(err)
 	}
-	least := bare(answer)
+	least := bareHandler(answer)
 	const n = 2000
 	round(h, body, n/4)
 	round(least, body, n/4)
