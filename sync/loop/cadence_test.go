@@ -83,3 +83,50 @@ func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 		}
 	})
 }
+
+// Clones take about 40 s, and power-ons 5 s. The first ones teach that.
+func TestABusyGroupIsCalledRightAfterItsActionsEnd(t *testing.T) {
+	m := newModel(40370 * time.Millisecond)
+	m.took[plan.PowerOn] = 5210 * time.Millisecond
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		for members := int32(1); members <= 5; members++ {
+			c, calls, began := call("web", members), 0, time.Now()
+			c.Group.Generation = int64(members)
+			for r := l.Renew(c); r.Status.ReadyReplicas < members; r = l.Renew(c) {
+				time.Sleep(r.Resync)
+				calls++
+			}
+			on := time.Since(l.Groups()[0].Actions[0].Time)
+			if on > time.Second || members > 1 && on > 200*time.Millisecond || calls > 50 {
+				t.Errorf("member %d: its status follows %s after it is on, and %d calls in %s", members, on, calls, time.Since(began))
+			}
+		}
+	})
+}
+
+func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+		c := newCaller(400, 118)
+		for i := range c.calls {
+			g := *c.calls[i].Group
+			g.Spec.Replicas = new(int32(1))
+			c.calls[i].Group = &g
+		}
+		c.run(l, time.Minute)
+		if longest, calls := c.run(l, 3*time.Minute); longest > 6*time.Second || calls > 2*callsMost+1 {
+			t.Errorf("every %s, %.1f calls a second", longest, calls)
+		}
+	})
+}
+
+func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		c := newCaller(500, 118)
+		c.run(l, time.Minute)
+		c.calls, c.due = c.calls[:10], c.due[:10]
+		c.run(l, 2*time.Minute) // the leases of the others end
+		if longest, _ := c.run(l, time.Minute); longest > 1100*time.Millisecond {
+			t.Errorf("ten groups are called every %s", longest)
+		}
+	})
+}

@@ -20,6 +20,7 @@ type group struct {
 	renewed         time.Time // when it came
 	calls           int       // that renewed it
 	due             time.Time // when the next one is due
+	busy            bool      // actions are under way, or its plan asks for calls within busyMost
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	emptied         bool      // ConfirmGone succeeded since

@@ -88,7 +88,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{},
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -170,8 +170,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
-	result.Resync = l.cadence.next(result.Resync, len(l.groups))
-	g.due = now.Add(result.Resync)
+	l.pace(g, &result, now)
 	if l.cfg.Events && !echo {
 		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)
@@ -179,6 +178,14 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
 	}
 	return result
+}
+
+// pace decides when the group's next call is to come.
+func (l *Loop) pace(g *group, r *plan.Result, now time.Time) {
+	g.busy = r.Resync <= busyMost || len(g.running) > 0
+	l.cadence.count(l.groups, l.cfg.Lease, now)
+	r.Resync = min(l.cadence.next(r.Resync, l.cadence.finish(g, r.Actions, l.cfg.Slots, now), g.busy), l.cfg.Resync)
+	g.due = now.Add(r.Resync)
 }
 
 // Placeholders for the generation and the UID of a group that was never applied.
@@ -316,6 +323,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
+		if err == nil {
+			l.cadence.ended(a.Op, now.Sub(began))
+		}
 		g.note(ended)
 		if note, worth := a.Note(now); worth && err == nil {
 			l.hear(g, nil, []plan.Note{note})

@@ -1,0 +1,50 @@
+package loop
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A status that is read between two actions costs as much as the last one: a hook call, writes of status and children, and the call
+// that follows the writes. So a group that is worked on is called when all of it is expected to have ended, if every action takes as
+// long as those of its kind took lately.
+
+// follows is what a member needs after an action of a kind.
+var follows = map[plan.Op]plan.Op{plan.Clone: plan.PowerOn, plan.ShutdownGuest: plan.Destroy, plan.PowerOff: plan.Destroy}
+
+// ended takes note of how long an action took that succeeded.
+func (c *cadence) ended(op plan.Op, took time.Duration) {
+	if was, known := c.took[op]; known {
+		took = (3*was + took) / 4
+	}
+	c.took[op] = took
+}
+
+// finish is how long it takes until all actions of a group have ended, those that run and those that are planned; zero if that is
+// unknown. One that should have ended is expected after as long as it is overdue. Groups that are busy share the slots equally.
+func (c *cadence) finish(g *group, planned []plan.Action, slots int, now time.Time) time.Duration {
+	var work, longest time.Duration
+	members, known := 0, true
+	add := func(op plan.Op, passed time.Duration) {
+		took, learned := c.took[op]
+		left := (took - passed).Abs() + c.took[follows[op]]
+		work, longest, known = work+left, max(longest, left), known && learned
+		members++
+	}
+	for vm, a := range g.running {
+		if _, stands := g.stalled[vm]; !stands {
+			add(a.Op, now.Sub(g.began[vm]))
+		}
+	}
+	for i := range planned {
+		if _, runs := g.running[planned[i].VM]; !runs {
+			add(planned[i].Op, 0)
+		}
+	}
+	if !known || members == 0 {
+		return 0
+	}
+	atOnce := min(float64(members), float64(slots)/float64(max(c.busy, 1)))
+	return max(longest, time.Duration(float64(work)/atOnce), 1)
+}
