@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -127,6 +129,35 @@ func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 		c.run(l, 2*time.Minute) // the leases of the others end
 		if longest, _ := c.run(l, time.Minute); longest > 1100*time.Millisecond {
 			t.Errorf("ten groups are called every %s", longest)
+		}
+	})
+}
+
+// Metacontroller calls again at once after each write of the status of a group that is being deleted.
+func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
+	m := newModel(10 * time.Millisecond)
+	m.took[plan.PowerOff], m.took[plan.Destroy] = 0, 30*time.Millisecond
+	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
+		c := call("web", 200)
+		c.Group.Spec.Inventory = v1alpha1.InventoryNone
+		l.Renew(c)
+		until(t, 5*time.Minute, "200 members on", func() bool { _, on := m.members(c.Ref()); return on == 200 })
+		c.Group.Status = l.Renew(c).Status
+		c = deletion(c)
+		began, writes := time.Now(), 0
+		for r := l.Renew(c); !r.Finalized; r = l.Renew(c) {
+			if equality.Semantic.DeepEqual(r.Status, c.Group.Status) {
+				time.Sleep(r.Resync)
+				continue
+			}
+			writes++
+			g := *c.Group
+			g.Status, c.Group = r.Status, &g
+			time.Sleep(50 * time.Millisecond)
+		}
+		took := time.Since(began)
+		if left, _ := m.members(c.Ref()); left > 0 || took < 5*time.Second || writes > 1+int(took/busyMost)+2 {
+			t.Errorf("%d members are left after %s and %d writes", left, took, writes)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 // that follows the writes. So a group that is worked on is called when all of it is expected to have ended, if every action takes as
 // long as those of its kind took lately.
 
-// follows is what a member needs after an action of a kind.
-var follows = map[plan.Op]plan.Op{plan.Clone: plan.PowerOn, plan.ShutdownGuest: plan.Destroy, plan.PowerOff: plan.Destroy}
+// follows is what comes after an action of a kind, for the same member or folder.
+var follows = map[plan.Op]plan.Op{plan.Clone: plan.PowerOn, plan.ShutdownGuest: plan.Destroy, plan.PowerOff: plan.Destroy, plan.RemoveFolder: plan.ConfirmGone}
 
 // ended takes note of how long an action took that succeeded.
 func (c *cadence) ended(op plan.Op, took time.Duration) {
@@ -25,12 +25,13 @@ func (c *cadence) ended(op plan.Op, took time.Duration) {
 // unknown. One that should have ended is expected after as long as it is overdue. Groups that are busy share the slots equally.
 func (c *cadence) finish(g *group, planned []plan.Action, slots int, now time.Time) time.Duration {
 	var work, longest time.Duration
-	members, known := 0, true
+	members, known, ending := 0, true, !g.finalizing
 	add := func(op plan.Op, passed time.Duration) {
 		took, learned := c.took[op]
 		left := (took - passed).Abs() + c.took[follows[op]]
 		work, longest, known = work+left, max(longest, left), known && learned
 		members++
+		ending = ending || op == plan.RemoveFolder || op == plan.ConfirmGone
 	}
 	for vm, a := range g.running {
 		if _, stands := g.stalled[vm]; !stands {
@@ -46,5 +47,9 @@ func (c *cadence) finish(g *group, planned []plan.Action, slots int, now time.Ti
 		return 0
 	}
 	atOnce := min(float64(members), float64(slots)/float64(max(c.busy, 1)))
-	return max(longest, time.Duration(float64(work)/atOnce), 1)
+	left := max(longest, time.Duration(float64(work)/atOnce), 1)
+	if !ending { // the folder goes after the members
+		left += c.took[plan.RemoveFolder] + c.took[plan.ConfirmGone]
+	}
+	return left
 }
