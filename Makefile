@@ -112,6 +112,11 @@ e2e: ## Ask a real Kubernetes API server (with METACONTROLLER=<binary> METACONTR
 	cd test/e2e && METACONTROLLER=$(abspath $(METACONTROLLER)) METACONTROLLER_CRDS=$(abspath $(METACONTROLLER_CRDS)) \
 		$(GO) test -count=1 -timeout 60m $(TESTFLAGS) # without a pattern of packages, output comes as it is written
 
+.PHONY: figures
+figures: ## Measure whole groups through Metacontroller beside a bare loop (METACONTROLLER=<binary> METACONTROLLER_CRDS=<file>, FIGURES=<part of a name>)
+	cd test/e2e && METACONTROLLER=$(abspath $(METACONTROLLER)) METACONTROLLER_CRDS=$(abspath $(METACONTROLLER_CRDS)) \
+		$(GO) test -count=1 -timeout 2h -v -run '^TestFigures$(FIGURES)' -figures $(TESTFLAGS)
+
 .PHONY: judges
 judges: ## Have Debian's cloud-init, netplan and Ansible, and Prometheus, read what the server writes (as root, on Debian)
 	cd test/judges && $(GO) test -count=1 -v -timeout 30m $(TESTFLAGS)

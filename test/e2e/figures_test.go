@@ -154,7 +154,8 @@ func (r *rig) poweredOn(t *testing.T, namespace, name, was string) time.Time {
 	return time.Time{}
 }
 
-// What is asked and written while nothing happens, while all groups are rolled, and how long many groups of one take that are applied at once.
+// How long many groups of one take that are applied at once, and what is asked and written while they are settled, and while they are
+// rolled.
 func TestFiguresOfManyGroups(t *testing.T) {
 	r := figuresOf(t)
 	const slots = 8

@@ -195,15 +195,15 @@ func (r *rig) startServer(t *testing.T, also ...string) {
 	}
 }
 
-func (r *rig) startMetacontroller(t *testing.T) {
+func (r *rig) startMetacontroller(t *testing.T, also ...string) {
 	t.Helper()
 	binary, err := filepath.Abs(metacontroller)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", nil, binary, "--kubeconfig="+r.Kubeconfig(cluster.Metacontroller),
-		"--client-go-qps=100", "--client-go-burst=200", "--leader-election=false",
-		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1]))
+	args := append([]string{"--kubeconfig=" + r.Kubeconfig(cluster.Metacontroller), "--client-go-qps=100", "--client-go-burst=200", "--leader-election=false",
+		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1])}, also...)
+	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", nil, binary, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
