@@ -55,35 +55,38 @@ func TestASecretIsReadThroughKubernetesLinks(t *testing.T) {
 	}
 }
 
+// In a bubble the files' times are the bubble's, so that no time passes between a write and the next reading.
 func TestAFileThatIsBeingRewrittenIsReadWhole(t *testing.T) {
-	const token = "0123456789abcdef0123456789abcdef"
-	path := filepath.Join(t.TempDir(), "token")
-	write := func(text string, at time.Time) {
-		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		const token = "0123456789abcdef0123456789abcdef"
+		path := filepath.Join(t.TempDir(), "token")
+		write := func(text string, at time.Time) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, at, at); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
+		now := time.Now()
+		write(token[:16], now)
+		parts := []string{token[:20], token[:20], token}
+		text, err := whole(path, func(time.Duration) { // another process keeps writing
+			if len(parts) > 0 {
+				now = now.Add(time.Millisecond)
+				write(parts[0], now)
+				parts = parts[1:]
+			}
+		})
+		if string(text) != token || err != nil {
+			t.Errorf("%q, %v", text, err)
 		}
-	}
-	now := time.Now()
-	write(token[:16], now)
-	parts := []string{token[:20], token[:20], token}
-	text, err := whole(path, func(time.Duration) { // another process keeps writing
-		if len(parts) > 0 {
-			now = now.Add(time.Millisecond)
-			write(parts[0], now)
-			parts = parts[1:]
+		always := 0
+		if _, err = whole(path, func(time.Duration) { always++; write(strings.Repeat("x", always), time.Now()) }); err == nil {
+			t.Error("a file that keeps changing is read")
 		}
 	})
-	if string(text) != token || err != nil {
-		t.Errorf("%q, %v", text, err)
-	}
-	always := 0
-	if _, err = whole(path, func(time.Duration) { always++; write(strings.Repeat("x", always), time.Now()) }); err == nil {
-		t.Error("a file that keeps changing is read")
-	}
 }
 
 func TestAHangingFileSystemBlocksOnlyOneReader(t *testing.T) {
