@@ -10,13 +10,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// confirmEvery is how often groups are confirmed to be gone, so that many that go one after another cost few reads of everything. Metacontroller
+// calls again after a second or two.
+const confirmEvery = 250 * time.Millisecond
+
 // confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
 // registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
-// afterwards has its VM.
+// afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if !session.Sleep(ctx, time.Until(time.Now().Truncate(confirmEvery).Add(confirmEvery))) {
+		return ctx.Err()
+	}
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}

@@ -93,3 +93,21 @@ func TestASharedAnswerCountsOnlyForAStepThatMayStillAct(t *testing.T) {
 		}
 	})
 }
+
+func TestGroupsThatGoOneAfterAnotherAreConfirmedTogether(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		var all sync.WaitGroup
+		confirm := func(groups int) int {
+			return w.reads(func() {
+				for range groups {
+					all.Go(func() { noneFailed(t, p.atOnce(plan.Action{Op: plan.ConfirmGone})) })
+					time.Sleep(20 * time.Millisecond)
+				}
+				all.Wait()
+			})
+		}
+		if one, twenty := confirm(1), confirm(20); twenty > 3*one {
+			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for twenty within half a second", one, twenty)
+		}
+	})
+}

@@ -74,7 +74,7 @@ type Loop struct {
 
 	mu       sync.Mutex
 	groups   map[types.UID]*group
-	running  int         // actions under way
+	running  int         // actions under way that take a slot
 	reserved int         // slots kept for groups that waited and whose turn is about to come
 	waiting  []types.UID // groups that found no slot, longest waiting first
 	swept    time.Time   // when groups to be forgotten were looked for last
@@ -258,7 +258,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	switch {
 	case len(actions) == 0 || ctx.Err() != nil:
 		return
-	case !l.free(g) || len(l.waiting) > 0 && !chosen: // groups that have waited longer come first
+	case takesSlot(actions[0]) && (!l.free(g) || len(l.waiting) > 0 && !chosen): // groups that have waited longer come first
 		if !slices.Contains(l.waiting, uid) {
 			l.waiting = append(l.waiting, uid)
 		}
@@ -277,6 +277,10 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 		l.queue.AddAfter(g.ref.UID, r.Wake)
 	}
 }
+
+// takesSlot reports whether an action takes a slot: ConfirmGone only reads, and the more groups do so at once, the fewer reads it takes.
+// (It removes a folder of the group that somebody renamed, if there is one.)
+func takesSlot(a plan.Action) bool { return a.Op != plan.ConfirmGone }
 
 // free reports whether a slot for the group is neither taken nor reserved for one that waited: one of the
 // slots, or the extra one for a group that has nothing under way.
@@ -315,7 +319,9 @@ func (l *Loop) takeChoice(g *group) (chosen bool) {
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 	g.running[a.VM], g.began[a.VM] = a, time.Now()
-	l.running++
+	if takesSlot(a) {
+		l.running++
+	}
 	l.actions.Go(func() {
 		began := time.Now()
 		err := l.do(ctx, g.ref, a)
@@ -334,7 +340,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		if l.cfg.Events {
 			g.events.tookDown(&a)
 		}
-		if _, stood := g.stalled[a.VM]; !stood {
+		if _, stood := g.stalled[a.VM]; !stood && takesSlot(a) {
 			l.running--
 		}
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {

@@ -12,7 +12,10 @@ import (
 
 // freeSlots records which of a group's actions stand still. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
-	for vm := range g.running {
+	for vm, a := range g.running {
+		if !takesSlot(a) {
+			continue
+		}
 		fault, stands := stalled[vm]
 		_, stood := g.stalled[vm]
 		switch {

@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,5 +69,37 @@ func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 0 })
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Stalled = nil })
 		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 1 })
+	})
+}
+
+func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
+	m := newModel(time.Second)
+	m.took[plan.ConfirmGone] = time.Hour
+	bubble(t, m, Config{Slots: 2, Lease: time.Hour, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
+		for i := range 10 {
+			l.Renew(deletion(call(fmt.Sprintf("g%d", i), 1)))
+		}
+		confirming := func() (n int) {
+			for _, begun := range m.begun() {
+				if strings.HasPrefix(begun, string(plan.ConfirmGone)) {
+					n++
+				}
+			}
+			return n
+		}
+		until(t, time.Minute, "all groups are being confirmed to be gone", func() bool { return confirming() == 10 })
+		c := call("new", 1)
+		until(t, time.Minute, "another group comes up meanwhile", func() bool {
+			l.Renew(c)
+			_, on := m.members(c.Ref())
+			return on == 1
+		})
+		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 0 }
+		if !free() {
+			t.Error("they take slots")
+		}
+		if time.Sleep(2 * time.Hour); !free() {
+			t.Error("their ends give slots back that they did not take")
+		}
 	})
 }
