@@ -3,7 +3,6 @@ package loop
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -16,7 +15,7 @@ import (
 // A group with actions under way is called when they are expected to have ended (finish.go).
 
 // callsMost bounds the calls that the server asks for, in calls a second over all groups: less than half of what Metacontroller can
-// make, because edits and new groups need calls, too. For groups that are busy the server asks for as many again.
+// make, because edits and new groups need calls, too. For groups whose actions are about to end the server asks for as many again.
 const callsMost = 40
 
 const (
@@ -92,7 +91,7 @@ func (c *cadence) count(groups map[types.UID]*group, lease time.Duration, now ti
 // finish (zero: unknown).
 func (c *cadence) next(longest, finish time.Duration, busy bool) time.Duration {
 	if busy { // what Metacontroller could not make anyway is not asked for
-		longest = max(longest, share(c.busy, 2*callsMost))
+		longest = max(longest, share(c.busy, callsMost))
 	}
 	switch {
 	case c.rate == 0:
@@ -106,22 +105,4 @@ func (c *cadence) next(longest, finish time.Duration, busy bool) time.Duration {
 // share is the time between two calls of each of so many groups that share so many calls a second.
 func share(groups int, rate float64) time.Duration {
 	return time.Duration(float64(groups) / rate * float64(time.Second))
-}
-
-// Once a group has a deletionTimestamp, Metacontroller calls after each write of its status (ignoreStatusChanges in
-// https://metacontroller.github.io/metacontroller/api/compositecontroller.html ends then, by its source). A status that has every step of
-// a deletion would bring calls as fast as workers make them. So while a deletion makes progress, its status changes every busyMost.
-
-// sawWrite takes note of a call that shows another status than the one before, of a group that is finalizing.
-func (g *group) sawWrite(call *plan.Call, now time.Time) {
-	if g.finalizing && !equality.Semantic.DeepEqual(call.Group.Status, g.call.Group.Status) {
-		g.written = now
-	}
-}
-
-// keepStatus answers a finalize call with the status that it shows, if that was written just now and there is more to do.
-func (g *group) keepStatus(r *plan.Result, now time.Time) {
-	if g.finalizing && now.Sub(g.written) < busyMost && len(r.Actions)+len(g.running) > 0 {
-		r.Status = g.call.Group.Status
-	}
 }

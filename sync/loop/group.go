@@ -23,7 +23,8 @@ type group struct {
 	busy            bool      // actions are under way, or its plan asks for calls within busyMost
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
-	written         time.Time // when a call showed first what its status is since it is finalizing
+	statusWritten   time.Time // when a call showed first what its status is, since it is finalizing
+	membersWritten  time.Time // when a call showed first what the members' ConfigMap is
 	emptied         bool      // ConfirmGone succeeded since
 	finalized       bool      // a call was answered with finalized: true
 	blind           bool      // vCenter's state was unknown when the newest call came
@@ -108,7 +109,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 		return false
 	}
 	g.selected()
-	g.sawWrite(&call, now)
+	g.sawWrites(&call, now)
 	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
 		clear(g.failures)
 		g.pace = 0

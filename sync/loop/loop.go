@@ -164,7 +164,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.keepStatus(&result, now)
+	g.keepWritten(&result, now)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
