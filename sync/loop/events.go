@@ -7,11 +7,14 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/equality"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // Events are children that Metacontroller creates once. For each in an answer it sends the API server a POST, even if that
-// Event exists. So an Event is in two answers, in case the first gets lost, and then in none.
+// Event exists. So an Event is in two answers, in case the first gets lost, and then in none; or in one, if the next call shows that its
+// status was written, which Metacontroller does after the children.
 //
 // Their rate is limited as in client-go (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
 // nothing is dropped for that: notes without an Event wait, and share one with later notes.
@@ -32,6 +35,7 @@ type events struct {
 	down  map[string]bool      // VMs that this server took down, by moRef
 	asked []plan.Note          // waiting for the user who did it
 	told  []toldEvent          // Events that are in answers
+	news  bool                 // the last answer, with those, had another status than its call
 	spent float64              // of the burst
 	since time.Time            // spent is as of then
 }
@@ -164,4 +168,17 @@ func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	}
 	e.told = slices.DeleteFunc(e.told, func(t toldEvent) bool { return t.answers == 0 })
 	return children
+}
+
+// answerEvents adds the Events to an answer.
+func (g *group) answerEvents(r *plan.Result, now time.Time) {
+	r.Children = append(slices.Clip(r.Children), g.events.answer(g.ref, now)...)
+	g.events.news = len(g.events.told) > 0 && !equality.Semantic.DeepEqual(r.Status, g.call.Group.Status)
+}
+
+// sawAnswer forgets the Events of the last answer if a call shows its status.
+func (g *group) sawAnswer(call *plan.Call) {
+	if g.events.news && equality.Semantic.DeepEqual(call.Group.Status, g.status) {
+		g.events.told = nil
+	}
 }

@@ -117,7 +117,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
 		expect(`Warning TemplateNotFound x1: template "t" not found in datacenter DC0; no templates there (docs/troubleshooting.md#templatenotfound)`)
 		for name, n := range web.answers {
-			if n != eventAnswers {
+			if n > eventAnswers {
 				t.Errorf("%s was in %d answers", web.events[name].Message, n)
 			}
 		}
@@ -237,6 +237,27 @@ func TestAnEventNamesTheOperatorThatVCenterNames(t *testing.T) {
 			c.calls(l, time.Minute)
 			if got := c.says(1); !slices.Contains(got, want) || len(got) != 2 || asked != 1 {
 				t.Errorf("asked %d times: %q", asked, got)
+			}
+		})
+	}
+}
+
+func TestAnEventIsAnsweredAgainUnlessTheStatusOfItsAnswerIsStored(t *testing.T) {
+	for _, stored := range []bool{true, false} {
+		m := newModel(time.Second)
+		bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+			web := newCluster(call("web", 1))
+			web.sync(l)
+			until(t, time.Minute, "a member on", func() bool { _, on := m.members(web.Ref()); return on == 1 })
+			before := web.Group
+			if web.sync(l) != 1 {
+				t.Fatal("no Event says that a member was created")
+			}
+			if !stored {
+				web.Group = before // the answer got lost
+			}
+			if again := web.sync(l); again == 1 == stored {
+				t.Errorf("the status was stored: %v; then %d Events", stored, again)
 			}
 		})
 	}

@@ -109,6 +109,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 		return false
 	}
 	g.selected()
+	g.sawAnswer(&call)
 	g.sawWrites(&call, now)
 	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
 		clear(g.failures)

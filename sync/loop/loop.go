@@ -176,7 +176,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)
 		}
-		result.Children = append(slices.Clip(result.Children), g.events.answer(g.ref, now)...)
+		g.answerEvents(&result, now)
 	}
 	return result
 }
