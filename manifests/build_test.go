@@ -34,6 +34,7 @@ var trees = map[string]string{
 	"metacontroller-rights": "/with/metacontroller-rights",
 	"cert-manager":          "/with/cert-manager",
 	"mtls":                  "/with/mtls",
+	"vcenters":              "/with/vcenters",
 	"everything":            "/with/everything",
 }
 
@@ -54,15 +55,24 @@ func checkout(t *testing.T) filesys.FileSystem {
 		write(filepath.Join("/manifests", path), string(content))
 	}
 	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
-	components, all := []string{"monitoring", "dashboard", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls"}, ""
+	components, all := []string{"monitoring", "dashboard", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls", "vcenters"}, ""
 	for _, c := range components {
 		line := "- ../../manifests/components/" + c + "\n"
 		write("/with/"+c+"/kustomization.yaml", overlay+line)
 		all += line
 	}
-	write("/with/everything/kustomization.yaml", overlay+all+
-		"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]\n"+
-		"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]\n")
+	const site = "configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]\n" +
+		"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]\n"
+	write("/with/everything/kustomization.yaml", overlay+all+site)
+	parameters, err := fsys.ReadFile("/manifests/vcenter/vcenter.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, components := range map[string][2]string{"root": {}, "everything": {all, site}} {
+		write("/another/"+name+"/vcenter.yaml", string(parameters))
+		write("/another/"+name+"/kustomization.yaml", strings.Replace(overlay, "[../../manifests]", "[../../manifests, vcenter.yaml]", 1)+
+			components[0]+"- ../../manifests/vcenter\n"+components[1])
+	}
 	return fsys
 }
 
@@ -95,18 +105,19 @@ func build(t *testing.T, tree string) built {
 	if before, there := builds.Load(tree); there {
 		return before.(built)
 	}
-	objects := buildNow(t, tree)
+	objects := buildNow(t, trees[tree])
 	builds.Store(tree, objects)
 	return objects
 }
 
-func buildNow(t *testing.T, tree string) built {
+// buildNow builds the kustomization at a path in the file system of checkout.
+func buildNow(t *testing.T, path string) built {
 	t.Helper()
 	options := krusty.MakeDefaultOptions()
 	options.LoadRestrictions = types.LoadRestrictionsRootOnly // as kubectl apply -k
-	resources, err := krusty.MakeKustomizer(options).Run(checkout(t), trees[tree])
+	resources, err := krusty.MakeKustomizer(options).Run(checkout(t), path)
 	if err != nil {
-		t.Fatalf("kustomize build %s: %v", tree, err)
+		t.Fatalf("kustomize build %s: %v", path, err)
 	}
 	objects := built{}
 	for _, r := range resources.Resources() {

@@ -11,17 +11,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// compositeController has the keys of Metacontroller's kind that we may use. The others (etag, labelSelector, revisionHistory,
-// statusChecks) are left out on purpose, and make a strict reading fail.
+// compositeController has the keys of Metacontroller's kind that we may use. The others (etag, revisionHistory, statusChecks) are left out on purpose, and make a strict reading fail.
 type compositeController struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
 		ParentResource struct {
-			APIVersion          string `json:"apiVersion"`
-			Resource            string `json:"resource"`
-			IgnoreStatusChanges bool   `json:"ignoreStatusChanges"`
+			APIVersion          string                `json:"apiVersion"`
+			Resource            string                `json:"resource"`
+			IgnoreStatusChanges bool                  `json:"ignoreStatusChanges"`
+			LabelSelector       *metav1.LabelSelector `json:"labelSelector"`
 		} `json:"parentResource"`
 		GenerateSelector    bool             `json:"generateSelector"`
 		ResyncPeriodSeconds int32            `json:"resyncPeriodSeconds"`

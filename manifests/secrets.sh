@@ -4,10 +4,13 @@
 #
 #   VC_HOST=vc.example.com VC_USER=… VC_PASS=… manifests/secrets.sh | kubectl create -f -
 #
+# For the install of another vCenter (docs/vcenters.md), set NAMESPACE; VC_HOST is in its overlay.
+#
 # kubectl refuses it if these Secrets exist: SECURITY.md says how to change keys.
 set -eu
-: "${VC_HOST:?is the address of vCenter}" "${VC_USER:?is the account there}" "${VC_PASS:?is its password}"
+: "${VC_USER:?is the account in vCenter}" "${VC_PASS:?is its password}"
 namespace=${NAMESPACE:-vmgroup-system}
+[ "$namespace" != vmgroup-system ] || : "${VC_HOST:?is the address of vCenter}"
 command -v openssl >/dev/null || { echo "openssl is not installed" >&2; exit 1; }
 
 umask 077
@@ -49,7 +52,7 @@ metadata:
   name: $namespace
 END
 secret vc-creds Opaque
-text VC_HOST "$VC_HOST"
+[ -z "${VC_HOST:-}" ] || text VC_HOST "$VC_HOST"
 text VC_USER "$VC_USER"
 text VC_PASS "$VC_PASS"
 secret vmgroup-hook-token Opaque

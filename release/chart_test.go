@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -89,7 +90,12 @@ func parse(t *testing.T, text string) objects {
 // rendered are the chart's objects with these values.
 func rendered(t *testing.T, values ...string) objects {
 	t.Helper()
-	args := []string{"template", "vmgroup", "--namespace", "vmgroup-system"}
+	return renderedIn(t, "vmgroup-system", values...)
+}
+
+func renderedIn(t *testing.T, namespace string, values ...string) objects {
+	t.Helper()
+	args := []string{"template", "vmgroup", "--namespace", namespace}
 	for _, v := range values {
 		args = append(args, "--set", v)
 	}
@@ -135,7 +141,11 @@ func comparable(t *testing.T, all objects) objects {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	delete(all, "Namespace/vmgroup-system") // Helm requires it to exist
+	for id := range all {
+		if strings.HasPrefix(id, "Namespace/") { // Helm requires it to exist
+			delete(all, id)
+		}
+	}
 	if deployment := all["Deployment/vmgroup"]; deployment != nil {
 		delete(at(deployment, "spec", "template", "metadata", "annotations").(map[string]any), "checksum/settings")
 		pod := at(deployment, "spec", "template", "spec").(map[string]any)
@@ -165,10 +175,15 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 		}
 		return lines
 	}
+	another := []string{"vcenter.name=us-east", "vcenter.address=vc-east.example.com", "clusterObjects=false"}
+	of := func(names ...string) []string {
+		return append(append([]string{"resources: [manifests, manifests/vcenter/vcenter.yaml]"}, with(names...)[1:]...), "- manifests/vcenter")
+	}
 	for name, c := range map[string]struct {
-		values []string
-		tree   []string
-		made   []string // what only Helm makes
+		namespace string // vmgroup-system, unless it says another
+		values    []string
+		tree      []string
+		made      []string // what only Helm makes
 	}{
 		"the base":      {values: []string{existing}, tree: []string{"resources: [manifests]"}},
 		"the simulator": {values: []string{"simulator=true"}, tree: []string{"resources: [manifests/overlays/simulator]"}},
@@ -187,17 +202,32 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 				"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]"),
 			made: []string{"Secret/vmgroup-hook-token"},
 		},
+		"vcenters": {
+			values: []string{existing, "vcenters={us-east,west}"},
+			tree: append(with("vcenters"), "patches:", "- target: {kind: ValidatingAdmissionPolicy, name: vmgroup-vcenters|vmgroup-selectors}",
+				"  patch: |", "    - op: replace", "      path: /spec/variables/0/expression", `      value: "['us-east', 'west']"`),
+		},
+		"another vCenter": {namespace: "vmgroup-us-east", values: append(another, existing), tree: of()},
+		"another vCenter with everything": {
+			namespace: "vmgroup-us-east",
+			values: append(another, "hooks.keys=cert-manager", "hooks.clientCertificates=true", "vcenter.caConfigMap=vc-ca", "monitoring.enabled=true",
+				"settings.VC_DATACENTER=DC0", "image.repository=registry.example.com/vmgroup", "image.tag=v1.2.3"),
+			tree: append(of("monitoring", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls"),
+				"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]",
+				"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]"),
+			made: []string{"Secret/vmgroup-hook-token"},
+		},
 		"generated keys": {tree: []string{"resources: [manifests]"}, made: []string{"Secret/vmgroup-hook-token", "Secret/vmgroup-tls", "Secret/vmgroup-hook-client"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, want := comparable(t, rendered(t, c.values...)), comparable(t, kustomized(t, c.tree...))
+			got, want := comparable(t, renderedIn(t, cmp.Or(c.namespace, "vmgroup-system"), c.values...)), comparable(t, kustomized(t, c.tree...))
 			for _, id := range c.made {
 				if got[id] == nil {
 					t.Errorf("Helm makes no %s", id)
 				}
 				delete(got, id)
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("kustomize (-) and Helm (+) differ:\n%s", diff)
 			}
 		})
@@ -245,6 +275,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
 		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
+		"vcenter.name=US", "vcenters={a b}",
 	} {
 		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)

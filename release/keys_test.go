@@ -81,7 +81,7 @@ func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 	for id, o := range rendered(t) {
 		cluster[id] = at(o, "metadata", "namespace") == nil
 	}
-	for id, o := range rendered(t, "clusterObjects=false", "compositeController.name=vmgroup-two", "compositeController.labelSelector.matchLabels.vcenter=two") {
+	for id, o := range rendered(t, "clusterObjects=false", "vcenter.name=two") {
 		if at(o, "metadata", "namespace") == nil && cluster[id] {
 			t.Errorf("both have %s", id)
 		}

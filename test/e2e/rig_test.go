@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -134,12 +135,18 @@ func (r *rig) setUp(t *testing.T) {
 	r.startServer(t)
 
 	r.systemNamespace(t)
-	r.kubectl(t, "-n", "vmgroup-system", "create", "secret", "generic", "vmgroup-hook-token", "--from-file=token="+r.path("token"))
-	r.kubectl(t, "-n", "vmgroup-system", "create", "secret", "generic", "vmgroup-hook-client",
-		"--from-file=ca.crt="+r.path("ca.crt"), "--from-file=tls.crt="+r.path("client.crt"), "--from-file=tls.key="+r.path("client.key"))
+	r.secrets(t, "vmgroup-system")
 	r.kubectlWith(t, rightsOfItsOwn, "create", "-f", "-")
 	r.applyController(t, overlay(t, "components/metacontroller-rights"))
 	r.startMetacontroller(t)
+}
+
+// secrets makes those that Metacontroller reads for the install in a namespace.
+func (r *rig) secrets(t *testing.T, namespace string) {
+	t.Helper()
+	r.kubectl(t, "-n", namespace, "create", "secret", "generic", "vmgroup-hook-token", "--from-file=token="+r.path("token"))
+	r.kubectl(t, "-n", namespace, "create", "secret", "generic", "vmgroup-hook-client",
+		"--from-file=ca.crt="+r.path("ca.crt"), "--from-file=tls.crt="+r.path("client.crt"), "--from-file=tls.key="+r.path("client.key"))
 }
 
 // rightsOfItsOwn are what Metacontroller needs for itself, in addition to those for VmGroups.
@@ -169,8 +176,8 @@ func (r *rig) applyController(t *testing.T, tree string, also ...string) {
 			ours = append(ours, text)
 		}
 	}
-	const there = "vmgroup.vmgroup-system.svc:8443"
 	all := strings.Join(ours, "\n---\n")
+	there := regexp.MustCompile(`vmgroup\.vmgroup-\w+\.svc:8443`).FindString(all)
 	if n := strings.Count(all, there); n != 4 { // three hooks, and their endpointConfig
 		t.Fatalf("%s occurs %d times in\n%s", there, n, all)
 	}

@@ -14,15 +14,15 @@ import (
 // lease is that of startServer.
 const lease = 30 * time.Second
 
-// selecting makes the CompositeController select the groups with these values of the label vcenter; all groups, if there are none.
+// selecting makes the CompositeController select the groups with these values of the label vcenter; if there are none, as it is installed.
 func (r *rig) selecting(t *testing.T, values ...string) {
 	t.Helper()
-	const after = "    ignoreStatusChanges: true\n"
-	selector := after
+	const ours = "      - key: " + vcenterLabel + "\n        operator: DoesNotExist\n"
+	selector := ours
 	if len(values) > 0 {
-		selector += fmt.Sprintf("    labelSelector:\n      matchExpressions:\n      - {key: vcenter, operator: In, values: [%s]}\n", strings.Join(values, ", "))
+		selector = fmt.Sprintf("      - {key: vcenter, operator: In, values: [%s]}\n", strings.Join(values, ", "))
 	}
-	r.applyController(t, overlay(t, "components/metacontroller-rights"), after, selector)
+	r.applyController(t, overlay(t, "components/metacontroller-rights"), ours, selector)
 }
 
 // held describes what must not change in a group that is not selected: the VMs, the status, the children, the finalizer.

@@ -18,6 +18,11 @@ vmgroup.{{ .Release.Namespace }}.svc:{{ include "vmgroup.port" . }}
 {{ ternary 8080 8443 .Values.simulator }}
 {{- end }}
 
+{{/* The name of the CompositeController. */}}
+{{- define "vmgroup.controller" -}}
+{{ .Values.compositeController.name | default (printf "vmgroup-%s" (.Values.vcenter.name | default "") | trimSuffix "-") }}
+{{- end }}
+
 {{/* Whether a Secret is Helm's to write: it is missing, or this release made it. */}}
 {{- define "vmgroup.ours" -}}
 {{- $owner := dig "metadata" "annotations" "meta.helm.sh/release-name" "" .secret -}}
