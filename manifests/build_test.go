@@ -35,6 +35,7 @@ var trees = map[string]string{
 	"cert-manager":          "/with/cert-manager",
 	"mtls":                  "/with/mtls",
 	"vcenters":              "/with/vcenters",
+	"tenants":               "/with/tenants",
 	"everything":            "/with/everything",
 }
 
@@ -55,7 +56,7 @@ func checkout(t *testing.T) filesys.FileSystem {
 		write(filepath.Join("/manifests", path), string(content))
 	}
 	const overlay = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [../../manifests]\ncomponents:\n"
-	components, all := []string{"monitoring", "dashboard", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls", "vcenters"}, ""
+	components, all := []string{"monitoring", "dashboard", "vcenter-ca", "metacontroller-rights", "cert-manager", "mtls", "vcenters", "tenants"}, ""
 	for _, c := range components {
 		line := "- ../../manifests/components/" + c + "\n"
 		write("/with/"+c+"/kustomization.yaml", overlay+line)

@@ -202,6 +202,7 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 				"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]"),
 			made: []string{"Secret/vmgroup-hook-token"},
 		},
+		"tenants": {values: []string{existing, "tenants=true"}, tree: with("tenants")},
 		"vcenters": {
 			values: []string{existing, "vcenters={us-east,west}"},
 			tree: append(with("vcenters"), "patches:", "- target: {kind: ValidatingAdmissionPolicy, name: vmgroup-vcenters|vmgroup-selectors}",

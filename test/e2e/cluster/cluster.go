@@ -131,9 +131,11 @@ func (c *Cluster) StartAPIServer() (err error) {
 // KillAPIServer ends kube-apiserver at once: with SIGTERM, it waits a minute or two for its watchers. etcd keeps the data.
 func (c *Cluster) KillAPIServer() { c.api.Kill() }
 
-// StartControllers starts those controllers of kube-controller-manager that handle namespaces, owners and endpoints.
+// StartControllers starts those controllers of kube-controller-manager that handle namespaces, owners, endpoints, quotas and
+// aggregated roles.
 func (c *Cluster) StartControllers() error {
-	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller")
+	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller," +
+		"resourcequota-controller,clusterrole-aggregation-controller", "--resource-quota-sync-period=2s")
 }
 
 // StartAutoscaler starts only the controller of HorizontalPodAutoscalers, which runs every second.
