@@ -134,7 +134,7 @@ func (c *Cluster) KillAPIServer() { c.api.Kill() }
 // StartControllers starts those controllers of kube-controller-manager that handle namespaces, owners, endpoints, quotas and
 // aggregated roles.
 func (c *Cluster) StartControllers() error {
-	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller," +
+	return c.startControllers("namespace-controller,garbage-collector-controller,serviceaccount-controller,endpoints-controller,endpointslice-controller,endpointslice-mirroring-controller,"+
 		"resourcequota-controller,clusterrole-aggregation-controller", "--resource-quota-sync-period=2s")
 }
 
