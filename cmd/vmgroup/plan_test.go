@@ -11,6 +11,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -153,5 +154,30 @@ func TestPlanFindsTheServerInItsOwnContainer(t *testing.T) {
 	out, errs, status := preview(t, append(against(vc), append(env, "VMGROUP_CLIENT_CA_FILE="+k.path("ca.crt"))...), head+"}\n")
 	if status != 2 || !strings.Contains(errs, "the server here requires a client certificate, so plan looks at vCenter itself") {
 		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+}
+
+func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	g := metacontroller.New(p.url, "shop", "web", "uid-web", 2)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "nowhere"}} })
+	if _, err := g.Until(t.Context(), func(a metacontroller.Answer) bool { return a.Status.Phase == v1alpha1.PhaseError }); err != nil {
+		t.Fatal(err)
+	}
+	tried, err := json.Marshal(&g.VmGroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ manifest, sentence, blocked string }{
+		{string(tried), "there is no network", "\nblocked at Clone web-0 networks (NetworkNotFound)\n"},
+		{strings.Replace(head, "vm-operator-template", "nowhere", 1) + "}\n", `template "nowhere" not found`, "\nblocked (TemplateNotFound)\n"},
+		{strings.Replace(head, "replicas: 2", "replicas: -1", 1) + "}\n", "spec.replicas: Invalid value", "\nblocked (InvalidSpec)\n"},
+	} {
+		out, errs, status := preview(t, nil, c.manifest, "--server", p.url)
+		if status != 1 || strings.Count(strings.ToLower(out), strings.ToLower(c.sentence)) != 1 || !strings.Contains(out, c.blocked) {
+			t.Errorf("exit status %d, want once %q and %q:\n%s%s", status, c.sentence, c.blocked, out, errs)
+		}
 	}
 }

@@ -41,10 +41,19 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 			if where != "" {
 				where = " at " + where
 			}
-			fmt.Fprintf(w, "blocked%s: %s (%s)\n", plan.Printable(where), plan.Printable(b.Message), plan.Printable(b.Reason))
+			why := ": " + b.Message
+			if says(a.Message, b.Message) {
+				why = "" // it is in the line of the phase
+			}
+			fmt.Fprintf(w, "blocked%s%s (%s)\n", plan.Printable(where), plan.Printable(why), plan.Printable(b.Reason))
 		}
 	}
 	return w.Flush()
+}
+
+// says reports whether a message has a sentence in it, which may be a part of a longer one there.
+func says(message, sentence string) bool {
+	return strings.Contains(strings.ToLower(message), strings.ToLower(strings.TrimSuffix(sentence, ".")))
 }
 
 func planSteps(w io.Writer, a *hook.PlanAnswer) {
