@@ -77,8 +77,7 @@ func server(vc loop.VCenter) http.Handler {
 	return hook.New(hook.Config{Keeper: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
-// settled is the body of a sync call for a group of ten that was answered before, as large as a real Metacontroller's
-// (managedFields, the controller object).
+// settled is the body of a sync call for a group of ten that was answered before.
 func settled(tb testing.TB, h http.Handler, group int) []byte {
 	tb.Helper()
 	web := httptest.NewServer(h)
@@ -89,6 +88,12 @@ func settled(tb testing.TB, h http.Handler, group int) []byte {
 			tb.Fatalf("%v %s: %s", err, a.Status.Phase, a.Status.LastMessage)
 		}
 	}
+	return asReal(tb, g)
+}
+
+// asReal is the body of a group's next sync call, as large as a real Metacontroller's (managedFields, the controller object).
+func asReal(tb testing.TB, g *metacontroller.Group) []byte {
+	tb.Helper()
 	body, err := g.Body(false)
 	if err != nil {
 		tb.Fatal(err)
@@ -212,7 +217,12 @@ const beTheServer = "VMGROUP_BENCH_BE_THE_SERVER"
 
 // TestMain lets the test binary run as the process whose memory is measured.
 func TestMain(m *testing.M) {
-	if os.Getenv(beTheServer) != "" {
+	switch os.Getenv(beTheServer) {
+	case "fleet":
+		serveFleet()
+		return
+	case "":
+	default:
 		thousandGroups()
 		return
 	}
