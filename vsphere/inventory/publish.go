@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -40,7 +41,7 @@ func (n *Inventory) Publish(r Reading) {
 	}
 	n.putPlaces(r, &w)
 	for i := range r.Machines {
-		r.Machines[i].IPs = within(n.guestNetworks, r.Machines[i].IPs)
+		r.Machines[i].IPs = addresses.Within(n.guestNetworks, r.Machines[i].IPs)
 		n.put(&r.Machines[i], r.Began, &w)
 	}
 	if r.Clusters != nil {
@@ -110,7 +111,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.dropUnmanaged(m.MoRef, w)
 	n.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
-	x.IPs, x.firstIPs = inOrder(m.IPs, m.firstIPs, &has), nil
+	x.IPs, x.firstIPs = addresses.InOrder(m.IPs, m.firstIPs, &has), nil
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)

@@ -1,0 +1,102 @@
+package addresses
+
+import (
+	"slices"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// docker0 and similar interfaces have the same address on every machine: no client may be led to it.
+func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
+	t.Parallel()
+	nics := []vim.GuestNicInfo{
+		{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}},
+		{DeviceConfigId: 4000, IpAddress: []string{"192.168.10.20"}},
+	}
+	for primary, want := range map[string][]string{"172.17.0.1": {"192.168.10.20"}, "2001:db8::20": {"192.168.10.20"}, "": {"192.168.10.20"}} {
+		if got := Of(primary, nics); !slices.Equal(got, want) {
+			t.Errorf("with %q as the primary one: %v", primary, got)
+		}
+	}
+	if got := Of("172.17.0.1", nics[:1]); got != nil {
+		t.Errorf("while the adapter has no address: %v", got)
+	}
+	if got := Of("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
+		t.Errorf("of a guest that reports no adapters: %v", got)
+	}
+}
+
+func TestMembersAreReachedByTheirStaticAddressThenByTheFirstNetwork(t *testing.T) {
+	t.Parallel()
+	nic := func(key int32, ips ...string) vim.GuestNicInfo {
+		return vim.GuestNicInfo{DeviceConfigId: key, IpAddress: ips}
+	}
+	nics := []vim.GuestNicInfo{nic(4001, "10.1.0.7", "10.1.0.8"), nic(-1, "172.17.0.1"), nic(4000, "192.168.0.9", "fd00::9", "fe80::1")}
+	const prepared = `{"networks":true,"digest":"x"}`
+	for name, c := range map[string]struct {
+		primary string
+		stamp   stamp.Stamp
+		want    []string
+	}{
+		"without networks":     {"10.1.0.8", stamp.Stamp{}, []string{"10.1.0.8", "10.1.0.7", "192.168.0.9", "fd00::9"}},
+		"DHCP":                 {"10.1.0.8", stamp.Stamp{Prepared: prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.8", "10.1.0.7"}},
+		"before it is on":      {"10.1.0.8", stamp.Stamp{Prepared: plan.Unprepared + prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.8", "10.1.0.7"}},
+		"static on the second": {"192.168.0.9", stamp.Stamp{Addresses: ",10.1.0.7", Prepared: prepared}, []string{"10.1.0.7", "192.168.0.9", "fd00::9", "10.1.0.8"}},
+		"static, customized":   {"10.1.0.8", stamp.Stamp{Addresses: "192.168.0.9 fd00::9,10.1.0.7"}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+		"not taken yet":        {"", stamp.Stamp{Addresses: "192.168.0.77"}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+		"docker0":              {"172.17.0.1", stamp.Stamp{Prepared: prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
+	} {
+		if got := InOrder(Of(c.primary, nics), OfFirst(nics), &c.stamp); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}
+
+func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
+	t.Parallel()
+	nics := []vim.GuestNicInfo{
+		{IpAddress: []string{"10.0.0.9", "fe80::1", "169.254.3.4", "127.0.0.1", "2001:db8::1"}},
+		{IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: "10.0.0.5"}, {IpAddress: "10.0.0.9"}, {IpAddress: "::1"}}}},
+	}
+	for primary, want := range map[string][]string{
+		"":          {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"10.0.0.9":  {"10.0.0.9", "10.0.0.5", "2001:db8::1"},
+		"10.0.0.1":  {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"fe80::1":   {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"not an ip": {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+	} {
+		if got := Of(primary, nics); !slices.Equal(got, want) {
+			t.Errorf("with %q: %v, not %v", primary, got, want)
+		}
+	}
+	if got := Of("127.0.0.1", []vim.GuestNicInfo{{IpAddress: []string{"169.254.1.1", "224.0.0.1", "0.0.0.0", "::", "ff02::1", "fe80::1", "::1", "10.0.0.7"}}}); !slices.Equal(got, []string{"10.0.0.7"}) {
+		t.Errorf("%v", got)
+	}
+	if got := Of("", nil); got != nil {
+		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// Guests may report anything as their addresses: what is left of them are addresses that Kubernetes accepts, each once.
+func FuzzGuestAddresses(f *testing.F) {
+	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
+		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))
+	}
+	f.Fuzz(func(t *testing.T, primary, one, two string, device int32) {
+		all := Of(primary, []vim.GuestNicInfo{{DeviceConfigId: device, IpAddress: []string{one, two},
+			IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: two}, {IpAddress: one}}}}})
+		usable := plan.UsableIPs(all)
+		if len(usable) != len(all) {
+			t.Fatalf("of %q only %v can be used", all, usable)
+		}
+		for i, text := range all {
+			if usable[i].String() != text || slices.Contains(all[:i], text) {
+				t.Fatalf("%q", all)
+			}
+		}
+	})
+}
