@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	vim "github.com/vmware/govmomi/vim25/types"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
