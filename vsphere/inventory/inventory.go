@@ -17,7 +17,7 @@ import (
 // Inventory is the observed state of vCenter, indexed for State: members by group, templates by name, folders by
 // place, and of all other VMs only a name and a place.
 //
-// One goroutine at a time calls Publish, with readings in the order in which they began, so that an older
+// One goroutine at a time calls Publish, with what was read of an object in the order in which it was read, so that an older
 // fact never overwrites a newer one. Everything else may be called from any goroutine. Slices that it returns are
 // immutable.
 type Inventory struct {

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -27,6 +28,10 @@ type changes struct {
 // Publish stores a reading, then notifies the groups that it changed something for.
 func (n *Inventory) Publish(r Reading) {
 	w := changes{groups: map[types.UID]bool{}, fire: map[types.UID]bool{}}
+	var absent []string
+	if r.Complete {
+		absent = n.absentFrom(&r)
+	}
 	n.mu.Lock()
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
@@ -48,7 +53,7 @@ func (n *Inventory) Publish(r Reading) {
 		n.putClusters(r.Clusters, &w)
 	}
 	if r.Complete {
-		n.sweep(r, &w)
+		n.sweep(absent, r.Began, &w)
 	}
 	if w.places {
 		n.lookUpPlacements(&w)
@@ -220,8 +225,8 @@ func (n *Inventory) unlist(ref, name string, template bool, w *changes) {
 	w.tree, w.fire[""] = true, true
 }
 
-// sweep forgets the unmanaged VMs and places that a complete reading did not show, and hides the members. The caller holds mu.
-func (n *Inventory) sweep(r Reading, w *changes) {
+// absentFrom lists what is known and was not seen. That takes long, so the caller holds no lock.
+func (n *Inventory) absentFrom(r *Reading) (absent []string) {
 	seen := make(map[string]bool, len(r.Machines)+len(r.Places))
 	for i := range r.Machines {
 		seen[r.Machines[i].MoRef] = true
@@ -229,21 +234,33 @@ func (n *Inventory) sweep(r Reading, w *changes) {
 	for _, p := range r.Places {
 		seen[p.MoRef] = true
 	}
-	for ref := range n.unmanaged {
-		if !seen[ref] {
-			n.dropUnmanaged(ref, w)
-			n.dropAdoptCandidate(ref, w)
+	for _, ref := range n.knownRefs() {
+		if !seen[ref] && !r.Seen[ref] {
+			absent = append(absent, ref)
 		}
 	}
-	for ref := range n.places.byRef {
-		if !seen[ref] {
-			n.dropPlace(ref, w)
+	return absent
+}
+
+func (n *Inventory) knownRefs() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	refs := make([]string, 0, len(n.members)+len(n.unmanaged)+len(n.places.byRef))
+	refs = slices.AppendSeq(refs, maps.Keys(n.members))
+	refs = slices.AppendSeq(refs, maps.Keys(n.unmanaged))
+	return slices.AppendSeq(refs, maps.Keys(n.places.byRef))
+}
+
+// sweep forgets the unmanaged VMs and places that a complete reading did not show, and hides the members. The caller holds mu.
+func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
+	for _, ref := range absent {
+		if n.members[ref] != nil {
+			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, began, w)
+			continue
 		}
-	}
-	for ref := range n.members {
-		if !seen[ref] {
-			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, r.Began, w)
-		}
+		n.dropUnmanaged(ref, w)
+		n.dropAdoptCandidate(ref, w)
+		n.dropPlace(ref, w)
 	}
 	n.forgetRequesters() // groups that still exist ask again at their next hook call
 	n.forgetAdoptCandidates()

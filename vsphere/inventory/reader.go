@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -11,8 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -28,8 +29,9 @@ type Caller interface {
 	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
 }
 
-// Reader makes all reads, one after another, and publishes each before the next, so that later reads are
-// published later. Requests that come during a read go into the next one.
+// Reader makes all reads of single objects, one after another, and publishes each before the next, so that later reads are
+// published later. Requests that come during a read go into the next one. A read of everything takes long, so it goes on beside
+// them (pass.go).
 type Reader struct {
 	calls     Caller
 	inventory *Inventory
@@ -38,13 +40,18 @@ type Reader struct {
 	hurry     chan struct{} // likewise: somebody waits
 	removed   chan removal
 	done      chan struct{} // closed when run has ended
+	passes    sync.WaitGroup
 
-	// clustersRead is when the clusters were last read; run's alone.
-	clustersRead time.Time
+	// publishing is held while a reading is published, and before mu. epoch is that of the newest session of one.
+	publishing sync.Mutex
+	epoch      int64
 
 	mu      sync.Mutex
 	next    job
 	running job
+	pass    passes
+	// clustersRead is when the clusters were last read.
+	clustersRead time.Time
 }
 
 // removal is objects that a task of this server has removed from a vCenter; published is closed when the inventory has forgotten them.
@@ -54,15 +61,12 @@ type removal struct {
 	published chan struct{}
 }
 
-// job is one read: of everything, or of some VMs and places, or of the clusters; and its waiters.
+// job is one read of some VMs and places, or of the clusters; and its waiters.
 type job struct {
-	scan bool
-	// clusters asks for the clusters and our rules in them. A scan reads them, too, if they were not read lately.
+	// clusters asks for the clusters and our rules in them.
 	clusters bool
 	dirty    map[types.ManagedObjectReference]bool
 	waiting  []chan struct{}
-	// scanning are the waiters for the scan, or the clusters.
-	scanning []chan struct{}
 	// again are the objects that somebody waits for: they are read again a while later.
 	again []types.ManagedObjectReference
 }
@@ -87,12 +91,12 @@ func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs
 func (r *Reader) Busy(ref types.ManagedObjectReference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.running.scan || r.next.dirty[ref] || r.running.dirty[ref]
+	return r.next.dirty[ref] || r.running.dirty[ref]
 }
 
 // Read waits until a read of these objects, begun after this call, has been published.
 func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference) error {
-	return r.await(ctx, job{}, refs)
+	return r.await(ctx, job{again: refs}, refs)
 }
 
 // Removed waits until the inventory has forgotten objects that a task of this server has removed from the vCenter with that
@@ -117,45 +121,36 @@ func (r *Reader) forget(x removal) {
 	if r.inventory.VCenter() != x.vcenter {
 		return
 	}
-	gone := Reading{VCenter: x.vcenter, Began: time.Now()}
+	gone, refs := Reading{VCenter: x.vcenter, Began: time.Now()}, map[types.ManagedObjectReference]bool{}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
 	r.mu.Lock()
 	for _, ref := range x.refs {
-		gone.Gone = append(gone.Gone, ref.Value)
+		gone.Gone, refs[ref] = append(gone.Gone, ref.Value), true
 		delete(r.next.dirty, ref)
 	}
+	r.pass.overtaken(refs, &gone)
 	r.mu.Unlock()
 	r.inventory.Publish(gone)
 }
-
-// Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
-// share one.
-func (r *Reader) Scan(ctx context.Context) error { return r.await(ctx, job{scan: true}, nil) }
 
 // ReadClusters waits until a read of all clusters, begun after this call, has been published.
 func (r *Reader) ReadClusters(ctx context.Context) error {
 	return r.await(ctx, job{clusters: true}, nil)
 }
 
-// ScanWithClusters waits until a read of everything and of all clusters, begun after this call, has been published.
-func (r *Reader) ScanWithClusters(ctx context.Context) error {
-	return r.await(ctx, job{scan: true, clusters: true}, nil)
-}
-
-// ScanNow reads everything once, and publishes it, for callers that do not run the reader.
-func (r *Reader) ScanNow(ctx context.Context) error { return r.carryOut(ctx, job{scan: true}) }
-
 // TouchClusters makes the reader read the clusters, whose rules may have changed.
 func (r *Reader) TouchClusters() { r.add(job{clusters: true}, nil) }
 
 func (r *Reader) await(ctx context.Context, j job, refs []types.ManagedObjectReference) error {
 	published := make(chan struct{})
-	if j.again = refs; j.scan || j.clusters {
-		j.scanning = []chan struct{}{published}
-	} else {
-		j.waiting = []chan struct{}{published}
-	}
+	j.waiting = []chan struct{}{published}
 	r.add(j, refs)
 	notify(r.hurry)
+	return r.until(ctx, published)
+}
+
+func (r *Reader) until(ctx context.Context, published <-chan struct{}) error {
 	select {
 	case <-published:
 		return nil
@@ -175,10 +170,8 @@ func (r *Reader) add(j job, refs []types.ManagedObjectReference) {
 		r.next.dirty[ref] = true
 	}
 	maps.Copy(r.next.dirty, j.dirty)
-	r.next.scan = r.next.scan || j.scan
 	r.next.clusters = r.next.clusters || j.clusters
 	r.next.waiting = append(r.next.waiting, j.waiting...)
-	r.next.scanning = append(r.next.scanning, j.scanning...)
 	r.next.again = append(r.next.again, j.again...)
 	r.mu.Unlock()
 	notify(r.wake)
@@ -193,6 +186,7 @@ func notify(c chan struct{}) {
 
 // Run reads what is wanted until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
+	defer r.passes.Wait()
 	defer close(r.done)
 	pause := readRetryMin
 	for {
@@ -208,19 +202,20 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Lock()
 		j := r.next
 		r.next, r.running = job{}, j
+		r.beginPass(ctx) // now that no read is under way that began before it
 		r.mu.Unlock()
-		done, left, err := r.carryOutParts(ctx, j)
+		err := r.carryOut(ctx, j)
 		r.mu.Lock()
 		r.running = job{}
 		r.mu.Unlock()
-		r.published(done)
 		if err == nil {
+			r.published(j)
 			pause = readRetryMin
 			continue
 		}
 		// Nothing is lost: the read is still wanted. The client logs why it fails, and the stream's health reports it.
 		r.log.Debug().Err(err).Msg("a read of the inventory failed")
-		r.add(left, nil)
+		r.add(j, nil)
 		if r.pause(ctx, pause, nil); ctx.Err() != nil {
 			return
 		}
@@ -230,7 +225,7 @@ func (r *Reader) Run(ctx context.Context) {
 
 // published releases the waiters for a read.
 func (r *Reader) published(j job) {
-	for _, published := range slices.Concat(j.waiting, j.scanning) {
+	for _, published := range j.waiting {
 		close(published)
 	}
 	if len(j.again) > 0 {
@@ -238,22 +233,6 @@ func (r *Reader) published(j job) {
 			r.Touch(slices.DeleteFunc(slices.Clone(j.again), func(ref types.ManagedObjectReference) bool { return r.inventory.IsGone(ref.Value) })...)
 		})
 	}
-}
-
-// carryOutParts carries out a job; if its scan fails, only the objects that it names, which must not wait for the scan. It returns what
-// was done and what is left to do.
-func (r *Reader) carryOutParts(ctx context.Context, j job) (done, left job, err error) {
-	if err = r.carryOut(ctx, j); err == nil {
-		return j, job{}, nil
-	}
-	if !j.scan || narrow.Fatal(err) {
-		return job{}, j, err
-	}
-	named := job{dirty: j.dirty, waiting: j.waiting, again: j.again}
-	if r.carryOut(ctx, named) != nil {
-		return job{}, j, err
-	}
-	return named, job{scan: true, clusters: j.clusters, scanning: j.scanning}, err
 }
 
 const (
@@ -269,7 +248,7 @@ func (r *Reader) gather(ctx context.Context) {
 	default:
 	}
 	r.mu.Lock()
-	awaited := len(r.next.waiting)+len(r.next.scanning) > 0
+	awaited := len(r.next.waiting) > 0
 	r.mu.Unlock()
 	if awaited {
 		r.pause(ctx, gatherAwaited, nil)
@@ -295,27 +274,21 @@ func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{
 
 // carryOut reads and publishes.
 func (r *Reader) carryOut(ctx context.Context, j job) error {
-	if !j.scan && !j.clusters && len(j.dirty) == 0 {
+	if !j.clusters && len(j.dirty) == 0 {
 		return nil
 	}
 	var result Reading
+	var epoch int64
 	began := time.Now()
 	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		result = Reading{VCenter: s.UUID, Began: time.Now()}
-		refs := j.dirty
-		if j.scan {
-			var err error
-			if refs, err = r.scanAll(ctx, s, j.dirty, &result); err != nil {
-				return err
-			}
-		}
-		if err := readRefs(ctx, s, sortedRefs(refs), &result); err != nil {
+		result, epoch = Reading{VCenter: s.UUID, Began: time.Now()}, s.Epoch
+		if err := readRefs(ctx, s, sortedRefs(j.dirty), &result); err != nil {
 			return err
 		}
 		if err := readDisks(ctx, s, &result); err != nil {
 			return err
 		}
-		if j.clusters || j.scan && (began.Sub(r.clustersRead) >= rulesAgain || !r.inventory.clustersKnown(s.UUID)) {
+		if j.clusters {
 			return r.lookAtClusters(ctx, s, &result)
 		}
 		return nil
@@ -323,16 +296,36 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 	if err != nil {
 		return err
 	}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	if err := r.publish(epoch, result); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pass.overtaken(j.dirty, &result)
 	if result.Clusters != nil {
 		r.clustersRead = began
 	}
+	return nil
+}
+
+// errSuperseded fails a read that another one on a newer session has overtaken, perhaps of another vCenter.
+var errSuperseded = errors.New("a newer session has read vCenter")
+
+// publish stores a reading. The caller holds publishing.
+func (r *Reader) publish(epoch int64, result Reading) error {
+	if epoch < r.epoch {
+		return errSuperseded
+	}
+	r.epoch = epoch
 	r.inventory.Publish(result)
 	return nil
 }
 
 // lookAtClusters reads the clusters. They matter to few groups, so a failure to read them keeps nothing else unknown.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
-	objects, err := session.Retrieve(ctx, s, allClusters(s.Vim.ServiceContent.RootFolder))
+	objects, err := session.Retrieve(ctx, s, tree.Clusters(s.Vim.ServiceContent.RootFolder))
 	if err == nil {
 		result.Clusters = decodeClusters(objects)
 		return nil
@@ -347,44 +340,4 @@ func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result 
 
 func sortedRefs(refs map[types.ManagedObjectReference]bool) []types.ManagedObjectReference {
 	return slices.SortedFunc(maps.Keys(refs), func(a, b types.ManagedObjectReference) int { return strings.Compare(a.Value, b.Value) })
-}
-
-// scanAll reads a little of everything into result. It returns what must be read whole, and is left out of
-// result: VMs that have a stamp or hide whether they do; VMs that a group wants to adopt; and members that were
-// absent, because absent is not gone.
-func (r *Reader) scanAll(ctx context.Context, s *session.Session, dirty map[types.ManagedObjectReference]bool, result *Reading) (map[types.ManagedObjectReference]bool, error) {
-	objects, unread, err := narrow.Tree(ctx, s, allPlaces(s.Vim.ServiceContent.RootFolder), append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: lightPaths}))
-	if err != nil {
-		return nil, err
-	}
-	result.Complete = len(unread) == 0
-	result.decode(objects)
-	whole := map[types.ManagedObjectReference]bool{}
-	for _, ref := range unread {
-		whole[ref] = true
-	}
-	for _, moRef := range r.inventory.wholeRefs() {
-		whole[VMRef(moRef)] = true
-	}
-	present := make(map[string]bool, len(result.Machines)+len(result.Places))
-	unmanaged := result.Machines[:0]
-	for _, m := range result.Machines {
-		present[m.MoRef] = true
-		ref := VMRef(m.MoRef)
-		if whole[ref] || m.StampText != "" || !m.Readable {
-			whole[ref] = true
-			continue
-		}
-		unmanaged = append(unmanaged, m)
-	}
-	result.Machines = unmanaged
-	for _, p := range result.Places {
-		present[p.MoRef] = true
-	}
-	for ref := range dirty {
-		if !present[ref.Value] {
-			whole[ref] = true
-		}
-	}
-	return whole, nil
 }

@@ -16,9 +16,10 @@ type Reading struct {
 	VCenter string
 	// Began is when it began, by our clock.
 	Began time.Time
-	// Complete reports whether everything was read: an unmanaged VM or a folder that is not in it is forgotten. (A member
-	// is not: only Gone tells that one has left.)
+	// Complete reports whether everything was read, in this reading and in those before it that showed what Seen has, by moRef: an
+	// unmanaged VM or a folder that is in neither is forgotten. (A member is not: only Gone tells that one has left.)
 	Complete bool
+	Seen     map[string]bool
 	Machines []Machine
 	Places   []Place
 	// Clusters are all clusters; nil if they were not read.

@@ -9,12 +9,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
-	for chunk := range slices.Chunk(refs, narrow.Bulk) {
+	for chunk := range slices.Chunk(refs, bulk) {
 		n := narrow.New(s, fullSpec, plainSpec)
 		if err := n.Read(ctx, chunk); err != nil {
 			return err
@@ -34,9 +35,12 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 	return nil
 }
 
+// bulk is how many objects one call reads.
+const bulk = 500
+
 // fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
-	spec := types.PropertyFilterSpec{PropSet: append(placeProps(),
+	spec := types.PropertyFilterSpec{PropSet: append(tree.Places(),
 		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
 		types.PropertySpec{Type: "HostSystem", PathSet: []string{"name"}})}
 	host := []types.BaseSelectionSpec{&types.TraversalSpec{Type: "VirtualMachine", Path: "runtime.host"}}
@@ -71,7 +75,7 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 			refs = append(refs, VMRef(m.MoRef))
 		}
 	}
-	for chunk := range slices.Chunk(refs, narrow.Bulk) {
+	for chunk := range slices.Chunk(refs, bulk) {
 		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
 		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
 			return err

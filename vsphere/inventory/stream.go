@@ -12,6 +12,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -72,7 +73,7 @@ type Stream struct {
 // all of them for each update. A change of the hardware, or of the stamp, shows as config.changeVersion; bootTime shows that a guest was
 // off for a moment only.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
-	return types.PropertyFilterSpec{ObjectSet: allPlaces(root), PropSet: append(placeProps(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
+	return types.PropertyFilterSpec{ObjectSet: tree.All(root), PropSet: append(tree.Places(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
 		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
 		"guest.toolsRunningStatus"}})}
@@ -151,6 +152,7 @@ func (st *Stream) live(ctx context.Context) error {
 // broke declares the inventory unknown, and why. The client's reason takes precedence: it knows what all failing calls
 // have in common.
 func (st *Stream) broke(err error) {
+	st.reader.Interrupt()
 	why := st.sessions.Health()
 	if why == nil {
 		why = &vcfault.Classify("", err).Fault

@@ -1,4 +1,4 @@
-// Package narrow reads objects of vCenter, by moRef or all of them, so that one bad object does not make the others unreadable: it bisects
+// Package narrow reads objects of vCenter by moRef, so that one bad object does not make the others unreadable: it bisects
 // the list, down to those that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
 // that a failure that no object causes ends the reading. It has no lock.
 package narrow
@@ -31,9 +31,6 @@ type Reading struct {
 	// Unread says why each cannot be read.
 	Unread map[types.ManagedObjectReference]error
 }
-
-// Bulk is how many objects one call reads.
-const Bulk = 500
 
 // Spec says what is read of objects.
 type Spec func([]types.ManagedObjectReference) types.PropertyFilterSpec

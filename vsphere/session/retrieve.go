@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -21,29 +22,59 @@ func Endless(method string) *vcfault.Error {
 }
 
 // Retrieve makes one RetrievePropertiesEx, and reads all pages of its answer, for the properties that this vCenter supports.
-func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec) ([]types.ObjectContent, error) {
-	pc := s.Vim.ServiceContent.PropertyCollector
-	specs = slices.Clone(specs)
-	for i := range specs {
-		specs[i] = s.Supported(specs[i])
+func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec) (objects []types.ObjectContent, err error) {
+	err = pages(ctx, s, &types.RetrievePropertiesEx{SpecSet: specs}, func(page []types.ObjectContent) error {
+		objects = append(objects, page...)
+		return nil
+	})
+	return objects, err
+}
+
+const (
+	// pageMost bounds the objects in one page; vCenter may return fewer.
+	pageMost = 500
+	// firstPage is how long vCenter may take for the first page of a large answer: it finds out what there is before it.
+	firstPage = 5 * time.Minute
+)
+
+// Pages is Retrieve for large answers: it passes each page on, so that none has to be kept. There is no bound on the whole: a read that
+// makes progress goes on, and one for whose next page vCenter takes too long has failed.
+func Pages(ctx context.Context, s *Session, spec types.PropertyFilterSpec, each func([]types.ObjectContent) error) error {
+	return pages(ctx, s, &types.RetrievePropertiesEx{SpecSet: []types.PropertyFilterSpec{spec}, Options: types.RetrieveOptions{MaxObjects: pageMost}}, each)
+}
+
+func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, each func([]types.ObjectContent) error) error {
+	req.This, req.SpecSet = s.Vim.ServiceContent.PropertyCollector, slices.Clone(req.SpecSet)
+	for i := range req.SpecSet {
+		req.SpecSet[i] = s.Supported(req.SpecSet[i])
 	}
-	res, err := methods.RetrievePropertiesEx(ctx, s.Vim, &types.RetrievePropertiesEx{
-		This: pc, SpecSet: specs})
+	first := ctx
+	if req.Options.MaxObjects > 0 {
+		bounded, cancel := context.WithTimeout(Patiently(ctx), firstPage)
+		defer cancel()
+		first = bounded
+	}
+	res, err := methods.RetrievePropertiesEx(first, s.Vim, req)
 	if err != nil || res.Returnval == nil {
-		return nil, err
+		return err
 	}
-	objects, token := res.Returnval.Objects, res.Returnval.Token
-	for pages := 1; token != ""; pages++ {
-		if pages == PagesMost {
-			return nil, Endless("ContinueRetrievePropertiesEx")
+	page, token := res.Returnval.Objects, res.Returnval.Token
+	for n := 1; ; n++ {
+		if err := unauthenticated(page); err != nil {
+			return err
 		}
-		more, err := methods.ContinueRetrievePropertiesEx(ctx, s.Vim, &types.ContinueRetrievePropertiesEx{This: pc, Token: token})
+		if err := each(page); err != nil || token == "" {
+			return err
+		}
+		if n == PagesMost {
+			return Endless("ContinueRetrievePropertiesEx")
+		}
+		more, err := methods.ContinueRetrievePropertiesEx(ctx, s.Vim, &types.ContinueRetrievePropertiesEx{This: req.This, Token: token})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		objects, token = append(objects, more.Returnval.Objects...), more.Returnval.Token
+		page, token = more.Returnval.Objects, more.Returnval.Token
 	}
-	return objects, unauthenticated(objects)
 }
 
 // unauthenticated returns an error if properties are missing because the session has ended: vCenter may report that for

@@ -62,12 +62,15 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	return body
 }
 
-// readAll also reads hidden objects. The simulator answers clients without a session, and reads in pages.
+// readAll also reads hidden objects. The simulator answers clients without a session, and reads of several pages.
 func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
-	if ctx.Session == nil || req.Options.MaxObjects > 0 {
-		return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
+	if ctx.Session != nil {
+		body := retrieve(ctx, pc.v.objects, req.SpecSet)
+		if most := int(req.Options.MaxObjects); most == 0 || body.Res == nil || len(body.Res.Returnval.Objects) <= most {
+			return body
+		}
 	}
-	return retrieve(ctx, pc.v.objects, req.SpecSet)
+	return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
 }
 
 func (pc *collector) hiddenFrom(ctx *simulator.Context) *rights.HiddenObjects {

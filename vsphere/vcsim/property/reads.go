@@ -102,7 +102,7 @@ func (pc *collector) paged(ctx *simulator.Context, req *types.RetrieveProperties
 	pc.v.Reads.mu.Lock()
 	size := pc.v.Reads.pageSize
 	pc.v.Reads.mu.Unlock()
-	if size == 0 || req.Options.MaxObjects > 0 || pc.isAdmins(ctx) {
+	if size == 0 || req.Options.MaxObjects > 0 && req.Options.MaxObjects < size || pc.isAdmins(ctx) {
 		return req
 	}
 	paged := *req

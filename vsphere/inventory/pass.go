@@ -1,0 +1,262 @@
+package inventory
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
+)
+
+// A pass is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
+// be read whole, a hundred at a time, between the other reads; at last it forgets what it did not see. So nothing waits for it, it needs
+// little memory, and it may take as long as it makes progress.
+//
+// A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the pass, so what a
+// page says of it is ignored; and what they are reading, the pass reads again at its end.
+
+// passes are the pass under way and the next one. Reader.mu guards them.
+type passes struct {
+	next     pass
+	underWay bool
+	// cancel ends the one under way.
+	cancel context.CancelFunc
+	// newer are the objects that other reads have published since it began.
+	newer map[string]bool
+	// After a failure, the next one begins at a time, after a growing pause.
+	pause time.Duration
+	again time.Time
+}
+
+// pass is one read of everything that is wanted, and its waiters.
+type pass struct {
+	wanted, clusters bool
+	// hasty: somebody waits for it. Otherwise it leaves vCenter time between its calls.
+	hasty   bool
+	waiting []chan struct{}
+}
+
+func (p *pass) add(q pass) {
+	p.wanted, p.clusters, p.hasty = p.wanted || q.wanted, p.clusters || q.clusters, p.hasty || q.hasty
+	p.waiting = append(p.waiting, q.waiting...)
+}
+
+// overtaken notes what another read has published.
+func (p *passes) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
+	if !p.underWay {
+		return
+	}
+	for ref := range refs {
+		p.newer[ref.Value] = true
+	}
+	for i := range r.Places { // with their moRefs, places are read
+		p.newer[r.Places[i].MoRef] = true
+	}
+}
+
+// Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
+// share one.
+func (r *Reader) Scan(ctx context.Context) error { return r.awaitPass(ctx, pass{hasty: true}) }
+
+// ScanWithClusters waits until a read of everything and of all clusters, begun after this call, has been published.
+func (r *Reader) ScanWithClusters(ctx context.Context) error {
+	return r.awaitPass(ctx, pass{hasty: true, clusters: true})
+}
+
+// ScanAtLeisure is Scan for a read that nobody needs soon: it leaves vCenter time between its calls.
+func (r *Reader) ScanAtLeisure(ctx context.Context) error { return r.awaitPass(ctx, pass{}) }
+
+// ScanNow reads everything once, and publishes it, for callers that do not run the reader.
+func (r *Reader) ScanNow(ctx context.Context) error {
+	return r.goThrough(ctx, pass{hasty: true}, func(ctx context.Context, j job) error { return r.carryOut(ctx, j) })
+}
+
+func (r *Reader) awaitPass(ctx context.Context, p pass) error {
+	published := make(chan struct{})
+	p.wanted, p.waiting = true, []chan struct{}{published}
+	r.mu.Lock()
+	r.pass.next.add(p)
+	r.mu.Unlock()
+	notify(r.wake)
+	notify(r.hurry)
+	return r.until(ctx, published)
+}
+
+// Interrupt ends the pass under way, whose session may have ended. It begins again.
+func (r *Reader) Interrupt() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pass.cancel != nil {
+		r.pass.cancel()
+	}
+}
+
+// beginPass begins a pass if one is wanted and none is under way. The caller holds mu.
+func (r *Reader) beginPass(ctx context.Context) {
+	p := r.pass.next
+	if !p.wanted || r.pass.underWay || time.Now().Before(r.pass.again) {
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	r.pass.next, r.pass.underWay, r.pass.cancel, r.pass.newer = pass{}, true, cancel, map[string]bool{}
+	r.passes.Go(func() {
+		defer cancel()
+		r.endPass(p, r.goThrough(ctx, p, func(ctx context.Context, j job) error { return r.await(ctx, j, nil) }))
+	})
+}
+
+// endPass releases the waiters of a pass, or lets it begin again after a pause.
+func (r *Reader) endPass(p pass, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pass.underWay, r.pass.cancel, r.pass.newer = false, nil, nil
+	if err == nil {
+		r.pass.pause = 0
+		for _, published := range p.waiting {
+			close(published)
+		}
+	} else {
+		r.log.Debug().Err(err).Msg("a read of everything failed")
+		r.pass.next.add(p)
+		r.pass.pause = min(max(2*r.pass.pause, readRetryMin), readRetryMax)
+		r.pass.again = time.Now().Add(r.pass.pause)
+	}
+	if r.pass.next.wanted {
+		time.AfterFunc(time.Until(r.pass.again), func() { notify(r.wake) })
+	}
+}
+
+// wholeAtOnce is how many objects a pass reads whole in one call: other reads wait for it.
+const wholeAtOnce = 100
+
+// goThrough carries out a pass; read makes its reads of single objects and clusters.
+func (r *Reader) goThrough(ctx context.Context, p pass, read func(context.Context, job) error) error {
+	var t *tour
+	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		t = &tour{reader: r, pass: p, session: s, began: time.Now(), seen: map[string]bool{}, whole: map[types.ManagedObjectReference]bool{}}
+		for _, moRef := range r.inventory.wholeRefs() {
+			t.whole[VMRef(moRef)] = true
+		}
+		t.paused = time.Now()
+		unread, err := tree.Read(ctx, s, lightPaths, func(page []types.ObjectContent) error { return t.take(ctx, page) })
+		for _, ref := range unread {
+			t.whole[ref] = true
+		}
+		t.partly = len(unread) > 0
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for chunk := range slices.Chunk(r.notOvertaken(t.whole), wholeAtOnce) {
+		j := job{dirty: make(map[types.ManagedObjectReference]bool, len(chunk))}
+		for _, ref := range chunk {
+			j.dirty[ref], t.seen[ref.Value] = true, true
+		}
+		if err := read(ctx, j); err != nil {
+			return err
+		}
+		t.rest(ctx)
+	}
+	if p.clusters || r.clustersDue(t.began, t.session.UUID) {
+		if err := read(ctx, job{clusters: true}); err != nil {
+			return err
+		}
+	}
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	r.mu.Lock()
+	for moRef := range r.pass.newer {
+		t.seen[moRef] = true
+	}
+	r.mu.Unlock()
+	return r.publish(t.session.Epoch, Reading{VCenter: t.session.UUID, Began: t.began, Complete: !t.partly, Seen: t.seen})
+}
+
+// notOvertaken lists the objects that no other read has published since the pass began.
+func (r *Reader) notOvertaken(refs map[types.ManagedObjectReference]bool) (left []types.ManagedObjectReference) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(sortedRefs(refs), func(ref types.ManagedObjectReference) bool { return r.pass.newer[ref.Value] })
+}
+
+// clustersDue reports whether the clusters of that vCenter were not read lately, or never.
+func (r *Reader) clustersDue(now time.Time, vcenter string) bool {
+	r.mu.Lock()
+	due := now.Sub(r.clustersRead) >= rulesAgain
+	r.mu.Unlock()
+	return due || !r.inventory.clustersKnown(vcenter)
+}
+
+// tour is the first part of a pass.
+type tour struct {
+	reader  *Reader
+	pass    pass
+	session *session.Session
+	began   time.Time
+	paused  time.Time // the end of its last pause
+	partly  bool      // not everything could be read
+
+	seen  map[string]bool
+	whole map[types.ManagedObjectReference]bool
+}
+
+// take publishes a page, but for what must be read whole: VMs that have a stamp or hide whether they do, VMs that a group wants to adopt,
+// and members that were absent, because absent is not gone.
+func (t *tour) take(ctx context.Context, page []types.ObjectContent) error {
+	result := Reading{VCenter: t.session.UUID, Began: t.began}
+	result.decode(page)
+	if err := readDisks(ctx, t.session, &result); err != nil {
+		return err
+	}
+	if err := t.publish(&result); err != nil {
+		return err
+	}
+	t.rest(ctx)
+	return nil
+}
+
+func (t *tour) publish(result *Reading) error {
+	r := t.reader
+	r.publishing.Lock()
+	defer r.publishing.Unlock()
+	r.mu.Lock()
+	later := func(ref types.ManagedObjectReference, whole bool) bool {
+		t.seen[ref.Value] = true
+		if r.pass.newer[ref.Value] {
+			return true
+		}
+		if whole = whole || t.whole[ref] || r.running.dirty[ref] || r.next.dirty[ref]; whole {
+			t.whole[ref] = true
+		}
+		return whole
+	}
+	result.Machines = slices.DeleteFunc(result.Machines, func(m Machine) bool {
+		return later(VMRef(m.MoRef), m.StampText != "" || !m.Readable)
+	})
+	result.Places = slices.DeleteFunc(result.Places, func(p Place) bool {
+		return later(types.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}, false)
+	})
+	r.mu.Unlock()
+	return r.publish(t.session.Epoch, *result)
+}
+
+// A pass that nobody waits for makes a pause after each call, leisure times as long as the call took, up to leisureMost.
+const (
+	leisure     = 4
+	leisureMost = time.Second
+)
+
+func (t *tour) rest(ctx context.Context) {
+	r := t.reader
+	r.mu.Lock()
+	hasty := t.pass.hasty || r.pass.next.hasty
+	r.mu.Unlock()
+	if !hasty {
+		session.Sleep(ctx, min(leisure*time.Since(t.paused), leisureMost))
+	}
+	t.paused = time.Now()
+}
