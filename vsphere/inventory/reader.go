@@ -248,7 +248,7 @@ func (r *Reader) gather(ctx context.Context) {
 	default:
 	}
 	r.mu.Lock()
-	awaited := len(r.next.waiting) > 0
+	awaited := len(r.next.waiting) > 0 || r.pass.next.hasty
 	r.mu.Unlock()
 	if awaited {
 		r.pause(ctx, gatherAwaited, nil)
