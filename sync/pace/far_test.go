@@ -1,0 +1,106 @@
+package pace
+
+import (
+	"slices"
+	"time"
+)
+
+// far is the far side: it carries out so many actions at once, in the order in which they came, and queues the others.
+type far struct {
+	now      time.Time
+	room     func(Work) int                // what it carries out at once of those that share a resource
+	takes    func(time.Time) time.Duration // what one takes that begins then
+	queue    []*task
+	running  []*task
+	users    []*user
+	most     int // queued and running at once, so far
+	failures int
+}
+
+// task is an action on the far side.
+type task struct {
+	by                  *user
+	work                Work
+	run                 *Running
+	queued, began, ends time.Time
+}
+
+// user is whoever uses the far side: a replica with a Pace, or one that always runs so many.
+type user struct {
+	pace  *Pace
+	fixed int
+	work  func(i int) Work
+	left  int
+	open  int
+	done  []time.Time
+}
+
+// start begins what may begin now.
+func (f *far) start() {
+	for again := true; again; {
+		again = false
+		for _, u := range f.users { // in turns
+			if u.left == 0 {
+				continue
+			}
+			w := u.work(u.left)
+			if u.pace != nil && !u.pace.May(w, false) || u.pace == nil && u.open >= u.fixed {
+				continue
+			}
+			t := &task{by: u, work: w, queued: f.now}
+			if u.pace != nil {
+				t.run = u.pace.Begin(w, f.now)
+			}
+			u.left, u.open, again = u.left-1, u.open+1, true
+			f.queue = append(f.queue, t)
+		}
+	}
+	f.most = max(f.most, len(f.queue)+len(f.running))
+	f.queue = slices.DeleteFunc(f.queue, func(t *task) bool {
+		same := 0
+		for _, r := range f.running {
+			if r.work.Source == t.work.Source {
+				same++
+			}
+		}
+		if same >= f.room(t.work) {
+			return false
+		}
+		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
+		f.running = append(f.running, t)
+		return true
+	})
+}
+
+// run continues until nothing is left, or until then (zero: no bound).
+func (f *far) run(until time.Time) {
+	for {
+		f.start()
+		if len(f.running) == 0 {
+			return
+		}
+		next := slices.MinFunc(f.running, func(a, b *task) int { return a.ends.Compare(b.ends) }).ends
+		if !until.IsZero() && next.After(until) {
+			f.now = until
+			return
+		}
+		f.now = next
+		f.running = slices.DeleteFunc(f.running, func(t *task) bool {
+			if t.ends.After(f.now) {
+				return false
+			}
+			t.by.open--
+			t.by.done = append(t.by.done, f.now)
+			if t.run != nil {
+				t.by.pace.End(t.run, f.now, Outcome{Queued: t.began.Sub(t.queued), Ran: t.ends.Sub(t.began)})
+			}
+			return true
+		})
+	}
+}
+
+// since counts what has ended from then on.
+func (u *user) since(then time.Time) int {
+	i, _ := slices.BinarySearchFunc(u.done, then, time.Time.Compare)
+	return len(u.done) - i
+}

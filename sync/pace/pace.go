@@ -1,0 +1,273 @@
+// Package pace finds how many actions may run at once. It is told what begins and how it ended, and answers whether one more may
+// begin, and why the numbers are what they are.
+//
+// A number is a window, as in TCP: it grows by one for each action that ends well while it is used up, until the first trouble; after
+// that by one for each full window. On trouble it shrinks: the far side queued an action for more than ten seconds, took more than
+// twice as long as it can (three times in a row), made no progress, or said that it has too much to do. It shrinks at most once in the
+// time of a median action, and what began before it shrank says nothing more about it. So several that share the far side find their
+// shares without knowing of each other (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else
+// uses it keeps one.
+//
+// Each kind of action has a window; clones also have one for each source and for each target. Only a window that was used up
+// grows, and the narrowest one that was used up is blamed for trouble.
+//
+// The package is pure: time is data, and equal calls give equal answers.
+package pace
+
+import (
+	"slices"
+	"time"
+)
+
+// Kind is a kind of actions.
+type Kind string
+
+// The kinds.
+const (
+	Clones Kind = "clones"
+	Power  Kind = "power"
+	Others Kind = "others"
+)
+
+// Work is what an action puts a load on.
+type Work struct {
+	Kind Kind
+	// Source and Target are what a clone copies from and to; empty if they bound nothing.
+	Source, Target string
+	// Light is for a clone that copies no disks: for its source and target it counts half.
+	Light bool
+	// Like names the actions that take about as long.
+	Like string
+}
+
+// Outcome is how an action ended.
+type Outcome struct {
+	// Queued and Ran are how long the far side let it wait, and took for it; both zero if that is not known.
+	Queued, Ran time.Duration
+	// Failed reports whether it failed.
+	Failed bool
+	// Overload is what the far side called it when it had too much to do; empty if it did not.
+	Overload string
+	// Unanswered reports whether a call got no answer. Then nothing begins for a while.
+	Unanswered bool
+}
+
+const (
+	// Begin is where windows begin: in actions, for a source or target in heavy clones.
+	Begin = 8
+	// floor is the least that a window shrinks to.
+	floor = 2
+	// queuedMost is how long an action may be queued without that being trouble.
+	queuedMost = 10 * time.Second
+	// idle is after how long without work a window begins again: what was found may no longer hold.
+	idle = time.Hour
+	// restFirst and restMost bound how long nothing begins after a call without an answer: doubling.
+	restFirst, restMost = time.Second, 30 * time.Second
+)
+
+// Pace keeps the windows. It is for one goroutine at a time.
+type Pace struct {
+	most, begin int
+	used        int // by all actions
+	windows     map[key]*window
+	likes       map[string]*series
+	unanswered  int // in a row
+	rest        time.Time
+}
+
+// New returns the windows for at most so many actions at once, each of which begins with so many (0: Begin).
+func New(most, begin int) *Pace {
+	if begin <= 0 {
+		begin = Begin
+	}
+	p := &Pace{most: most, begin: min(begin, most), windows: map[key]*window{}, likes: map[string]*series{}}
+	for _, k := range []Kind{Clones, Power, Others} {
+		p.window(key{kind: k})
+	}
+	return p
+}
+
+// Used is how many actions are under way, without those that stand still.
+func (p *Pace) Used() int { return p.used }
+
+// Most is how many actions may be under way at once, except for one.
+func (p *Pace) Most() int { return p.most }
+
+// May reports whether an action may begin. extra permits one more than the windows.
+func (p *Pace) May(w Work, extra bool) bool {
+	more := 0
+	if extra {
+		more = 1
+	}
+	if p.used >= p.most+more {
+		return false
+	}
+	for _, k := range w.keys() {
+		if x := p.windows[k]; x != nil && x.used >= x.size+more*x.scale {
+			return false
+		}
+	}
+	return true
+}
+
+// Rest is for how long nothing may begin, because calls got no answer.
+func (p *Pace) Rest(now time.Time) time.Duration { return max(0, p.rest.Sub(now)) }
+
+// Reserve keeps room for an action that is about to begin; Unreserve gives it back.
+func (p *Pace) Reserve(w Work) { p.take(w, 1) }
+
+// Unreserve gives back what Reserve has taken.
+func (p *Pace) Unreserve(w Work) { p.take(w, -1) }
+
+func (p *Pace) take(w Work, n int) {
+	p.used += n
+	for _, k := range w.keys() {
+		p.window(k).used += n * w.cost(k)
+	}
+}
+
+// Running is an action under way.
+type Running struct {
+	work  Work
+	began time.Time
+	most  []int // that its windows' use has been, while it ran
+	away  bool  // it stands still
+	stood bool  // it has stood still
+}
+
+// Begin notes that an action begins.
+func (p *Pace) Begin(w Work, now time.Time) *Running {
+	p.forget(now)
+	p.take(w, 1)
+	r := &Running{work: w, began: now}
+	for _, k := range w.keys() {
+		x := p.window(k)
+		x.last = now
+		if x.used >= x.size {
+			x.fullAt, x.peak = now, x.used
+		}
+		r.most = append(r.most, x.used)
+	}
+	return r
+}
+
+// Stand notes that an action stands still: it takes no room until it goes on. trouble is empty if that says nothing about the far side's load.
+func (p *Pace) Stand(r *Running, now time.Time, trouble string) (shrunk []Number) {
+	if r.away {
+		return nil
+	}
+	r.away, r.stood = true, true
+	if trouble != "" {
+		shrunk = p.blame(r, now, Outcome{}, trouble)
+	}
+	p.take(r.work, -1)
+	return shrunk
+}
+
+// GoOn notes that an action no longer stands still.
+func (p *Pace) GoOn(r *Running) {
+	if r.away {
+		r.away = false
+		p.take(r.work, 1)
+	}
+}
+
+// Away reports whether the action stands still.
+func (r *Running) Away() bool { return r.away }
+
+// End notes that an action has ended, and returns the windows that have shrunk for it.
+func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
+	defer func() {
+		if !r.away {
+			p.take(r.work, -1)
+		}
+	}()
+	if o.Unanswered {
+		p.rest = now.Add(min(restFirst<<min(p.unanswered, 10), restMost))
+		p.unanswered++
+		return nil
+	}
+	p.unanswered = 0
+	took := o.Queued + o.Ran
+	if took == 0 {
+		took = now.Sub(r.began)
+	}
+	var slow bool
+	trouble := ""
+	switch {
+	case o.Overload != "":
+		trouble = "vCenter reported " + o.Overload
+	case o.Queued > queuedMost:
+		trouble = "vCenter queued a task for " + inSeconds(o.Queued)
+	}
+	if !o.Failed && !r.stood {
+		s := p.like(r.work.Like, now)
+		best, thrice := s.add(took)
+		if slow = best > 0 && tooSlow(took, best); thrice && trouble == "" {
+			trouble = "tasks took " + inSeconds(took) + " instead of " + inSeconds(best)
+		}
+	}
+	for _, k := range r.work.keys() {
+		p.window(k).note(r, o)
+	}
+	switch {
+	case trouble != "":
+		return p.blame(r, now, o, trouble)
+	case !o.Failed && !slow && !r.stood && o.Queued <= queuedMost:
+		for _, k := range r.work.keys() {
+			p.window(k).ended(r, r.work.cost(k), took)
+		}
+	}
+	return nil
+}
+
+// blame shrinks the narrowest of an action's windows that was used up while it ran; if none was, the widest.
+func (p *Pace) blame(r *Running, now time.Time, o Outcome, why string) []Number {
+	keys := r.work.keys()
+	i := slices.IndexFunc(keys, func(k key) bool { return !p.window(k).fullAt.Before(r.began) })
+	if i < 0 {
+		i = len(keys) - 1
+	}
+	x := p.window(keys[i])
+	if !x.shrink(r, max(r.most[i], x.used, x.peakSince(r.began)), now, o, why) {
+		return nil
+	}
+	return []Number{p.number(keys[i], x)}
+}
+
+func (p *Pace) window(k key) *window {
+	x := p.windows[k]
+	if x == nil {
+		x = newWindow(k.scale(), p.begin, p.most)
+		p.windows[k] = x
+	}
+	return x
+}
+
+func (p *Pace) like(name string, now time.Time) *series {
+	s := p.likes[name]
+	if s == nil {
+		s = &series{}
+		p.likes[name] = s
+	}
+	s.last = now
+	return s
+}
+
+// forget begins again the windows that have had no work for long.
+func (p *Pace) forget(now time.Time) {
+	for k, x := range p.windows {
+		if x.used > 0 || x.last.IsZero() || now.Sub(x.last) < idle {
+			continue
+		}
+		if delete(p.windows, k); k.narrow() {
+			continue
+		}
+		p.window(k)
+	}
+	for name, s := range p.likes {
+		if now.Sub(s.last) >= idle {
+			delete(p.likes, name)
+		}
+	}
+}
