@@ -84,7 +84,7 @@ type defective struct {
 }
 
 // Do carries out the altered action.
-func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	return d.VCenter.Do(ctx, ref, d.defect.step(d.replica, a))
 }
 

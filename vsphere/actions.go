@@ -11,20 +11,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after
-// that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error.
+// that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error. It also returns what the step's
+// tasks took.
 //
 // Every step may be retried, whatever the last try did: if nothing is left to do, that is success.
-func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+	var took plan.Took
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
 	ends := v.underWay.Begin(ref.UID, a)
-	err := v.act(actFor(ctx, ref, a), ref, a)
+	err := v.act(actFor(ctx, ref, a, &took), ref, a)
 	ends()
+	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
 	if err != nil {
 		err = v.nameMissing(ctx, a, lastCall(), vcfault.Classify("", err))
 	}
@@ -39,14 +43,14 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	}
 	line.Msg(string(a.Op) + " " + what)
 	if err == nil {
-		return nil
+		return took, nil
 	}
 	v.reader.Touch(concerned(a)...) // what the plan was made from may be out of date
 	op := string(a.Op)
 	if a.MemberKey() {
 		op += " " + a.VM
 	}
-	return vcfault.Classify(op, err)
+	return took, vcfault.Classify(op, err)
 }
 
 // concerned returns the objects that an action was planned from.
@@ -137,10 +141,17 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 
 // await waits for a task of the step in ctx to end.
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
-	if who, is := ctx.Value(acting{}).(actor); is {
+	who, is := ctx.Value(acting{}).(actor)
+	if is {
 		v.underWay.Await(who.uid, who.vm, task)
 	}
-	return v.tasks.Wait(ctx, task)
+	info, err := v.tasks.Wait(ctx, task)
+	if is {
+		queued, ran := tasks.Times(info)
+		who.took.Queued += queued
+		who.took.Ran += ran
+	}
+	return info, err
 }
 
 // own returns the group's member that an action is for. The server acts on no other VM.

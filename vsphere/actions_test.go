@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
@@ -65,6 +67,25 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 		}
 		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0", "web-1", "web-2"}) {
 			t.Errorf("vCenter has %v", names)
+		}
+	})
+}
+
+func TestAStepSaysWhatItsTasksTookAndTheStateWhereCopiesComeFrom(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		w.SetLatency(vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second})
+		p.do(plan.Action{Op: plan.CreateFolder})
+		took, err := p.VCenter.Do(t.Context(), web, p.cloning(0))
+		if err != nil || took != (plan.Took{Ran: 40 * time.Second}) {
+			t.Errorf("%+v, %v", took, err)
+		}
+		w.FailTask(vcsim.Clone, nil, &vim.TaskInProgress{}, 1)
+		took, err = p.VCenter.Do(t.Context(), web, p.cloning(1))
+		if err == nil || took.Overload != "TaskInProgress" || took.Ran != 40*time.Second || took.Unanswered {
+			t.Errorf("%+v, %v", took, err)
+		}
+		if host := p.state().Template.Host; !strings.HasPrefix(host, "host-") {
+			t.Errorf("clones are copied from the host %q", host)
 		}
 	})
 }

@@ -332,7 +332,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 		if !ready {
 			return nil, fmt.Errorf("step %d could not begin", i)
 		}
-		if err := v.Do(context.Background(), web, a); err != nil {
+		if _, err := v.Do(context.Background(), web, a); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", a.Op, a.VM, err)
 		}
 	}
@@ -391,7 +391,7 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 				continue
 			}
 			act, done := context.WithTimeout(ctx, 30*time.Second)
-			if err := v.Do(act, web, a); err != nil {
+			if _, err := v.Do(act, web, a); err != nil {
 				e := vctest.AsError(err)
 				if e == nil || e.Reason == "" || e.Message == "" {
 					t.Errorf("%s %s ended without a typed fault: %v", a.Op, a.VM, err)

@@ -13,15 +13,16 @@ import (
 // acting is the key of the step that a context's calls are made for.
 type acting struct{}
 
-// actor is the group and the Action.VM of a step.
+// actor is the group and the Action.VM of a step, and what its tasks have taken so far.
 type actor struct {
-	uid apitypes.UID
-	vm  string
+	uid  apitypes.UID
+	vm   string
+	took *plan.Took
 }
 
-// actFor gives ctx the step that its calls are made for.
-func actFor(ctx context.Context, ref plan.Ref, a plan.Action) context.Context {
-	return context.WithValue(ctx, acting{}, actor{ref.UID, a.VM})
+// actFor gives ctx the step that its calls are made for, one after the other.
+func actFor(ctx context.Context, ref plan.Ref, a plan.Action, took *plan.Took) context.Context {
+	return context.WithValue(ctx, acting{}, actor{ref.UID, a.VM, took})
 }
 
 // anyway returns a ctx whose calls need no lease: those that finish what a step began, and that vCenter refuses if anybody

@@ -54,6 +54,12 @@ type process struct {
 	bell chan struct{}
 }
 
+// Do carries out a step, and drops what it took.
+func (p *process) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	_, err := p.VCenter.Do(ctx, ref, a)
+	return err
+}
+
 func (w *world) config() Config {
 	cfg := Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
 	if os.Getenv("VSPHERE_TEST_LOG") != "" {

@@ -55,7 +55,7 @@ func (m *model) State(ref plan.Ref, _ plan.Query) plan.VCenterState {
 
 func (m *model) Identify(string, string) []types.UID { return nil }
 
-func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	m.mu.Lock()
 	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.VM))
 	m.now++
@@ -70,14 +70,14 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
-		return ctx.Err()
+		return plan.Took{}, ctx.Err()
 	}
 	m.mu.Lock()
 	fault := m.fault
 	m.mu.Unlock()
 	if fault != nil {
 		if err := fault(ref, a); err != nil {
-			return err
+			return plan.Took{}, err
 		}
 	}
 	m.mu.Lock()
@@ -90,7 +90,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	}
 	w.Now = time.Now()
 	plan.Apply(w, a)
-	return nil
+	return plan.Took{}, nil
 }
 
 // change changes a group's VMs as an operator would, and notifies the loop as the inventory would.

@@ -35,8 +35,9 @@ type VCenter interface {
 	// calls Loop.Changed when that ends.
 	State(group plan.Ref, ask plan.Query) plan.VCenterState
 	// Do carries out one action. It returns when the action's effect is visible to State, or with the fault that
-	// prevented it (an error with a method PlanFault), or when ctx ends; a task that was started then continues.
-	Do(ctx context.Context, group plan.Ref, action plan.Action) error
+	// prevented it (an error with a method PlanFault), or when ctx ends; a task that was started then continues. It also returns what
+	// vCenter said of the step's tasks.
+	Do(ctx context.Context, group plan.Ref, action plan.Action) (plan.Took, error)
 	// Identify returns the UIDs of the groups with that name that have members.
 	Identify(namespace, name string) []types.UID
 }
@@ -324,9 +325,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 	}
 	l.actions.Go(func() {
 		began := time.Now()
-		err := l.do(ctx, g.ref, a)
+		took, err := l.do(ctx, g.ref, a)
 		now := time.Now()
-		ended := plan.ReportEnded(&a, faultOf(err), now.UTC().Truncate(time.Millisecond), now.Sub(began))
+		ended := plan.ReportEnded(&a, faultOf(err), now.UTC().Truncate(time.Millisecond), now.Sub(began), took.Queued)
 		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -352,7 +353,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 }
 
 // do carries out an action; a panic in it fails only this action.
-func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
+func (l *Loop) do(ctx context.Context, ref plan.Ref, a plan.Action) (took plan.Took, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %s", panicked(p))

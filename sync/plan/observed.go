@@ -232,6 +232,8 @@ type Template struct {
 	Datacenter string
 	// Fingerprint distinguishes its disks from those of another template, or of another version of it; empty if unknown.
 	Fingerprint string
+	// Host is where clones of it copy from; empty if not known.
+	Host string
 	// Partial are fingerprints that members of older servers may have, and that do not distinguish this version from others:
 	// they were made while vCenter left out some of the disks' properties.
 	Partial [3]string

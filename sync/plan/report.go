@@ -62,15 +62,17 @@ type ActionReport struct {
 	Message string `json:"message,omitempty"`
 	// DurationSeconds is how long it took, until what it did was visible.
 	DurationSeconds float64 `json:"durationSeconds"`
+	// QueuedSeconds is for how long of that vCenter queued its tasks, because it had too much to do.
+	QueuedSeconds float64 `json:"queuedSeconds,omitempty"`
 }
 
 // ResultOK is the result of an action that succeeded.
 const ResultOK = "ok"
 
 // ReportEnded reports an action that ended; the zero Fault is success.
-func ReportEnded(a *Action, fault Fault, at time.Time, took time.Duration) ActionReport {
+func ReportEnded(a *Action, fault Fault, at time.Time, took, queued time.Duration) ActionReport {
 	return ActionReport{Time: at, Op: a.Op, VM: a.MemberName(), Reason: a.Reason, Result: cmp.Or(fault.Reason, ResultOK), Message: fault.Message,
-		DurationSeconds: took.Seconds()}
+		DurationSeconds: took.Seconds(), QueuedSeconds: queued.Seconds()}
 }
 
 // PendingReport is an action that is under way, or that failed and is backing off.

@@ -91,16 +91,16 @@ func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 func (r *replica) Identify(string, string) []types.UID { return nil }
 
 // Do waits for the scheduler, which carries out the step.
-func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	s := &step{world: r.world, by: r, ref: ref, a: r.set.defect.twist(a), done: make(chan error, 1)}
 	r.mu.Lock()
 	r.arrived = append(r.arrived, s)
 	r.mu.Unlock()
 	select {
 	case err := <-s.done:
-		return err
+		return plan.Took{}, err
 	case <-ctx.Done():
-		return ctx.Err()
+		return plan.Took{}, ctx.Err()
 	}
 }
 

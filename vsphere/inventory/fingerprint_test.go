@@ -134,17 +134,17 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 		w.Must(err)
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
 			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
-		if err := readDisks(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (disks.Contents{}) || reading.Machines[1].Disks == (disks.Contents{}) || reading.Machines[2].Disks != (disks.Contents{}) {
+		if err := readTemplates(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (disks.Contents{}) || reading.Machines[1].Disks == (disks.Contents{}) || reading.Machines[2].Disks != (disks.Contents{}) {
 			t.Errorf("%v, %+v", err, reading.Machines)
 		}
 		w.DropSessions()
-		if err := readDisks(t.Context(), s, &reading); err == nil {
+		if err := readTemplates(t.Context(), s, &reading); err == nil {
 			t.Error("the end of a session looks like a template without disks")
 		}
 		reading.Machines[1].Disks = disks.Contents{}
 		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0)
-			return readDisks(ctx, s, &reading)
+			return readTemplates(ctx, s, &reading)
 		}))
 		if reading.Machines[1].Disks != (disks.Contents{}) {
 			t.Errorf("%+v", reading.Machines)

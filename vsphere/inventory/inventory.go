@@ -98,6 +98,7 @@ type unmanagedVM struct {
 	name, parent string
 	template     bool
 	disks        disks.Contents // of a template
+	host         string         // of a template: its moRef
 	// unreadable: its owner is unclear, because its configuration is unreadable or its stamp of an unknown version.
 	unreadable bool
 	// unknown: it has a stamp of an unknown version.

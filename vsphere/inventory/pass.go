@@ -209,7 +209,7 @@ type tour struct {
 func (t *tour) take(ctx context.Context, page []types.ObjectContent) error {
 	result := Reading{VCenter: t.session.UUID, Began: t.began}
 	result.decode(page)
-	if err := readDisks(ctx, t.session, &result); err != nil {
+	if err := readTemplates(ctx, t.session, &result); err != nil {
 		return err
 	}
 	if err := t.publish(&result); err != nil {

@@ -102,6 +102,9 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 		n.leave(m.MoRef, w)
 		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, instanceUUID: m.InstanceUUID,
 			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
+		if m.Template {
+			x.host = m.HostRef
+		}
 		if old != nil && !x.unreadable {
 			x.unstampedAt = time.Now()
 			time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
@@ -117,7 +120,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
 	x.IPs, x.firstIPs = addresses.InOrder(m.IPs, m.firstIPs, &has), nil
-	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks) {
+	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks || old.HostRef != x.HostRef) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}

@@ -285,7 +285,7 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 		if err := readRefs(ctx, s, sortedRefs(j.dirty), &result); err != nil {
 			return err
 		}
-		if err := readDisks(ctx, s, &result); err != nil {
+		if err := readTemplates(ctx, s, &result); err != nil {
 			return err
 		}
 		if j.clusters {

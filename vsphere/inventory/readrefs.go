@@ -63,10 +63,10 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	return spec
 }
 
-// readDisks fills in the fingerprints of the templates of a reading, with one more call for up to 500 of them.
+// readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 500 of them.
 // Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing; only a
 // session that has ended, or a vCenter that does not answer, fails the whole reading.
-func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
+func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}
 	var refs []types.ManagedObjectReference
 	for i := range r.Machines {
@@ -76,12 +76,13 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 		}
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
-		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device")
+		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device", "runtime.host")
 		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
 			return err
 		}
 		for _, o := range objects {
 			if m := templates[o.Ref]; m != nil {
+				m.HostRef = session.Prop[types.ManagedObjectReference](o, "runtime.host").Value
 				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
 					m.Disks = disks.ContentsOf(m.InstanceUUID, devices.VirtualDevice)
 				}
@@ -91,10 +92,10 @@ func readDisks(ctx context.Context, s *session.Session, r *Reading) error {
 	return nil
 }
 
-// retrieveLiving reads a property of those VMs that still exist and can be read.
-func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, path string) ([]session.Object, error) {
+// retrieveLiving reads properties of those VMs that still exist and can be read.
+func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, paths ...string) ([]session.Object, error) {
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
-		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{path}}}}
+		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}
 		for _, ref := range refs {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}

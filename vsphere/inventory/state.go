@@ -126,9 +126,8 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	}
 	slices.Sort(t.Paths)
 	if len(t.Paths) == 1 {
-		disks := n.machine(t.MoRef).disks
-		t.Fingerprint = disks.Fingerprint
-		t.Partial = disks.Partial
+		x := n.machine(t.MoRef)
+		t.Fingerprint, t.Partial, t.Host = x.disks.Fingerprint, x.disks.Partial, x.host
 	} else {
 		t.MoRef = ""
 	}
@@ -142,7 +141,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 // machine returns the name and place of a known VM. The caller holds mu.
 func (n *Inventory) machine(ref string) unmanagedVM {
 	if m := n.members[ref]; m != nil {
-		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks}
+		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, host: m.HostRef}
 	}
 	return n.unmanaged[ref]
 }

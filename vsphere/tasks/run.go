@@ -203,7 +203,7 @@ func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 // reread reads the tasks without updates for a whole wait, as the inventory is read again periodically: no
 // action may wait forever because one update was missed.
 func (t *Tasks) reread(ctx context.Context, w *watch) error {
-	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}}}
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: taskPaths}}}
 	for ref := range w.listed {
 		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 	}

@@ -73,7 +73,7 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 	}
 }
 
-// Wait blocks until the task has ended and returns its state, result, error and completeTime; the rest of the
+// Wait blocks until the task has ended and returns its state, result, error and times; the rest of the
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
 // vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error.
 func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
@@ -107,6 +107,19 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*ty
 		delete(t.awaited, ref)
 	}
 	return nil, ctx.Err()
+}
+
+// Times returns how long a task was queued and then ran, by vCenter's clock; zero where vCenter does not say. One that failed before it
+// started has only been queued.
+func Times(info *types.TaskInfo) (queued, ran time.Duration) {
+	if info == nil || info.QueueTime.IsZero() || info.CompleteTime == nil {
+		return 0, 0
+	}
+	started := info.CompleteTime
+	if info.StartTime != nil {
+		started = info.StartTime
+	}
+	return max(0, started.Sub(info.QueueTime)), max(0, info.CompleteTime.Sub(*started))
 }
 
 // finish ends the waits for a task.

@@ -123,6 +123,27 @@ func TestTasksEndWithTheirResultOrTheirFault(t *testing.T) {
 	})
 }
 
+func TestATasksTimesAreVCentersOwn(t *testing.T) {
+	begun := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	after := func(s time.Duration) *time.Time { at := begun.Add(s * time.Second); return &at }
+	for what, c := range map[string]struct {
+		info        *types.TaskInfo
+		queued, ran time.Duration
+	}{
+		"it ran at once":                {&types.TaskInfo{QueueTime: begun, StartTime: after(0), CompleteTime: after(40)}, 0, 40},
+		"it was queued":                 {&types.TaskInfo{QueueTime: begun, StartTime: after(15), CompleteTime: after(40)}, 15, 25},
+		"it failed before it began":     {&types.TaskInfo{QueueTime: begun, CompleteTime: after(7)}, 7, 0},
+		"vCenter says no times":         {&types.TaskInfo{}, 0, 0},
+		"its end is not known":          {&types.TaskInfo{QueueTime: begun, StartTime: after(1)}, 0, 0},
+		"its start is before its queue": {&types.TaskInfo{QueueTime: *after(1), StartTime: after(0), CompleteTime: after(2)}, 0, 2},
+		"there is no task":              {nil, 0, 0},
+	} {
+		if queued, ran := Times(c.info); queued != c.queued*time.Second || ran != c.ran*time.Second {
+			t.Errorf("%s: %s and %s", what, queued, ran)
+		}
+	}
+}
+
 func TestATaskThatHasEndedAlreadyIsSeenAtOnce(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ref := r.Task()

@@ -18,8 +18,12 @@ const (
 	taskState    = "info.state"
 	taskError    = "info.error"
 	taskResult   = "info.result"
+	taskQueued   = "info.queueTime"
+	taskStarted  = "info.startTime"
 	taskComplete = "info.completeTime"
 )
+
+var taskPaths = []string{taskState, taskError, taskResult, taskQueued, taskStarted, taskComplete}
 
 const (
 	// taskWaitSeconds bounds one WaitForUpdatesEx. It stays far below the session's time-out (vCenter's
@@ -76,7 +80,7 @@ func newWatch(ctx context.Context, s *session.Session) (*watch, error) {
 	_, err = methods.CreateFilter(ctx, s.Vim, &types.CreateFilter{
 		This: w.collector,
 		Spec: types.PropertyFilterSpec{
-			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskComplete}}},
+			PropSet: []types.PropertySpec{{Type: "Task", PathSet: taskPaths}},
 			ObjectSet: []types.ObjectSpec{{
 				Obj:       w.view,
 				Skip:      types.NewBool(true),
@@ -177,7 +181,14 @@ func apply(info *types.TaskInfo, c types.PropertyChange) {
 	case types.LocalizedMethodFault:
 		info.Error = &v
 	case time.Time:
-		info.CompleteTime = &v
+		switch c.Name {
+		case taskQueued:
+			info.QueueTime = v
+		case taskStarted:
+			info.StartTime = &v
+		case taskComplete:
+			info.CompleteTime = &v
+		}
 	case nil:
 	default:
 		if c.Name == taskResult {

@@ -146,11 +146,19 @@ func Has[T any](err error) bool {
 func Types(err error) (names []string) {
 	faults, _ := faultsIn(err)
 	for _, f := range faults {
-		if t := reflect.TypeOf(f); t.Kind() == reflect.Pointer {
-			names = append(names, t.Elem().Name())
+		if name := typeName(f); name != "" {
+			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// typeName returns the name of a fault's type; empty for a fault that is no pointer.
+func typeName(f types.BaseMethodFault) string {
+	if t := reflect.TypeOf(f); t.Kind() == reflect.Pointer {
+		return t.Elem().Name()
+	}
+	return ""
 }
 
 // MissingObject returns the object of a ManagedObjectNotFound; the zero reference if err is something else.

@@ -41,6 +41,7 @@ const (
 	ReasonFileUnavailable       = "FileUnavailable"
 	ReasonInvalidConfiguration  = "InvalidConfiguration"
 	ReasonTimeout               = "Timeout"
+	ReasonTooManyClones         = "TooManyClones"
 	ReasonCancelled             = "Cancelled"
 	ReasonInternal              = "Internal"
 

@@ -90,6 +90,7 @@ var rows = []row{
 	{say[types.BaseHostConnectFault]("vCenter cannot reach the host: check the host's connection."), ReasonHostNotConnected, false},
 	{say[types.BaseInvalidHostState]("The host is in maintenance mode, in standby or disconnected; the server tries again."), ReasonHostNotConnected, false},
 	{say[*types.RequestCanceled]("Somebody cancelled the task in vCenter; the server tries again."), ReasonCancelled, false},
+	{say[*types.TooManyConcurrentNativeClones]("The datastore clones too many disks at once; the server tries again, with fewer."), ReasonTooManyClones, false},
 	{say[*types.Timedout]("vCenter timed out; the server tries again."), ReasonTimeout, false},
 }
 
