@@ -33,7 +33,7 @@ var walls = map[string]struct {
 	"sync/pace":                   {},
 	"sync/metrics":                {theirs: []string{"prometheus"}},
 	"sync/hook/guard":             {ours: []string{"sync/secretfile", "sync/metrics"}, theirs: []string{"zerolog", "prometheus"}},
-	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
+	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/pace", "sync/plan", "sync/planner", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":                     {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics", "vsphere/cards", "vsphere/disks", "vsphere/fate", "vsphere/fresh", "vsphere/guest", "vsphere/hosts", "vsphere/inventory", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tagging", "vsphere/tasks", "vsphere/underway", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
 	"vsphere/addresses":           {ours: []string{"sync/plan", "vsphere/stamp"}, theirs: []string{"govmomi"}},
 	"vsphere/cards":               {theirs: []string{"govmomi"}},

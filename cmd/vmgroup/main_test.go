@@ -273,7 +273,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		says string
 	}{
 		{nil, []string{"serve"}, "--host (VC_HOST) is not set"},
-		{nil, []string{"serve", "--simulator", "--slots", "0"}, "--slots 0: must be 1 to 256"},
+		{nil, []string{"serve", "--simulator", "--slots", "0"}, "--slots 0: must be 1 to 640"},
 		{nil, []string{"serve", "--simulator", "--slots", "many"}, `invalid argument "many" for "--slots"`},
 		{[]string{"VMGROUP_SLOTS=many"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_SLOTS (flag --slots)"},
 		{nil, []string{"serve", "--simulator", "--lease", "10s"}, "--lease 10s: must be at least twice --resync"},

@@ -64,7 +64,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f := c.Flags()
 	f.SortFlags = false
 	s.listeners.flags(c)
-	f.IntVar(&s.slots, "slots", 8, "vCenter tasks at once, 1 to 256 (and one more for groups that have none)")
+	f.IntVar(&s.slots, "slots", 32, "the most vCenter tasks at once, 1 to 640 (and one more for groups that have none); the server finds how many vCenter takes, beginning with 8 of a kind")
 	env(f, "slots", "VMGROUP_SLOTS")
 	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group at least, 5s to 10m")
 	env(f, "resync", "VMGROUP_RESYNC")
@@ -80,8 +80,8 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 
 func (s *serveSettings) check() error {
 	switch {
-	case s.slots < 1 || s.slots > 256:
-		return usageError{fmt.Errorf("--slots %d: must be 1 to 256", s.slots)}
+	case s.slots < 1 || s.slots > 640:
+		return usageError{fmt.Errorf("--slots %d: must be 1 to 640", s.slots)}
 	case s.resync < 5*time.Second || s.resync > 10*time.Minute:
 		return usageError{fmt.Errorf("--resync %s: must be 5s to 10m", s.resync)}
 	case s.lease < 2*s.resync:
@@ -124,7 +124,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 
 	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, Version: version, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
-		Keeper: groups, Scout: vc, Roster: vc.Roster, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Keeper: groups, Scout: vc, Roster: vc.Roster, Slots: groups.Slots, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),
 	}
 

@@ -35,6 +35,15 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp", namespace+"/"+name))
 }
 
+// slots answers with how many steps this replica runs in vCenter, and how many it may.
+func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
+	var all plan.Slots
+	if s.Slots != nil {
+		all = s.Slots()
+	}
+	write(w, all)
+}
+
 // reports returns the keeper's groups, and those that are only in vCenter's stamps. known reports whether the list is
 // complete.
 func (s *server) reports() (all []plan.Report, known bool) {

@@ -46,6 +46,8 @@ type Config struct {
 	// Roster lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
 	// complete. It may be nil. It must answer from memory.
 	Roster func() (groups []plan.Listed, known bool)
+	// Slots tells how many steps run in vCenter, and how many may. It may be nil.
+	Slots func() plan.Slots
 	// Ready returns why the server is not ready for hooks; nil if it is.
 	Ready func() error
 	// Page serves people with a browser, at / and below /ui/; none if nil.
@@ -76,7 +78,7 @@ type server struct {
 	scouts chan struct{} // holds one for each that looks now
 }
 
-// New returns the handler of the hooks, of /plan, of /groups and /sd, and of the page. It authenticates nobody (package guard does).
+// New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It authenticates nobody (package guard does).
 // GET requests change nothing.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
@@ -85,7 +87,7 @@ func New(cfg Config) http.Handler {
 	s := &server{Config: cfg, budget: newBudget(), scouts: make(chan struct{}, scoutsAtOnce)}
 	r := chi.NewRouter()
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
-		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /, /groups, /groups/{namespace}/{name} or /sd")
+		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /, /groups, /groups/{namespace}/{name}, /slots or /sd")
 	})
 	r.MethodNotAllowed(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusMethodNotAllowed, r.Method+" is not allowed for "+r.URL.Path+": POST to /sync, /finalize, /customize and /plan, and GET the others")
@@ -99,6 +101,7 @@ func New(cfg Config) http.Handler {
 		r.Post("/plan", s.plan)
 		r.Get("/groups", s.groups)
 		r.Get("/groups/{namespace}/{name}", s.group)
+		r.Get("/slots", s.slots)
 		r.Get("/sd", s.sd)
 	})
 	if cfg.Page != nil {

@@ -19,6 +19,7 @@ type model struct {
 	took  map[plan.Op]time.Duration
 	fault func(group plan.Ref, a plan.Action) error // may be nil; changed by setFault once the loop runs
 	loop  *Loop
+	limit *limit // of what is carried out at once; may be nil
 
 	mu      sync.Mutex
 	worlds  map[types.UID]*plan.Observed
@@ -67,9 +68,16 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 		m.now--
 		m.mu.Unlock()
 	}()
-	select {
-	case <-time.After(took):
-	case <-ctx.Done():
+	said := plan.Took{Ran: took}
+	if m.limit != nil && took > 0 {
+		said = m.limit.carryOut(ctx, took)
+	} else {
+		select {
+		case <-time.After(took):
+		case <-ctx.Done():
+		}
+	}
+	if ctx.Err() != nil {
 		return plan.Took{}, ctx.Err()
 	}
 	m.mu.Lock()
@@ -77,7 +85,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 	m.mu.Unlock()
 	if fault != nil {
 		if err := fault(ref, a); err != nil {
-			return plan.Took{}, err
+			return said, err
 		}
 	}
 	m.mu.Lock()
@@ -90,7 +98,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 	}
 	w.Now = time.Now()
 	plan.Apply(w, a)
-	return plan.Took{}, nil
+	return said, nil
 }
 
 // change changes a group's VMs as an operator would, and notifies the loop as the inventory would.

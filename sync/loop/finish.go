@@ -22,14 +22,19 @@ func (c *cadence) ended(op plan.Op, took time.Duration) {
 }
 
 // finish is how long it takes until all actions of a group have ended, those that run and those that are planned; zero if that is
-// unknown. One that should have ended is expected after as long as it is overdue. Groups that are busy share the slots equally.
-func (c *cadence) finish(g *group, planned []plan.Action, slots int, now time.Time) time.Duration {
+// unknown. One that should have ended is expected after as long as it is overdue. slots are those of a kind of
+// actions; groups that are busy share them equally.
+func (c *cadence) finish(g *group, planned []plan.Action, slots func(plan.Op) int, now time.Time) time.Duration {
 	var work, longest time.Duration
 	members, known, ending := 0, true, !g.finalizing
+	var last plan.Op // to end
 	add := func(op plan.Op, passed time.Duration) {
 		took, learned := c.took[op]
 		left := (took - passed).Abs() + c.took[follows[op]]
-		work, longest, known = work+left, max(longest, left), known && learned
+		if work += left; left >= longest {
+			longest, last = left, op
+		}
+		known = known && learned
 		members++
 		ending = ending || op == plan.RemoveFolder || op == plan.ConfirmGone
 	}
@@ -46,7 +51,7 @@ func (c *cadence) finish(g *group, planned []plan.Action, slots int, now time.Ti
 	if !known || members == 0 {
 		return 0
 	}
-	atOnce := min(float64(members), float64(slots)/float64(max(c.busy, 1)))
+	atOnce := min(float64(members), float64(slots(last))/float64(max(c.busy, 1)))
 	left := max(longest, time.Duration(float64(work)/atOnce), 1)
 	if !ending { // the folder goes after the members
 		left += c.took[plan.RemoveFolder] + c.took[plan.ConfirmGone]

@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -34,12 +35,14 @@ type group struct {
 	newestStamp     int64     // the highest generation seen in a stamp
 	unselected      unselected
 
-	chosen   bool                   // it waited for a slot, and it is its turn
+	waits    []pace.Work            // what it waits for a slot for, one of them
+	chosen   *pace.Work             // it waited for a slot for that, and it is its turn; otherwise nil
 	running  map[string]plan.Action // by member
-	began    map[string]time.Time   // since when they run
-	stalled  map[string]plan.Fault  // of these, those that stand still: they take no slot
-	outdated map[string]bool        // of these, those that began before the group was finalizing
-	failures map[string]failure     // by member
+	paced    map[string]*pace.Running
+	began    map[string]time.Time  // since when they run
+	stalled  map[string]plan.Fault // of these, those that stand still: they take no slot
+	outdated map[string]bool       // of these, those that began before the group was finalizing
+	failures map[string]failure    // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
 	pace  int
@@ -86,7 +89,7 @@ type boots struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), running: map[string]plan.Action{}, began: map[string]time.Time{}, outdated: map[string]bool{},
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, paced: map[string]*pace.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
 		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
 }
 

@@ -1,6 +1,6 @@
 // Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits
 // acting on it (the lease), makes the plan again whenever something has changed, and starts its actions one by
-// one, as many at once as there are slots, with the groups taking turns.
+// one, as many at once as there are slots (package pace finds how many), with the groups taking turns.
 //
 // There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
 // outlive the process: Kubernetes holds the desired state, vCenter the observed state. The package knows no JSON and no
@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
@@ -45,8 +46,9 @@ type VCenter interface {
 // Config are the loop's settings. Metrics, Who, Jitter and Beats may be nil.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
-	// small group never waits behind a large one: the bound is Slots + 1.
-	Slots int
+	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
+	// beginning with Begin (0: pace.Begin).
+	Slots, Begin int
 	// Lease is how long a hook call permits acting; Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
 	Log           zerolog.Logger
@@ -73,14 +75,13 @@ type Loop struct {
 	metrics meters
 	actions sync.WaitGroup
 
-	mu       sync.Mutex
-	groups   map[types.UID]*group
-	running  int         // actions under way that take a slot
-	reserved int         // slots kept for groups that waited and whose turn is about to come
-	waiting  []types.UID // groups that found no slot, longest waiting first
-	swept    time.Time   // when groups to be forgotten were looked for last
-	pulse    pulse
-	cadence  cadence
+	mu      sync.Mutex
+	groups  map[types.UID]*group
+	pace    *pace.Pace  // the slots
+	waiting []types.UID // groups that found no slot, longest waiting first
+	swept   time.Time   // when groups to be forgotten were looked for last
+	pulse   pulse
+	cadence cadence
 }
 
 // New returns a loop that does nothing until Run.
@@ -89,7 +90,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(),
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(), pace: pace.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -172,7 +173,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
-	l.pace(g, &result, now)
+	l.callAgain(g, &result, now)
 	if l.cfg.Events && !echo {
 		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)
@@ -182,11 +183,12 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	return result
 }
 
-// pace decides when the group's next call is to come.
-func (l *Loop) pace(g *group, r *plan.Result, now time.Time) {
+// callAgain decides when the group's next call is to come.
+func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
 	g.busy = r.Resync <= busyMost || len(g.running) > 0
 	l.cadence.count(l.groups, l.cfg.Lease, now)
-	r.Resync = min(l.cadence.next(r.Resync, l.cadence.finish(g, r.Actions, l.cfg.Slots, now), g.busy), l.cfg.Resync)
+	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.pace.Size(kindOf(op)) }, now)
+	r.Resync = min(l.cadence.next(r.Resync, finish, g.busy), l.cfg.Resync)
 	g.due = now.Add(r.Resync)
 }
 
@@ -255,17 +257,16 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)
-	chosen := l.takeChoice(g)
-	switch {
-	case len(actions) == 0 || ctx.Err() != nil:
-		return
-	case takesSlot(actions[0]) && (!l.free(g) || len(l.waiting) > 0 && !chosen): // groups that have waited longer come first
-		if !slices.Contains(l.waiting, uid) {
-			l.waiting = append(l.waiting, uid)
-		}
+	l.takeChoice(g)
+	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}
-	l.start(ctx, g, actions[0])
+	i, work, waits := l.first(g, actions, observed.State.Template.Host)
+	if i < 0 {
+		l.wait(g, waits)
+		return
+	}
+	l.start(ctx, g, actions[i], work)
 	if len(actions) > 1 {
 		l.queue.Add(uid)
 	}
@@ -281,47 +282,13 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 
 // takesSlot reports whether an action takes a slot: ConfirmGone only reads, and the more groups do so at once, the fewer reads it takes.
 // (It removes a folder of the group that somebody renamed, if there is one.)
-func takesSlot(a plan.Action) bool { return a.Op != plan.ConfirmGone }
+func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
 
-// free reports whether a slot for the group is neither taken nor reserved for one that waited: one of the
-// slots, or the extra one for a group that has nothing under way.
-func (l *Loop) free(g *group) bool {
-	taken := l.running + l.reserved
-	return taken < l.cfg.Slots || taken == l.cfg.Slots && g.atWork() == 0
-}
-
-// next gives the groups that have waited longest their turn, while there are slots for them.
-func (l *Loop) next() {
-	for i := 0; i < len(l.waiting) && l.running+l.reserved <= l.cfg.Slots; {
-		uid := l.waiting[i]
-		g := l.groups[uid]
-		if g != nil && !l.free(g) {
-			i++
-			continue
-		}
-		l.waiting = slices.Delete(l.waiting, i, i+1)
-		if g != nil {
-			g.chosen = true
-			l.reserved++
-			l.queue.Add(uid)
-		}
-	}
-}
-
-// takeChoice ends what next began: the group's turn has come, and its slot is no longer reserved.
-func (l *Loop) takeChoice(g *group) (chosen bool) {
-	if g == nil || !g.chosen {
-		return false
-	}
-	g.chosen = false
-	l.reserved--
-	return true
-}
-
-func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
-	g.running[a.VM], g.began[a.VM] = a, time.Now()
-	if takesSlot(a) {
-		l.running++
+func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work pace.Work) {
+	now := time.Now()
+	g.running[a.VM], g.began[a.VM] = a, now
+	if takesSlot(&a) {
+		g.paced[a.VM] = l.pace.Begin(work, now)
 	}
 	l.actions.Go(func() {
 		began := time.Now()
@@ -341,9 +308,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action) {
 		if l.cfg.Events {
 			g.events.tookDown(&a)
 		}
-		if _, stood := g.stalled[a.VM]; !stood && takesSlot(a) {
-			l.running--
-		}
+		l.returned(g, &a, err, took, now)
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}
@@ -374,7 +339,7 @@ func (l *Loop) forget(now time.Time) {
 	}
 	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && !g.chosen {
+		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && g.chosen == nil {
 			delete(l.groups, uid)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // meters are the loop's metrics.
 type meters struct {
 	actions  *prometheus.CounterVec
+	reduced  *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 }
 
@@ -25,8 +26,17 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			set(float64(read()))
 		})
 	}
-	gauge(metrics.ActionsRunning, func() int { return l.running })
+	gauge(metrics.ActionsRunning, func() int { return l.pace.Used() })
 	gauge(metrics.GroupsWaiting, func() int { return len(l.waiting) })
+	metrics.Slots.Gauge(r, func(set func(float64, ...string)) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, n := range l.pace.Numbers() {
+			if n.Source == "" && n.Target == "" {
+				set(float64(n.Size), string(n.Kind))
+			}
+		}
+	})
 	metrics.Groups.Gauge(r, func(set func(float64, ...string)) {
 		for phase, n := range l.phases() {
 			set(float64(n), string(phase))
@@ -41,7 +51,7 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			m.Gauge(r, func(set func(float64, ...string)) { l.eachGroup(count, set) })
 		}
 	}
-	return meters{actions: metrics.Actions.Counter(r), duration: metrics.ActionDuration.Histogram(r)}
+	return meters{actions: metrics.Actions.Counter(r), reduced: metrics.SlotsReduced.Counter(r), duration: metrics.ActionDuration.Histogram(r)}
 }
 
 func (m meters) ended(a *plan.ActionReport) {

@@ -56,20 +56,15 @@ func (l *Loop) Groups() []plan.Report {
 		leased := now.Sub(g.renewed) <= l.cfg.Lease && !g.planned.finalized
 		if leased || len(g.running) > 0 {
 			r := g.report(l.cfg.Lease, leased, now)
-			r.WaitsForSlot = waits[g.ref.UID]
+			if r.WaitsForSlot = waits[g.ref.UID]; r.WaitsForSlot {
+				r.WaitsFor = l.waitsFor(g)
+			}
 			all = append(all, r)
 		}
 	}
 	l.mu.Unlock()
 	plan.SortReports(all)
 	return all
-}
-
-// Slots tells how many actions run.
-func (l *Loop) Slots() plan.Slots {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return plan.Slots{Most: l.cfg.Slots, Running: l.running, Waiting: len(l.waiting)}
 }
 
 // NextSteps tells what is to be done for a group that may be acted for, at most so many steps, as if each succeeded; nothing for

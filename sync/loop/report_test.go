@@ -117,8 +117,12 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 		time.Sleep(time.Second)
 		l.Renew(call("late", 1))
 		time.Sleep(time.Second)
-		if s := l.Slots(); s != (plan.Slots{Most: 1, Running: 2, Waiting: 2}) {
+		s := l.Slots()
+		if s.Most != 1 || s.Running != 2 || s.Waiting != 2 || len(s.Numbers) != 4 || s.Numbers[0] != (plan.SlotNumber{Of: "clones", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || s.Numbers[3].Of != "clones from vm-1" {
 			t.Errorf("%+v", s)
+		}
+		if w := l.Groups()[2].WaitsFor; len(w) != 3 || w[0] != (plan.SlotNumber{Of: "all steps", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || w[2] != s.Numbers[0] {
+			t.Errorf("%+v", w)
 		}
 		for i, want := range []plan.Report{
 			{Name: "db", DesiredReplicas: 1}, {Name: "late", DesiredReplicas: 1, WaitsForSlot: true}, {Name: "web", DesiredReplicas: 4, WaitsForSlot: true},
@@ -149,7 +153,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 				t.Errorf("%s: %s, not %s", c.name, got, c.want)
 			}
 		}
-		until(t, 10*time.Minute, "all is done", func() bool { return l.Slots() == plan.Slots{Most: 1} })
+		until(t, 10*time.Minute, "all is done", func() bool { s := l.Slots(); return s.Running == 0 && s.Waiting == 0 })
 		time.Sleep(30 * time.Second)
 		if got := next("web", 10); got != "false" {
 			t.Errorf("settled: %s", got)

@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -8,27 +10,27 @@ import (
 
 // A task may stand still for days, because its VM has a pending question or vCenter makes no progress. Its action
 // stays under way, so that nothing else is done to its VM, but takes no slot and does not count for the pace: others proceed.
-// When the task makes progress, its action counts again, even if that exceeds the slots.
+// When the task makes progress, its action counts again, even if that exceeds the slots. A task without progress may also wait for others
+// in vCenter that got ahead of it: so there are fewer slots then, or every one that is given back would be one task more in vCenter.
 
 // freeSlots records which of a group's actions stand still. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
-	for vm, a := range g.running {
-		if !takesSlot(a) {
-			continue
-		}
+	for _, vm := range slices.Sorted(maps.Keys(g.paced)) {
 		fault, stands := stalled[vm]
-		_, stood := g.stalled[vm]
 		switch {
 		case stands:
 			if g.stalled == nil {
 				g.stalled = map[string]plan.Fault{}
 			}
-			if g.stalled[vm] = fault; !stood {
-				l.running--
+			g.stalled[vm] = fault
+			trouble := ""
+			if fault.Reason == plan.ReasonTaskStalled {
+				trouble = "a task made no progress"
 			}
-		case stood:
+			l.tellShrunk(l.pace.Stand(g.paced[vm], time.Now(), trouble))
+		case g.stalled[vm].Reason != "":
 			delete(g.stalled, vm)
-			l.running++
+			l.pace.GoOn(g.paced[vm])
 		}
 	}
 }
@@ -53,4 +55,4 @@ func (l *Loop) lookForStandstills(g *group, now time.Time) {
 }
 
 // atWork is how many of the group's actions take a slot.
-func (g *group) atWork() int { return len(g.running) - len(g.stalled) }
+func (g *group) atWork() int { return len(g.paced) - len(g.stalled) }

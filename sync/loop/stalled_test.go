@@ -49,8 +49,8 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.running != 0 {
-			t.Errorf("%d actions take slots", l.running)
+		if l.pace.Used() != 0 {
+			t.Errorf("%d actions take slots", l.pace.Used())
 		}
 	})
 }
@@ -66,9 +66,9 @@ func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			s.Stalled = map[string]plan.Fault{"asking-0": {Reason: plan.ReasonTaskStalled}}
 		})
-		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 0 })
+		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 0 })
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Stalled = nil })
-		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 1 })
+		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 1 })
 	})
 }
 
@@ -94,7 +94,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 			_, on := m.members(c.Ref())
 			return on == 1
 		})
-		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.running == 0 }
+		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 0 }
 		if !free() {
 			t.Error("they take slots")
 		}

@@ -95,12 +95,16 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 // confirmUnselected starts the fresh read that a group needs before it is let go. It changes nothing, so it needs no lease.
 // The caller holds l.mu.
 func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
-	if g == nil || len(g.unselected.confirm) == 0 || len(g.running) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || !l.free(g) || ctx.Err() != nil {
+	if g == nil || len(g.unselected.confirm) == 0 || len(g.running) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || ctx.Err() != nil {
 		return
 	}
 	confirm := g.unselected.confirm[0]
+	work := workOf(&confirm, "")
+	if !l.free(g, work) {
+		return
+	}
 	g.unselected.confirm = nil
-	l.start(ctx, g, confirm)
+	l.start(ctx, g, confirm, work)
 }
 
 // confirming reports whether that read is all that is under way for a group. The caller holds l.mu.

@@ -27,6 +27,9 @@ var (
 	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
 	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease that are available.", "namespace", "group")
 
+	Slots        = add("vmgroup_slots", "How many vCenter actions of a kind may run at once now.", "kind")
+	SlotsReduced = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind may run at once.", "kind")
+
 	ActionsRunning = add("vmgroup_actions_running", "vCenter actions under way that take a slot.")
 	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")
 	ActionDuration = add("vmgroup_action_duration_seconds", "How long vCenter actions took until their result was visible, by kind.", "op").

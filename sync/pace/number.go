@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Number is how many actions of one kind may run at once; for a source or target, how many heavy ones.
+// Number is how many actions of one kind (or of all, without one) may run at once; for a source or target, how many heavy ones.
 type Number struct {
 	Kind           Kind
 	Source, Target string
@@ -30,6 +30,22 @@ func (p *Pace) Numbers() []Number {
 	return all
 }
 
+// Size is how many actions of a kind may run at once now.
+func (p *Pace) Size(k Kind) int { return p.window(key{kind: k}).size }
+
+// Hinders returns the numbers that keep such work from beginning now: the one for all kinds, without one, first.
+func (p *Pace) Hinders(w Work) (all []Number) {
+	if p.used >= p.most {
+		all = append(all, Number{Size: p.most, Most: p.most, Used: p.Used(), Why: "--slots permits no more"})
+	}
+	for _, k := range w.keys() {
+		if x := p.windows[k]; x != nil && x.used >= x.size {
+			all = append(all, p.number(k, x))
+		}
+	}
+	return all
+}
+
 func rank(k Kind) int { return slices.Index([]Kind{Clones, Power, Others}, k) }
 
 func (p *Pace) number(k key, x *window) Number {
@@ -41,7 +57,7 @@ func (x *window) why() string {
 	s := &x.shrunk
 	switch {
 	case s.at.IsZero() && x.size >= x.most:
-		return "vCenter starts tasks at once, and --slots permits no more"
+		return "--slots permits no more"
 	case s.at.IsZero() && x.size == x.begin:
 		return "it begins with that"
 	case s.at.IsZero():

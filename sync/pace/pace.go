@@ -36,7 +36,7 @@ type Work struct {
 	Source, Target string
 	// Light is for a clone that copies no disks: for its source and target it counts half.
 	Light bool
-	// Like names the actions that take about as long.
+	// Like tells it from other work that takes longer or shorter.
 	Like string
 }
 
@@ -69,10 +69,12 @@ const (
 type Pace struct {
 	most, begin int
 	used        int // by all actions
+	reserved    int // of these, for actions that are about to begin
 	windows     map[key]*window
-	likes       map[string]*series
+	likes       map[Work]*series
 	unanswered  int // in a row
-	rest        time.Time
+	// rested is when nothing was begun last, and until rest.
+	rested, rest time.Time
 }
 
 // New returns the windows for at most so many actions at once, each of which begins with so many (0: Begin).
@@ -80,7 +82,7 @@ func New(most, begin int) *Pace {
 	if begin <= 0 {
 		begin = Begin
 	}
-	p := &Pace{most: most, begin: min(begin, most), windows: map[key]*window{}, likes: map[string]*series{}}
+	p := &Pace{most: most, begin: min(begin, most), windows: map[key]*window{}, likes: map[Work]*series{}}
 	for _, k := range []Kind{Clones, Power, Others} {
 		p.window(key{kind: k})
 	}
@@ -88,10 +90,7 @@ func New(most, begin int) *Pace {
 }
 
 // Used is how many actions are under way, without those that stand still.
-func (p *Pace) Used() int { return p.used }
-
-// Most is how many actions may be under way at once, except for one.
-func (p *Pace) Most() int { return p.most }
+func (p *Pace) Used() int { return p.used - p.reserved }
 
 // May reports whether an action may begin. extra permits one more than the windows.
 func (p *Pace) May(w Work, extra bool) bool {
@@ -114,10 +113,16 @@ func (p *Pace) May(w Work, extra bool) bool {
 func (p *Pace) Rest(now time.Time) time.Duration { return max(0, p.rest.Sub(now)) }
 
 // Reserve keeps room for an action that is about to begin; Unreserve gives it back.
-func (p *Pace) Reserve(w Work) { p.take(w, 1) }
+func (p *Pace) Reserve(w Work) {
+	p.reserved++
+	p.take(w, 1)
+}
 
 // Unreserve gives back what Reserve has taken.
-func (p *Pace) Unreserve(w Work) { p.take(w, -1) }
+func (p *Pace) Unreserve(w Work) {
+	p.reserved--
+	p.take(w, -1)
+}
 
 func (p *Pace) take(w Work, n int) {
 	p.used += n
@@ -183,6 +188,10 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 		}
 	}()
 	if o.Unanswered {
+		if r.began.Before(p.rested) {
+			return nil // it began before the others that got none
+		}
+		p.rested = now
 		p.rest = now.Add(min(restFirst<<min(p.unanswered, 10), restMost))
 		p.unanswered++
 		return nil
@@ -201,7 +210,7 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 		trouble = "vCenter queued a task for " + inSeconds(o.Queued)
 	}
 	if !o.Failed && !r.stood {
-		s := p.like(r.work.Like, now)
+		s := p.like(r.work, now)
 		best, thrice := s.add(took)
 		if slow = best > 0 && tooSlow(took, best); thrice && trouble == "" {
 			trouble = "tasks took " + inSeconds(took) + " instead of " + inSeconds(best)
@@ -244,11 +253,12 @@ func (p *Pace) window(k key) *window {
 	return x
 }
 
-func (p *Pace) like(name string, now time.Time) *series {
-	s := p.likes[name]
+// like are the durations of such work.
+func (p *Pace) like(w Work, now time.Time) *series {
+	s := p.likes[w]
 	if s == nil {
 		s = &series{}
-		p.likes[name] = s
+		p.likes[w] = s
 	}
 	s.last = now
 	return s
@@ -265,9 +275,9 @@ func (p *Pace) forget(now time.Time) {
 		}
 		p.window(k)
 	}
-	for name, s := range p.likes {
+	for w, s := range p.likes {
 		if now.Sub(s.last) >= idle {
-			delete(p.likes, name)
+			delete(p.likes, w)
 		}
 	}
 }

@@ -134,12 +134,12 @@ func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 
 func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	t.Parallel()
-	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2}, health: plan.Health{Known: true}, groups: []plan.Report{
+	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2, Numbers: []plan.SlotNumber{{Of: "clones", Now: 4, Most: 8, Running: 3, Reason: "vCenter queued a task for 12 s"}}}, health: plan.Health{Known: true}, groups: []plan.Report{
 		report("a", "runs", v1alpha1.PhaseRunning, ""), report("b", "elsewhere", "", ""), report("c", "pends", v1alpha1.PhasePending, ""), report("d", "fails", v1alpha1.PhaseError, "")}}
 	code, body, _ := get(New(Config{Source: s}), "/", "")
 	text := textOf(t, body)
 	at := 0
-	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
+	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many may run at once clones: 3 run, 4 of at most 8 may vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {

@@ -42,6 +42,8 @@ type Report struct {
 	Faults  []FaultReport   `json:"faults"`
 	// WaitsForSlot reports whether the next step waits for those of other groups to end.
 	WaitsForSlot bool `json:"waitsForSlot,omitempty"`
+	// WaitsFor are the numbers that it waits for; none if it waits for vCenter to answer calls again.
+	WaitsFor []SlotNumber `json:"waitsFor,omitempty"`
 	// LastPlan is the last plan with an action; plans of a settled group have none.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
 	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
@@ -205,7 +207,25 @@ func AllReports(kept []Report, listed []Listed, known bool) []Report {
 }
 
 // Slots are the vCenter tasks of this replica: how many it may run at once, how many it does, and how many groups wait for one.
-type Slots struct{ Most, Running, Waiting int }
+type Slots struct {
+	Most    int `json:"most"`
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	// Numbers are how many steps of each kind may run at once.
+	Numbers []SlotNumber `json:"numbers"`
+}
+
+// SlotNumber is how many steps of one kind may run at once, and why.
+type SlotNumber struct {
+	// Of says which steps: "clones", or "clones from host-12".
+	Of string `json:"of"`
+	// Now of at most Most may run, of clones from or to one place as full clones, and Running do.
+	Now     int `json:"now"`
+	Most    int `json:"most"`
+	Running int `json:"running"`
+	// Reason says why it is that number.
+	Reason string `json:"reason"`
+}
 
 // SortReports sorts reports by namespace and name; of several groups with one name (one was lost and applied again), those
 // under lease come first.

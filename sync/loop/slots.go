@@ -1,0 +1,167 @@
+package loop
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+func kindOf(op plan.Op) pace.Kind {
+	switch op {
+	case plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest:
+		return pace.Power
+	case plan.Clone:
+		return pace.Clones
+	}
+	return pace.Others
+}
+
+// workOf returns what an action puts a load on. host is where clones of the group's template copy from; empty if not known.
+func workOf(a *plan.Action, host string) pace.Work {
+	w := pace.Work{Kind: kindOf(a.Op), Like: string(a.Op)}
+	if a.Op == plan.Clone {
+		w.Source, w.Like = host, a.Template
+		if host == "" {
+			w.Source = a.Template
+		}
+		if a.Details != nil && a.Details.Spec != nil {
+			spec := a.Details.Spec
+			w.Light = spec.Clone.Mode == v1alpha1.CloneLinked
+			if w.Target = spec.Placement.Datastore; w.Target != "" && spec.Placement.Datacenter != "" {
+				w.Target = spec.Placement.Datacenter + "/" + w.Target
+			}
+		}
+	}
+	return w
+}
+
+// free reports whether a slot for that work is neither taken nor reserved for a group that waited: one of the slots, or the extra one
+// for a group that has nothing under way. The caller holds l.mu.
+func (l *Loop) free(g *group, w pace.Work) bool {
+	return l.pace.Rest(time.Now()) == 0 && l.pace.May(w, g.atWork() == 0)
+}
+
+// first returns the first action with a free slot, or that needs none; or -1 and what the group waits for. The caller holds l.mu.
+func (l *Loop) first(g *group, actions []plan.Action, host string) (at int, work pace.Work, waits []pace.Work) {
+	for i := range actions {
+		if !takesSlot(&actions[i]) {
+			return i, pace.Work{}, nil
+		}
+		w := workOf(&actions[i], host)
+		if slices.Contains(waits, w) {
+			continue
+		}
+		if l.free(g, w) {
+			return i, w, nil
+		}
+		waits = append(waits, w)
+	}
+	return -1, pace.Work{}, waits
+}
+
+// wait makes a group wait for a slot, behind those that wait already. The caller holds l.mu.
+func (l *Loop) wait(g *group, works []pace.Work) {
+	if g.waits = works; !slices.Contains(l.waiting, g.ref.UID) {
+		l.waiting = append(l.waiting, g.ref.UID)
+	}
+}
+
+// next gives the groups that have waited longest their turn, while there are slots for them. So whoever still waits after it has no
+// free slot, and a group that did not wait takes none from them. The caller holds l.mu.
+func (l *Loop) next() {
+	type asked struct {
+		pace.Work
+		extra bool
+	}
+	refused := map[asked]bool{} // thousands of groups may wait for the same
+	l.waiting = slices.DeleteFunc(l.waiting, func(uid types.UID) bool {
+		g := l.groups[uid]
+		if g == nil {
+			return true
+		}
+		for _, w := range g.waits {
+			ask := asked{w, g.atWork() == 0}
+			if refused[ask] {
+				continue
+			}
+			if l.free(g, w) {
+				l.pace.Reserve(w)
+				g.chosen, g.waits = &w, nil
+				l.queue.Add(uid)
+				return true
+			}
+			refused[ask] = true
+		}
+		return false
+	})
+}
+
+// takeChoice ends what next began: the group's turn has come, and its slot is no longer reserved. The caller holds l.mu.
+func (l *Loop) takeChoice(g *group) {
+	if g != nil && g.chosen != nil {
+		l.pace.Unreserve(*g.chosen)
+		g.chosen = nil
+	}
+}
+
+// returned gives back the slot of an action that has ended. The caller holds l.mu.
+func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
+	if g.paced[a.VM] == nil {
+		return
+	}
+	shrunk := l.pace.End(g.paced[a.VM], now, pace.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered})
+	delete(g.paced, a.VM)
+	l.tellShrunk(shrunk)
+	if rest := l.pace.Rest(now); rest > 0 {
+		l.queue.AddAfter("", rest) // no group's turn, but next comes after it
+	}
+}
+
+// tellShrunk logs and counts numbers that have become smaller. The caller holds l.mu.
+func (l *Loop) tellShrunk(shrunk []pace.Number) {
+	for i := range shrunk {
+		n := &shrunk[i]
+		l.metrics.reduced.WithLabelValues(string(n.Kind)).Inc()
+		l.cfg.Log.Info().Int("most", n.Size).Str("reason", n.Why).Msg("fewer " + numberOf(n).Of + " run at once")
+	}
+}
+
+// waitsFor returns the numbers that keep a group from its next steps. The caller holds l.mu.
+func (l *Loop) waitsFor(g *group) (all []plan.SlotNumber) {
+	for _, w := range g.waits {
+		for _, n := range l.pace.Hinders(w) {
+			if x := numberOf(&n); !slices.Contains(all, x) {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
+
+// numberOf is a number for reports.
+func numberOf(n *pace.Number) plan.SlotNumber {
+	of := map[pace.Kind]string{pace.Clones: "clones", pace.Power: "power operations", pace.Others: "other steps", "": "all steps"}[n.Kind]
+	if n.Source != "" {
+		of += " from " + n.Source
+	}
+	if n.Target != "" {
+		of += " to " + n.Target
+	}
+	return plan.SlotNumber{Of: of, Now: n.Size, Most: n.Most, Running: n.Used, Reason: n.Why}
+}
+
+// Slots tells how many actions run, and how many may.
+func (l *Loop) Slots() plan.Slots {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := plan.Slots{Most: l.cfg.Slots, Running: l.pace.Used(), Waiting: len(l.waiting)}
+	for _, n := range l.pace.Numbers() {
+		s.Numbers = append(s.Numbers, numberOf(&n))
+	}
+	return s
+}

@@ -1,0 +1,327 @@
+package loop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// limit is a vCenter's bound on what takes time: it carries out so many at once, in the order in which they came, and queues the others.
+// Several models may share it.
+type limit struct {
+	mu    sync.Mutex
+	room  int
+	slow  int // all takes so many times as long
+	queue []chan struct{}
+	now   int // queued and running
+	most  int // of these, so far
+	begun int
+}
+
+func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
+	came := time.Now()
+	l.mu.Lock()
+	l.now++
+	l.begun++
+	l.most = max(l.most, l.now)
+	turn := make(chan struct{})
+	if l.room > 0 {
+		l.room--
+		close(turn)
+	} else {
+		l.queue = append(l.queue, turn)
+	}
+	l.mu.Unlock()
+	wait(ctx, turn)
+	began := time.Now()
+	l.mu.Lock()
+	took *= time.Duration(max(l.slow, 1))
+	l.mu.Unlock()
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.now--; len(l.queue) > 0 {
+		close(l.queue[0])
+		l.queue = l.queue[1:]
+	} else {
+		l.room++
+	}
+	return plan.Took{Queued: began.Sub(came), Ran: time.Since(began)}
+}
+
+func wait(ctx context.Context, turn <-chan struct{}) {
+	select {
+	case <-turn:
+	case <-ctx.Done():
+	}
+}
+
+func (l *limit) setSlow(times int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.slow, l.most, l.begun = times, 0, 0
+}
+
+// sofar returns how many were under way at once at most, and how many began, since setSlow.
+func (l *limit) sofar() (most, begun int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.most, l.begun
+}
+
+// day is a configuration under which one call is enough for a test.
+var day = Config{Slots: 64, Lease: 24 * time.Hour, Resync: time.Hour}
+
+// upCount counts the members that are on in all groups.
+func (m *model) upCount(calls []plan.Call) (n int) {
+	for _, c := range calls {
+		_, on := m.members(c.Ref())
+		n += on
+	}
+	return n
+}
+
+func callsFor(prefix string, groups int, replicas int32) (calls []plan.Call) {
+	for i := range groups {
+		calls = append(calls, call(fmt.Sprint(prefix, i), replicas))
+	}
+	return calls
+}
+
+// numberFor is how many clones of the one template may run at once.
+func numberFor(l *Loop) plan.SlotNumber { return l.Slots().Numbers[3] }
+
+func TestTwoThousandMembersAreUpWithinATenthMoreThanTheLimitsAllow(t *testing.T) {
+	m := newModel(40 * time.Second)
+	m.limit = &limit{room: 16}
+	bubble(t, m, day, func(t *testing.T, l *Loop) {
+		calls := callsFor("web", 100, 20)
+		for _, c := range calls {
+			l.Renew(c)
+		}
+		took := until(t, 6*time.Hour, "2,000 members on", func() bool { return m.upCount(calls) == 2000 })
+		bound := 2000 / 16 * 40 * time.Second
+		t.Logf("%s, %.2f times what 16 at once allow; %+v", took, took.Seconds()/bound.Seconds(), numberFor(l))
+		if took > bound*11/10 {
+			t.Errorf("%.2f times", took.Seconds()/bound.Seconds())
+		}
+		if most, _ := m.limit.sofar(); most > 65 {
+			t.Errorf("%d at once with 64 slots and one more", most)
+		}
+	})
+}
+
+func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) {
+	m := newModel(40 * time.Second)
+	m.limit = &limit{room: 4}
+	bubble(t, m, day, func(t *testing.T, l *Loop) {
+		l.Renew(call("large", 1000))
+		time.Sleep(15 * time.Minute)
+		for i := range 3 {
+			small := call(fmt.Sprint("small", i), 1)
+			l.Renew(small)
+			took := until(t, time.Hour, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
+			if took > 80*time.Second {
+				t.Errorf("took %s: %+v", took, numberFor(l))
+			}
+			time.Sleep(3 * time.Minute)
+		}
+		if !slices.ContainsFunc(l.Groups()[0].Actions, func(a plan.ActionReport) bool { return a.QueuedSeconds > 1 && a.DurationSeconds > 40+a.QueuedSeconds-1 }) {
+			t.Errorf("no action says that vCenter queued it: %+v", l.Groups()[0].Actions)
+		}
+	})
+}
+
+func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testing.T) {
+	m := newModel(40 * time.Second)
+	m.limit = &limit{room: 12}
+	bubble(t, m, day, func(t *testing.T, l *Loop) {
+		calls := callsFor("web", 150, 20)
+		for _, c := range calls {
+			l.Renew(c)
+		}
+		time.Sleep(30 * time.Minute)
+		m.limit.setSlow(1)
+		time.Sleep(30 * time.Minute)
+		before, usual := m.limit.sofar()
+		m.limit.setSlow(10)
+		least := before
+		for range 120 {
+			time.Sleep(time.Minute)
+			least = min(least, numberFor(l).Now)
+		}
+		during, slow := m.limit.sofar()
+		m.limit.setSlow(1)
+		time.Sleep(30 * time.Minute)
+		m.limit.setSlow(1)
+		time.Sleep(30 * time.Minute)
+		_, again := m.limit.sofar()
+		t.Logf("at most %d at once, while slow %d, down to %d; in half an hour %d began, while slow %d, afterwards %d", before, during, least, usual, slow/4, again)
+		if during > before || least > before/2 || slow/4 > usual/9 {
+			t.Error("a slow vCenter is made worse")
+		}
+		if again < usual*9/10 {
+			t.Error("the pace does not recover")
+		}
+		if n := len(m.begun()); n > 2*(m.upCount(calls)+64)+len(calls) {
+			t.Errorf("%d steps for %d members", n, m.upCount(calls))
+		}
+	})
+}
+
+func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
+	for _, replicas := range []int{2, 3} {
+		t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				shared := &limit{room: 12}
+				ctx, cancel := context.WithCancel(context.Background())
+				var running sync.WaitGroup
+				var models []*model
+				var calls [][]plan.Call
+				for i := range replicas {
+					m := newModel(40 * time.Second)
+					m.limit = shared
+					cfg := day
+					cfg.Log = zerolog.Nop()
+					m.loop = New(cfg, m)
+					running.Go(func() { m.loop.Run(ctx) })
+					groups := callsFor(fmt.Sprint("of", i, "-"), 80, 20)
+					for _, c := range groups {
+						m.loop.Renew(c)
+					}
+					models, calls = append(models, m), append(calls, groups)
+					time.Sleep(10 * time.Minute) // the next one comes when this one has found its number
+				}
+				time.Sleep(30 * time.Minute)
+				did := make([]int, replicas)
+				for i, m := range models {
+					did[i] = -m.upCount(calls[i])
+				}
+				time.Sleep(time.Hour)
+				sum, most := 0, 0
+				for i, m := range models {
+					did[i] += m.upCount(calls[i])
+					sum, most = sum+did[i], max(most, did[i])
+				}
+				t.Logf("in an hour %v, of %d possible", did, 12*90)
+				if sum < 12*90*9/10 || most > 2*sum/replicas {
+					t.Errorf("in an hour they did %v, of %d possible", did, 12*90)
+				}
+				cancel()
+				running.Wait()
+			})
+		})
+	}
+}
+
+func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
+	m := newModel(time.Hour)
+	bubble(t, m, day, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		m.took[plan.Clone] = 0
+		l.Renew(c)
+		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.mu.Lock()
+		m.took[plan.Clone] = time.Hour
+		m.mu.Unlock()
+		l.Renew(call("large", 100))
+		time.Sleep(time.Minute)
+		if n := numberFor(l); n.Running < pace.Begin {
+			t.Fatalf("%+v", n)
+		}
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power, s.VMs[1].Power = plan.PoweredOff, plan.PoweredOff })
+		until(t, time.Second, "both are on again", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+	})
+}
+
+func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
+	m := newModel(24 * time.Hour)
+	bubble(t, m, day, func(t *testing.T, l *Loop) {
+		c := call("web", 100)
+		l.Renew(c)
+		time.Sleep(10 * time.Minute)
+		began := m.underWay()
+		m.change(c.Ref(), func(s *plan.VCenterState) {
+			s.Stalled = map[string]plan.Fault{}
+			for i := range int32(4) {
+				s.Stalled[plan.MemberName("web", i)] = plan.Fault{Reason: plan.ReasonTaskStalled}
+			}
+		})
+		time.Sleep(time.Minute)
+		if n := m.underWay(); n > began+1 || began != pace.Begin {
+			t.Errorf("%d under way, %d before: %+v", n, began, numberFor(l))
+		}
+	})
+}
+
+func TestNothingBeginsForAWhileAfterACallWithoutAnswer(t *testing.T) {
+	m := newModel(time.Second)
+	silent := &deaf{model: m}
+	synctest.Test(t, func(t *testing.T) {
+		cfg := day
+		cfg.Log = zerolog.Nop()
+		l := New(cfg, silent)
+		m.loop = l
+		ctx, cancel := context.WithCancel(context.Background())
+		var running sync.WaitGroup
+		running.Go(func() { l.Run(ctx) })
+		silent.set(true)
+		for _, c := range callsFor("web", 200, 1) {
+			l.Renew(c)
+		}
+		time.Sleep(2 * time.Minute)
+		tries := len(m.begun())
+		if tries > 10*(pace.Begin+1) { // after 0, 1, 3, 7, 15, 31, 61, 91 s
+			t.Errorf("%d tries in two minutes", tries)
+		}
+		silent.set(false)
+		calls := callsFor("web", 200, 1)
+		took := until(t, 10*time.Minute, "all are up", func() bool {
+			time.Sleep(time.Second)
+			for _, c := range calls {
+				l.Renew(c)
+			}
+			return m.upCount(calls) == 200
+		})
+		t.Logf("%d tries in two minutes; up %s after vCenter answers again", tries, took)
+		cancel()
+		running.Wait()
+	})
+}
+
+// deaf is a vCenter that does not answer.
+type deaf struct {
+	*model
+	silent bool
+}
+
+func (d *deaf) set(silent bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.silent = silent
+}
+
+func (d *deaf) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+	d.mu.Lock()
+	silent := d.silent
+	if silent {
+		d.log = append(d.log, "")
+	}
+	d.mu.Unlock()
+	if silent {
+		return plan.Took{Unanswered: true}, fault{Reason: "VCenterUnreachable", Passing: true}
+	}
+	return d.model.Do(ctx, ref, a)
+}
