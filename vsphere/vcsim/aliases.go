@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 )
@@ -32,7 +33,9 @@ type (
 	// Question is a question of a VM, which blocks the VM until it is answered.
 	Question = managed.Question
 	// Latency is the duration of tasks by kind.
-	Latency = managed.Latency
+	Latency = course.Latency
+	// Limits bound how many tasks run at once.
+	Limits = course.Limits
 	// Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
 	Kind = managed.Kind
 )

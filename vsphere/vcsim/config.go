@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 )
@@ -22,7 +23,9 @@ type Config struct {
 	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
 	Templates []string
 	// Latency is the duration of tasks. Default: zero.
-	Latency managed.Latency
+	Latency course.Latency
+	// Limits bound how many tasks run at once. Default: none.
+	Limits course.Limits
 	// Guest configures what starts in a powered-on VM. Default: nothing.
 	Guest managed.Guest
 	// User and Password are the credentials for Login. Default: any that are not empty.

@@ -84,6 +84,7 @@ func Start(c Config) (*VCenter, error) {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.SetLatency(c.Latency)
+	v.SetLimits(c.Limits)
 	return v, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
@@ -24,7 +25,7 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 	target := place{req.Folder, escape(req.Name)}
 	release, fault := vm.v.reserve(target)
 	w := work{
-		kind: Clone, entity: vm.VirtualMachine, name: target.name, end: release,
+		kind: Clone, entity: vm.VirtualMachine, name: target.name, end: release, claim: claimOf(vm.VirtualMachine, &req.Spec.Location),
 		check: func(*simulator.Context) types.BaseMethodFault {
 			if fault != nil {
 				return fault
@@ -39,6 +40,18 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 		w.check, w.pause = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
 	}
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.Guard, w)}}
+}
+
+// claimOf returns the units of hosts that a clone needs.
+func claimOf(source *simulator.VirtualMachine, at *types.VirtualMachineRelocateSpec) course.Claim {
+	var from, to types.ManagedObjectReference
+	if source.Runtime.Host != nil {
+		from, to = *source.Runtime.Host, *source.Runtime.Host
+	}
+	if at.Host != nil {
+		to = *at.Host
+	}
+	return course.Clone(from.Value, to.Value, at.DiskMoveType == string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking))
 }
 
 // RefuseLate sets whether a clone fails only at its end, instead of at once, when another VM in creation has its name.

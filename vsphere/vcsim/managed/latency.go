@@ -1,16 +1,16 @@
 package managed
 
-import "time"
+import (
+	"time"
 
-// Latency is the duration of tasks by kind. Admin's tasks take no time.
-type Latency struct {
-	Clone       time.Duration
-	Power       time.Duration // power on, power off, suspend, reset, and the guest's own shutdown and reboot
-	Reconfigure time.Duration
-	Other       time.Duration
-}
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
 
-func (l Latency) of(k Kind) time.Duration {
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
+)
+
+// latencyOf returns how long tasks of a kind take.
+func latencyOf(l *course.Latency, k Kind) time.Duration {
 	switch k {
 	case Clone:
 		return l.Clone
@@ -23,8 +23,38 @@ func (l Latency) of(k Kind) time.Duration {
 }
 
 // SetLatency changes the duration of tasks, from the next one on.
-func (v *Objects) SetLatency(l Latency) {
+func (v *Objects) SetLatency(l course.Latency) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.latency = l
+}
+
+// awaitTurn waits, without a lock, until a task may run; nil if this vCenter is closed. Meanwhile the task is queued.
+func (v *Objects) awaitTurn(ctx *simulator.Context, j *job, c course.Claim) *course.Ticket {
+	t := v.Enter(c)
+	show := func(state types.TaskInfoState, start types.AnyType) {
+		if !v.Unseen() {
+			v.objects.WithLock(ctx, j.Self, func() {
+				v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.state", Val: state}, {Name: "info.startTime", Val: start}})
+			})
+		}
+	}
+	select {
+	case <-t.Turn():
+		if !t.At.After(time.Now()) {
+			return t
+		}
+	default:
+	}
+	show(types.TaskInfoStateQueued, nil)
+	select {
+	case <-t.Turn():
+	case <-v.world.Ctx.Done():
+		return nil
+	}
+	if !v.waitOut(time.Until(t.At), nil) {
+		return nil
+	}
+	show(types.TaskInfoStateRunning, time.Now())
+	return t
 }

@@ -11,11 +11,14 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // Objects implements the calls and tasks for which the simulator is not strict enough.
 type Objects struct {
+	course.Course // of clients' tasks; it has locks of its own
+
 	world    *world.World
 	objects  *simulator.Registry // of the world
 	profiles profiles
@@ -42,16 +45,14 @@ type Objects struct {
 
 	refuseLate atomic.Bool
 
-	mu         sync.Mutex // guards what follows
-	events     eventState
-	latency    Latency
-	held       map[Kind]chan struct{}
-	taskFaults []*taskFault
-	reserved   map[place]types.ManagedObjectReference
-	captures   map[types.ManagedObjectReference]*capture
-	kept       []Kept
-	lastRule   int32
-	lastMAC    int
+	mu       sync.Mutex // guards what follows
+	events   eventState
+	latency  course.Latency
+	reserved map[place]types.ManagedObjectReference
+	captures map[types.ManagedObjectReference]*capture
+	kept     []Kept
+	lastRule int32
+	lastMAC  int
 }
 
 // profiles are the storage policies.
@@ -71,7 +72,6 @@ func New(w *world.World, p profiles, guest Guest) *Objects {
 		policies:    make(map[types.ManagedObjectReference]policies),
 		contents:    make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
 		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
-		held:     make(map[Kind]chan struct{}),
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
 	}

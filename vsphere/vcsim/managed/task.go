@@ -14,11 +14,12 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // Kind is a kind of task, by vCenter's TaskInfo.descriptionId.
-type Kind string
+type Kind = course.Kind
 
 // The kinds of tasks for FailTask and Latency.
 const (
@@ -52,6 +53,7 @@ type work struct {
 	as     Kind // the kind that clients see; default: kind
 	entity mo.Entity
 	name   string // of the VM, folder or cluster
+	claim  course.Claim
 	// check rejects the work at once, before the latency. May be nil.
 	check func(*simulator.Context) types.BaseMethodFault
 	// pause waits after the latency, without a lock; a fault ends the task. May be nil.
@@ -70,7 +72,7 @@ type job struct {
 // begin creates a task and starts it. The caller holds the world lock, at least for reading, and the entity's lock.
 func (v *Objects) begin(g *world.Guard, w work) types.ManagedObjectReference {
 	v.mu.Lock()
-	latency, held := v.latency.of(w.kind), v.held[w.kind]
+	latency, held := latencyOf(&v.latency, w.kind), v.Held(w.kind)
 	v.mu.Unlock()
 	if world.IsAdmin(g.Ctx.Session) {
 		latency, held = 0, nil
@@ -118,6 +120,13 @@ func (v *Objects) run(ctx *simulator.Context, j *job, w work, latency time.Durat
 			return
 		}
 	}
+	if !world.IsAdmin(ctx.Session) {
+		turn := v.awaitTurn(ctx, j, w.claim)
+		if turn == nil {
+			return
+		}
+		defer turn.Leave()
+	}
 	if !v.waitOut(latency, held) {
 		return
 	}
@@ -159,29 +168,10 @@ func (v *Objects) waitOut(latency time.Duration, held <-chan struct{}) bool {
 	return true
 }
 
-// Hold keeps tasks of a kind that begin from now on running until Release, for tests that a latency could end too early.
-func (v *Objects) Hold(kind Kind) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.held[kind] == nil {
-		v.held[kind] = make(chan struct{})
-	}
-}
-
-// Release ends the tasks that Hold keeps running.
-func (v *Objects) Release(kind Kind) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if held := v.held[kind]; held != nil {
-		close(held)
-		delete(v.held, kind)
-	}
-}
-
 // perform does the work. A panic of the simulator becomes the task's fault.
 func (v *Objects) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
 	if !world.IsAdmin(ctx.Session) {
-		if fault = v.failure(w.kind, w.name); fault != nil {
+		if fault = v.Failure(w.kind, w.name); fault != nil {
 			return nil, fault
 		}
 	}

@@ -1,0 +1,50 @@
+package test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+var slotsMembers = flag.Int("slots.members", 60, "how many members a group has whose clones a host queues")
+
+// The limits are a real vCenter's: a host carries out four full clones at once. The server learns from the tasks' times that it queues
+// the others; where these say that they run, from how long they take.
+func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
+	t.Parallel()
+	for _, unseen := range []bool{false, true} {
+		t.Run(map[bool]string{false: "tasks are queued", true: "queued tasks say that they run"}[unseen], func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				members := *slotsMembers
+				r := newRig(t, vcsim.Config{Hosts: 4, Limits: vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60, Unseen: unseen}})
+				s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
+				looks := r.sample(r.tasksUnderWay)
+				began := time.Now()
+				g := s.group("web", int32(members))
+				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+				defer cancel()
+				if _, err := g.Until(ctx, metacontroller.Running); err != nil {
+					t.Fatal(err)
+				}
+				took, seen := time.Since(began), looks()
+				bound := time.Duration(members/4)*lifetimes.Clone + 2*lifetimes.Power
+				ratio := took.Seconds() / bound.Seconds()
+				t.Logf("%.2f times the bound; at most %d tasks at once; %+v", ratio, seen.most, s.loop.Slots().Numbers)
+				if took > bound*11/10+lifetimes.Clone { // with few members, a round of clones is more than a tenth
+					t.Errorf("%s, %.2f times the bound", took, ratio)
+				}
+				if seen.most > 24 {
+					t.Errorf("%d tasks at once, of which vCenter carries out 4", seen.most)
+				}
+			})
+		})
+	}
+}
