@@ -56,16 +56,15 @@ func (f *far) start() {
 		}
 	}
 	f.most = max(f.most, len(f.queue)+len(f.running))
+	same := map[string]int{}
+	for _, r := range f.running {
+		same[r.work.Source]++
+	}
 	f.queue = slices.DeleteFunc(f.queue, func(t *task) bool {
-		same := 0
-		for _, r := range f.running {
-			if r.work.Source == t.work.Source {
-				same++
-			}
-		}
-		if same >= f.room(t.work) {
+		if same[t.work.Source] >= f.room(t.work) {
 			return false
 		}
+		same[t.work.Source]++
 		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
 		f.running = append(f.running, t)
 		return true
