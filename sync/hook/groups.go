@@ -37,7 +37,7 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 
 // slots answers with how many steps this replica runs in vCenter, and how many it may.
 func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
-	var all plan.Slots
+	all := plan.Slots{Numbers: []plan.SlotNumber{}}
 	if s.Slots != nil {
 		all = s.Slots()
 	}

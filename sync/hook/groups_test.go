@@ -155,6 +155,24 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	}
 }
 
+func TestSlotsSayHowManyMayRunAndWhy(t *testing.T) {
+	numbers := []plan.SlotNumber{{Of: "clones from host-12", Now: 4, Most: 32, Running: 3, Reason: "vCenter queued a task for 12 s"}}
+	for _, c := range []struct {
+		slots func() plan.Slots
+		want  string
+	}{
+		{func() plan.Slots { return plan.Slots{Most: 32, Running: 3, Waiting: 2, Numbers: numbers} },
+			`{"most":32,"running":3,"waiting":2,"numbers":[{"of":"clones from host-12","now":4,"most":32,"running":3,"reason":"vCenter queued a task for 12 s"}]}`},
+		{nil, `{"most":0,"running":0,"waiting":0,"numbers":[]}`},
+	} {
+		w := httptest.NewRecorder()
+		hook.New(hook.Config{Keeper: &keeper{}, Slots: c.slots, Ready: func() error { return nil }, Log: zerolog.Nop()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/slots", nil))
+		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != c.want {
+			t.Errorf("%d %s", w.Code, got)
+		}
+	}
+}
+
 func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	t.Parallel()
 	known := true

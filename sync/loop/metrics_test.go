@@ -52,3 +52,21 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 		})
 	}
 }
+
+func TestTheNumbersOfSlotsAreMetrics(t *testing.T) {
+	r, m := prometheus.NewRegistry(), newModel(time.Minute)
+	m.limit = &limit{room: 2}
+	cfg := day
+	cfg.Metrics = r
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		l.Renew(call("web", 40))
+		if all := gathered(t, r); !slices.Contains(all, "slots{kind=clones} 8") || !slices.Contains(all, "slots{kind=power} 8") {
+			t.Errorf("at the beginning: %q", all)
+		}
+		time.Sleep(10 * time.Minute)
+		all := gathered(t, r)
+		if !slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "slots_reduced_total{kind=clones}") }) || !slices.Contains(all, "slots{kind=others} 8") {
+			t.Errorf("vCenter queues all but two: %q", all)
+		}
+	})
+}

@@ -177,9 +177,6 @@ func (p *Pace) GoOn(r *Running) {
 	}
 }
 
-// Away reports whether the action stands still.
-func (r *Running) Away() bool { return r.away }
-
 // End notes that an action has ended, and returns the windows that have shrunk for it.
 func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 	defer func() {
@@ -267,7 +264,7 @@ func (p *Pace) like(w Work, now time.Time) *series {
 // forget begins again the windows that have had no work for long.
 func (p *Pace) forget(now time.Time) {
 	for k, x := range p.windows {
-		if x.used > 0 || x.last.IsZero() || now.Sub(x.last) < idle {
+		if x.used > 0 || now.Sub(x.last) < idle {
 			continue
 		}
 		if delete(p.windows, k); k.narrow() {
