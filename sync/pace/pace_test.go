@@ -38,7 +38,11 @@ func numberOf(u *user, source string) Number {
 // A host carries out four full clones at once, or sixteen linked ones.
 func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T) {
 	const clones = 2000 // from each host
-	for _, took := range []time.Duration{5 * time.Second, 40 * time.Second, 5 * time.Minute} {
+	takes := []time.Duration{40 * time.Second, 5 * time.Second, 5 * time.Minute}
+	if raced {
+		takes = takes[:1]
+	}
+	for _, took := range takes {
 		for _, tc := range []struct {
 			name       string
 			hosts, can int
