@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -183,19 +183,21 @@ func (f *followed) gone(t *testing.T, most time.Duration) {
 	f.until(t, "gone", most, func(all map[string]*v1alpha1.VmGroup) bool { return len(all) == 0 })
 }
 
-// traffic is what has passed so far.
+// traffic is what has passed so far, and the processor time that it took.
 type traffic struct {
-	at                  time.Time
-	calls, writes, vims int
+	at                           time.Time
+	calls, writes, vims          int
+	kube, metacontroller, server time.Duration
+	vcenter                      time.Duration // and the test
 }
 
 func (r *rig) traffic(t *testing.T) traffic {
 	t.Helper()
-	n := traffic{at: time.Now()}
+	n := traffic{at: time.Now(), kube: r.Busy(), metacontroller: r.metacontroller.Busy(), server: r.server.Busy(), vcenter: cluster.Busy(os.Getpid())}
 	for _, calls := range r.calls(t) {
 		n.calls += calls
 	}
-	n.writes = len(slices.DeleteFunc(r.writes(t), func(w cluster.Write) bool { return strings.HasPrefix(w.Resource, "leases") }))
+	n.writes = len(r.writes(t))
 	for _, calls := range r.vcenter.Calls() {
 		n.vims += calls
 	}
@@ -205,8 +207,9 @@ func (r *rig) traffic(t *testing.T) traffic {
 // since is the traffic since then, a second.
 func (n traffic) since(was traffic) string {
 	seconds := n.at.Sub(was.at).Seconds()
-	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second", float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds,
-		float64(n.vims-was.vims)/seconds)
+	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s, vCenter %.1f s",
+		float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds, float64(n.vims-was.vims)/seconds,
+		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds(), (n.vcenter - was.vcenter).Seconds())
 }
 
 // lastDone is when the last action of a kind ended, as the server's log has it.

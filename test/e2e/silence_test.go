@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
 )
 
@@ -29,9 +31,11 @@ func TestASettledClusterIsSilent(t *testing.T) {
 	}
 	r.kubectl(t, "-n", namespace, "create", "configmap", "boot", "--from-literal=user-data=#cloud-config\n")
 	for name, members := range map[string]int32{"plain": 2, "service": 2, "unnamed": 1, "user": 1, "none": 0} {
-		g := r.settled(t, namespace, name, members)
-		if name == "service" || name == "unnamed" {
-			r.endpoints(t, namespace, name, g)
+		r.settled(t, namespace, name, members)
+		if name == "service" || name == "unnamed" { // members are ready before they have addresses, unless readiness asks for them
+			r.endpoints(t, namespace, name, r.until(t, namespace, name, "with addresses", func(g *v1alpha1.VmGroup) bool {
+				return !slices.ContainsFunc(g.Status.Members, func(m v1alpha1.Member) bool { return len(m.IPs) == 0 })
+			}))
 		}
 	}
 	r.quiet(t) // children are written after the status of the same answer

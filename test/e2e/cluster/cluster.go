@@ -168,6 +168,9 @@ func (c *Cluster) Close() {
 	}
 }
 
+// Busy is how much processor time etcd and kube-apiserver have taken.
+func (c *Cluster) Busy() time.Duration { return c.etcd.Busy() + c.api.Busy() }
+
 // Kubeconfig is the file with which a user reaches the API server.
 func (c *Cluster) Kubeconfig(user User) string {
 	return c.file(map[User]string{Admin: "admin", Metacontroller: "metacontroller", controllers: "controllers"}[user] + ".kubeconfig")

@@ -67,6 +67,9 @@ func (p *Process) Stop() error {
 	}
 }
 
+// Busy is how much processor time the process has taken; zero where only its kernel knows.
+func (p *Process) Busy() time.Duration { return Busy(p.cmd.Process.Pid) }
+
 // Kill ends the process at once, and waits until it has ended.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended by itself
