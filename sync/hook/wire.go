@@ -21,6 +21,11 @@ const (
 // Request is what Metacontroller posts to a hook (hook version v2; v1 has other keys for children, and both are
 // accepted). Other keys are ignored, because Metacontroller or the CRD may be newer.
 type Request struct {
+	Controller struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	} `json:"controller"`
 	Parent     *v1alpha1.VmGroup                 `json:"parent"`
 	Children   map[string]map[string]childObject `json:"children"`
 	Finalizing bool                              `json:"finalizing"`
@@ -52,6 +57,7 @@ func (r *Request) call() (plan.Call, error) {
 	}
 	g.ManagedFields = nil // not used here, and the largest part of what would stay in memory
 	delete(g.Annotations, kubectlLastApplied)
+	g.Finalizers = otherInstalls(g.Finalizers, r.Controller.Metadata.Name)
 	g.Bound()
 	if err := statusBounds(&g.Status); err != nil {
 		return plan.Call{}, err
@@ -78,6 +84,20 @@ func (r *Request) call() (plan.Call, error) {
 		}
 	}
 	return c, nil
+}
+
+// controllerFinalizer, and the name of a CompositeController, is Metacontroller's finalizer; ours are vmgroup and vmgroup-<name>.
+const controllerFinalizer = "metacontroller.io/compositecontroller-"
+
+// otherInstalls are the finalizers of other installs of this server; none, if the request doesn't say which one it is for.
+func otherInstalls(finalizers []string, controller string) (others []string) {
+	for _, f := range finalizers {
+		name, is := strings.CutPrefix(f, controllerFinalizer)
+		if is && controller != "" && name != controller && (name == "vmgroup" || strings.HasPrefix(name, "vmgroup-")) {
+			others = append(others, f)
+		}
+	}
+	return others
 }
 
 // endpoints are what an EndpointSlice of a group that drains its members shows.

@@ -11,6 +11,7 @@ const (
 	ReasonInvalidSpec         = "InvalidSpec"
 	ReasonInventoryNotRead    = "InventoryNotRead"
 	ReasonVCenterChanged      = "VCenterChanged"
+	ReasonOtherInstall        = "OtherInstall"
 	ReasonSuperseded          = "Superseded"
 	ReasonTemplateNotFound    = "TemplateNotFound"
 	ReasonTemplateAmbiguous   = "TemplateAmbiguous"

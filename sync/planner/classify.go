@@ -154,6 +154,9 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	if v.Finalizing {
 		return true, nil
 	}
+	if other := v.otherInstall(); other != nil {
+		return false, other
+	}
 	if v.invalid != nil {
 		return true, v.invalid
 	}

@@ -31,12 +31,15 @@ const folderGrace = 10 * time.Second
 //	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
 //	no          -          any      unknown          any          | kept      as last applied  none
 //	no          -          any      another than was any          | kept      as last applied  none
+//	no          -          any      elsewhere, maybe any          | kept      as last applied  none
 //	no          -          invalid  known            any          | observed  as last applied  none
 //	no          -          valid    settings unfit   any          | observed  wanted        none
 //	no          -          valid    known            newer        | observed  wanted        none
 //	no          -          valid    known            ours         | observed  wanted        toward the spec
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
+//
+// "elsewhere, maybe" is a group that another install of the server has (otherInstall).
 //
 // "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected).
 //

@@ -12,13 +12,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// install adds the install east: a second server, with a vCenter of its own, and the CompositeController vmgroup-east. Both end with
-// the test; no group may have its finalizer by then.
-func (r *rig) install(t *testing.T) *rig {
+// install adds the install east: a second server, with a vCenter of its own, whose clones may take a while, and the CompositeController
+// vmgroup-east. Both end with the test; no group may have its finalizer by then.
+func (r *rig) install(t *testing.T, clone ...time.Duration) *rig {
 	t.Helper()
 	east := &rig{kube: r.kube}
 	var err error
-	east.vcenter, err = vcsim.Start(vcsim.Config{Templates: []string{"vm-operator-template"}, Guest: vcsim.Guest{Tools: true}})
+	config := vcsim.Config{Templates: []string{"vm-operator-template"}, Guest: vcsim.Guest{Tools: true}}
+	if len(clone) > 0 {
+		config.Latency.Clone = clone[0]
+	}
+	east.vcenter, err = vcsim.Start(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,4 +116,44 @@ func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
 	two.onePerOrdinal(t, namespace, "empty", 1)
 	k("delete", "vg", "empty", "--timeout=2m")
 	two.onePerOrdinal(t, namespace, "empty", 0)
+}
+
+// Without the policies: two installs select a new group, or its label changes while its first VM is cloned. One vCenter has its VMs.
+func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "two-selectors")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	east := r.install(t, 10*time.Second)
+	r.kubectlWith(t, strings.Replace(labeled("moved", "east"), "replicas: 3", "replicas: 1", 1), "-n", namespace, "apply", "-f", "-")
+	eventually(t, func() string {
+		if fs := r.group(t, namespace, "moved").Finalizers; len(fs) == 0 {
+			return "no finalizer"
+		}
+		return ""
+	})
+	eventually(t, func() string {
+		if g := r.group(t, namespace, "moved"); g.Status.Phase == "" {
+			return "no first status"
+		}
+		return ""
+	})
+	k("label", "vg", "moved", vcenterLabel+"-")
+	moved := r.until(t, namespace, "moved", "held", func(g *v1alpha1.VmGroup) bool { return strings.Contains(g.Status.LastMessage, "another install") })
+	t.Logf("relabeled while its VM is cloned: %s: %s", moved.Status.Phase, moved.Status.LastMessage)
+	time.Sleep(lease)
+	east.onePerOrdinal(t, namespace, "moved", 1)
+	r.onePerOrdinal(t, namespace, "moved", 0)
+
+	const ours = "        operator: DoesNotExist\n"
+	r.applyController(t, overlay(t, "components/metacontroller-rights"), ours, "        operator: In\n        values: [east]\n")
+	defer r.selecting(t)
+	r.kubectlWith(t, labeled("both", "east"), "-n", namespace, "apply", "-f", "-")
+	time.Sleep(lease)
+	here, there := len(r.vms(t, namespace, "both")), len(east.vms(t, namespace, "both"))
+	if here > 0 && there > 0 {
+		t.Errorf("both vCenters have VMs of the group: %d and %d", here, there)
+	}
+	g := r.group(t, namespace, "both")
+	t.Logf("two installs select it: %d and %d VMs, finalizers %v, %s: %s", here, there, g.Finalizers, g.Status.Phase, g.Status.LastMessage)
+	k("delete", "vg", "--all", "--timeout=3m")
 }

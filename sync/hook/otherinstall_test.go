@@ -1,0 +1,41 @@
+package hook_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"testing"
+)
+
+func TestTheFinalizersOfOtherInstallsReachThePlan(t *testing.T) {
+	const prefix = "metacontroller.io/compositecontroller-"
+	for name, c := range map[string]struct {
+		controller string
+		finalizers []string
+		want       []string
+	}{
+		"its own":             {"vmgroup", []string{prefix + "vmgroup"}, nil},
+		"another install's":   {"vmgroup", []string{prefix + "vmgroup", prefix + "vmgroup-east"}, []string{prefix + "vmgroup-east"}},
+		"the default one's":   {"vmgroup-east", []string{prefix + "vmgroup"}, []string{prefix + "vmgroup"}},
+		"others' controllers": {"vmgroup", []string{prefix + "backup", prefix + "vmgroups", "example.com/vmgroup", "foregroundDeletion"}, nil},
+		"by hand":             {"", []string{prefix + "vmgroup"}, nil},
+	} {
+		var request map[string]any
+		if err := json.Unmarshal(captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"], &request); err != nil {
+			t.Fatal(err)
+		}
+		request["controller"].(map[string]any)["metadata"].(map[string]any)["name"] = c.controller
+		request["parent"].(map[string]any)["metadata"].(map[string]any)["finalizers"] = c.finalizers
+		body, err := json.Marshal(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := &keeper{state: healthy()}
+		if w := post(serve(k), "/sync", body); w.Code != http.StatusOK {
+			t.Fatal(w.Body.String())
+		}
+		if got := k.calls[0].Group.Finalizers; !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
