@@ -169,8 +169,10 @@ gosec: ## Look for insecure code beyond what .ci/gosec.txt excuses
 	[ ! -s "$$tmp/new" ] || { echo "not in .ci/gosec.txt:"; cat "$$tmp/new" "$$tmp/said"; exit 1; } >&2
 
 .PHONY: vuln
-vuln: ## Look for known vulnerabilities in what the binary calls (asks vuln.go.dev)
-	$(GO) run $(GOVULNCHECK) ./cmd/...
+vuln: ## Look for known vulnerabilities in what the binary, the tests and the release call (asks vuln.go.dev, or VULNDB=<URL>)
+	@set -e; for dir in . manifests release test/e2e test/judges test/linters; do \
+		(cd $$dir && tools=$$($(GO) list tool 2>/dev/null) && set -x && $(GO) run $(GOVULNCHECK) -test $(if $(VULNDB),-db $(VULNDB)) ./... $$tools); \
+	done
 
 .PHONY: image
 image: ## Build the image vmgroup:dev, with docker if its daemon answers, else with buildah
