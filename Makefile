@@ -19,6 +19,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 CRD_REF_DOCS := github.com/elastic/crd-ref-docs@v0.3.0
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.11
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 CRD         := manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
@@ -150,7 +151,7 @@ verify: ## Check that generated files and go.mod are up to date
 	done
 
 .PHONY: lint
-lint: ## Check format, go vet, staticcheck, kube-api-linter and kube-score
+lint: ## Check format, go vet, staticcheck, kube-api-linter, kube-score, actionlint, and shellcheck where it is installed
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "run gofmt -w on:" $$bad >&2; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
@@ -158,6 +159,8 @@ lint: ## Check format, go vet, staticcheck, kube-api-linter and kube-score
 		(cd $$dir && set -x && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); \
 	done
 	cd test/linters && $(GO) test -count=1 ./...
+	$(GO) run $(ACTIONLINT)
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run manifests/*.sh; else echo "shellcheck is not installed: scripts are not checked" >&2; fi
 
 .PHONY: gosec
 gosec: ## Look for insecure code beyond what .ci/gosec.txt excuses
