@@ -201,8 +201,8 @@ release: ## Build all that a release has into dist/release (VERSION=vX.Y.Z, IMAG
 	cd release && $(GO) run . -version '$(VERSION)' -image '$(IMAGE_NAME)' -metacontroller-chart '$(if $(filter-out none,$(METACONTROLLER_CHART)),$(abspath $(METACONTROLLER_CHART)),$(METACONTROLLER_CHART))'
 
 .PHONY: charts
-charts: ## Compare the Helm chart with kustomize, and test the rest of release/
-	cd release && $(GO) test -count=1 -vet=off -timeout 15m $(TESTFLAGS) ./...
+charts: ## Compare the Helm chart with kustomize, and test the rest of release/ (METACONTROLLER_CHART=<archive>: and Metacontroller's with it)
+	cd release && $(if $(METACONTROLLER_CHART),METACONTROLLER_CHART='$(abspath $(METACONTROLLER_CHART))' )$(GO) test -count=1 -vet=off -timeout 15m $(TESTFLAGS) ./...
 
 .PHONY: clean
 clean: ## Remove what the other targets made

@@ -51,6 +51,11 @@ func helm(t *testing.T, args ...string) (string, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return helmOn(t, dir, args...)
+}
+
+func helmOn(t *testing.T, dir string, args ...string) (string, error) {
+	t.Helper()
 	binary, err := helmBinary()
 	if err != nil {
 		t.Fatal(err)

@@ -4,8 +4,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 )
@@ -98,6 +101,43 @@ func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T)
 	from := ingress[0].(map[string]any)["from"].([]any)[0].(map[string]any)
 	if at(from, "podSelector", "matchLabels", "app.kubernetes.io/name") != "metacontroller" || from["namespaceSelector"] != nil {
 		t.Errorf("the hooks are open to %v", from)
+	}
+}
+
+// With METACONTROLLER_CHART=<archive of its chart>, as in a release.
+func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
+	archive := os.Getenv("METACONTROLLER_CHART")
+	if archive == "" {
+		t.Skip("METACONTROLLER_CHART=<archive of Metacontroller's chart> is not set")
+	}
+	dir := filepath.Join(t.TempDir(), "vmgroup")
+	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, archive); err != nil {
+		t.Fatal(err)
+	}
+	text, err := helmOn(t, dir, "template", "vmgroup", "--namespace", "vmgroup-system", "--include-crds", "--set", "metacontroller.enabled=true")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := parse(t, text)
+	pod, _ := at(all["StatefulSet/metacontroller"], "spec", "template").(map[string]any)
+	if at(pod, "metadata", "labels", "app.kubernetes.io/name") != "metacontroller" { // the NetworkPolicy names it
+		t.Errorf("the pods' labels are %v", at(pod, "metadata", "labels"))
+	}
+	if at(pod, "spec", "serviceAccountName") != "metacontroller" || all["ServiceAccount/metacontroller"] == nil {
+		t.Errorf("the pods are %v", at(pod, "spec", "serviceAccountName"))
+	}
+	if args := fmt.Sprint(at(pod, "spec", "containers")); !strings.Contains(args, "--client-go-qps=50") || !strings.Contains(args, "--client-go-burst=100") {
+		t.Errorf("the containers are %s", args)
+	}
+	for _, id := range []string{"CustomResourceDefinition/compositecontrollers.metacontroller.k8s.io", "CompositeController/vmgroup"} {
+		if all[id] == nil {
+			t.Errorf("there is no %s", id)
+		}
+	}
+	for _, rule := range at(all["ClusterRole/metacontroller"], "rules").([]any) {
+		if strings.Contains(fmt.Sprint(at(rule.(map[string]any), "apiGroups")), "*") {
+			t.Errorf("Metacontroller may do %v", rule)
+		}
 	}
 }
 
