@@ -43,7 +43,7 @@ var walls = map[string]struct {
 	"vsphere/fresh":               {ours: []string{"sync/plan", "vsphere/disks", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/tasks"}, theirs: []string{"govmomi"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/hosts":               {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
-	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/addresses", "vsphere/disks", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/tree", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
+	"vsphere/inventory":           {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/addresses", "vsphere/disks", "vsphere/guest", "vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/tree", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/naming":              {ours: []string{"vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/narrow":              {ours: []string{"vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/role":                {ours: []string{"vsphere/session"}},

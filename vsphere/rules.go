@@ -13,6 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -102,7 +103,7 @@ func ruleSpecs(c inventory.RuleChange, ref plan.Ref) (specs []vim.ClusterRuleSpe
 		Mandatory: vim.NewBool(c.Set.Mandatory), UserCreated: c.Set.UserCreated}
 	change := vim.ArrayUpdateOperationEdit
 	if c.Set.Key == 0 {
-		info.Name, change = inventory.RuleName(ref), vim.ArrayUpdateOperationAdd
+		info.Name, change = stamp.RuleName(ref), vim.ArrayUpdateOperationAdd
 	}
 	return append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: change},
 		Info: &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: info, Vm: inventory.VMRefs(c.Set.VMs)}})

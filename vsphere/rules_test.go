@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -63,7 +64,7 @@ func (w *world) rules(cluster string) (all []string) {
 	w.must(err)
 	for _, r := range rules {
 		text := fmt.Sprint(r.VMs)
-		if inventory.RuleOwner(r.Name) != web.UID {
+		if stamp.RuleOwner(r.Name) != web.UID {
 			text = r.Name + " " + text
 		}
 		if r.Mandatory {
@@ -242,7 +243,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	t.Parallel()
-	kept := &inventory.Rule{Key: 7, Name: inventory.RuleName(web)}
+	kept := &inventory.Rule{Key: 7, Name: stamp.RuleName(web)}
 	if f := unkept([]inventory.RuleChange{{Remove: []int32{3}}, {Set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
 		t.Errorf("%+v", f)
 	}

@@ -237,3 +237,8 @@ func (n *Inventory) RuleChanges(uid types.UID, request v1alpha1.AntiAffinity) (c
 	}
 	return changes, nil
 }
+
+// WantsRules reports whether spec.placement.antiAffinity asks for DRS rules.
+func WantsRules(request v1alpha1.AntiAffinity) bool {
+	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
+}

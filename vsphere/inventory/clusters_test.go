@@ -41,7 +41,7 @@ func someClusters() []Cluster {
 // ruled are these clusters with a rule in the first one.
 func ruled(change func(*Rule), more ...Rule) []Cluster {
 	all := someClusters()
-	r := Rule{UID: web.UID, Name: RuleName(web), Key: 7, UUID: "u", Enabled: true, VMs: []string{refOf(0), refOf(1)}}
+	r := Rule{UID: web.UID, Name: stamp.RuleName(web), Key: 7, UUID: "u", Enabled: true, VMs: []string{refOf(0), refOf(1)}}
 	change(&r)
 	all[0].Rules = append([]Rule{r}, more...)
 	return all
@@ -169,20 +169,20 @@ func TestARuleIsKnownByTheUIDAtTheEndOfItsName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		long := plan.Ref{Namespace: strings.Repeat("n", 63), Name: strings.Repeat("g", 50), UID: "5e0c1a4e-8f7b-4b0e-9d2c-000000000001"}
 		for _, ref := range []plan.Ref{web, long} {
-			if name := RuleName(ref); len(name) > 80 || RuleOwner(name) != ref.UID {
-				t.Errorf("%q, of %q", name, RuleOwner(name))
+			if name := stamp.RuleName(ref); len(name) > 80 || stamp.RuleOwner(name) != ref.UID {
+				t.Errorf("%q, of %q", name, stamp.RuleOwner(name))
 			}
 		}
 		for _, name := range []string{"", "separate web", "vmgroup", "vmgroup ", "vmgroup uid-web", "my vmgroup shop/web uid-web"} {
-			if owner := RuleOwner(name); owner != "" {
+			if owner := stamp.RuleOwner(name); owner != "" {
 				t.Errorf("%q counts as %s's", name, owner)
 			}
 		}
 		apart := func(name string) *vim.ClusterAntiAffinityRuleSpec {
 			return &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: name, Key: 3}}
 		}
-		rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(RuleName(web)),
-			&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: RuleName(web)}}})
+		rules := decodeRules([]vim.BaseClusterRuleInfo{apart("separate"), apart(stamp.RuleName(web)),
+			&vim.ClusterAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: stamp.RuleName(web)}}})
 		if len(rules) != 1 || rules[0].UID != web.UID {
 			t.Errorf("%+v", rules)
 		}

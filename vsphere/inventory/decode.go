@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -99,7 +100,7 @@ func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
 		if !is {
 			continue
 		}
-		uid := RuleOwner(r.Name)
+		uid := stamp.RuleOwner(r.Name)
 		if uid == "" {
 			continue
 		}
@@ -159,7 +160,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 		case types.VirtualMachineQuestionInfo:
 			m.Question = questionText(&v)
 		case types.GuestInfoCustomizationInfo:
-			m.Customization = customizationOf(&v)
+			m.Customization = guest.CustomizationOf(&v)
 		case types.ArrayOfGuestNicInfo:
 			nics = v.GuestNicInfo
 		}

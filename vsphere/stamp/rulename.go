@@ -1,11 +1,10 @@
-package inventory
+package stamp
 
 import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -28,9 +27,4 @@ func RuleOwner(name string) types.UID {
 		return types.UID(rest[at+1:])
 	}
 	return ""
-}
-
-// WantsRules reports whether spec.placement.antiAffinity asks for DRS rules.
-func WantsRules(request v1alpha1.AntiAffinity) bool {
-	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
 }

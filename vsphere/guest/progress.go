@@ -1,4 +1,4 @@
-package inventory
+package guest
 
 import (
 	"github.com/vmware/govmomi/vim25/types"
@@ -7,9 +7,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// customizationOf returns the progress of a guest's customization. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the
+// CustomizationOf returns the progress of a guest's customization. vCenter has it since 7.0.2 ([doc] GuestInfo.customizationInfo); the
 // task that cloned the VM tells nothing of it.
-func customizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
+func CustomizationOf(info *types.GuestInfoCustomizationInfo) (c plan.Customization) {
 	switch types.GuestInfoCustomizationStatus(info.CustomizationStatus) {
 	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
 		c.State = plan.CustomizationPending
