@@ -55,17 +55,20 @@ type watched struct {
 	checked map[string]bool
 }
 
-func (w watched) take(set *types.UpdateSet) {
+// take notes what an answer reports, and returns what left.
+func (w watched) take(set *types.UpdateSet) (left []string) {
 	for _, filter := range set.FilterSet {
 		for _, o := range filter.ObjectSet {
 			if o.Kind == types.ObjectUpdateKindLeave {
 				delete(w.entered, o.Obj.Value)
+				left = append(left, o.Obj.Value)
 				continue
 			}
 			w.entered[o.Obj.Value] = true
 			delete(w.checked, o.Obj.Value)
 		}
 	}
+	return left
 }
 
 // follow tells the reader what changed, until the stream breaks.
@@ -75,6 +78,7 @@ func (w watched) take(set *types.UpdateSet) {
 // report, and if it still does not, they are read again. (Members in nested vApps, which the
 // stream never sees, are therefore read every maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
+	st.inventory.hearOf(st.inventory.knownRefs()...)
 	for pages := 1; ; pages++ {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
@@ -92,7 +96,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				return err
 			}
 			version = set.Version
-			seen.take(set)
+			st.inventory.hearOf(seen.take(set)...)
 			st.reader.Touch(st.changed(set)...)
 		} else if most == st.maxWait {
 			clear(seen.checked)

@@ -63,6 +63,7 @@ type Inventory struct {
 	requesters, formerRequesters map[placeKey]requester
 	placements                   map[plan.Home]*GroupFolder // but for that of the settings
 	awaited                      map[string]awaited         // VMs that a read was asked for
+	unheard                      map[string]bool            // what the stream may not have reported: see unwatched
 	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
@@ -138,7 +139,7 @@ func (n *Inventory) clear() {
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()
 	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
-	n.placements, n.awaited = map[plan.Home]*GroupFolder{}, map[string]awaited{}
+	n.placements, n.awaited, n.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
 	n.missing = missingSet{all: map[plan.VMID]*Missing{}}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}

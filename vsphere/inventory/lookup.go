@@ -163,25 +163,38 @@ func (n *Inventory) IsGone(moRef string) bool {
 	return n.gone.has(moRef)
 }
 
+// hearOf notes an object that the stream has to report, unless it did.
+func (n *Inventory) hearOf(moRefs ...string) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for _, moRef := range moRefs {
+		n.unheard[moRef] = true
+	}
+}
+
 // unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not
-// checked for that reason. The latter include VMs that a group's status names and that are hidden from our user.
+// checked for that reason. The latter include VMs that a group's status names and that are hidden from our user. It looks only at those
+// that are new, or left the stream, since it found them reported.
 func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
+	n.interest.Lock()
+	defer n.interest.Unlock()
 	var refs []vim.ManagedObjectReference
-	look := func(kind, moRef string) {
-		if !seen.entered[moRef] && !seen.checked[moRef] {
-			refs = append(refs, vim.ManagedObjectReference{Type: kind, Value: moRef})
+	for moRef := range n.unheard {
+		ref := VMRef(moRef)
+		if p, is := n.places.byRef[moRef]; is {
+			ref.Type = p.Kind
+		} else if n.members[moRef] == nil && !n.unreadable[moRef] {
+			delete(n.unheard, moRef)
+			continue
 		}
-	}
-	for ref := range n.members {
-		look("VirtualMachine", ref)
-	}
-	for ref := range n.unreadable {
-		look("VirtualMachine", ref)
-	}
-	for ref, p := range n.places.byRef {
-		look(p.Kind, ref)
+		switch {
+		case seen.entered[moRef]:
+			delete(n.unheard, moRef)
+		case !seen.checked[moRef]:
+			refs = append(refs, ref)
+		}
 	}
 	return refs
 }

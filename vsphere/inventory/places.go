@@ -143,6 +143,7 @@ func (n *Inventory) putPlaces(r Reading, w *changes) {
 		}
 		n.gone.drop(p.MoRef)
 		n.places.put(p)
+		n.hearOf(p.MoRef)
 		w.tree, w.places = true, true
 		fresh = append(fresh, p)
 	}

@@ -135,6 +135,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	w.groups[has.UID] = true
 	if old == nil {
 		n.returned(m)
+		n.hearOf(m.MoRef)
 	}
 }
 
@@ -177,6 +178,7 @@ func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
 	n.listTemplate(ref, x.name, x.template, w)
 	if x.unreadable {
 		n.unreadable[ref] = true
+		n.hearOf(ref)
 	}
 	if x.unknown {
 		n.unknown++

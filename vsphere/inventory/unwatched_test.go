@@ -1,0 +1,45 @@
+package inventory
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	s := newShelf()
+	s.publish(machine(web.UID, 0), machine(web.UID, 1))
+	seen := watched{entered: map[string]bool{refOf(0): true}, checked: map[string]bool{}}
+	for ref := range s.places.byRef {
+		seen.entered[ref] = true
+	}
+	unwatched := func() (refs []string) {
+		for _, ref := range s.unwatched(seen) {
+			refs = append(refs, ref.Value)
+		}
+		slices.Sort(refs)
+		return refs
+	}
+	for range 2 {
+		if got := unwatched(); !slices.Equal(got, []string{refOf(1)}) {
+			t.Fatalf("%v", got)
+		}
+	}
+	seen.checked[refOf(1)] = true
+	if got := unwatched(); got != nil {
+		t.Errorf("that was read: %v", got)
+	}
+	clear(seen.checked)
+	if got := unwatched(); !slices.Equal(got, []string{refOf(1)}) {
+		t.Errorf("it is not read again: %v", got)
+	}
+	seen.entered[refOf(1)] = true
+	if got := unwatched(); got != nil || len(s.unheard) != 0 {
+		t.Errorf("all are reported: %v, and %v are looked at again", got, s.unheard)
+	}
+	delete(seen.entered, refOf(0))
+	s.hearOf(refOf(0)) // as follow does with what left
+	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
+		t.Errorf("one that left the stream is not read: %v", got)
+	}
+}
