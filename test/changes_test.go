@@ -204,7 +204,7 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 		up(t, g)
 		was := refs(r.members())
 		r.must(r.ShowContentIDs(template, true))
-		r.steady(g, 6*time.Minute, "CloneVM_Task", "ReconfigVM_Task")
+		r.steady(g, 10*time.Minute, "CloneVM_Task", "ReconfigVM_Task") // the second time comes later
 		r.sameVMs(was)
 		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
 			t.Errorf("%+v", c)

@@ -18,7 +18,7 @@ import (
 type adoptCandidate struct {
 	machine *Machine // immutable; nil until it was read whole
 	groups  map[types.UID]bool
-	used    bool // since the last complete reading
+	used    bool // lately
 }
 
 // adoption is what a group's entries of spec.adopt name, as of one version of the inventory.

@@ -58,7 +58,7 @@ type Inventory struct {
 	rebuilds uint64
 
 	interest sync.Mutex
-	// requesters are the groups that asked for a folder since the last complete reading, by namespace and name;
+	// requesters are the groups that asked for a folder lately, by namespace and name;
 	// askedBefore, those of the time before.
 	requesters, formerRequesters map[placeKey]requester
 	placements                   map[plan.Home]*GroupFolder // but for that of the settings
@@ -67,7 +67,7 @@ type Inventory struct {
 	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
-	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules since the last complete reading
+	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules lately
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
 

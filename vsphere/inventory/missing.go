@@ -32,7 +32,7 @@ type Missing struct {
 	// Reused reports whether its moRef names another VM now.
 	Reused bool
 
-	asked bool // by its group, since the last complete reading
+	asked bool // by its group, lately
 }
 
 func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }

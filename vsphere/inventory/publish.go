@@ -267,7 +267,19 @@ func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 		n.dropAdoptCandidate(ref, w)
 		n.dropPlace(ref, w)
 	}
-	n.forgetRequesters() // groups that still exist ask again at their next hook call
+	n.dropUnasked()
+}
+
+// forgetRequests forgets what no group asked for lately.
+func (n *Inventory) forgetRequests() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.dropUnasked()
+}
+
+// dropUnasked: groups that still exist ask again at their next hook call. The caller holds mu.
+func (n *Inventory) dropUnasked() {
+	n.forgetRequesters()
 	n.forgetAdoptCandidates()
 	n.forgetMissing()
 }

@@ -29,8 +29,11 @@ const (
 	firstAnswer = 5 * time.Minute
 	// streamPause lets changes accumulate in vCenter after some came, so that one call returns many.
 	streamPause = 250 * time.Millisecond
-	// rescan is how often everything is read again, to repair what a stream may have missed.
-	rescan = 5 * time.Minute
+	// rescan is when everything is read again for the first time after a stream was opened, to repair what it may have missed. Then it
+	// is read again after twice that time, and so on: the longer a stream holds, the rarer, but after rescanMost times rescan at most.
+	// Whatever was asked for long ago is forgotten every rescan.
+	rescan     = 5 * time.Minute
+	rescanMost = 12
 	// rulesAgain is how often the clusters are read while groups have DRS rules, or want some.
 	rulesAgain = time.Minute
 	// refit is how often the settings are looked up again while they do not fit.
@@ -177,7 +180,8 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	began, scanned := time.Now(), st.scan(ctx)
+	began, scanned := time.Now(), st.scan(ctx, st.reader.Scan)
+	every, left := 1, 1
 	refits, rescans, rules := time.NewTicker(refit), time.NewTicker(rescan), time.NewTicker(rulesAgain)
 	defer rules.Stop()
 	defer refits.Stop()
@@ -197,9 +201,13 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 				st.log.Info().Dur("durationSeconds", time.Since(began)).Msg("vCenter's inventory is known")
 			}
 		case <-rescans.C:
-			if scanned == nil {
-				scanned = st.scan(ctx)
+			if left--; left > 0 || scanned != nil {
+				st.inventory.forgetRequests()
+				continue
 			}
+			scanned = st.scan(ctx, st.reader.ScanAtLeisure)
+			every = min(2*every, rescanMost)
+			left = every
 		case <-rules.C:
 			if st.inventory.usesRules() {
 				st.reader.TouchClusters()
@@ -215,11 +223,11 @@ func (st *Stream) attend(ctx context.Context, s *session.Session, changes <-chan
 }
 
 // scan reads everything, in the background.
-func (st *Stream) scan(ctx context.Context) <-chan error {
+func (st *Stream) scan(ctx context.Context, read func(context.Context) error) <-chan error {
 	scanned := make(chan error, 1)
 	go func() {
 		began := time.Now()
-		err := st.reader.Scan(ctx)
+		err := read(ctx)
 		if err == nil {
 			st.timed("full", time.Since(began))
 		}
