@@ -7,14 +7,13 @@ import (
 
 // far is the far side: it carries out so many actions at once, in the order in which they came, and queues the others.
 type far struct {
-	now      time.Time
-	room     func(Work) int                // what it carries out at once of those that share a resource
-	takes    func(time.Time) time.Duration // what one takes that begins then
-	queue    []*task
-	running  []*task
-	users    []*user
-	most     int // queued and running at once, so far
-	failures int
+	now     time.Time
+	room    func(Work) int                // what it carries out at once of those that share a resource
+	takes   func(time.Time) time.Duration // what one takes that begins then
+	queue   []*task
+	running []*task
+	users   []*user
+	most    int // queued and running at once, so far
 }
 
 // task is an action on the far side.

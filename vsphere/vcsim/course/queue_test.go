@@ -87,7 +87,7 @@ func TestSoManyStartInASecond(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second)
 		if last := q.Enter(nil); !last.At.Equal(time.Now()) {
-			t.Errorf("%s late", last.At.Sub(time.Now()))
+			t.Errorf("%s late", time.Until(last.At))
 		}
 	})
 }
