@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// trees are what a user may apply: the root, each overlay, and each component on top of the root.
+// trees are what a user may apply: the root, each overlay, each component on top of the root, and an install for another vCenter.
 func trees(t *testing.T) map[string]string {
 	t.Helper()
-	all := map[string]string{"manifests": repository + "/manifests"}
+	all := map[string]string{"manifests": repository + "/manifests", "vcenter": another(t, "east")}
 	for _, path := range glob(t, "manifests/overlays/*") {
 		all["overlays/"+filepath.Base(path)] = path
 	}
@@ -54,6 +54,7 @@ var foreign = []string{"CompositeController", "ServiceMonitor", "PrometheusRule"
 func TestADryRunAcceptsEveryTreeOfManifests(t *testing.T) {
 	k := api(t)
 	k.systemNamespace(t) // a dry run doesn't create it for the objects that follow
+	k.namespace(t, "vmgroup-east")
 	here := k.kubectl(t, "api-resources", "--no-headers")
 	for name, path := range trees(t) {
 		t.Run(name, func(t *testing.T) {

@@ -157,3 +157,32 @@ func TestAnUnselectedGroupWithoutVMsIsReleased(t *testing.T) {
 	k("delete", "vg", "web", "--timeout=2m")
 	r.onePerOrdinal(t, namespace, "web", 0)
 }
+
+// Installs of before the selector served all groups. Their groups have no label: an upgrade leaves everything as it is.
+func TestTheSelectorOfTheDefaultInstallChangesNothingForGroupsThatExist(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "before-selector")
+	const selector = "    labelSelector:\n      matchExpressions:\n      - key: " + vcenterLabel + "\n        operator: DoesNotExist\n"
+	r.applyController(t, overlay(t, "components/metacontroller-rights"), selector, "")
+	defer r.selecting(t)
+	if out := r.kubectl(t, "get", "compositecontroller", "vmgroup", "-o", "jsonpath={.spec.parentResource.labelSelector}"); out != "" {
+		t.Fatalf("there is a selector: %s", out)
+	}
+	r.up(t, namespace, "web", 2)
+	r.quiet(t)
+	was, changes := r.held(t, namespace, "web"), r.changesOfVCenter()
+	r.selecting(t)
+	time.Sleep(lease + resync) // nothing should happen
+	if is := r.held(t, namespace, "web"); is != was {
+		t.Errorf("want\n%s\nas before, got\n%s", was, is)
+	}
+	if n := r.changesOfVCenter(); n != changes {
+		t.Errorf("%d changes in vCenter", n-changes)
+	}
+	if out := r.kubectl(t, "-n", namespace, "get", "events", "--field-selector", "reason=SyncError", "-o", "name"); out != "" {
+		t.Errorf("Metacontroller reports %s", out)
+	}
+	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=1")
+	r.settled(t, namespace, "web", 1)
+	r.kubectl(t, "-n", namespace, "delete", "vg", "web", "--timeout=2m")
+}
