@@ -21,12 +21,13 @@ const confirmEvery = 250 * time.Millisecond
 // confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
 // registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
 // afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
+// It lists the clones before it waits for that: one that begins later has no folder to land in, and is not waited for.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if !session.Sleep(ctx, time.Until(time.Now().Truncate(confirmEvery).Add(confirmEvery))) {
-		return ctx.Err()
-	}
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
+	}
+	if !session.Sleep(ctx, time.Until(time.Now().Truncate(confirmEvery).Add(confirmEvery))) {
+		return ctx.Err()
 	}
 	// It reads the rules, too: another replica may have made some for the group since.
 	if err := v.reader.ScanWithClusters(ctx); err != nil {
