@@ -105,7 +105,7 @@ func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		n := len(l.group.Spec.Replace)
 		l.group.Spec.Replace = slices.DeleteFunc(slices.Clone(l.group.Spec.Replace), func(r v1alpha1.Replacement) bool {
-			return r.MoRef == m.MoRef && (m.ReplaceHeld || r.Name != fmt.Sprintf("web-%d", m.Ordinal))
+			return r.MoRef == m.MoRef && (m.Replace != "" || r.Name != fmt.Sprintf("web-%d", m.Ordinal))
 		})
 		if len(l.group.Spec.Replace) < n {
 			l.edited("%s (%s) is taken out of spec.replace", m.Name, m.MoRef)

@@ -299,3 +299,10 @@ type Deletion struct {
 	// +optional
 	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
 }
+
+// ReplaceState says what an entry of spec.replace does for a member that has vanished.
+// +kubebuilder:validation:Enum=Held
+type ReplaceState string
+
+// ReplaceHeld: nothing, because the entry is older than that.
+const ReplaceHeld ReplaceState = "Held"

@@ -385,9 +385,9 @@ type Member struct {
 	// says why, as far as vCenter's events tell.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
-	// replaceHeld is true while spec.replace names the VM and did so before it vanished, which does not give it up.
+	// replace is Held while spec.replace names the VM and did so before it vanished, which does not give it up.
 	// +optional
-	ReplaceHeld bool `json:"replaceHeld,omitempty"`
+	Replace ReplaceState `json:"replace,omitempty"`
 	// reason says in one word why the member is not ready, or differs from the spec.
 	// +optional
 	Reason string `json:"reason,omitempty"`

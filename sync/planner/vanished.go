@@ -100,7 +100,11 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 	a := absent{Member: m, vanished: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.vanished, a.Message = true, x.How
-		a.ReplaceHeld = v.names(&m) && (a.ReplaceHeld || a.VanishedAt.IsZero())
+		if !v.names(&m) {
+			a.Replace = ""
+		} else if a.VanishedAt.IsZero() {
+			a.Replace = v1alpha1.ReplaceHeld
+		}
 		if a.VanishedAt.IsZero() {
 			a.VanishedAt = metav1.NewTime(v.Now.UTC().Truncate(time.Second))
 		}
@@ -133,7 +137,7 @@ func (v *view) names(m *v1alpha1.Member) bool {
 // itself: nothing would remember a VM that is left behind.
 func (v *view) givesUp(m *v1alpha1.Member) bool {
 	why := plan.WhyReplace
-	if m.ReplaceHeld || !v.names(m) {
+	if m.Replace == v1alpha1.ReplaceHeld || !v.names(m) {
 		due := m.VanishedAt.Add(v.policy.replaceVanished)
 		if v.policy.replaceVanished == 0 || v.Finalizing {
 			return false
@@ -233,7 +237,7 @@ func (v *view) holdVanished() {
 func (v *view) vanishedText(m *absent) string {
 	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
 	switch {
-	case m.ReplaceHeld && (v.policy.replaceVanished == 0 || v.Finalizing):
+	case m.Replace == v1alpha1.ReplaceHeld && (v.policy.replaceVanished == 0 || v.Finalizing):
 		return text + "; bring it back into vCenter (add its host, or register the VM); or, if it is gone for good, take it out of spec.replace, which named it before that, and name it there again"
 	case v.Finalizing:
 		return text + "; bring it back into vCenter (add its host, or register the VM) and it is removed, or name it in spec.replace to leave it behind"

@@ -112,13 +112,13 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		}
 		for range 2 {
 			r := planner.Make(o)
-			if len(r.Status.Replaced) != 0 || r.Wants("web-1", plan.Clone) || !r.Status.Members[1].ReplaceHeld || !strings.Contains(r.Status.LastMessage, "take it out of spec.replace") {
+			if len(r.Status.Replaced) != 0 || r.Wants("web-1", plan.Clone) || r.Status.Members[1].Replace != v1alpha1.ReplaceHeld || !strings.Contains(r.Status.LastMessage, "take it out of spec.replace") {
 				t.Fatalf("%s: %+v, %+v", r.Status.LastMessage, r.Actions, r.Status.Members)
 			}
 			o.Group.Status = r.Status
 		}
 		o.Group.Spec.Replace = nil
-		if o.Group.Status = planner.Make(o).Status; o.Group.Status.Members[1].ReplaceHeld {
+		if o.Group.Status = planner.Make(o).Status; o.Group.Status.Members[1].Replace != "" {
 			t.Errorf("%+v", o.Group.Status.Members)
 		}
 		o.Group.Spec.Replace = named
