@@ -7,18 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/vmware/govmomi"
-	"github.com/vmware/govmomi/find"
-	"github.com/vmware/govmomi/object"
-
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/bare"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-const (
-	groups   = 100 // of two members each
-	folderOf = "/DC0/vm/vm-operator/default/"
-)
+const groups = 100 // of two members each
 
 // deletionTakes is how long tasks take in a deletion.
 var deletionTakes = vcsim.Latency{Power: 500 * time.Millisecond, Reconfigure: 100 * time.Millisecond, Other: 250 * time.Millisecond}
@@ -68,69 +62,24 @@ func deleteGroups(b *testing.B, slots int) (took time.Duration, calls int) {
 	return time.Since(began), total(vc) - before
 }
 
-// bareDeletion deletes the same VMs and folders with govmomi alone: as many workers as slots, each of which takes one group after another,
-// powers its VMs off, destroys them, and removes the folder, while a watch on the same objects is open. It checks nothing.
+// bareDeletion deletes as many members and folders with govmomi alone.
 func bareDeletion(b *testing.B, slots int) time.Duration {
 	b.Helper()
-	vc, all, stop := manyGroups(b, slots)
-	defer vc.Close() //nolint:errcheck // the measurement is over
-	stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
+	vc, err := vcsim.Start(vcsim.Config{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	watching := watch(ctx, b, vc)
-	f := find.NewFinder(client.Client)
-	work := make(chan bareGroup, groups)
-	for _, g := range all {
-		vms, err1 := f.VirtualMachineList(ctx, folderOf+g.Name+"/*")
-		folder, err2 := f.Folder(ctx, folderOf+g.Name)
-		if err1 != nil || err2 != nil {
-			b.Fatal(err1, err2)
-		}
-		work <- bareGroup{vms, folder}
+	defer vc.Close() //nolint:errcheck // the measurement is over
+	fleet := bare.Fleet{Groups: groups, Members: 2, Slots: slots}
+	if _, err := fleet.BringUp(context.Background(), vc); err != nil {
+		b.Fatal(err)
 	}
-	close(work)
-	began := time.Now()
-	var workers sync.WaitGroup
-	for range slots {
-		workers.Go(func() {
-			for g := range work {
-				if err := g.remove(ctx); err != nil {
-					b.Error(err)
-				}
-			}
-		})
+	vc.SetLatency(deletionTakes)
+	took, err := fleet.TakeDown(context.Background(), vc)
+	if err != nil {
+		b.Fatal(err)
 	}
-	workers.Wait()
-	took := time.Since(began)
-	cancel()
-	<-watching
 	return took
-}
-
-type bareGroup struct {
-	vms    []*object.VirtualMachine
-	folder *object.Folder
-}
-
-func (g bareGroup) remove(ctx context.Context) error {
-	var tasks []func(context.Context) (*object.Task, error)
-	for _, vm := range g.vms {
-		tasks = append(tasks, vm.PowerOff, vm.Destroy)
-	}
-	for _, begin := range append(tasks, g.folder.Destroy) {
-		task, err := begin(ctx)
-		if err == nil {
-			err = task.Wait(ctx)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // BenchmarkDeletionBesideABareLoop deletes 100 groups of two at once, beside a bare govmomi loop with the same slots and the same watch

@@ -38,7 +38,6 @@ type fleet struct {
 	pages      map[string]*pages
 	poweredOn  map[string]chan time.Time
 	serial     int
-	calls      map[string]int
 }
 
 // entity is one object. Children are by the path that leads to them.
@@ -84,7 +83,7 @@ const (
 
 func newFleet(vms int) *fleet {
 	f := &fleet{groups: max(1, vms/2/perGroup), objects: map[string]*entity{}, changed: make(chan struct{}), collectors: map[string]*collected{},
-		pages: map[string]*pages{}, poweredOn: map[string]chan time.Time{}, calls: map[string]int{}}
+		pages: map[string]*pages{}, poweredOn: map[string]chan time.Time{}}
 	root := f.add("Folder", "group-d1", "Datacenters", nil, "")
 	dc := f.add("Datacenter", "datacenter-2", "DC0", root, "childEntity")
 	vmFolder := f.add("Folder", "group-v3", "vm", dc, "vmFolder")
@@ -387,7 +386,6 @@ func (f *fleet) serve(w http.ResponseWriter, r *http.Request) {
 func (f *fleet) take(r *http.Request, b *bytes.Buffer, method *simulator.Method) (fault string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.calls[method.Name]++
 	if wait, is := method.Body.(*types.WaitForUpdatesEx); is {
 		f.wait(r, b, wait) // it releases the lock meanwhile
 		return ""
@@ -591,14 +589,4 @@ func (f *fleet) PowerOff(group, ordinal int) (time.Duration, bool) {
 func (f *fleet) member(group, ordinal int) *entity {
 	operator := f.objects["group-v3"].children["childEntity"][1]
 	return operator.children["childEntity"][group/100].children["childEntity"][group%100].children["childEntity"][ordinal]
-}
-
-func (f *fleet) counted() map[string]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := map[string]int{}
-	for name, count := range f.calls {
-		n[name] = count
-	}
-	return n
 }
