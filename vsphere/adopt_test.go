@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -25,7 +26,7 @@ func (w *world) startAdopting() *process {
 		w.t.Fatal(err)
 	}
 	cfg := w.config()
-	cfg.AdoptFrom = []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}
+	cfg.AdoptFrom = []adoptfrom.Rule{{Namespace: "shop", Folder: legacy}}
 	v, err := New(cfg)
 	w.must(err)
 	return w.run(v)

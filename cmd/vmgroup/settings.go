@@ -15,7 +15,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -98,10 +98,10 @@ func networks(texts []string) ([]netip.Prefix, error) {
 }
 
 // adoptRules parses --adopt-from.
-func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
-	var rules []inventory.AdoptRule
+func adoptRules(texts []string) ([]adoptfrom.Rule, error) {
+	var rules []adoptfrom.Rule
 	for _, text := range texts {
-		rule, err := inventory.ParseAdoptRule(strings.TrimSpace(text))
+		rule, err := adoptfrom.Parse(strings.TrimSpace(text))
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--adopt-from (VMGROUP_ADOPT_FROM): %w", err)}
 		}

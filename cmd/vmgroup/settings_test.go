@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"github.com/spf13/cobra"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
 // Not parallel, because it sets environment variables.
 func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
-	type rules = []inventory.AdoptRule
+	type rules = []adoptfrom.Rule
 	for _, c := range []struct {
 		variable string
 		args     []string

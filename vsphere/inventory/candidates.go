@@ -125,7 +125,7 @@ func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string
 
 // inReach reports whether a rule allows groups of a namespace to adopt a VM in its place. The caller holds mu.
 func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
-	return n.adopting.allows(ref.Namespace, n.places.names(n.machine(moRef).parent))
+	return n.adoptFrom.Allow(ref.Namespace, n.places.names(n.machine(moRef).parent))
 }
 
 // outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody may list vCenter's inventory by guessing.
@@ -233,7 +233,7 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 		of = "a copy of " + of
 	}
 	switch {
-	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.adopting.cluster:
+	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.cluster:
 		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":
 		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, of an unknown cluster: set --cluster-id for the future, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)

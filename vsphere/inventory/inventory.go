@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -48,8 +49,9 @@ type Inventory struct {
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
-	// adopting says from where VMs may be adopted. It is immutable.
-	adopting adopting
+	// cluster and adoptFrom say whose VMs, and from where VMs, may be adopted. They are immutable.
+	cluster   string
+	adoptFrom adoptfrom.Folders
 	// guestNetworks bound the addresses of guests; empty: all are allowed. They are immutable.
 	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
@@ -123,7 +125,7 @@ func New(changed func(types.UID)) *Inventory {
 // Of returns an inventory with the adoption rules and guest networks of a selection.
 func Of(selection Selection, changed func(types.UID)) *Inventory {
 	n := New(changed)
-	n.adopting, n.guestNetworks = newAdopting(selection), selection.GuestNetworks
+	n.cluster, n.adoptFrom, n.guestNetworks = selection.ClusterID, adoptfrom.New(selection.AdoptFrom), selection.GuestNetworks
 	return n
 }
 

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 )
 
 // defaultFolder is the root folder when Selection.Folder is empty.
@@ -20,13 +22,15 @@ type Selection struct {
 	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
 	ClusterID string
 	// AdoptFrom says from which folders groups may adopt VMs; none by default.
-	AdoptFrom []AdoptRule
+	AdoptFrom []adoptfrom.Rule
 	// GuestNetworks bound the addresses that guests report: others are ignored. Empty: all are allowed.
 	GuestNetworks []netip.Prefix
 }
 
 // Validate finds errors that need no vCenter to be known.
-func (c Selection) Validate() error { return errors.Join(c.validateFolder(), c.validateAdoptFrom()) }
+func (c Selection) Validate() error {
+	return errors.Join(c.validateFolder(), adoptfrom.Validate(c.AdoptFrom))
+}
 
 func (c Selection) validateFolder() error {
 	for _, part := range c.folderPath() {

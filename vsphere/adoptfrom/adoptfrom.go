@@ -1,4 +1,5 @@
-package inventory
+// Package adoptfrom says from which folders the groups of a namespace may adopt VMs. It is pure.
+package adoptfrom
 
 import (
 	"errors"
@@ -9,28 +10,28 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// AdoptRule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
-type AdoptRule struct {
+// Rule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
+type Rule struct {
 	// Namespace is a namespace of Kubernetes; "*" is any.
 	Namespace string
 	// Folder is the inventory path of a folder, "/DC0/vm/legacy".
 	Folder string
 }
 
-// ParseAdoptRule parses a rule of --adopt-from: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
-func ParseAdoptRule(s string) (AdoptRule, error) {
+// Parse parses a rule of --adopt-from: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
+func Parse(s string) (Rule, error) {
 	namespace, folder, is := strings.Cut(s, "=")
-	r := AdoptRule{Namespace: namespace, Folder: folder}
+	r := Rule{Namespace: namespace, Folder: folder}
 	if !is {
-		return AdoptRule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
+		return Rule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
 	}
 	if err := r.validate(); err != nil {
-		return AdoptRule{}, err
+		return Rule{}, err
 	}
 	return r, nil
 }
 
-func (r AdoptRule) validate() error {
+func (r Rule) validate() error {
 	if r.Namespace == "" || r.Namespace != "*" && strings.ContainsAny(r.Namespace, "*/ ") {
 		return fmt.Errorf("%q is not a namespace: name one, or * for any", r.Namespace)
 	}
@@ -43,7 +44,7 @@ func (r AdoptRule) validate() error {
 }
 
 // path returns the names that lead from the root folder to the rule's folder, as people write them.
-func (r AdoptRule) path() []string {
+func (r Rule) path() []string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(r.Folder, "/"), "/"), "/")
 	for i := range parts {
 		parts[i] = naming.Unescape(parts[i])
@@ -51,9 +52,10 @@ func (r AdoptRule) path() []string {
 	return parts
 }
 
-func (c Selection) validateAdoptFrom() error {
+// Validate finds errors in rules.
+func Validate(rules []Rule) error {
 	var errs []error
-	for _, r := range c.AdoptFrom {
+	for _, r := range rules {
 		if err := r.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("--adopt-from: %w", err))
 		}
@@ -61,29 +63,26 @@ func (c Selection) validateAdoptFrom() error {
 	return errors.Join(errs...)
 }
 
-// adopting is what the settings allow to adopt.
-type adopting struct {
-	cluster string
-	rules   []adoptingRule
-}
+// Folders are the folders that rules name.
+type Folders []folder
 
-type adoptingRule struct {
+type folder struct {
 	namespace string
 	path      []string
 }
 
-func newAdopting(c Selection) adopting {
-	a := adopting{cluster: c.ClusterID}
-	for _, r := range c.AdoptFrom {
-		a.rules = append(a.rules, adoptingRule{r.Namespace, r.path()})
+// New returns what rules allow.
+func New(rules []Rule) (all Folders) {
+	for _, r := range rules {
+		all = append(all, folder{r.Namespace, r.path()})
 	}
-	return a
+	return all
 }
 
-// allows reports whether groups of a namespace may adopt the VMs in a place. It compares whole names: a VM in
-// /DC0/vm/legacy2 is not in /DC0/vm/legacy.
-func (a adopting) allows(namespace string, place []string) bool {
-	return slices.ContainsFunc(a.rules, func(r adoptingRule) bool {
+// Allow reports whether groups of a namespace may adopt the VMs in a place, given by the names that lead to it. It compares whole names: a VM
+// in /DC0/vm/legacy2 is not in /DC0/vm/legacy.
+func (f Folders) Allow(namespace string, place []string) bool {
+	return slices.ContainsFunc(f, func(r folder) bool {
 		return (r.namespace == "*" || r.namespace == namespace) &&
 			len(place) >= len(r.path) && slices.Equal(place[:len(r.path)], r.path)
 	})

@@ -1,0 +1,50 @@
+package adoptfrom
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Rule{
+		"shop=/DC0/vm/legacy": {"shop", "/DC0/vm/legacy"},
+		"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
+	} {
+		if got, err := Parse(text); err != nil || got != want {
+			t.Errorf("%q gives %+v, %v", text, got, err)
+		}
+	}
+	for text, says := range map[string]string{
+		"":                    "not a rule",
+		"/DC0/vm/legacy":      "not a rule",
+		"=/DC0/vm/legacy":     "namespace",
+		"team-*=/DC0/vm":      "namespace",
+		"a/b=/DC0/vm":         "namespace",
+		"shop=":               "inventory path",
+		"shop=/":              "inventory path",
+		"shop=DC0/vm/legacy":  "inventory path",
+		"shop=/DC0//legacy":   "inventory path",
+		"shop=/DC0/vm/../etc": "inventory path",
+		"shop=/DC0/./vm":      "inventory path",
+	} {
+		if got, err := Parse(text); err == nil || got != (Rule{}) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q gives %+v, %v", text, got, err)
+		}
+	}
+	if err := Validate([]Rule{{"shop", "legacy"}}); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
+		t.Errorf("the settings accept it: %v", err)
+	}
+}
+
+func TestAFolderIsDistinguishedFromThoseThatShareItsPrefix(t *testing.T) {
+	t.Parallel()
+	a := New([]Rule{{"shop", "/DC0/vm/a%2fb"}})
+	for place, may := range map[string]bool{
+		"DC0 vm a/b": true, "DC0 vm a/b c": true, "DC0 vm a/bc": false, "DC0 vm": false, "": false, "vm a/b": false,
+	} {
+		if a.Allow("shop", strings.Fields(place)) != may {
+			t.Errorf("%q: %v", place, !may)
+		}
+	}
+}
