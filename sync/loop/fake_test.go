@@ -103,10 +103,15 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 
 // change changes a group's VMs as an operator would, and notifies the loop as the inventory would.
 func (m *model) change(ref plan.Ref, f func(s *plan.VCenterState)) {
-	m.mu.Lock()
-	f(&m.world(ref).State)
-	m.mu.Unlock()
+	m.set(ref, f)
 	m.loop.Changed(ref.UID)
+}
+
+// set is change before the loop is notified.
+func (m *model) set(ref plan.Ref, f func(s *plan.VCenterState)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.world(ref).State)
 }
 
 func (m *model) setFault(f func(plan.Ref, plan.Action) error) {

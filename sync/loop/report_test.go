@@ -292,7 +292,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 		missing := c
 		missing.Related = stale.Related
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs = nil })
+		m.set(c.Ref(), func(s *plan.VCenterState) { s.VMs = nil })
 		r := l.Renew(missing)
 		time.Sleep(20 * time.Second)
 		if all, _ := m.members(c.Ref()); r.Status.Phase != v1alpha1.PhaseError || all != 0 {
