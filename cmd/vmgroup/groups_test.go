@@ -92,7 +92,8 @@ func TestEveryReplicaReportsAGroupWithoutItsUserData(t *testing.T) {
 		t.Errorf("the server that knows the user data plans:\n%s", out)
 	}
 	for _, out := range []string{forecast(1, nil, "--server", other.url), forecast(1, against(vc))} {
-		if !strings.Contains(out, "blocked: spec.userData names Secret default/boot, but neither this request nor a hook call for the group has brought it here") || strings.Contains(out, "nothing to do") {
+		if !strings.Contains(out, "spec.userData names Secret default/boot, but neither this request nor a hook call for the group has brought it here") ||
+			!strings.Contains(out, "blocked (UserDataNotGiven)") || strings.Contains(out, "nothing to do") {
 			t.Errorf("without the user data:\n%s", out)
 		}
 	}
