@@ -56,8 +56,8 @@ func TestFewerGroupsAreCalledMoreOften(t *testing.T) {
 	}{10: {1100 * time.Millisecond, 10}, 100: {3 * time.Second, callsMost}, 2000: {31 * time.Second, 2000 / 30.}} {
 		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 			c := newCaller(groups, 118)
-			c.run(l, 3*time.Minute)
-			if longest, calls := c.run(l, 3*time.Minute); longest > want.longest || calls > want.calls+1 {
+			c.run(l, time.Minute)
+			if longest, calls := c.run(l, time.Minute); longest > want.longest || calls > want.calls+1 {
 				t.Errorf("%d groups: every %s, %.1f calls a second", groups, longest, calls)
 			}
 		})
@@ -107,6 +107,9 @@ func TestABusyGroupIsCalledRightAfterItsActionsEnd(t *testing.T) {
 }
 
 func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
+	if raced {
+		t.Skip("ten thousand calls of one caller hold no race that others don't")
+	}
 	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
 		c := newCaller(400, 118)
 		for i := range c.calls {
