@@ -1,0 +1,189 @@
+package v1alpha1
+
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+// Phase sums up a group in one word.
+// +kubebuilder:validation:Enum=PENDING;RUNNING;ERROR
+type Phase string
+
+// The phases of a group.
+const (
+	// PhasePending is everything that is neither of the other two.
+	PhasePending Phase = "PENDING"
+	// PhaseRunning means exactly the desired members, all ready, nothing under way.
+	PhaseRunning Phase = "RUNNING"
+	// PhaseError means blocked until an operator acts; lastMessage says how.
+	PhaseError Phase = "ERROR"
+)
+
+// VmGroupStatus is the observed state of a group. It holds facts only, never intentions, so equal facts give
+// equal bytes.
+type VmGroupStatus struct {
+	// observedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// phase is PENDING, RUNNING or ERROR.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// currentReplicas is the number of members that exist in vCenter, in whatever state.
+	// +optional
+	CurrentReplicas int32 `json:"currentReplicas"`
+	// desiredReplicas is the desired number of members: spec.replicas.
+	// +optional
+	DesiredReplicas int32 `json:"desiredReplicas"`
+	// readyReplicas is the number of members that are ready, as spec.readiness says.
+	// +optional
+	ReadyReplicas int32 `json:"readyReplicas"`
+	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not
+	// about to go.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+	// updatedReplicas is the number of members that match the spec: cloned from it, and of its size.
+	// +optional
+	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// selector selects the objects that belong to this group (for the scale subresource).
+	// +optional
+	Selector string `json:"selector,omitempty"`
+	// lastMessage says what is happening, or what prevents it; "successfully reconciled VmGroup" once the group is as its spec says.
+	// +optional
+	LastMessage string `json:"lastMessage,omitempty"`
+	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
+	// +optional
+	VCenterUUID string `json:"vCenterUUID,omitempty"`
+	// conditions are Ready, Progressing, VCenterReachable, Reconciling, Stalled, MembersDiffer, UpdateHeld, CloneBlocked,
+	// HealingSuspended and Paused always; another one from when it is first True.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	// members are the group's VMs, by ordinal.
+	// +listType=atomic
+	// +optional
+	Members []Member `json:"members,omitempty"`
+	// quarantined are removed VMs that are kept for a while. They are not members.
+	// +listType=atomic
+	// +optional
+	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// replaced are VMs that were replaced while vCenter did not have them. One that comes back beside its replacement is removed.
+	// +listType=atomic
+	// +optional
+	Replaced []Replaced `json:"replaced,omitempty"`
+	// adopted are the entries of spec.adopt that were carried out.
+	// +listType=atomic
+	// +optional
+	Adopted []string `json:"adopted,omitempty"`
+	// folders are the moRefs of the folders that the server made for this group in vCenter. One that somebody renamed is removed
+	// with the group if nothing is in it.
+	// +listType=atomic
+	// +optional
+	Folders []string `json:"folders,omitempty"`
+	// update is the progress of the update that is under way.
+	// +optional
+	Update *UpdateProgress `json:"update,omitempty"`
+}
+
+// UpdateProgress is the progress of an update.
+type UpdateProgress struct {
+	// target is what the update changes members to, for people to read.
+	// +required
+	Target string `json:"target"`
+	// available is the highest number of updated members that were seen available.
+	// +required
+	Available int32 `json:"available"`
+	// lastProgressTime is when that number was reached.
+	// +required
+	LastProgressTime metav1.Time `json:"lastProgressTime"`
+}
+
+// Quarantined is a VM that was removed from the group and is kept for a while.
+type Quarantined struct {
+	// name of the VM in vCenter.
+	// +required
+	Name string `json:"name"`
+	// ordinal that it had.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// moRef is the VM's managed object reference.
+	// +required
+	MoRef string `json:"moRef"`
+	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// since is when its quarantine began.
+	// +required
+	Since metav1.Time `json:"since"`
+}
+
+// Replaced is a VM that was given up while vCenter did not have it: its ordinal went to a new clone.
+type Replaced struct {
+	// name of the VM in vCenter.
+	// +required
+	Name string `json:"name"`
+	// ordinal that it had.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// moRef that it had.
+	// +required
+	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid, by which it is known if it comes back.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// reason is Replace (spec.replace named it) or Healing (spec.healing.replaceVanishedAfterSeconds).
+	// +required
+	Reason string `json:"reason"`
+	// vanishedAt is when it was missed.
+	// +required
+	VanishedAt metav1.Time `json:"vanishedAt"`
+}
+
+// Member is one VM of a group, as vCenter shows it.
+type Member struct {
+	// name of the VM in vCenter.
+	// +required
+	Name string `json:"name"`
+	// ordinal is the member's number in its group.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// moRef is the VM's managed object reference, such as vm-42.
+	// +required
+	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid, which identifies it even when it comes back to vCenter with another moRef.
+	// +optional
+	InstanceUUID string `json:"instanceUUID,omitempty"`
+	// powerState is poweredOn, poweredOff or suspended.
+	// +optional
+	PowerState string `json:"powerState,omitempty"`
+	// ips are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
+	// the first of spec.networks, then its primary one.
+	// +optional
+	// +listType=atomic
+	IPs []string `json:"ips,omitempty"`
+	// zone is the one of spec.placement.zones that the member belongs to.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// host is the ESXi host that the VM is on.
+	// +optional
+	Host string `json:"host,omitempty"`
+	// revision is a short hash of what the VM was cloned from.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// ready reports whether the member is ready, as spec.readiness says.
+	// +required
+	Ready bool `json:"ready"`
+	// lastTransitionTime is when ready was last seen to change.
+	// +optional
+	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
+	// vanishedAt is when the server found that vCenter no longer has the VM, although nothing says that it was destroyed. message
+	// says why, as far as vCenter's events tell.
+	// +optional
+	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
+	// replace is Held while spec.replace names the VM and did so before it vanished, which does not give it up.
+	// +optional
+	Replace ReplaceState `json:"replace,omitempty"`
+	// reason says in one word why the member is not ready, or differs from the spec.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message says the same in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
