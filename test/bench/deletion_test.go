@@ -87,16 +87,6 @@ func bareDeletion(b *testing.B, slots int) time.Duration {
 func BenchmarkDeletionBesideABareLoop(b *testing.B) {
 	const slots = 8
 	for range b.N {
-		var ours, theirs, ratios, calls []float64
-		for range 3 {
-			t := bareDeletion(b, slots)
-			o, n := deleteGroups(b, slots)
-			ours, theirs = append(ours, o.Seconds()), append(theirs, t.Seconds())
-			ratios, calls = append(ratios, o.Seconds()/t.Seconds()), append(calls, float64(n)/(2*groups))
-		}
-		b.ReportMetric(median(ours), "s")
-		b.ReportMetric(median(theirs), "bare-s")
-		b.ReportMetric(median(ratios), "x-bare")
-		b.ReportMetric(median(calls), "calls/member")
+		besideBare(b, 2*groups, func() time.Duration { return bareDeletion(b, slots) }, func() (time.Duration, int) { return deleteGroups(b, slots) })
 	}
 }
