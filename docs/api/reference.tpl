@@ -35,7 +35,7 @@ Values: {{ range $i, $v := .EnumValues }}{{ if $i }}, {{ end }}`{{ $v.Name }}`{{
 {{- range . -}}
 {{- $start := printf "%.12s" . -}}
 {{- if and (ne $start "XValidation:") (ne $start "items:XValid") (ne $start "Optional: {}") (ne $start "XIntOrString") -}}
-{{- if $any }}, {{ end }}{{ if eq $start "Required: {}" }}required{{ else }}{{ markdownRenderFieldDoc . }}{{ end }}{{ $any = true -}}
+{{- if $any }}, {{ end }}{{ if eq $start "Required: {}" }}required{{ else if regexMatch "e\\+[0-9]+$" . }}{{ regexFind "^.*: " . }}{{ regexFind "[0-9.]+e\\+[0-9]+$" . | float64 | int64 }}{{ else }}{{ markdownRenderFieldDoc . }}{{ end }}{{ $any = true -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
