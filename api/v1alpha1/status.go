@@ -41,6 +41,10 @@ type VmGroupStatus struct {
 	// updatedReplicas is the number of members that match the spec: cloned from it, and of its size.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
+	// standbyReplicas is the number of standby members that exist, whether or not they can be powered on now (status.standby says
+	// that). No other number counts them.
+	// +optional
+	StandbyReplicas int32 `json:"standbyReplicas,omitempty"`
 	// selector selects the objects that belong to this group (for the scale subresource).
 	// +optional
 	Selector string `json:"selector,omitempty"`
@@ -60,6 +64,10 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
+	// standby are the group's standby members, by ordinal. members has them once they are powered on.
+	// +listType=atomic
+	// +optional
+	Standby []StandbyMember `json:"standby,omitempty"`
 	// quarantined are removed VMs that are kept for a while. They are not members.
 	// +listType=atomic
 	// +optional

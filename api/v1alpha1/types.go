@@ -24,6 +24,8 @@ const (
 	MaxTemplateLength = 512
 	// MaxReplicas bounds the members of a group, and every limit given as a number.
 	MaxReplicas = 1000
+	// MaxStandby bounds the standby members of a group.
+	MaxStandby = 100
 	// DefaultReplicas is the number of members if spec.replicas is not set.
 	DefaultReplicas = 1
 )
@@ -47,12 +49,13 @@ const (
 // +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What is happening, or what prevents it"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough (with -o wide)"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that match the spec"
+// +kubebuilder:printcolumn:name="Standby",type=integer,JSONPath=`.status.standbyReplicas`,priority=1,description="Standby members: cloned, prepared and powered off"
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 57 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must be a DNS label of at most 57 characters (a-z, 0-9 and '-'; no dots), because members are named <name>-<ordinal>",fieldPath=".metadata"
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.protected) || self.spec.scaleIn.protected.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.protected",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.scaleIn) || !has(self.spec.scaleIn.remove) || self.spec.scaleIn.remove.all(e, e.matches('-(0|[1-9][0-9]{0,4})$') && e.substring(0, e.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.scaleIn.remove",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.replace) || self.spec.replace.all(e, e.name.matches('-(0|[1-9][0-9]{0,4})$') && e.name.substring(0, e.name.lastIndexOf('-')) == self.metadata.name)",message="must be names of members of this group, <metadata.name>-<ordinal>",messageExpression="'must be names of members of this group, such as ' + self.metadata.name + '-0'",fieldPath=".spec.replace",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.datacenter) ? self.spec.placement.datacenter : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.datacenter) ? oldSelf.spec.placement.datacenter : \"\")",message="cannot be changed while the group has members, or is getting some: scale it to 0 first, or make another group",fieldPath=".spec.placement.datacenter",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members, or is getting some: scale it to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && oldSelf.spec.?standby.orValue(0) + self.?status.?standbyReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.datacenter) ? self.spec.placement.datacenter : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.datacenter) ? oldSelf.spec.placement.datacenter : \"\")",message="cannot be changed while the group has members, or is getting some: scale it (and spec.standby) to 0 first, or make another group",fieldPath=".spec.placement.datacenter",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && oldSelf.spec.?standby.orValue(0) + self.?status.?standbyReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members, or is getting some: scale it (and spec.standby) to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service has the group's name, which must then begin with a letter: rename the group, or remove service",fieldPath=".spec.service",reason=FieldValueInvalid
 type VmGroup struct {
 	metav1.TypeMeta `json:",inline"`
@@ -97,6 +100,14 @@ type VmGroupSpec struct {
 	// +default=1
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
+
+	// standby is the number of members beyond replicas that are cloned, prepared and powered off: 0 to 100, default 0. Where a
+	// member is missing (scale-out, healing, updates), one of them is powered on instead of a new clone, and another is made. A
+	// changed spec reaches them first. They serve nobody: only status.standbyReplicas counts them.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Standby int32 `json:"standby,omitempty"`
 
 	// inventory says how the members are published for pods and scripts to read: ConfigMap (the default) keeps
 	// a ConfigMap "<group>-members" with the members as JSON; None keeps none.

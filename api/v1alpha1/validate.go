@@ -28,6 +28,7 @@ func (g *VmGroup) Validate() field.ErrorList {
 	errs = append(errs, between(spec.Child("cpu"), g.Spec.CPU, 1, MaxCPU)...)
 	errs = append(errs, between(spec.Child("memory"), g.Spec.Memory, 1, MaxMemory)...)
 	errs = append(errs, between(spec.Child("replicas"), g.Replicas(), 0, MaxReplicas)...)
+	errs = append(errs, between(spec.Child("standby"), g.Spec.Standby, 0, MaxStandby)...)
 	switch n := utf8.RuneCountInString(g.Spec.Template); {
 	case n == 0:
 		errs = append(errs, field.Required(spec.Child("template"), "name the VM template that members are cloned from"))

@@ -1,0 +1,32 @@
+package v1alpha1
+
+// StandbyMember is a VM that is cloned and prepared like any member, and stays powered off until it is needed.
+type StandbyMember struct {
+	// name of the VM in vCenter.
+	// +required
+	Name string `json:"name"`
+	// ordinal is the number that it has, and keeps as a member.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// moRef is the VM's managed object reference, such as vm-42.
+	// +required
+	MoRef string `json:"moRef"`
+	// zone is the one of spec.placement.zones that it belongs to.
+	// +optional
+	Zone string `json:"zone,omitempty"`
+	// host is the ESXi host that the VM is on.
+	// +optional
+	Host string `json:"host,omitempty"`
+	// revision is a short hash of what the VM was cloned from.
+	// +optional
+	Revision string `json:"revision,omitempty"`
+	// ready reports whether it can be powered on now, because it is prepared and matches the spec.
+	// +required
+	Ready bool `json:"ready"`
+	// reason says in one word why it is not ready.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+	// message says the same in a sentence.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
