@@ -16,6 +16,7 @@ func (g *VmGroup) Bound() {
 	cut(&s.Placement.Zones, MaxZones)
 	cut(&s.Tags, MaxMarks)
 	cutMap(&s.CustomAttributes, MaxMarks)
+	cut(&s.Disks, MaxDisks)
 	cut(&s.Networks, MaxNetworks)
 	for i := range s.Networks {
 		n := &s.Networks[i]

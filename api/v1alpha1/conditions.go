@@ -52,6 +52,9 @@ const (
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.
 	ConditionAdoptionFailed = "AdoptionFailed"
+	// ConditionDisksBlocked says which members' disks cannot be added, or cannot grow, until an operator acts; its reason is about
+	// snapshots, the datastore or the template, for example.
+	ConditionDisksBlocked = "DisksBlocked"
 	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

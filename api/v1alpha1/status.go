@@ -85,6 +85,11 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Folders []string `json:"folders,omitempty"`
+	// disks are the persistent disks of the group's ordinals. A detached one waits for the next member of its ordinal; one that nobody
+	// needs any more is removed in vCenter (govc disk.rm), and given up by the annotation vm.codeconnect.vmworld.com/give-up-disks.
+	// +listType=atomic
+	// +optional
+	Disks []PersistentDisk `json:"disks,omitempty"`
 	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`

@@ -57,6 +57,9 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && oldSelf.spec.?standby.orValue(0) + self.?status.?standbyReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.datacenter) ? self.spec.placement.datacenter : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.datacenter) ? oldSelf.spec.placement.datacenter : \"\")",message="cannot be changed while the group has members, or is getting some: scale it (and spec.standby) to 0 first, or make another group",fieldPath=".spec.placement.datacenter",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && oldSelf.spec.?standby.orValue(0) + self.?status.?standbyReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || (has(self.spec.placement) && has(self.spec.placement.folder) ? self.spec.placement.folder : \"\") == (has(oldSelf.spec.placement) && has(oldSelf.spec.placement.folder) ? oldSelf.spec.placement.folder : \"\")",message="cannot be changed while the group has members, or is getting some: scale it (and spec.standby) to 0 first, or make another group",fieldPath=".spec.placement.folder",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.spec.service) || self.metadata.name.matches('^[a-z]')",message="the Service has the group's name, which must then begin with a letter: rename the group, or remove service",fieldPath=".spec.service",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || !has(oldSelf.spec.disks) || has(self.spec.disks) && [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13].all(i, i >= oldSelf.spec.disks.size() || i < self.spec.disks.size() && self.spec.disks[i].name == oldSelf.spec.disks[i].name && self.spec.disks[i].?persistent.orValue(false) == oldSelf.spec.disks[i].?persistent.orValue(false))",message="disks can only be added, at the end, while the group has members: put those that were there back, in their order, or scale the group to 0 first",fieldPath=".spec.disks",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || !has(oldSelf.spec.disks) || !has(self.spec.disks) || [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13].all(i, i >= oldSelf.spec.disks.size() || i >= self.spec.disks.size() || self.spec.disks[i].name != oldSelf.spec.disks[i].name || self.spec.disks[i].sizeGiB >= oldSelf.spec.disks[i].sizeGiB)",message="a disk cannot shrink: set sizeGiB to at least what it was, or scale the group to 0 first",fieldPath=".spec.disks",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?status.?currentReplicas.orValue(0) == 0 && self.?status.?phase.orValue(\"\") != \"PENDING\" || self.spec.?rootDisk.?sizeGiB.orValue(0) >= oldSelf.spec.?rootDisk.?sizeGiB.orValue(0)",message="a disk cannot shrink: set sizeGiB to at least what it was, or scale the group to 0 first",fieldPath=".spec.rootDisk",reason=FieldValueInvalid
 type VmGroup struct {
 	metav1.TypeMeta `json:",inline"`
 	// metadata is that of any object.
@@ -74,6 +77,10 @@ type VmGroup struct {
 // VmGroupSpec is the desired state of a group: what its members are cloned from, and how many.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.userData) || self.?customizationSpec.orValue(\"\") == \"\"",message="userData and customizationSpec exclude each other: cloud-init applies the one, vCenter's guest customization the other",fieldPath=".customizationSpec",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.rootDisk) || self.?clone.?mode.orValue(\"\") != \"Linked\"",message="a disk of a linked clone cannot grow: set clone.mode to Full, or remove rootDisk",fieldPath=".rootDisk",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || !has(self.adopt) || self.adopt.size() == 0",message="a group with persistent disks adopts no VMs: remove adopt, or make another group for them",fieldPath=".adopt",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?deletion.?quarantineSeconds.orValue(0) == 0",message="the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0",fieldPath=".deletion.quarantineSeconds",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?standby.orValue(0) == 0",message="persistent disks are an ordinal's, which no standby member can take: set it to 0",fieldPath=".standby",reason=FieldValueInvalid
 type VmGroupSpec struct {
 	// cpu is the number of virtual CPUs of each member: 1 to 768.
 	// +kubebuilder:validation:Minimum=1
@@ -173,6 +180,20 @@ type VmGroupSpec struct {
 	// placement says where members run, and which hosts they may share.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+
+	// rootDisk is the first disk that members have from the template. By default it has the template's size. Full clones only.
+	// +optional
+	RootDisk *RootDisk `json:"rootDisk,omitempty"`
+
+	// disks are disks that members have beside those of the template, in the order in which they were added: at most 14. They
+	// belong to the member, and are removed with it, or to its ordinal (persistent). While the group has members, disks can be added at the end and grow, on
+	// members that run; they cannot shrink, go or change places. The first one, and another datastore, storagePolicy or provisioning,
+	// replaces the members.
+	// +kubebuilder:validation:MaxItems=14
+	// +listType=map
+	// +listMapKey=name
+	// +optional
+	Disks []Disk `json:"disks,omitempty"`
 
 	// networks are the network adapters of each member, in order: at most 10. By default members have the template's.
 	// +kubebuilder:validation:MaxItems=10

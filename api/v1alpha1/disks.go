@@ -1,0 +1,222 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Bounds of disks.
+const (
+	// MaxDisks bounds spec.disks: a SCSI controller has 15 free units, one of which the template's own disk has.
+	MaxDisks = 14
+	// MaxDiskGiB is the largest virtual disk, in GiB (VMware Configuration Maximums, vSphere 8: 62 TB).
+	MaxDiskGiB = 63488
+	// MaxDiskName bounds the name of a disk, in characters.
+	MaxDiskName = 30
+)
+
+// Disk is one disk that each member has beside those of the template. It belongs to the member, and is removed with it, or, if it is
+// persistent, to the member's ordinal.
+type Disk struct {
+	// name of the disk, unique in the list: at most 30 characters, a-z, 0-9 and '-', beginning with a letter. The guest finds
+	// the disk by it: {{ ds.meta_data.disks.<name> }} in user data, with '_' for '-', is its device.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=30
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a-z, 0-9 and '-', begin with a letter, and end with a letter or digit"
+	// +required
+	Name string `json:"name"`
+	// sizeGiB is its size in GiB: 1 to 63488. It can grow, while the member runs, but not shrink.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=63488
+	// +required
+	SizeGiB int32 `json:"sizeGiB"`
+	// datastore that the disk is on: its name or inventory path, of at most 1024 characters; not a datastore cluster. By default the
+	// member's own, or one that storagePolicy allows.
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Datastore string `json:"datastore,omitempty"`
+	// storagePolicy is the name of the disk's VM storage policy, of at most 80 characters. By default that of spec.placement.
+	// +kubebuilder:validation:MaxLength=80
+	// +optional
+	StoragePolicy string `json:"storagePolicy,omitempty"`
+	// provisioning says when space is taken and zeroed: Thin (the default) as it is written, Thick takes it at once, EagerZeroed also
+	// zeroes it at once. Storage that decides by itself (vSAN, NFS) may ignore it.
+	// +default="Thin"
+	// +optional
+	Provisioning Provisioning `json:"provisioning,omitempty"`
+	// persistent says that the disk belongs to the ordinal: the next VM of that ordinal gets it, with what is on it, before it is powered
+	// on for the first time. Default false.
+	// +optional
+	Persistent bool `json:"persistent,omitempty"`
+	// retention says what becomes of a persistent disk when its member goes for good.
+	// +optional
+	Retention DiskRetention `json:"retention,omitzero"`
+}
+
+// DiskRetention says what becomes of a persistent disk when its member goes for good. When the member is replaced, the disk always stays.
+type DiskRetention struct {
+	// whenDeleted is for the group's deletion: Retain (the default) or Delete.
+	// +default="Retain"
+	// +optional
+	WhenDeleted Retention `json:"whenDeleted,omitempty"`
+	// whenScaled is for a member that is scaled in: Retain (the default), so that it has the disk again when it is back, or Delete.
+	// +default="Retain"
+	// +optional
+	WhenScaled Retention `json:"whenScaled,omitempty"`
+}
+
+// Retention is what becomes of a persistent disk.
+// +kubebuilder:validation:Enum=Retain;Delete
+type Retention string
+
+// What becomes of a persistent disk.
+const (
+	RetentionRetain Retention = "Retain"
+	RetentionDelete Retention = "Delete"
+)
+
+// PersistentDisk is a disk of an ordinal, as it was last known.
+type PersistentDisk struct {
+	// name in spec.disks.
+	// +required
+	Name string `json:"name"`
+	// ordinal that it belongs to.
+	// +required
+	Ordinal int32 `json:"ordinal"`
+	// id of the first-class disk in vCenter.
+	// +required
+	ID string `json:"id"`
+	// datastore is the moRef of the datastore that it was on.
+	// +required
+	Datastore string `json:"datastore"`
+	// sizeGiB is the size that it was given.
+	// +required
+	SizeGiB int32 `json:"sizeGiB"`
+	// state is Attached or Detached.
+	// +required
+	State DiskState `json:"state"`
+	// moRef of the VM that has it, or had it and is to go.
+	// +optional
+	MoRef string `json:"moRef,omitempty"`
+}
+
+// DiskState says whether a VM of the group has a persistent disk.
+type DiskState string
+
+// The states of a persistent disk.
+const (
+	DiskAttached DiskState = "Attached"
+	DiskDetached DiskState = "Detached"
+)
+
+// AnnotationGiveUpDisks on a group has the ids of persistent disks, separated by commas, that are given up: the ordinal gets a new, empty
+// one. The server never makes one again that was in use without that.
+const AnnotationGiveUpDisks = "vm.codeconnect.vmworld.com/give-up-disks"
+
+// AnnotationTakeDisksOf on a group has the UID of a former group of the same namespace and name, whose persistent disks stayed when it was
+// deleted: the members get those, as far as they never had any of their own.
+const AnnotationTakeDisksOf = "vm.codeconnect.vmworld.com/take-disks-of"
+
+// TakesDisksOf returns that UID; empty if there is none.
+func (g *VmGroup) TakesDisksOf() string {
+	return strings.TrimSpace(g.Annotations[AnnotationTakeDisksOf])
+}
+
+// GivesUp reports whether the annotation has that id.
+func (g *VmGroup) GivesUp(id string) bool {
+	for text := range strings.SplitSeq(g.Annotations[AnnotationGiveUpDisks], ",") {
+		if strings.TrimSpace(text) == id {
+			return true
+		}
+	}
+	return false
+}
+
+// HasPersistentDisks reports whether members have disks that outlive them.
+func (s *VmGroupSpec) HasPersistentDisks() bool {
+	return slices.ContainsFunc(s.Disks, func(d Disk) bool { return d.Persistent })
+}
+
+// Provisioning says when the space of a disk is taken and zeroed.
+// +kubebuilder:validation:Enum=Thin;Thick;EagerZeroed
+type Provisioning string
+
+// The ways to provision a disk.
+const (
+	ProvisioningThin        Provisioning = "Thin"
+	ProvisioningThick       Provisioning = "Thick"
+	ProvisioningEagerZeroed Provisioning = "EagerZeroed"
+)
+
+// RootDisk is the first disk that a member has from the template.
+type RootDisk struct {
+	// sizeGiB is its size in GiB: 1 to 63488, and no less than the template's. It can grow, while the member runs, but not shrink.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=63488
+	// +required
+	SizeGiB int32 `json:"sizeGiB"`
+}
+
+var diskName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
+
+// validateDisks checks the disks. Only the CRD's rules refuse that they shrink, go or change places: Validate doesn't know the former
+// spec. (The planner holds a group whose members have other disks by then.)
+func (s *VmGroupSpec) validateDisks(spec *field.Path) (errs field.ErrorList) {
+	if s.RootDisk != nil {
+		errs = append(errs, between(spec.Child("rootDisk", "sizeGiB"), s.RootDisk.SizeGiB, 1, MaxDiskGiB)...)
+		if s.Clone.Mode == CloneLinked {
+			errs = append(errs, field.Invalid(spec.Child("rootDisk"), s.RootDisk.SizeGiB, linkedRootDisk))
+		}
+	}
+	if len(s.Disks) == 0 {
+		return errs
+	}
+	path := spec.Child("disks")
+	if len(s.Disks) > MaxDisks {
+		return append(errs, field.TooMany(path, len(s.Disks), MaxDisks))
+	}
+	seen := make(map[string]bool, len(s.Disks))
+	for i := range s.Disks {
+		d, at := &s.Disks[i], path.Index(i)
+		switch {
+		case utf8.RuneCountInString(d.Name) > MaxDiskName:
+			errs = append(errs, field.TooLongCharacters(at.Child("name"), d.Name, MaxDiskName))
+		case !diskName.MatchString(d.Name):
+			errs = append(errs, field.Invalid(at.Child("name"), d.Name, "must be a-z, 0-9 and '-', begin with a letter, and end with a letter or digit"))
+		case seen[d.Name]:
+			errs = append(errs, field.Duplicate(at, d.Name))
+		}
+		seen[d.Name] = true
+		errs = append(errs, between(at.Child("sizeGiB"), d.SizeGiB, 1, MaxDiskGiB)...)
+		errs = append(errs, tooLong(at, "datastore", d.Datastore, MaxInventoryPath)...)
+		errs = append(errs, tooLong(at, "storagePolicy", d.StoragePolicy, MaxVimName)...)
+		errs = append(errs, oneOf(at.Child("retention", "whenDeleted"), d.Retention.WhenDeleted, RetentionRetain, RetentionDelete)...)
+		errs = append(errs, oneOf(at.Child("retention", "whenScaled"), d.Retention.WhenScaled, RetentionRetain, RetentionDelete)...)
+		errs = append(errs, oneOf(at.Child("provisioning"), d.Provisioning, ProvisioningThin, ProvisioningThick, ProvisioningEagerZeroed)...)
+	}
+	if s.HasPersistentDisks() {
+		if len(s.Adopt) > 0 {
+			errs = append(errs, field.Invalid(spec.Child("adopt"), len(s.Adopt), persistentAdopt))
+		}
+		if s.Deletion.QuarantineSeconds > 0 {
+			errs = append(errs, field.Invalid(spec.Child("deletion", "quarantineSeconds"), s.Deletion.QuarantineSeconds, persistentQuarantine))
+		}
+		if s.Standby > 0 {
+			errs = append(errs, field.Invalid(spec.Child("standby"), s.Standby, persistentStandby))
+		}
+	}
+	return errs[:min(len(errs), maxReported)]
+}
+
+const (
+	persistentAdopt      = "a group with persistent disks adopts no VMs: remove adopt, or make another group for them"
+	persistentQuarantine = "the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0"
+	persistentStandby    = "persistent disks are an ordinal's, which no standby member can take: set it to 0"
+)
+
+var linkedRootDisk = fmt.Sprintf("a disk of a linked clone cannot grow: set clone.mode to %s, or remove rootDisk", CloneFull)
