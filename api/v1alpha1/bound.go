@@ -28,6 +28,9 @@ func (g *VmGroup) Bound() {
 			}
 		}
 	}
+	if s.Readiness.HTTPGet != nil {
+		cut(&s.Readiness.HTTPGet.HTTPHeaders, MaxProbeHeaders)
+	}
 	if s.Service != nil {
 		cut(&s.Service.Ports, MaxServicePorts)
 		cutMap(&s.Service.Annotations, MaxServiceAnnotations)

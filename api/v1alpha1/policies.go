@@ -43,6 +43,8 @@ const (
 )
 
 // Readiness says when a member is ready. readyReplicas, updates and healing use it.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.tcpSocket) && has(self.httpGet))",message="tcpSocket and httpGet exclude each other: remove one",fieldPath=".httpGet",reason=FieldValueInvalid
 type Readiness struct {
 	// check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
 	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before.
@@ -62,6 +64,36 @@ type Readiness struct {
 	// +default=600
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
+
+	// tcpSocket makes a member ready only while one of its ports accepts connections from the server. The server asks the first
+	// of the addresses in its status, within its --probe-networks. Not together with httpGet.
+	// +optional
+	TCPSocket *TCPSocket `json:"tcpSocket,omitempty"`
+	// httpGet makes a member ready only while it answers an HTTP request of the server with a status of 200 to 399. The server asks the
+	// first of the addresses in its status, within its --probe-networks. Not together with tcpSocket.
+	// +optional
+	HTTPGet *HTTPGet `json:"httpGet,omitempty"`
+	// periodSeconds is how often a member is asked, in seconds: 1 to 3600, default 10.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=3600
+	// +optional
+	PeriodSeconds *int32 `json:"periodSeconds,omitempty"`
+	// probeTimeoutSeconds is how long an answer may take, in seconds: 1 to 60, default 1. (A Pod's probe calls it timeoutSeconds.)
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=60
+	// +optional
+	ProbeTimeoutSeconds *int32 `json:"probeTimeoutSeconds,omitempty"`
+	// successThreshold is how many answers in a row make a member ready: 1 to 100, default 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
+	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. They count if another member
+	// answered meanwhile: when all fail at once, the path to them is suspected (the condition ReadinessDoubted), and nothing changes.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	FailureThreshold *int32 `json:"failureThreshold,omitempty"`
 }
 
 // UpdateStrategy says whether members that differ from the spec are updated automatically.

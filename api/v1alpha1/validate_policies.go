@@ -14,7 +14,8 @@ func (r *Readiness) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	errs = append(errs, oneOf(path.Child("check"), r.Check, ReadyPoweredOn, ReadyToolsRunning, ReadyGuestIP)...)
 	errs = append(errs, seconds(path.Child("initialDelaySeconds"), &r.InitialDelaySeconds, 0)...)
-	return append(errs, seconds(path.Child("timeoutSeconds"), r.TimeoutSeconds, 1)...)
+	errs = append(errs, seconds(path.Child("timeoutSeconds"), r.TimeoutSeconds, 1)...)
+	return append(errs, r.validateProbes(path)...)
 }
 
 func (u *Update) validate(path *field.Path) (errs field.ErrorList) {
