@@ -59,6 +59,8 @@ const (
 	// ConditionDisksBlocked says which members' disks cannot be added, or cannot grow, until an operator acts; its reason is about
 	// snapshots, the datastore or the template, for example.
 	ConditionDisksBlocked = "DisksBlocked"
+	// ConditionHoldIgnored says which annotations are to hold members (AnnotationHold), and hold none.
+	ConditionHoldIgnored = "HoldIgnored"
 	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

@@ -190,6 +190,10 @@ type Member struct {
 	// says why, as far as vCenter's events tell.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
+	// heldUntil is when the member is taken down at the latest that is about to be, and that annotations of the group hold
+	// (spec.deletion.holdTimeoutSeconds).
+	// +optional
+	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
 	// replace is Held while spec.replace names the VM and did so before it vanished, which does not give it up.
 	// +optional
 	Replace ReplaceState `json:"replace,omitempty"`

@@ -61,6 +61,7 @@ func (d *Deletion) validate(path *field.Path) (errs field.ErrorList) {
 	}
 	errs = append(errs, oneOf(path.Child("policy"), d.Policy, DeletionDelete, DeletionRetain)...)
 	errs = append(errs, seconds(path.Child("shutdownTimeoutSeconds"), d.ShutdownTimeoutSeconds, 0)...)
+	errs = append(errs, seconds(path.Child("holdTimeoutSeconds"), &d.HoldTimeoutSeconds, 0)...)
 	return append(errs, seconds(path.Child("quarantineSeconds"), &d.QuarantineSeconds, 0)...)
 }
 

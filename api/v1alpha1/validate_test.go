@@ -77,7 +77,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{healing: {action: None, maxUnhealthy: 0, maxConcurrent: 1%}}`,
 		`{scaleIn: {order: Newest, protected: [web-0, web-99999], remove: [web-10]}}`,
 		`{replace: [{name: web-1, moRef: vm-42}, {name: web-1, moRef: vm-43}, {name: web-2, moRef: "17"}]}`,
-		`{deletion: {policy: Retain, shutdownTimeoutSeconds: 0, quarantineSeconds: 2592000}}`,
+		`{deletion: {policy: Retain, shutdownTimeoutSeconds: 0, quarantineSeconds: 2592000, holdTimeoutSeconds: 2592000}}`,
 		`{adopt: [vm-42, /DC0/vm/legacy/web-a, legacy/web-a, "/DC0/vm/100%25 ours/a b"]}`,
 		`{adopt: ["/` + strings.Repeat("é", MaxAdoptLength-1) + `"]}`,
 		`{clone: {mode: Linked, snapshot: "` + strings.Repeat("é", MaxInventoryPath) + `"}}`,
