@@ -13,6 +13,10 @@ func (g *VmGroup) Bound() {
 	cut(&s.Replace, MaxListed)
 	cut(&s.ScaleIn.Protected, MaxListed)
 	cut(&s.ScaleIn.Remove, MaxListed)
+	cut(&s.Update.Windows, MaxWindows)
+	for i := range s.Update.Windows {
+		cut(&s.Update.Windows[i].Days, len(Weekdays))
+	}
 	cut(&s.Placement.Zones, MaxZones)
 	cut(&s.Tags, MaxMarks)
 	cutMap(&s.CustomAttributes, MaxMarks)

@@ -139,6 +139,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.maxAgeSeconds) || self.maxAgeSeconds > (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="maxAgeSeconds must be greater than progressDeadlineSeconds (default 1800)",fieldPath=".maxAgeSeconds",reason=FieldValueInvalid
 type Update struct {
 	// strategy says when: RollingUpdate (the default) updates members that differ from the spec automatically; with OnDelete, only
 	// new members use the new spec (because one was deleted, or named in spec.replace).
@@ -194,6 +195,20 @@ type Update struct {
 	// +default="Ignore"
 	// +optional
 	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
+	// maxAgeSeconds is how old members become, in seconds: 3600 (an hour) to 31536000 (365 days), and greater than progressDeadlineSeconds;
+	// not set by default. Older ones are replaced as if the spec had changed. So that members that were made together don't all go
+	// together, each goes at an age of its own between 90% of that and all of it.
+	// +kubebuilder:validation:Minimum=3600
+	// +kubebuilder:validation:Maximum=31536000
+	// +optional
+	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
+	// windows are when an update may begin to take members down, whatever it is for (the spec, a template's version, age): at most 20. By
+	// default, or with none, it may at any time. What was begun is finished after they close. Healing, scaling and spec.replace don't wait
+	// for them, nor do sizes that grow while a VM runs.
+	// +kubebuilder:validation:MaxItems=20
+	// +listType=atomic
+	// +optional
+	Windows []Window `json:"windows,omitempty"`
 }
 
 // HealingAction says what to do with an unhealthy member.

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"reflect"
 	"regexp"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,7 +20,7 @@ func (r *Readiness) validate(path *field.Path) (errs field.ErrorList) {
 }
 
 func (u *Update) validate(path *field.Path) (errs field.ErrorList) {
-	if *u == (Update{}) {
+	if reflect.ValueOf(u).Elem().IsZero() {
 		return nil
 	}
 	errs = append(errs, oneOf(path.Child("strategy"), u.Strategy, UpdateRolling, UpdateOnDelete)...)
@@ -42,7 +43,7 @@ func (u *Update) validate(path *field.Path) (errs field.ErrorList) {
 		bound = field.ErrorList{field.Invalid(path.Child("progressDeadlineSeconds"), deadline,
 			fmt.Sprintf("must be greater than minReadySeconds, which is %d", u.MinReadySeconds))}
 	}
-	return append(errs, bound...)
+	return append(append(errs, bound...), u.validateRefresh(path, deadline)...)
 }
 
 func (h *Healing) validate(path *field.Path) (errs field.ErrorList) {
