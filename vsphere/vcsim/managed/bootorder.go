@@ -16,7 +16,7 @@ func (v *Objects) BootFromNetwork(where string) error {
 				options.BootOrder = append(options.BootOrder, &types.VirtualMachineBootOptionsBootableEthernetDevice{DeviceKey: d.GetVirtualDevice().Key})
 			}
 		}
-		v.amend(ctx, vm, types.PropertyChange{Name: "config.bootOptions", Val: options})
+		v.Amend(ctx, vm, types.PropertyChange{Name: "config.bootOptions", Val: options})
 		return nil
 	})
 }

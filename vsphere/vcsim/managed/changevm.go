@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/backing"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
@@ -115,7 +116,7 @@ func (v *Objects) SetHotAdd(where string, cpu, memory bool) error {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault
 		}
-		v.amend(ctx, vm,
+		v.Amend(ctx, vm,
 			types.PropertyChange{Name: "config.cpuHotAddEnabled", Val: cpu},
 			types.PropertyChange{Name: "config.memoryHotAddEnabled", Val: memory})
 		return nil
@@ -128,7 +129,7 @@ func (v *Objects) Republish(where string) error {
 		if fault := mustBeOff(vm); fault != nil {
 			return fault
 		}
-		v.amend(ctx, vm, types.PropertyChange{Name: "config.hardware.device", Val: rewritten(vm.Config.Hardware.Device)})
+		v.Amend(ctx, vm, types.PropertyChange{Name: "config.hardware.device", Val: backing.Rewritten(vm.Config.Hardware.Device)})
 		return nil
 	})
 }

@@ -8,6 +8,8 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/backing"
 )
 
 // locate sets where a clone goes and rejects invalid places, on which the simulator panics. The caller holds the world lock.
@@ -125,7 +127,7 @@ func (v *Objects) policiesOf(source *simulator.VirtualMachine, at types.VirtualM
 	if p.home, fault = v.profileIDs(at.Profile, "profile"); fault != nil {
 		return p, fault
 	}
-	disks := disksIn(source.Config.Hardware.Device)
+	disks := backing.Disks(source.Config.Hardware.Device)
 	for i, disk := range at.Disk {
 		if !slices.ContainsFunc(disks, func(d *types.VirtualDisk) bool { return d.Key == disk.DiskId }) {
 			return p, wrongLocation(fmt.Sprintf("disk[%d].diskId", i))

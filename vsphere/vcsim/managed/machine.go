@@ -51,7 +51,7 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 			}
 		}
 		was := vm.Name
-		vm.v.amend(ctx, vm.VirtualMachine,
+		vm.v.Amend(ctx, vm.VirtualMachine,
 			types.PropertyChange{Name: "name", Val: name},
 			types.PropertyChange{Name: "config.name", Val: name},
 			types.PropertyChange{Name: "summary.config.name", Val: name})
@@ -233,8 +233,8 @@ func laterVersion(vm *simulator.VirtualMachine) string {
 	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
 }
 
-// amend changes properties in the VM's configuration file, and so its changeVersion. The caller holds the world lock.
-func (v *Objects) amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
+// Amend changes properties in the VM's configuration file, and so its changeVersion. The caller holds the world lock.
+func (v *Objects) Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
 	v.objects.AtomicUpdate(ctx, vm, append(changes,
 		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
 		types.PropertyChange{Name: "config.modified", Val: time.Now()}))

@@ -7,6 +7,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/backing"
 )
 
 // power begins a task in which the simulator changes the power state.
@@ -62,7 +64,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 		boot = v.bootTime()
 		limit, increment := hotPlugMemory(vm.Config)
 		changes = append(changes,
-			types.PropertyChange{Name: "config.hardware.device", Val: rewritten(vm.Config.Hardware.Device)},
+			types.PropertyChange{Name: "config.hardware.device", Val: backing.Rewritten(vm.Config.Hardware.Device)},
 			types.PropertyChange{Name: "config.hardware.numCoresPerSocket", Val: coresAtPowerOn(vm.Config)},
 			types.PropertyChange{Name: "config.hotPlugMemoryLimit", Val: limit},
 			types.PropertyChange{Name: "config.hotPlugMemoryIncrementSize", Val: increment})

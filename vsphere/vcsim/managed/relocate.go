@@ -48,7 +48,7 @@ func (vm *machine) PromoteDisksTask(_ *simulator.Context, req *types.PromoteDisk
 				devices[i] = &alone
 			}
 		}
-		vm.v.amend(ctx, vm.VirtualMachine, types.PropertyChange{Name: "config.hardware.device", Val: devices})
+		vm.v.Amend(ctx, vm.VirtualMachine, types.PropertyChange{Name: "config.hardware.device", Val: devices})
 		return nil, nil
 	}
 	return &methods.PromoteDisks_TaskBody{Res: &types.PromoteDisks_TaskResponse{Returnval: vm.work(PromoteDisks, do)}}

@@ -7,6 +7,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/backing"
 )
 
 // CreateSnapshotTask has a latency and rejects a template, which the simulator allows: an operator has to convert it to a VM first. The
@@ -25,7 +27,7 @@ func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSna
 func (v *Objects) snapshot(ctx *simulator.Context, vm *simulator.VirtualMachine, req *types.CreateSnapshot_Task) (types.AnyType, types.BaseMethodFault) {
 	made, fault := v.inner(ctx, vm.Self, func() soap.HasFault { return vm.CreateSnapshotTask(ctx, req) })
 	if fault == nil {
-		v.rebase(ctx, vm, delta)
+		v.rebase(ctx, vm, backing.Delta)
 	}
 	return made, fault
 }
@@ -35,7 +37,7 @@ func (vm *machine) RemoveAllSnapshotsTask(_ *simulator.Context, req *types.Remov
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RemoveAllSnapshotsTask(ctx, req) })
 		if fault == nil {
-			vm.v.rebase(ctx, vm.VirtualMachine, merged)
+			vm.v.rebase(ctx, vm.VirtualMachine, backing.Merged)
 		}
 		return res, fault
 	}
@@ -93,8 +95,8 @@ func (v *Objects) pointOf(source *simulator.VirtualMachine, spec types.VirtualMa
 
 // link makes a clone's disks children of the source's.
 func link(vm *simulator.VirtualMachine, point clonePoint) {
-	parents := disksIn(point.config.Hardware.Device)
-	for i, disk := range disksIn(vm.Config.Hardware.Device) {
+	parents := backing.Disks(point.config.Hardware.Device)
+	for i, disk := range backing.Disks(vm.Config.Hardware.Device) {
 		if i >= len(parents) {
 			return
 		}
@@ -105,13 +107,4 @@ func link(vm *simulator.VirtualMachine, point clonePoint) {
 			child.Parent = &shared
 		}
 	}
-}
-
-func disksIn(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
-	for _, d := range devices {
-		if disk, ok := d.(*types.VirtualDisk); ok {
-			disks = append(disks, disk)
-		}
-	}
-	return disks
 }

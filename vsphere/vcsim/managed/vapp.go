@@ -9,7 +9,7 @@ import (
 // them.
 func (v *Objects) SetVAppProperties(where string) error {
 	return v.changeVM("give vApp properties to", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
-		v.amend(ctx, vm, types.PropertyChange{Name: "config.vAppConfig", Val: &types.VmConfigInfo{
+		v.Amend(ctx, vm, types.PropertyChange{Name: "config.vAppConfig", Val: &types.VmConfigInfo{
 			Property:                []types.VAppPropertyInfo{{Key: 0, Id: "user-data", Type: "string", UserConfigurable: types.NewBool(true)}},
 			OvfEnvironmentTransport: []string{"com.vmware.guestInfo"},
 		}})
