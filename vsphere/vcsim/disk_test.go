@@ -188,5 +188,11 @@ func TestStorageVMotionMovesOneDiskWithItsDeltas(t *testing.T) {
 		if now := disksOf(t, v, "vm")[0]; now.File != got[0].Parent || now.Parent != "" {
 			t.Errorf("%+v", now)
 		}
+		var vm mo.VirtualMachine
+		ok(t, c.RetrieveOne(c.ctx, allNamed(v.VMs(), "vm")[0].Ref, []string{"config.hardware.device"}, &vm))
+		moved := object.VirtualDeviceList(vm.Config.Hardware.Device).FindByKey(was[0].Key).(*types.VirtualDisk)
+		moved.CapacityInBytes, moved.CapacityInKB = 2*moved.CapacityInBytes, 2*moved.CapacityInKB
+		ok(t, v.Reconfigure("vm", types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{
+			&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: moved}}}))
 	})
 }

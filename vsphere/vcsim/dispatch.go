@@ -3,8 +3,10 @@ package vcsim
 import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
@@ -71,6 +73,10 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.ViewManager:
 		g.Protect(o.Self, false)
 		return &viewManager{ViewManager: o, Guard: g}, nil
+	case *simulator.ResourcePool:
+		if m.Name == "CreateResourcePool" {
+			return &resourcePool{o}, nil
+		}
 	case *simulator.AuthorizationManager:
 		return v.Rights.Authorization(o), v.world.MissingArgument(ctx, m)
 	}
@@ -78,6 +84,14 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 		return h, v.world.MissingArgument(ctx, m)
 	}
 	return nil, nil
+}
+
+// resourcePool wraps a pool for one call.
+type resourcePool struct{ *simulator.ResourcePool }
+
+// CreateResourcePool keeps the simulator from sharing the new pool's summary with other vCenters.
+func (p *resourcePool) CreateResourcePool(ctx *simulator.Context, req *types.CreateResourcePool) soap.HasFault {
+	return seed.CreatePool(ctx, p.ResourcePool, req)
 }
 
 // Rewrite changes the requests of all SOAP calls but Admin's before they are executed, so that this vCenter misbehaves, for example by

@@ -115,8 +115,11 @@ func TestReregisteredVMHasANewMoRef(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := start(t, vcsim.Config{})
 		was := login(t, v).clone(t, "a").Reference()
+		_, err := v.AddSnapshot("a", "by hand")
+		ok(t, err)
 		ok(t, v.Unregister("a"))
 		ok(t, v.Register(v.OutsideInventory()[0].InstanceUUID))
+		ok(t, v.RemoveSnapshots("a"))
 		if back := allNamed(v.VMs(), "a"); len(back) != 1 || back[0].Ref == was || back[0].Path != "/DC0/vm/a" || len(v.OutsideInventory()) != 0 {
 			t.Errorf("%+v", back)
 		}

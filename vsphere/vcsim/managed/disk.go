@@ -85,6 +85,18 @@ func (v *Objects) snapshotsOf(vm *simulator.VirtualMachine) (all []*simulator.Vi
 	return all
 }
 
+// grown returns a disk as an edit leaves it: with its own file; nil if it is a delta, which has a fixed size.
+func grown(disk *types.VirtualDisk, as types.BaseVirtualDevice) types.BaseVirtualDevice {
+	b, is := disk.Backing.(*backing.Flat)
+	edited, editing := as.(*types.VirtualDisk)
+	if !editing || is && b.Parent != nil {
+		return nil
+	}
+	larger := *edited
+	larger.Backing = disk.Backing
+	return &larger
+}
+
 // inSnapshot reports whether a disk, or a parent of it, is part of a snapshot of the VM.
 func (v *Objects) inSnapshot(vm *simulator.VirtualMachine, disk *types.VirtualDisk) bool {
 	files := map[string]bool{}

@@ -13,6 +13,7 @@ import (
 // world lock.
 //
 //   - A device to remove or edit must exist; otherwise the fault is InvalidDeviceSpec.
+//   - A disk that is edited keeps its file; a delta cannot grow.
 //   - A disk that is part of a snapshot can be removed only with its files: "Cannot remove virtual disk from the virtual machine because it
 //     or one of its parent disks is part of a snapshot of the virtual machine" (pyvmomi-community-samples#352), an InvalidDeviceSpec
 //     (vsphere-storage-for-docker#399). A disk attached after the snapshot is not part of it (OpenNebula#2275).
@@ -44,6 +45,12 @@ func (v *Objects) checkDevices(vm *simulator.VirtualMachine, changes []types.Bas
 		case types.VirtualDeviceConfigSpecOperationEdit:
 			if old < 0 || gone[key] {
 				return nil, invalidDevice(i, "virtualDeviceSpec.device.key")
+			}
+			if disk, is := vm.Config.Hardware.Device[old].(*types.VirtualDisk); is {
+				if spec.Device = grown(disk, spec.Device); spec.Device == nil {
+					return nil, new(types.InvalidDeviceOperation)
+				}
+				checked[i] = &spec
 			}
 		}
 		card, ok := spec.Device.(types.BaseVirtualEthernetCard)

@@ -114,6 +114,9 @@ func (v *Objects) addVM(ctx *simulator.Context, d *removedVM, folder *simulator.
 		vm.ResourcePool = &d.pool
 	}
 	v.objects.PutEntity(folder, &vm)
+	for _, snapshot := range v.snapshotsOf(&vm) {
+		snapshot.Vm = vm.Self
+	}
 	v.objects.AppendReference(ctx, folder, &folder.ChildEntity, vm.Self)
 	v.objects.AppendReference(ctx, host, &host.Vm, vm.Self)
 	for _, ref := range vm.Datastore {

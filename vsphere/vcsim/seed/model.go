@@ -5,6 +5,9 @@ import (
 	"sync"
 
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
@@ -62,16 +65,33 @@ func keepNoLicenses(w *world.World) {
 // of a named pool writes its name to it. The caller holds creation.
 func ownPools(w *world.World) {
 	for _, e := range w.Objects.All("ResourcePool") {
-		pool, is := e.(*simulator.ResourcePool)
-		if !is {
-			continue
-		}
-		if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
-			own := *shared
-			own.Name = pool.Name
-			pool.Summary = &own
+		ownSummary(e)
+	}
+}
+
+func ownSummary(o mo.Entity) {
+	pool, is := o.(*simulator.ResourcePool)
+	if !is {
+		return
+	}
+	if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
+		own := *shared
+		own.Name = pool.Name
+		pool.Summary = &own
+	}
+}
+
+// CreatePool creates a pool in another one, with a summary of its own.
+func CreatePool(ctx *simulator.Context, in *simulator.ResourcePool, req *types.CreateResourcePool) soap.HasFault {
+	creation.Lock()
+	defer creation.Unlock()
+	body := in.CreateResourcePool(ctx, req)
+	if made, is := body.(*methods.CreateResourcePoolBody); is && made.Res != nil {
+		if o, is := ctx.Map.Get(made.Res.Returnval).(mo.Entity); is {
+			ownSummary(o)
 		}
 	}
+	return body
 }
 
 // skipFieldKey uses up key 0, which the simulator gives to the first custom field and a real vCenter to none.
