@@ -2,6 +2,7 @@ package vcsim
 
 import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/course"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 )
@@ -18,6 +19,10 @@ type (
 	NIC = managed.NIC
 	// Disk is a virtual disk.
 	Disk = managed.Disk
+	// FirstClassDisk is the current state of a first-class disk, regardless of privileges.
+	FirstClassDisk = fcd.FirstClassDisk
+	// Write is what a guest wrote to a first-class disk in one period of power.
+	Write = fcd.Write
 	// Rule is a DRS affinity or anti-affinity rule.
 	Rule = managed.Rule
 	// Kept is a VM that was unregistered with its folder and still has its files on the datastore.
@@ -75,6 +80,10 @@ const (
 	RemoveSnapshots      = managed.RemoveSnapshots
 	Customize            = managed.Customize
 	ReconfigureCluster   = managed.ReconfigureCluster
+	CreateDisk           = fcd.Create
+	ExtendDisk           = fcd.Extend
+	DeleteDisk           = fcd.Delete
+	UpdateDiskMetadata   = fcd.UpdateMetadata
 )
 
 // Wires and the ways to break their calls.

@@ -73,6 +73,8 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 	case *simulator.ViewManager:
 		g.Protect(o.Self, false)
 		return &viewManager{ViewManager: o, Guard: g}, nil
+	case *simulator.VcenterVStorageObjectManager:
+		return v.Disks.Wrap(o, g), v.world.MissingArgument(ctx, m)
 	case *simulator.ResourcePool:
 		if m.Name == "CreateResourcePool" {
 			return &resourcePool{o}, nil

@@ -10,6 +10,7 @@
 //
 //   - world: the inventory, its lock and its changes
 //   - managed: VMs and guests, folders, clusters, and the tasks
+//   - fcd: first-class disks
 //   - course: how many tasks run at once, which are held, and which fail
 //   - backing: the files behind virtual disks
 //   - cloudinit: the metadata that a guest reads

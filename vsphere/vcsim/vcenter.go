@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/operator"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/policy"
@@ -28,6 +29,7 @@ import (
 type VCenter struct {
 	*operator.Operator
 	*managed.Objects
+	*fcd.Disks
 	*rights.Rights
 	*property.Reads
 	*wire.Network
@@ -102,7 +104,9 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	v.Rights = rights.New(v.world)
 	v.streams = property.NewStreams(v.world, v.Rights)
 	v.Reads = v.streams.Reads
-	v.Objects = managed.New(v.world, policies, guest)
+	v.Disks = fcd.New(v.world)
+	v.Objects = managed.New(v.world, policies, v.Disks, guest)
+	v.Disks.Serve(v.Objects)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.Service(v.Objects))

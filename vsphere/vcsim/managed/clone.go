@@ -89,9 +89,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	vm.Config.Hardware.AutoCoresPerSocket = point.config.Hardware.AutoCoresPerSocket
 	vm.Config.BootOptions = point.config.BootOptions
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
-		_, _ = v.inner(ctx, vm.Self, func() soap.HasFault {
-			return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
-		})
+		_, _ = v.destroy(ctx, vm)
 		return nil, fault
 	}
 	v.policies[vm.Self] = policies
@@ -154,7 +152,7 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 		world.Detach(reflect.ValueOf(&d).Elem())
 		add := &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: d}
 		if disk, ok := d.(*types.VirtualDisk); ok {
-			add.FileOperation = types.VirtualDeviceConfigSpecFileOperationCreate
+			add.FileOperation, disk.VDiskId = types.VirtualDeviceConfigSpecFileOperationCreate, nil
 			if b, ok := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
 				// a new file in the VM's directory, with the same contents
 				b.FileName, b.Uuid, b.Parent, b.Datastore = "", uuid.NewString(), nil, nil

@@ -123,9 +123,7 @@ func (f *folder) MoveIntoFolderTask(_ *simulator.Context, req *types.MoveIntoFol
 func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	ref := f.work(DestroyFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		return nil, f.v.removeFolder(ctx, f.Folder, func(vm *simulator.VirtualMachine) types.BaseMethodFault {
-			_, fault := f.v.inner(ctx, vm.Self, func() soap.HasFault {
-				return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self})
-			})
+			_, fault := f.v.destroy(ctx, vm)
 			return fault
 		})
 	})

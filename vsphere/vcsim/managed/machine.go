@@ -21,21 +21,17 @@ type machine struct {
 	v *Objects
 }
 
-// task begins a task that does the simulator's work.
-func (vm *machine) task(kind Kind, call func(*simulator.Context) soap.HasFault) types.ManagedObjectReference {
-	return vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		return vm.v.inner(ctx, vm.Self, func() soap.HasFault { return call(ctx) })
-	})
-}
-
+// work begins a task on the VM.
 func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
 	return vm.v.begin(vm.Guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
 }
 
 // DestroyTask has a latency.
-func (vm *machine) DestroyTask(_ *simulator.Context, req *types.Destroy_Task) soap.HasFault {
+func (vm *machine) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{
-		Returnval: vm.task(Destroy, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.DestroyTask(ctx, req) }),
+		Returnval: vm.work(Destroy, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return vm.v.destroy(ctx, vm.VirtualMachine)
+		}),
 	}}
 }
 
@@ -209,6 +205,9 @@ func (v *Objects) configure(ctx *simulator.Context, vm *simulator.VirtualMachine
 	})
 	changes, fault := v.checkDevices(vm, spec.DeviceChange)
 	if fault != nil {
+		return fault
+	}
+	if fault = v.disks.CheckChange(vm, changes); fault != nil {
 		return fault
 	}
 	spec.DeviceChange = changes

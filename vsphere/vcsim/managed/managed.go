@@ -22,6 +22,7 @@ type Objects struct {
 	world    *world.World
 	objects  *simulator.Registry // of the world
 	profiles profiles
+	disks    firstClass
 	guest    Guest // as configured
 
 	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
@@ -62,9 +63,9 @@ type profiles interface {
 }
 
 // New registers for everything that is added to the world from now on.
-func New(w *world.World, p profiles, guest Guest) *Objects {
+func New(w *world.World, p profiles, disks firstClass, guest Guest) *Objects {
 	v := &Objects{
-		world: w, objects: w.Objects, profiles: p, guest: guest,
+		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
 		guestStates: make(map[types.ManagedObjectReference]*guestState),
 		questions:   questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
 		placement:   placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},

@@ -26,6 +26,9 @@ func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
 			if as == PowerOn {
 				fault = vm.v.placeAlone(ctx, vm.VirtualMachine)
 			}
+			if fault == nil {
+				fault = vm.v.disks.CheckPowerOn(vm.VirtualMachine)
+			}
 			if fault != nil {
 				return nil, fault
 			}
@@ -62,6 +65,7 @@ func (v *Objects) powered(ctx *simulator.Context, vm *simulator.VirtualMachine, 
 	switch {
 	case now == on && before == off:
 		boot = v.bootTime()
+		v.disks.PoweredOn(vm)
 		limit, increment := hotPlugMemory(vm.Config)
 		changes = append(changes,
 			types.PropertyChange{Name: "config.hardware.device", Val: backing.Rewritten(vm.Config.Hardware.Device)},

@@ -24,6 +24,7 @@ func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Ta
 				vm.v.moveDisk(ctx, vm.VirtualMachine, at)
 			}
 		}
+		vm.v.disks.Relocated(vm.VirtualMachine)
 		return res, fault
 	}
 	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{Returnval: vm.work(Relocate, do)}}

@@ -177,6 +177,19 @@ func (v *Rights) needs(m *simulator.Method) []need {
 		return []need{{"Global.ManageCustomFields", root}}
 	case *types.SetField:
 		return []need{{"Global.SetCustomField", req.Entity}}
+	case *types.CreateDisk_Task:
+		at := req.Spec.BackingSpec.GetVslmCreateSpecBackingSpec().Datastore
+		return []need{{"Datastore.FileManagement", at}, {"Datastore.AllocateSpace", at}}
+	case *types.ListVStorageObject:
+		return []need{{"Datastore.FileManagement", req.Datastore}}
+	case *types.RetrieveVStorageObject:
+		return []need{{"Datastore.FileManagement", req.Datastore}}
+	case *types.VCenterUpdateVStorageObjectMetadataEx_Task:
+		return []need{{"Datastore.FileManagement", req.Datastore}}
+	case *types.ExtendDisk_Task:
+		return []need{{"Datastore.FileManagement", req.Datastore}}
+	case *types.DeleteVStorageObject_Task:
+		return []need{{"Datastore.FileManagement", req.Datastore}}
 	case *types.GetCustomizationSpec:
 		return []need{{"VirtualMachine.Provisioning.ReadCustSpecs", root}}
 	}
@@ -285,10 +298,11 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
 	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
 	for _, change := range spec.DeviceChange {
-		_, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
+		device, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
 		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
 		case operation == types.VirtualDeviceConfigSpecOperationEdit:
 			add(true, "VirtualMachine.Config.EditDevice")
+			add(disk && device.CapacityInBytes > 0, "VirtualMachine.Config.DiskExtend") // whether it grows is known only later
 		case !disk:
 			add(true, "VirtualMachine.Config.AddRemoveDevice")
 		case operation == types.VirtualDeviceConfigSpecOperationRemove:
