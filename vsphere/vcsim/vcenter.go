@@ -33,6 +33,7 @@ type VCenter struct {
 	*rights.Rights
 	*property.Reads
 	*wire.Network
+	*rest.Libraries
 	world   *world.World
 	objects *simulator.Registry // of the world
 	streams *property.Streams
@@ -111,6 +112,7 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.Service(v.Objects))
 	v.rest = rest.New(v.world, v.Rights, v.validLogin)
+	v.Libraries = v.rest.Libraries
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }
 

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
-// API is the REST API: govmomi's simulator behind sessions of this package, because the simulator's own leave goroutines running.
+// API is the REST API, with the content libraries: govmomi's simulator behind sessions of this package, because the simulator's own leave goroutines running.
 type API struct {
 	objects *simulator.Registry
 	rights  Rights
@@ -25,6 +25,7 @@ type API struct {
 	inner   http.Handler
 	key     string // the only session of inner
 
+	*Libraries
 	attaching sync.Mutex // serializes attach calls, so that their checks stay valid
 
 	mu       sync.Mutex        // guards what follows
@@ -50,7 +51,7 @@ type Rights interface {
 
 // New serves the API under /rest and /api. valid reports whether credentials are correct.
 func New(w *world.World, r Rights, valid func(*types.Login) bool) *API {
-	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), sessions: make(map[string]string)}
+	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), Libraries: newLibraries(), sessions: make(map[string]string)}
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	a.inner = inner
 	// A login would start a goroutine for idle sessions that outlives this vCenter.
@@ -87,6 +88,8 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.Drop(id)
 	case r.URL.Path == restSession:
 		answerJSON(w, rest.Session{User: user, Created: time.Now(), LastAccessed: time.Now()})
+	case isLibraryCall(r):
+		a.Libraries.serve(w, r)
 	default:
 		call, err := attachmentOf(r)
 		switch {

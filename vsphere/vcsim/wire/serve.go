@@ -170,6 +170,9 @@ func (a *Answer) writeTo(w http.ResponseWriter) {
 // ids matches the variable parts of a REST operation's path.
 var ids = regexp.MustCompile(`/id:[^/]*`)
 
+// items is the path of what vCenter says of the VM template of a library's item, whose id it ends with.
+const items = "/rest/vcenter/vm-template/library-items/"
+
 // MethodOf names a call by its SOAP method or REST operation.
 func MethodOf(r *http.Request, body []byte) string {
 	if !IsREST(r) && r.Method == http.MethodPost {
@@ -177,7 +180,11 @@ func MethodOf(r *http.Request, body []byte) string {
 			return method
 		}
 	}
-	name := r.Method + " " + ids.ReplaceAllString(r.URL.Path, "/id:")
+	path := ids.ReplaceAllString(r.URL.Path, "/id:")
+	if strings.HasPrefix(path, items) {
+		path = items
+	}
+	name := r.Method + " " + path
 	if action := r.URL.Query().Get("~action"); action != "" {
 		name += "?~action=" + action
 	}
