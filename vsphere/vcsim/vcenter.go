@@ -21,6 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rights"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/services"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
@@ -33,6 +34,7 @@ type VCenter struct {
 	*rights.Rights
 	*property.Reads
 	*wire.Network
+	*services.Services
 	*rest.Libraries
 	world   *world.World
 	objects *simulator.Registry // of the world
@@ -108,6 +110,7 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	v.Disks = fcd.New(v.world)
 	v.Objects = managed.New(v.world, policies, v.Disks, guest)
 	v.Disks.Serve(v.Objects)
+	v.Services = services.New(v.runsAt)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.Service(v.Objects))
