@@ -18,6 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -33,10 +34,10 @@ type cloneBuilder struct {
 	// id is the instanceUuid of the new VM.
 	id         string
 	settings   *inventory.Settings
-	datacenter datacenter
+	datacenter places.Datacenter
 	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
 	// allows, by their moRefs; nil for all.
-	pod        *namedObject
+	pod        *places.Object
 	compatible map[string]bool
 	// source is the template, or its snapshot.
 	source *source

@@ -9,21 +9,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 // fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
 func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := v.lookups.computes.get(ctx, s, b.datacenter.ref.Value, knownFor, func() (*computes, error) { return readComputes(ctx, s, b.datacenter) })
+		c, err := v.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
 		if err != nil {
 			return err
 		}
-		cluster := c.owner[*b.spec.Location.Pool]
+		cluster := c.Owner[*b.spec.Location.Pool]
 		if !v.inventory.Unplaced(cluster.Value) {
 			return nil
 		}
-		all, err := v.lookups.hosts.get(ctx, s, cluster.Value, knownFor, func() ([]hosts.Host, error) { return hosts.Read(ctx, s, cluster) })
+		all, err := v.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]hosts.Host, error) { return hosts.Read(ctx, s, cluster) })
 		if err != nil {
 			return err
 		}

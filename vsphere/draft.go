@@ -9,6 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -114,9 +115,9 @@ func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReferen
 	return v.networkAt(ctx, in, pool, name)
 }
 
-func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
+func (v *VCenter) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := readNetworks(ctx, s, in)
+		all, err := places.ReadNetworks(ctx, s, in)
 		if err != nil {
 			return err
 		}
@@ -124,14 +125,14 @@ func (v *VCenter) networkAt(ctx context.Context, in datacenter, pool types.Manag
 		if err != nil {
 			return err
 		}
-		x, err := all.find(name, reached)
+		x, err := all.Find(name, reached)
 		if err != nil {
 			return err
 		}
-		if _, err = all.backing(x); err != nil {
+		if _, err = all.Backing(x); err != nil {
 			return err
 		}
-		if reached != nil && !slices.Contains(reached.networks, x.Ref) {
+		if reached != nil && !slices.Contains(reached.Networks, x.Ref) {
 			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or connect the hosts to it.", x.Path)
 		}
 		found = x.Candidate
@@ -147,9 +148,9 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 		return owner, err
 	}
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := readComputes(ctx, s, in)
+		all, err := places.ReadComputes(ctx, s, in)
 		if err == nil {
-			owner = all.owner[pool]
+			owner = all.Owner[pool]
 		}
 		return err
 	})
@@ -157,12 +158,12 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 }
 
 // ownDatacenter returns the datacenter of the settings.
-func (v *VCenter) ownDatacenter() (datacenter, error) {
+func (v *VCenter) ownDatacenter() (places.Datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
-		return datacenter{}, err
+		return places.Datacenter{}, err
 	}
-	return datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true}, nil
+	return places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true}, nil
 }
 
 // DatastoreState is the state of the settings' datastore, which matters before a VM is put on it.
@@ -176,14 +177,13 @@ type DatastoreState struct {
 
 // ReadDatastore reads the state of the datastore that the settings name; nil if it cannot be read.
 func ReadDatastore(ctx context.Context, s *session.Session, at *inventory.Settings) (*DatastoreState, error) {
-	all, err := readStorage(ctx, s, datacenter{ref: at.Datacenter, path: at.DatacenterPath, ofSettings: true})
+	all, err := places.ReadStorage(ctx, s, places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true})
 	if err != nil {
 		return nil, err
 	}
-	t := all.of(*at.Datastore)
+	t := all.Of(*at.Datastore)
 	if t == nil {
 		return nil, nil
 	}
-	free, _ := t.props["summary.freeSpace"].(int64)
-	return &DatastoreState{Path: t.Path, Usable: usable(t), Free: free}, nil
+	return &DatastoreState{Path: t.Path, Usable: places.Usable(t), Free: t.Free()}, nil
 }

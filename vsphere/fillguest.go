@@ -18,7 +18,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 		return nil
 	}
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		kept, err := v.lookups.customs.get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return guest.ReadCustomization(ctx, s, name) })
+		kept, err := v.lookups.customs.Get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return guest.ReadCustomization(ctx, s, name) })
 		if err != nil {
 			return err
 		}

@@ -88,7 +88,7 @@ func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
 		if manager == nil {
 			return nil
 		}
-		found, err := v.lookups.extensions.get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
+		found, err := v.lookups.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
 			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
 			switch e := vcfault.Classify("", err); {
 			case e == nil:

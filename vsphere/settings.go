@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -36,13 +37,13 @@ func (v *VCenter) refit(ctx context.Context) (*inventory.Settings, error) {
 }
 
 // datacenterOf returns the datacenter that a clone's folder is in. Everything that the clone is connected to must be in it.
-func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (datacenter, error) {
+func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (places.Datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
-		return datacenter{}, err
+		return places.Datacenter{}, err
 	}
 	if in, found := v.inventory.DatacenterAbove(folder.Value); found {
-		return datacenter{ref: in.Ref, path: in.Path, ofSettings: in.Ref == at.Datacenter}, nil
+		return places.Datacenter{Ref: in.Ref, Path: in.Path, OfSettings: in.Ref == at.Datacenter}, nil
 	}
-	return datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is gone; the inventory is read again.")
+	return places.Datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is gone; the inventory is read again.")
 }

@@ -1,4 +1,4 @@
-package vsphere
+package snapshots
 
 import (
 	"testing"
@@ -18,13 +18,13 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		return vim.VirtualMachineSnapshotTree{Name: name, Snapshot: ref(id), ChildSnapshotList: below}
 	}
 	current := ref("s3")
-	full := &source{snapshots: &vim.VirtualMachineSnapshotInfo{CurrentSnapshot: &current, RootSnapshotList: []vim.VirtualMachineSnapshotTree{
+	full := &vim.VirtualMachineSnapshotInfo{CurrentSnapshot: &current, RootSnapshotList: []vim.VirtualMachineSnapshotTree{
 		tree("base", "s1", tree("patched", "s2", tree("base", "s3"))),
 		tree("other", "s4", tree("patched", "s5")), tree("twin", "s6"), tree("twin", "s7"),
-	}}}
-	noCurrent := &source{snapshots: &vim.VirtualMachineSnapshotInfo{RootSnapshotList: full.snapshots.RootSnapshotList}}
+	}}
+	noCurrent := &vim.VirtualMachineSnapshotInfo{RootSnapshotList: full.RootSnapshotList}
 	for _, c := range []struct {
-		from         *source
+		from         *vim.VirtualMachineSnapshotInfo
 		name, want   string
 		reason, says string
 	}{
@@ -37,10 +37,10 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{full, "twin", "", vcfault.ReasonSnapshotAmbiguous, "rename"},
 		{full, "nope", "", vcfault.ReasonSnapshotNotFound, "base, base/patched"},
 		{noCurrent, "", "", vcfault.ReasonSnapshotNotFound, "spec.clone.snapshot"},
-		{&source{}, "", "", vcfault.ReasonSnapshotNotFound, "take one"},
-		{&source{}, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
+		{nil, "", "", vcfault.ReasonSnapshotNotFound, "take one"},
+		{nil, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
 	} {
-		got, err := c.from.snapshot(v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
+		got, err := Find(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := vctest.AsError(err)
 		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %s, %v", c.name, got.Value, err)

@@ -1,4 +1,4 @@
-package vsphere
+package places
 
 import (
 	"testing"
@@ -11,8 +11,8 @@ import (
 )
 
 // netThing is a listed network.
-func netThing(kind, id, path string, props ...any) namedObject {
-	t := namedObject{Candidate: naming.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
+func netThing(kind, id, path string, props ...any) Object {
+	t := Object{Candidate: naming.Candidate{Path: path, Ref: vim.ManagedObjectReference{Type: kind, Value: id}}, props: map[string]vim.AnyType{}}
 	for i := 0; i+1 < len(props); i += 2 {
 		t.props[props[i].(string)] = props[i+1]
 	}
@@ -24,7 +24,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		return vim.ManagedObjectReference{Type: "VmwareDistributedVirtualSwitch", Value: id}
 	}
 	on, key := "config.distributedVirtualSwitch", "key"
-	n := &networks{switches: map[vim.ManagedObjectReference]*namedObject{}, all: []namedObject{
+	n := &Networks{switches: map[vim.ManagedObjectReference]*Object{}, All: []Object{
 		netThing("Network", "network-1", "/DC0/network/VM Network", "name", "VM Network"),
 		netThing(portgroupKind, "pg-1", "/DC0/network/segment", on, dvs("dvs-1"), key, "pg-1"),
 		netThing(portgroupKind, "pg-2", "/DC0/network/segment", on, dvs("dvs-2"), key, "pg-2"),
@@ -36,17 +36,17 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		netThing(portgroupKind, "pg-8", "/DC0/network/hidden", on, dvs("dvs-9"), key, "pg-8"),
 		netThing(opaqueKind, "opaque-1", "/DC0/network/nsx", "summary", vim.OpaqueNetworkSummary{OpaqueNetworkId: "id", OpaqueNetworkType: "nsx.LogicalSwitch"}),
 	}}
-	for _, d := range []namedObject{
+	for _, d := range []Object{
 		netThing("VmwareDistributedVirtualSwitch", "dvs-1", "/DC0/network/DVS1", "uuid", "uuid-1"),
 		netThing("VmwareDistributedVirtualSwitch", "dvs-2", "/DC0/network/DVS2", "uuid", "uuid-2", "config.uplinkPortgroup",
 			vim.ArrayOfManagedObjectReference{ManagedObjectReference: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-7"}}}),
 	} {
 		n.switches[d.Ref] = &d
 	}
-	reached := &reach{networks: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-2"}}}
+	reached := &Reach{Networks: []vim.ManagedObjectReference{{Type: portgroupKind, Value: "pg-2"}}}
 	for _, c := range []struct {
 		name         string
-		reached      *reach
+		reached      *Reach
 		want         string
 		reason, says string
 	}{
@@ -65,7 +65,7 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 		{"old-up", nil, "", vcfault.ReasonNetworkUnusable, "uplink"},
 		{"nowhere", nil, "", vcfault.ReasonNetworkNotFound, "/DC0/network/VM Network"},
 	} {
-		got, err := n.find(c.name, c.reached)
+		got, err := n.Find(c.name, c.reached)
 		e := vctest.AsError(err)
 		if (e != nil) != (c.reason != "") || e == nil && got.Ref.Value != c.want || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %v, %v", c.name, got, err)
@@ -76,11 +76,11 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	}
 	backing := func(name string) vim.BaseVirtualDeviceBackingInfo {
 		t.Helper()
-		found, err := n.find(name, nil)
+		found, err := n.Find(name, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := n.backing(found)
+		b, err := n.Backing(found)
 		if err != nil {
 			t.Error(err)
 		}
@@ -95,8 +95,8 @@ func TestANetworkIsFoundByNamePathSwitchOrWhatTheHostsHave(t *testing.T) {
 	if b, is := backing("VM Network").(*vim.VirtualEthernetCardNetworkBackingInfo); !is || b.DeviceName != "VM Network" {
 		t.Errorf("got %+v", b)
 	}
-	hidden, _ := n.find("hidden", nil)
-	if _, err := n.backing(hidden); vctest.AsError(err) == nil || vctest.AsError(err).Reason != vcfault.ReasonMissingPrivilege {
+	hidden, _ := n.Find("hidden", nil)
+	if _, err := n.Backing(hidden); vctest.AsError(err) == nil || vctest.AsError(err).Reason != vcfault.ReasonMissingPrivilege {
 		t.Errorf("a port group whose switch is hidden: %v", err)
 	}
 }

@@ -1,0 +1,93 @@
+// Package memo keeps vCenter's answers for a while: many members are cloned alike. They hold for one session. Each answer is asked for
+// once at a time.
+//
+// Locks: Memo.mu is taken alone and never held across a call; one caller at a time has an answer's turn.
+package memo
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+const (
+	// KnownFor is how long vCenter's answers are reused: many members are cloned alike.
+	KnownFor = time.Minute
+	// lookAgain is the minimum age of an answer that is asked for again because it lacks what is looked for.
+	lookAgain = 3 * time.Second
+	// most bounds how many answers of a kind are kept.
+	most = 1000
+)
+
+// Memo keeps answers of one kind. Its zero value is empty.
+type Memo[K comparable, V any] struct {
+	mu    sync.Mutex
+	epoch int64 // of the session that the answers are from
+	kept  map[K]*kept[V]
+}
+
+// kept is one answer. turn guards it.
+type kept[V any] struct {
+	turn  chan struct{}
+	value V
+	at    time.Time
+}
+
+// Get returns an answer that is no older than age, and asks for it if there is none: one caller asks, the others wait
+// for the answer. Failures are not kept.
+func (f *Memo[K, V]) Get(ctx context.Context, s *session.Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
+	k := f.place(s, key)
+	select {
+	case k.turn <- struct{}{}:
+		defer func() { <-k.turn }()
+	case <-ctx.Done():
+		return value, ctx.Err()
+	}
+	if !k.at.IsZero() && time.Since(k.at) < age {
+		return k.value, nil
+	}
+	began := time.Now()
+	if value, err = ask(); err != nil {
+		return value, err
+	}
+	k.value, k.at = value, began
+	return value, nil
+}
+
+// place finds or creates the place of an answer.
+func (f *Memo[K, V]) place(s *session.Session, key K) *kept[V] {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.kept == nil || f.epoch != s.Epoch || len(f.kept) > most {
+		f.epoch, f.kept = s.Epoch, map[K]*kept[V]{}
+	}
+	k := f.kept[key]
+	if k == nil {
+		k = &kept[V]{turn: make(chan struct{}, 1)}
+		f.kept[key] = k
+	}
+	return k
+}
+
+// Forget drops all answers.
+func (f *Memo[K, V]) Forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.kept = nil
+}
+
+// Look looks something up in a memo's answer, and, if that lacks it, in a newer answer.
+func Look[K comparable, V, R any](ctx context.Context, s *session.Session, f *Memo[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
+	for _, age := range []time.Duration{KnownFor, lookAgain} {
+		value, err := f.Get(ctx, s, key, age, ask)
+		if err != nil {
+			return found, err
+		}
+		if found, err = look(value); err == nil || age == lookAgain {
+			return found, err
+		}
+	}
+	return found, err
+}

@@ -1,0 +1,79 @@
+package places
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Computes are the clusters, hosts and resource pools of a datacenter.
+type Computes struct {
+	All []Object
+	// Owner is the cluster or host of each pool; Root is the root pool of each cluster or host.
+	Owner, Root map[types.ManagedObjectReference]types.ManagedObjectReference
+}
+
+var computeKinds = []string{"ClusterComputeResource", "ComputeResource"}
+
+// ReadComputes reads them.
+func ReadComputes(ctx context.Context, s *session.Session, d Datacenter) (*Computes, error) {
+	all, err := d.tree(ctx, s, "hostFolder", []types.TraversalSpec{
+		{SelectionSpec: types.SelectionSpec{Name: "root"}, Type: "ComputeResource", Path: "resourcePool"},
+		{SelectionSpec: types.SelectionSpec{Name: "pools"}, Type: "ResourcePool", Path: "resourcePool"},
+	}, types.PropertySpec{Type: "ComputeResource", PathSet: []string{"resourcePool"}}, types.PropertySpec{Type: "ResourcePool"})
+	if err != nil {
+		return nil, err
+	}
+	c := &Computes{All: all, Owner: map[types.ManagedObjectReference]types.ManagedObjectReference{}, Root: map[types.ManagedObjectReference]types.ManagedObjectReference{}}
+	for _, t := range all { // parents come first
+		if pool, is := t.props["resourcePool"].(types.ManagedObjectReference); is && slices.Contains(computeKinds, t.Ref.Type) {
+			c.Root[t.Ref], c.Owner[pool] = pool, t.Ref
+		} else if above, found := c.Owner[t.parent]; found {
+			c.Owner[t.Ref] = above
+		}
+	}
+	return c, nil
+}
+
+// Pool finds a resource pool by name: the root pool of a cluster or host, or a pool; by default that of the only cluster or host.
+func (c *Computes) Pool(name string, field naming.Setting) (types.ManagedObjectReference, error) {
+	hosts := Candidates(c.All, computeKinds...)
+	i, err := field.Choose(name, hosts)
+	if err == nil {
+		if pool, found := c.Root[hosts[i].Ref]; found {
+			return pool, nil
+		}
+		return hosts[i].Ref, vcfault.New(field.Missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].Path)
+	}
+	if name == "" || vcfault.Classify("", err).Reason != field.Missing {
+		return types.ManagedObjectReference{}, err
+	}
+	all := append(hosts, Candidates(c.All, "ResourcePool")...)
+	if i, err = field.Choose(name, all); err != nil {
+		return types.ManagedObjectReference{}, err
+	}
+	return all[i].Ref, nil
+}
+
+// Reach lists the datastores and networks that the hosts of a cluster, or a host, have.
+type Reach struct {
+	Datastores, Networks []types.ManagedObjectReference
+}
+
+// ReadReach gives nil where that is hidden.
+func ReadReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*Reach, error) {
+	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
+	if err != nil || !o.Told || o.Withheld {
+		return nil, err
+	}
+	r := &Reach{
+		Datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
+		Networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
+	}
+	return r, nil
+}

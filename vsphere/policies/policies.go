@@ -1,0 +1,83 @@
+// Package policies finds vCenter's storage policies by name, and which datastores satisfy one. It makes calls of SPBM, and keeps nothing.
+package policies
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/pbm"
+	pbmtypes "github.com/vmware/govmomi/pbm/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Book holds vCenter's storage policies, and the service (SPBM) that has them.
+type Book struct {
+	client *pbm.Client
+	ids    map[string]string // by name
+}
+
+// Read reads the policies.
+func Read(ctx context.Context, client *session.Client, s *session.Session) (*Book, error) {
+	c, err := client.PBM(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := c.QueryProfile(ctx, pbmtypes.PbmProfileResourceType{ResourceType: string(pbmtypes.PbmProfileResourceTypeEnumSTORAGE)},
+		string(pbmtypes.PbmProfileCategoryEnumREQUIREMENT))
+	if err != nil {
+		return nil, session.PBMFailure(err)
+	}
+	book := &Book{client: c, ids: map[string]string{}}
+	if len(ids) == 0 {
+		return book, nil
+	}
+	all, err := c.RetrieveContent(ctx, ids)
+	if err != nil {
+		return nil, session.PBMFailure(err)
+	}
+	for _, p := range all {
+		if p == nil {
+			return nil, vcfault.NotVCenterAPI("PbmRetrieveContent", nil)
+		}
+		book.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
+	}
+	return book, nil
+}
+
+// Find returns the id of the policy with that name, which that field of the spec has.
+func (b *Book) Find(name, field string) (string, error) {
+	if id, found := b.ids[name]; found {
+		return id, nil
+	}
+	if len(b.ids) == 0 {
+		return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policies, so %q of %s cannot be found: create it, or grant the privilege to see it.", name, field)
+	}
+	var names []string
+	for name := range b.ids {
+		names = append(names, name)
+	}
+	return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set %s to one of %s.", name, field, vcfault.Listing(names))
+}
+
+// Check returns which of the datastores satisfy a policy, by moRef.
+func (b *Book) Check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
+	fits := map[string]bool{}
+	if len(all) == 0 { // without hubs the service would check all datastores
+		return fits, nil
+	}
+	var hubs []pbmtypes.PbmPlacementHub
+	for _, c := range all {
+		hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: c.Ref.Type, HubId: c.Ref.Value})
+	}
+	res, err := b.client.CheckRequirements(ctx, hubs, nil, []pbmtypes.BasePbmPlacementRequirement{
+		&pbmtypes.PbmPlacementCapabilityProfileRequirement{ProfileId: pbmtypes.PbmProfileId{UniqueId: id}}})
+	if err != nil {
+		return nil, session.PBMFailure(err)
+	}
+	for _, hub := range res.CompatibleDatastores() {
+		fits[hub.HubId] = true
+	}
+	return fits, nil
+}
