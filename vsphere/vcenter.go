@@ -11,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/deeds"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
@@ -23,6 +24,7 @@ import (
 
 // VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.
 type VCenter struct {
+	*deeds.Witness
 	cfg       Config
 	log       zerolog.Logger
 	client    *session.Client
@@ -36,7 +38,6 @@ type VCenter struct {
 	lookups   lookups
 	tagBook   *tagging.Book
 	fields    fieldBook
-	witness   *witness
 	underWay  *underway.Steps
 	judge     *fate.Judge
 	crowds    hosts.Crowds
@@ -52,7 +53,8 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones(), witness: newWitness()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
+	v.Witness = deeds.New(v)
 	v.fresh = fresh.New(v)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)

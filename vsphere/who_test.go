@@ -38,7 +38,7 @@ func TestVCentersEventsNameWhoPoweredOffOrRemovedAVM(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if n := w.Calls()["QueryEvents"] - calls; n != 3 || time.Since(began) < 3*deedsEvery-time.Millisecond {
+		if n := w.Calls()["QueryEvents"] - calls; n != 3 || time.Since(began) < 3*time.Second-time.Millisecond {
 			t.Errorf("%d calls in %s for one VM that is known and three that are not", n, time.Since(began))
 		}
 	})

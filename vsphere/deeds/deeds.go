@@ -1,4 +1,7 @@
-package vsphere
+// Package deeds asks vCenter's events who did something to VMs. It keeps the last answer.
+//
+// Locks: one caller at a time has the turn, which is held across a call.
+package deeds
 
 import (
 	"context"
@@ -29,8 +32,15 @@ const (
 	deedsFresh = 2 * time.Second // how long an answer is reused
 )
 
-// witness is the last answer of vCenter's events. turn guards it.
-type witness struct {
+// Caller makes calls on the current session. *vsphere.VCenter is one.
+type Caller interface {
+	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
+}
+
+// Witness is the last answer of vCenter's events. turn guards it.
+type Witness struct {
+	calls Caller
+
 	turn chan struct{}
 	last map[plan.Deed]testimony
 }
@@ -40,13 +50,13 @@ type testimony struct {
 	who map[string]string
 }
 
-func newWitness() *witness {
-	return &witness{turn: make(chan struct{}, 1), last: map[plan.Deed]testimony{}}
+// New returns a Witness that has asked nothing yet.
+func New(calls Caller) *Witness {
+	return &Witness{calls: calls, turn: make(chan struct{}, 1), last: map[plan.Deed]testimony{}}
 }
 
 // Who returns the users who recently did that to these VMs, by moRef, as far as vCenter's events tell.
-func (v *VCenter) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
-	w := v.witness
+func (w *Witness) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error) {
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
@@ -61,16 +71,16 @@ func (v *VCenter) Who(ctx context.Context, deed plan.Deed, moRefs []string) (map
 	if !session.Sleep(ctx, deedsEvery-time.Since(last.at)) {
 		return nil, ctx.Err()
 	}
-	who, err := v.askWho(ctx, deed)
+	who, err := w.askWho(ctx, deed)
 	w.last[deed] = testimony{time.Now(), who}
 	return who, err
 }
 
 // askWho queries who recently did that to any VM.
-func (v *VCenter) askWho(ctx context.Context, deed plan.Deed) (map[string]string, error) {
+func (w *Witness) askWho(ctx context.Context, deed plan.Deed) (map[string]string, error) {
 	begin := time.Now().Add(-deedsSince)
 	var events []types.BaseEvent
-	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager,
 			Filter: types.EventFilterSpec{EventTypeId: deeds[deed], Time: &types.EventFilterSpecByTime{BeginTime: &begin}}})
 		if err == nil {
