@@ -93,38 +93,8 @@ func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.Managed
 	}
 	path := ""
 	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
-		path, err = pathOf(ctx, s, *on)
+		path, err = session.PathOf(ctx, s, *on)
 		return err
 	})
 	return path
-}
-
-// pathOf reads the inventory path of an object; empty if that cannot be seen.
-func pathOf(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (string, error) {
-	const up = "up"
-	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
-		ObjectSet: []types.ObjectSpec{{Obj: ref, SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{
-			SelectionSpec: types.SelectionSpec{Name: up}, Type: "ManagedEntity", Path: "parent", SelectSet: []types.BaseSelectionSpec{&types.SelectionSpec{Name: up}}}}}},
-		PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name", "parent"}}},
-	})
-	if err != nil {
-		return "", err
-	}
-	by := map[types.ManagedObjectReference]session.Object{}
-	for _, o := range objects {
-		by[o.Ref] = o
-	}
-	path := ""
-	for at, rounds := ref, 0; rounds <= len(objects); rounds++ { // more rounds are a circle: no vCenter's
-		name := session.Prop[string](by[at], "name")
-		above, is := session.LookUp[types.ManagedObjectReference](by[at], "parent")
-		switch {
-		case name == "":
-			return "", nil
-		case !is:
-			return cmp.Or(path, "the root"), nil
-		}
-		path, at = "/"+name+path, above
-	}
-	return "", nil
 }
