@@ -54,6 +54,31 @@ func Apply(o *Observed, a Action) {
 		return
 	}
 	vm.change(a, o.Now)
+	o.answer(vm, a.Op)
+}
+
+// answer notes that the service of a member that boots answers.
+func (o *Observed) answer(vm *VM, op Op) {
+	if op != PowerOn && op != Reset || !o.Group.Spec.Readiness.Probes() {
+		return
+	}
+	of := maps.Clone(o.Answers.Of)
+	if of == nil {
+		of = map[string]Answer{}
+	}
+	of[vm.MoRef] = Answer{Address: AskedAddress(vm.IPs), Concluded: Answering, Since: o.Now, Refused: o.Answers.Nobody}
+	o.Answers.Of = of
+}
+
+// AnswerSoon changes an observation as if the members of which nothing is concluded yet answered.
+func AnswerSoon(o *Observed) {
+	for i := range o.State.VMs {
+		vm := &o.State.VMs[i]
+		a := o.Answers.Of[vm.MoRef]
+		if address := AskedAddress(vm.IPs); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Doubted {
+			o.answer(vm, PowerOn)
+		}
+	}
 }
 
 // Show changes an observation as Metacontroller does with the children of an answer.

@@ -46,6 +46,8 @@ type Observed struct {
 	ChildrenWantedSince map[ChildKey]time.Time
 	// State is what vCenter says. It must be taken after Pending was.
 	State VCenterState
+	// Answers are what this replica of the server concluded from asking the members whether their service answers.
+	Answers Answers
 	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
 	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM of
