@@ -24,7 +24,8 @@ const (
 	SetRules Op = "SetRules"
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
-	// PowerOn powers a member on (or resumes it).
+	// PowerOn powers a member on (or resumes it). A standby member is promoted by it: the stamp says so first, guarded by its
+	// changeVersion, and from then on it is a member like any other.
 	PowerOn Op = "PowerOn"
 	// Unmark takes the mark off a member that was chosen to be removed but stays after all. A VM in quarantine
 	// that has its name back becomes a member again by it.
@@ -78,7 +79,7 @@ type Action struct {
 	Reason string
 
 	// What a Clone is made from. Folder (also of a Move) and Template are moRefs. Fingerprint is the template's.
-	// Adopt also writes Revision and Fingerprint, and Reconfigure sets CPU and MemoryMB. Mark and Unmark also leave
+	// Adopt also writes Revision and Fingerprint, and Reconfigure sets CPU and MemoryMB. Mark, Unmark and a PowerOn that promotes also leave
 	// Generation in the stamp: a replica of the server that knows only an older one then leaves the group
 	// alone.
 	Folder, Template string
@@ -89,6 +90,8 @@ type Action struct {
 	Generation       int64
 	// Why is what Mark leaves in the stamp.
 	Why Why
+	// Standby: Clone makes a standby member, and PowerOn promotes one.
+	Standby bool
 	// Hot reports whether Reconfigure is for a VM that is on.
 	Hot bool
 	// NewName is what Rename names the VM.

@@ -29,7 +29,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
 			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(),
+			Prepared: a.unprepared(), Standby: a.Standby,
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -142,7 +142,7 @@ func (vm *VM) change(a Action, now time.Time) {
 	vm.Restamp(&a, now)
 	switch a.Op {
 	case PowerOn:
-		vm.Power, vm.Boot = PoweredOn, now
+		vm.Power, vm.Boot, vm.Standby, vm.Generation = PoweredOn, now, false, max(vm.Generation, a.Generation)
 		vm.bootGuest()
 	case Reset:
 		vm.Restarted = now

@@ -104,8 +104,8 @@ type VCenterState struct {
 	VCenter string
 	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.
 	VMs []VM
-	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off, and those in quarantine that vCenter does
-	// not have: such a VM is off and holds no ordinal, and its stamp says what it is when it comes back. A recorded VM
+	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off, and those in quarantine, or standby, that
+	// vCenter does not have: such a VM is off, and its stamp says what it is when it comes back. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
 	Gone []VMID
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
@@ -136,7 +136,8 @@ type VCenterState struct {
 type Query struct {
 	// Template is spec.template.
 	Template string
-	// Recorded are the members in the group's status, and its VMs in quarantine, which are the last Kept: those not seen are looked up.
+	// Recorded are the members in the group's status, and its VMs that are off (in quarantine, and standby members), which are the
+	// last Kept: those not seen are looked up.
 	// It is immutable.
 	Recorded []v1alpha1.Member
 	Kept     int
@@ -176,10 +177,14 @@ func (o *Observed) Query() Query {
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
-	if kept := g.Status.Quarantined; len(kept) > 0 {
-		ask.Recorded, ask.Kept = slices.Clone(ask.Recorded), len(kept)
+	kept, standby := g.Status.Quarantined, g.Status.Standby
+	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {
+		ask.Recorded = slices.Clone(ask.Recorded)
 		for i := range kept {
 			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
+		}
+		for i := range standby {
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef})
 		}
 	}
 	if ask.Finalizing = finalizing; finalizing {
@@ -313,6 +318,8 @@ type VM struct {
 	Home string
 	// Addresses are the static addresses that it was given (AddressText).
 	Addresses string
+	// Standby reports whether it was cloned as a standby member, and not promoted since.
+	Standby bool
 	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if that is due before the first power-on.
 	Prepared string
 }
@@ -338,6 +345,11 @@ type Moment struct{ At, Boot time.Time }
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }
 
+// IsStandby reports whether the VM is a standby member. One that somebody powered on is a member, whatever its stamp says.
+func (vm *VM) IsStandby() bool {
+	return vm.Standby && vm.Power == PoweredOff && vm.Quarantined.IsZero()
+}
+
 // State is the state of a pending action.
 type State string
 
@@ -359,8 +371,9 @@ type Pending struct {
 	State   State
 	// Fault is why the last try failed; the zero Fault while there was none.
 	Fault Fault
-	// Home is where a Clone goes (Home.String).
-	Home string
+	// Home is where a Clone goes (Home.String), and Standby reports whether it makes a standby member.
+	Home    string
+	Standby bool
 	// Why is what a Mark leaves in the stamp.
 	Why Why
 	// Tried is the step for the same VM that failed before this one began, and may have taken it down (Op.TakesDown);
