@@ -24,6 +24,11 @@ const (
 	SetRules Op = "SetRules"
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
+	// SetDisks adds the disks of the spec that a member lacks, lets others grow, and records that in the stamp, guarded by its
+	// changeVersion. The VM may run.
+	SetDisks Op = "SetDisks"
+	// DeleteDisks detaches and deletes the persistent disks GiveUp of a member that is about to go, and takes them out of its stamp.
+	DeleteDisks Op = "DeleteDisks"
 	// PowerOn powers a member on (or resumes it). A standby member is promoted by it: the stamp says so first, guarded by its
 	// changeVersion, and from then on it is a member like any other.
 	PowerOn Op = "PowerOn"
@@ -98,17 +103,22 @@ type Action struct {
 	NewName string
 	// Entry is the entry of spec.adopt that an Adopt carries out.
 	Entry string
-	// ChangeVersion guards Mark, Unmark, Reconfigure, Prepare, Adopt, Quarantine, Release and Reset.
+	// ChangeVersion guards Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Quarantine, Release, Reset, and a PowerOn that promotes.
 	ChangeVersion string
 	// NeverOn allows Destroy only if the VM was never powered on.
 	NeverOn bool
-	// Details are for Clone, Adopt, Prepare and SetRules; nil for the others.
+	// Details are for Clone, Adopt, Prepare, SetDisks and SetRules; nil for the others.
 	Details *Details
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
 	// withdrawn meanwhile, the member stays.
 	Marked bool
 	// Unheeded: PowerOff is for a guest that was asked to shut down, and did not in time. A replica that has not asked it asks it now.
 	Unheeded bool
+	// GiveUp are the ids of the disks that DeleteDisks deletes.
+	GiveUp []string
+	// Keeps are the ids of the persistent disks that outlive the VM that Destroy removes. If another replica has deleted one, the VM, whose
+	// stamp tells, stays until the status has left it out.
+	Keeps []string
 	// Others are the members that serve while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
 	// unchanged since the plan; otherwise nothing is done.
 	Others []Other
@@ -143,7 +153,7 @@ func QuarantineName(group string, ordinal int32, moRef string) string {
 // TakesDown reports whether the member may be down while the step runs, or after it.
 func (op Op) TakesDown() bool {
 	switch op {
-	case ShutdownGuest, PowerOff, Reset, Quarantine, Destroy, Release, Unmark:
+	case ShutdownGuest, PowerOff, Reset, Quarantine, DeleteDisks, Destroy, Release, Unmark:
 		return true
 	}
 	return false

@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Details is what Clone, Adopt, Prepare and SetRules need beyond the Action's own fields. It is immutable.
+// Details is what Clone, Adopt, Prepare, SetDisks and SetRules need beyond the Action's own fields. It is immutable.
 type Details struct {
 	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags, and so on. It is immutable.
 	Spec *v1alpha1.VmGroupSpec
@@ -23,6 +23,10 @@ type Details struct {
 	Addresses []AddressPair
 	// Home, AddressText and Prepared are what the member's stamp records: see the fields of VM.
 	Home, AddressText, Prepared string
+	// Held are the persistent disks of its ordinal that were attached before.
+	Held []v1alpha1.PersistentDisk
+	// DisksOf is the UID of the former group whose disks the ordinal gets if it never had its own; empty for none.
+	DisksOf string
 }
 
 // AddressPair are the static addresses of one network adapter; empty where it has none.
@@ -69,6 +73,8 @@ type Preparation struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Networks reports whether the network configuration went to the guest by its MAC addresses.
 	Networks bool `json:"networks,omitempty"`
+	// Disks reports whether the guest was told of the disks that spec.disks gave it.
+	Disks bool `json:"disks,omitempty"`
 	// Digest distinguishes values; empty for a preparation that was only begun.
 	Digest string `json:"digest"`
 }
@@ -90,7 +96,7 @@ func PreparationIn(text string) (p Preparation) {
 // equals no spec's preparation, so a replica that sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
-	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks}
+	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks, Disks: have.Disks}
 	text, _ := json.Marshal(begun) // cannot fail: strings and a bool
 	if strings.HasPrefix(former, Unprepared) {
 		return Unprepared + string(text)
@@ -108,10 +114,10 @@ func union(a, b []string) []string {
 // as cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
-	if len(spec.Tags)+len(spec.CustomAttributes) == 0 && !byMAC {
+	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC {
 		return ""
 	}
-	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC}
+	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0}
 	for _, t := range spec.Tags {
 		p.Tags = append(p.Tags, tagText(t.Category, t.Name))
 	}

@@ -29,7 +29,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
 			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(), Standby: a.Standby,
+			Prepared: a.unprepared(), Disks: a.disks(false), Standby: a.Standby,
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -130,6 +130,45 @@ func (a *Action) unprepared() string {
 	return Unprepared + a.Details.Prepared
 }
 
+// disks is what the stamp says of the disks after a Clone or SetDisks.
+func (a *Action) disks(persistent bool) string {
+	if a.Details == nil || a.Details.Spec == nil {
+		return ""
+	}
+	var all []MemberDisk
+	if root := a.Details.Spec.RootDisk; root != nil {
+		all = append(all, MemberDisk{SizeGiB: root.SizeGiB})
+	}
+	for i := range a.Details.Spec.Disks {
+		d := &a.Details.Spec.Disks[i]
+		x := MemberDisk{Name: d.Name, SizeGiB: d.SizeGiB, Shape: DiskShape(d)}
+		if d.Persistent {
+			if !persistent {
+				continue
+			}
+			x.ID, x.Datastore = fmt.Sprintf("disk-%d-%s", a.Ordinal, d.Name), "(a datastore)"
+			for _, held := range a.Details.Held {
+				if held.Name == d.Name {
+					x.ID, x.Datastore = held.ID, held.Datastore
+				}
+			}
+		}
+		all = append(all, x)
+	}
+	return DiskText(all)
+}
+
+// identified is what the stamp says once the disks were read.
+func identified(text string) string {
+	all := DisksIn(text)
+	for i := range all {
+		if all[i].Name != "" && all[i].UUID == "" {
+			all[i].UUID = NoUUID
+		}
+	}
+	return DiskText(all)
+}
+
 func (a *Action) addresses() string {
 	if a.Details == nil {
 		return ""
@@ -159,6 +198,11 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Quarantined = now
 	case Prepare:
 		vm.Prepared, vm.Generation = a.Details.Prepared, max(vm.Generation, a.Generation)
+		vm.Disks = identified(vm.Disks)
+	case DeleteDisks:
+		vm.Disks = DiskText(slices.DeleteFunc(DisksIn(vm.Disks), func(d MemberDisk) bool { return slices.Contains(a.GiveUp, d.ID) }))
+	case SetDisks:
+		vm.Disks, vm.Generation = identified(a.disks(true)), max(vm.Generation, a.Generation)
 	}
 }
 

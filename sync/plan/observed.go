@@ -322,6 +322,8 @@ type VM struct {
 	Standby bool
 	// Prepared is what Prepare did (PreparationOf); empty if nothing; it begins with Unprepared if that is due before the first power-on.
 	Prepared string
+	// Disks are those that the spec gave it (DiskText); empty if none.
+	Disks string
 }
 
 // Why is why a member is marked: to be removed, or to be powered off for a while.

@@ -48,5 +48,6 @@ const (
 	ReasonFolderStays         = "FolderStays"
 	ReasonNameHeld            = "NameHeld"
 	ReasonPlacementImmutable  = "PlacementImmutable"
+	ReasonDisksImmutable      = "DisksImmutable"
 	ReasonAddressesExhausted  = "AddressesExhausted"
 )

@@ -37,6 +37,9 @@ type Report struct {
 	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
 	// Members are as in the status.
 	Members []v1alpha1.Member `json:"members"`
+	// Standby and Disks are as in the status.
+	Standby []v1alpha1.StandbyMember  `json:"standby,omitempty"`
+	Disks   []v1alpha1.PersistentDisk `json:"disks,omitempty"`
 	// Pending is what is under way or backing off; Faults are what is unusual.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`

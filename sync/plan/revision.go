@@ -49,6 +49,9 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	for i := range spec.Networks {
 		reviseNetwork(&spec.Networks[i], set)
 	}
+	if len(spec.Disks) > 0 { // which ones a member has is in its stamp
+		set("disks", "some")
+	}
 	set("userData", userData)
 	set("customizationSpec", spec.CustomizationSpec)
 	sum := sha256.Sum256(text)

@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// MemberDisk is what a member's stamp records of one disk that the spec gave it.
+type MemberDisk struct {
+	// Name is that in spec.disks; empty for the template's own, spec.rootDisk.
+	Name string `json:"name,omitempty"`
+	// At is where it was attached: the key of its controller, and the unit, "1000:1".
+	At string `json:"at,omitempty"`
+	// UUID is vCenter's, which the guest sees, too; NoUUID if vCenter tells none, empty until it is read.
+	UUID string `json:"uuid,omitempty"`
+	// SizeGiB is the size that it was given.
+	SizeGiB int32 `json:"sizeGiB"`
+	// Shape is the DiskShape that it was made with.
+	Shape string `json:"shape,omitempty"`
+	// ID is that of a persistent disk, and Datastore the moRef of where it was.
+	ID        string `json:"id,omitempty"`
+	Datastore string `json:"datastore,omitempty"`
+	// Parted says that the server has detached a persistent disk, because its VM was to go, and what was to become of the disk. A member
+	// that stays after all gets it again before it is powered on.
+	Parted Parted `json:"parted,omitempty"`
+}
+
+// Parted says what is to become of a disk that the server detached.
+type Parted string
+
+// A disk that was detached is kept for the ordinal's next VM, or deleted (retention).
+const (
+	PartedKept    Parted = "kept"
+	PartedDeleted Parted = "deleted"
+)
+
+// PartDisks is what the stamp says of the disks once those with these ids (nil: all persistent ones) are detached.
+func PartDisks(text string, as Parted, ids []string) string {
+	all := DisksIn(text)
+	for i := range all {
+		if d := &all[i]; d.ID != "" && d.Parted != PartedDeleted && (ids == nil || slices.Contains(ids, d.ID)) {
+			d.Parted = as
+		}
+	}
+	return DiskText(all)
+}
+
+// KeptDisks are the ids of the persistent disks in a stamp's text that nobody has deleted.
+func KeptDisks(text string) (ids []string) {
+	for _, d := range Persistent(text) {
+		if d.Parted != PartedDeleted {
+			ids = append(ids, d.ID)
+		}
+	}
+	return ids
+}
+
+// NoUUID is MemberDisk.UUID where vCenter tells none.
+const NoUUID = "-"
+
+// DisksIn parses the text of DiskText; nil for a text that is none.
+func DisksIn(text string) (all []MemberDisk) {
+	if text == "" || json.Unmarshal([]byte(text), &all) != nil {
+		return nil
+	}
+	return all
+}
+
+// DiskText is what a stamp records of a member's disks; empty for none.
+func DiskText(all []MemberDisk) string {
+	if len(all) == 0 {
+		return ""
+	}
+	text, _ := json.Marshal(all) // cannot fail: strings and numbers
+	return string(text)
+}
+
+// DiskShape is a hash of what only a new disk can change: where it is, and how its space is taken.
+func DiskShape(d *v1alpha1.Disk) string {
+	text, _ := json.Marshal([]string{d.Datastore, d.StoragePolicy, string(cmp.Or(d.Provisioning, v1alpha1.ProvisioningThin))})
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:4])
+}
+
+// recorded returns the record of a disk; nil if there is none.
+func recorded(all []MemberDisk, name string) *MemberDisk {
+	if i := slices.IndexFunc(all, func(d MemberDisk) bool { return d.Name == name }); i >= 0 {
+		return &all[i]
+	}
+	return nil
+}
+
+// DisksToChange says which disk of a member, whose stamp has that text, is to be added, or to grow; empty if none. "The member" goes before.
+func DisksToChange(spec *v1alpha1.VmGroupSpec, text string) string {
+	if spec.RootDisk == nil && len(spec.Disks) == 0 {
+		return ""
+	}
+	all := DisksIn(text)
+	if root := recorded(all, ""); spec.RootDisk != nil && (root == nil || root.SizeGiB < spec.RootDisk.SizeGiB) {
+		return fmt.Sprintf("is to have a root disk of %d GiB", spec.RootDisk.SizeGiB)
+	}
+	for i := range spec.Disks {
+		want := &spec.Disks[i]
+		switch has := recorded(all, want.Name); {
+		case has == nil || has.Parted != "":
+			return "lacks its disk " + want.Name
+		case has.SizeGiB < want.SizeGiB:
+			return fmt.Sprintf("has %d GiB on its disk %s instead of %d", has.SizeGiB, want.Name, want.SizeGiB)
+		case has.UUID == "":
+			return "has a disk " + want.Name + " that is not identified yet"
+		}
+	}
+	return ""
+}
+
+// LacksPersistent reports whether a member, whose stamp has that text, does not have all persistent disks of the spec.
+func LacksPersistent(spec *v1alpha1.VmGroupSpec, text string) bool {
+	all := DisksIn(text)
+	return slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool {
+		has := recorded(all, d.Name)
+		return d.Persistent && (has == nil || has.Parted != "")
+	})
+}
+
+// Persistent are those of a member's disks that belong to its ordinal.
+func Persistent(text string) []MemberDisk {
+	return slices.DeleteFunc(DisksIn(text), func(d MemberDisk) bool { return d.ID == "" })
+}
+
+// DisksOtherwise names a disk of a member that the spec would make otherwise by now; empty if there is none.
+func DisksOtherwise(spec *v1alpha1.VmGroupSpec, text string) string {
+	if len(spec.Disks) == 0 {
+		return ""
+	}
+	all := DisksIn(text)
+	for i := range spec.Disks {
+		if has := recorded(all, spec.Disks[i].Name); has != nil && has.ID == "" && has.Shape != DiskShape(&spec.Disks[i]) {
+			return has.Name
+		}
+	}
+	return ""
+}
+
+// DisksLost says which disk of a member the spec would take away, make smaller, or give to another owner; empty if none. A persistent disk never
+// shrinks: the next member gets it as large as it is.
+func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
+	if text == "" {
+		return ""
+	}
+	for _, has := range DisksIn(text) {
+		want, persistent, what := int32(0), has.ID != "", "its disk "+has.Name
+		if has.Name == "" {
+			if what = "its root disk"; spec.RootDisk != nil {
+				want = spec.RootDisk.SizeGiB
+			}
+		} else if i := slices.IndexFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == has.Name }); i >= 0 {
+			want, persistent = spec.Disks[i].SizeGiB, spec.Disks[i].Persistent
+		}
+		switch {
+		case want == 0:
+			return fmt.Sprintf("%s, of %d GiB, is not in the spec", what, has.SizeGiB)
+		case persistent != (has.ID != ""):
+			return fmt.Sprintf("%s belongs to the %s, and the spec says otherwise (persistent)", what, map[bool]string{true: "ordinal", false: "VM"}[!persistent])
+		case want < has.SizeGiB && !persistent:
+			return fmt.Sprintf("%s has %d GiB, and the spec says %d", what, has.SizeGiB, want)
+		}
+	}
+	return ""
+}
+
+// DiskStatuses lists the persistent disks of a group: those in the stamps of its VMs, and those in its stored status that are detached
+// by now, and that nobody deleted or gave up. One that was in a VM that is here, and no longer in its stamp, was deleted; one that is to be deleted
+// counts as such.
+func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk) {
+	var leaving []string
+	for i := range vms {
+		for _, d := range Persistent(vms[i].Disks) {
+			state := v1alpha1.DiskAttached
+			switch d.Parted {
+			case PartedDeleted:
+				leaving = append(leaving, d.ID)
+				continue
+			case PartedKept:
+				state = v1alpha1.DiskDetached
+			}
+			all = append(all, v1alpha1.PersistentDisk{Name: d.Name, Ordinal: vms[i].Ordinal, ID: d.ID, Datastore: d.Datastore, SizeGiB: d.SizeGiB,
+				State: state, MoRef: vms[i].MoRef})
+		}
+	}
+	for _, was := range g.Status.Disks {
+		attached := slices.ContainsFunc(all, func(d v1alpha1.PersistentDisk) bool { return d.ID == was.ID })
+		deleted := was.MoRef != "" && slices.ContainsFunc(vms, func(vm VM) bool { return vm.MoRef == was.MoRef })
+		if !attached && !deleted && !slices.Contains(leaving, was.ID) && !g.GivesUp(was.ID) {
+			was.State, was.MoRef = v1alpha1.DiskDetached, ""
+			all = append(all, was)
+		}
+	}
+	slices.SortFunc(all, func(a, b v1alpha1.PersistentDisk) int {
+		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+	})
+	return all
+}
