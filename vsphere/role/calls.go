@@ -33,6 +33,9 @@ const (
 	// docTags: https://developer.vmware.com/apis/vsphere-automation/latest/cis/tagging/tag_association/, and the names in
 	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-2F8C5B02-7EF6-428A-BDB6-B2CC3D307097.html
 	docTags = "tagging API; Privileges for Tags"
+	// docLibrary: https://developer.broadcom.com/xapis/vsphere-automation-api/latest/api/vcenter/vm-template/library-items/templateLibraryItem/get/,
+	// and the names in https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-D490C499-8D68-42A1-AEB2-781F1DDA8A93.html
+	docLibrary = "its page; Content Library Privileges"
 	// docPBM: view is required on the root vCenter.
 	docPBM  = "vSphere Security, Profile-Driven Storage; its page names none"
 	docSelf = "any session"
@@ -95,6 +98,11 @@ var calls = map[string]calling{
 	"tagging/tag-association " + session.AttachTags: {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
 	"tagging/tag-association " + session.DetachTags: {needs: []string{privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, doc: docTags},
 	"POST tagging/category":                         {needs: []string{privTagging + "CreateCategory"}, doc: docTags},
+	"content/library find":                          {needs: []string{privRead}, doc: docLibrary},
+	"content/library/item find":                     {needs: []string{privRead}, doc: docLibrary},
+	"GET content/library":                           {needs: []string{privRead}, doc: docLibrary},
+	"GET content/library/item":                      {needs: []string{privRead}, doc: docLibrary},
+	"GET vcenter/vm-template/library-items":         {needs: []string{privRead}, doc: docLibrary},
 	"POST tagging/tag":                              {needs: []string{privTagging + "CreateTag"}, doc: docTags},
 }
 
@@ -114,14 +122,10 @@ func Outside(made map[string]int) []string {
 // plainCall returns the name of a call as in calls: a REST call may be named
 // "POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category".
 func plainCall(name string) string {
-	method, path, is := strings.Cut(name, " /rest/com/vmware/cis/")
+	method, path, is := strings.Cut(name, " /rest/")
 	if !is {
 		return name
 	}
 	path, action, _ := strings.Cut(path, "?~action=")
-	path, _, _ = strings.Cut(path, "/id:")
-	if action != "" {
-		return path + " " + action
-	}
-	return method + " " + path
+	return session.RESTName(method, path, action)
 }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags, which the SOAP API does not know.
+// restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags and content libraries, which the SOAP API does not know.
 // It is opened when it is first needed, as the same user, and belongs to one SOAP session: with the next, there is a new
 // one. All methods may be called from any goroutine.
 //

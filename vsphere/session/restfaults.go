@@ -75,11 +75,31 @@ func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
 
 // RESTCall names a call, without the ids in it: "GET tagging/tag", "tagging/tag-association attach-multiple-tags-to-object".
 func RESTCall(req *http.Request) string {
-	path, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/rest/com/vmware/cis/"), "/id:")
-	if action := req.URL.Query().Get("~action"); action != "" {
+	return RESTName(req.Method, req.URL.Path, req.URL.Query().Get("~action"))
+}
+
+// RESTName names the call of a method, a path and an action, which may be empty, as RESTCall does.
+func RESTName(method, path, action string) string {
+	path, _, _ = strings.Cut(strings.TrimPrefix(path, "/rest/"), "/id:")
+	if strings.HasPrefix(path, vmTemplatePath) {
+		path = vmTemplatePath
+	}
+	path = strings.TrimPrefix(strings.TrimPrefix(path, "com/vmware/"), "cis/")
+	if action != "" {
 		return path + " " + action
 	}
-	return req.Method + " " + path
+	return method + " " + path
+}
+
+// The calls about content libraries.
+const (
+	libraryPath    = "content/library"
+	vmTemplatePath = "vcenter/vm-template/library-items"
+)
+
+// isLibraryCall reports whether a call, by its name, is about content libraries.
+func isLibraryCall(call string) bool {
+	return strings.Contains(call, libraryPath) || strings.Contains(call, vmTemplatePath)
 }
 
 // restErrorMost bounds how much of an error's body is read, in bytes.
@@ -133,15 +153,18 @@ func restClassify(err error) *vcfault.Error {
 	e, is := errors.AsType[*restError](err)
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	if _, kind := errors.AsType[*json.UnmarshalTypeError](err); syntax || kind {
-		return vcfault.NotVCenterAPI("a call about tags", err)
+		return vcfault.NotVCenterAPI("a REST call", err)
 	}
 	if _, own := errors.AsType[*vcfault.Error](err); own || !is {
 		return vcfault.Classify("", err)
 	}
+	if isLibraryCall(e.call) && !e.full && e.status != statusUnauthenticated {
+		return libraryFault(e)
+	}
 	typed := vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags: %s", vcfault.Steady(e.Error()))
 	switch {
 	case e.status == statusUnauthenticated:
-		typed = vcfault.New(vcfault.ReasonNotAuthenticated, false, "vCenter's tagging service has dropped the server's session; the server logs in again.")
+		typed = vcfault.New(vcfault.ReasonNotAuthenticated, false, "vCenter's REST API has dropped the server's session; the server logs in again.")
 	case e.full:
 		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, true, "vCenter allows its user no more sessions of the REST API: end those that other programs left behind, or give the server an account of its own.")
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
@@ -149,10 +172,33 @@ func restClassify(err error) *vcfault.Error {
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
 		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; the tags are read again.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
-		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's tagging service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
+		service := "tagging service"
+		if e.call == "POST session" {
+			service = "REST API"
+		}
+		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's %s does not answer (%d %s); the server tries again.", service, e.status, http.StatusText(e.status))
 		typed.Passing = true
 	}
 	typed.Err = err
+	return typed
+}
+
+// libraryFault returns the fault for an error answer to a call about content libraries.
+//
+// [doc] vSphere Automation API, content/library and vcenter/vm-template/library-items, get: "requires System.Read" on the library or item.
+// vSphere Security, Content Library Privileges: "To assign a permission on a content library, an Administrator must grant the permission
+// to the user as a global permission."
+func libraryFault(e *restError) *vcfault.Error {
+	typed := vcfault.New(vcfault.ReasonLibraryUnavailable, false, "vCenter's content library service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
+	switch {
+	case e.status == statusForbidden || e.kind == kindUnauthorized:
+		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege System.Read on the content library: grant it, as a global permission.")
+	case e.status == http.StatusNotFound:
+		typed = vcfault.New(vcfault.ReasonGone, false, "A content library or an item of it is no longer in vCenter; they are read again.")
+	case e.status == http.StatusBadRequest:
+		typed = vcfault.New(vcfault.ReasonLibraryUnavailable, false, "vCenter refuses to show the content library: %s", vcfault.Steady(e.Error()))
+	}
+	typed.Err = e
 	return typed
 }
 

@@ -44,7 +44,7 @@ func (e *Error) PlanFault() plan.Fault { return e.Fault }
 // mayPass marks the faults that pass by themselves within seconds or minutes, and where a retry is cheap.
 func mayPass(f plan.Fault) plan.Fault {
 	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
-		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonNotAuthenticated, ReasonVCenterUnreachable,
+		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonLibraryReading, ReasonLibraryUnavailable, ReasonNotAuthenticated, ReasonVCenterUnreachable,
 		plan.ReasonRemoving, plan.ReasonFolderHoldsStranger, plan.ReasonFolderStays, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
 	return f
 }

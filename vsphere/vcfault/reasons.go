@@ -103,6 +103,15 @@ const (
 	ReasonTagRefused = "TagRefused"
 )
 
+const (
+	// ReasonLibraryUnavailable means that vCenter's content library service does not answer as it should; it passes.
+	ReasonLibraryUnavailable = "LibraryUnavailable"
+	// ReasonLibraryReading means that spec.template is being looked for in the content libraries, or an item's VM template in the inventory.
+	ReasonLibraryReading = "LibraryReading"
+	// ReasonLibraryItemUnusable means that an item of a content library is no VM template, or one that vCenter's user may not see.
+	ReasonLibraryItemUnusable = "LibraryItemUnusable"
+)
+
 // Why spec.placement.antiAffinity cannot be carried out.
 const (
 	// ReasonRuleIneffective means that DRS, which enforces such rules, is off or missing where the members are.
