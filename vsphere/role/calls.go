@@ -37,8 +37,12 @@ const (
 	// and the names in https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-D490C499-8D68-42A1-AEB2-781F1DDA8A93.html
 	docLibrary = "its page; Content Library Privileges"
 	// docPBM: view is required on the root vCenter.
-	docPBM  = "vSphere Security, Profile-Driven Storage; its page names none"
-	docSelf = "any session"
+	// docDisks: the page says System.View or System.Read, and marks the datastore, which needs FileManagement as for the others.
+	// OpenShift grants Datastore.FileManagement on the datastores of the vSphere CSI driver's disks.
+	// https://github.com/openshift/installer: privileges.md among its documents for users of vSphere.
+	docDisks = "its page does not say all; OpenShift's privileges.md"
+	docPBM   = "vSphere Security, Profile-Driven Storage; its page names none"
+	docSelf  = "any session"
 )
 
 // calls are all methods that the server, and `vmgroup check`, may use. REST calls are named as session.RESTCall names them.
@@ -69,8 +73,8 @@ var calls = map[string]calling{
 	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete", privUnregister}, doc: docPage + "; the other one, of a folder with VMs: " + docInventory},
 	"RegisterVM_Task":                 {needs: []string{"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"}, doc: docPage},
 	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: docPage + "; on both folders, too: " + docTasks},
-	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
-	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk"}},
+	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
+	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"}},
 	"Rename_Task":                     {needs: []string{"VirtualMachine.Config.Rename"}, doc: docRename},
 	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},
 	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}, doc: docPage + "; " + docTasks + " names the datacenter, too"},
@@ -82,6 +86,14 @@ var calls = map[string]calling{
 	"AddCustomFieldDef":               {needs: []string{"Global.ManageCustomFields"}},
 	"SetField":                        {needs: []string{"Global.SetCustomField"}},
 	"GetCustomizationSpec":            {needs: []string{"VirtualMachine.Provisioning.ReadCustSpecs"}},
+
+	"CreateDisk_Task":                            {needs: []string{privFiles, "Datastore.AllocateSpace", "StorageProfile.View"}, doc: docDisks},
+	"ListVStorageObject":                         {needs: []string{privRead, privFiles}, doc: docDisks},
+	"RetrieveVStorageObject":                     {needs: []string{privRead, privFiles}, doc: docDisks},
+	"RetrieveVStorageObjectAssociations":         {needs: []string{privRead, privFiles}, doc: docDisks},
+	"VCenterUpdateVStorageObjectMetadataEx_Task": {needs: []string{privFiles}},
+	"ExtendDisk_Task":                            {needs: []string{privFiles, "VirtualMachine.Config.DiskExtend"}, doc: docDisks},
+	"DeleteVStorageObject_Task":                  {needs: []string{privFiles}},
 
 	"PbmRetrieveServiceContent": {needs: []string{privView}, doc: docPBM},
 	"PbmQueryProfile":           {needs: []string{"StorageProfile.View"}, doc: docPBM},

@@ -41,6 +41,7 @@ const (
 	privAnyone  = "System.Anonymous"
 	privTagging = "InventoryService.Tagging."
 
+	privFiles      = "Datastore.FileManagement"
 	privUnregister = "VirtualMachine.Inventory.Unregister"
 )
 
@@ -54,7 +55,7 @@ func Least() []Privilege { return slices.Clone(least) }
 
 var least = []Privilege{
 	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
-	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
+	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory (every role has it)", Also: "globally, for templates in content libraries"},
 	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders, and the folder `quarantine` in each", Also: "the VM folder, if the root folder of all groups is to be made; `placement.folder`"},
 	{ID: "Folder.Delete", On: []Scope{OnFolder}, Why: "the group's folder, when the group is deleted", Also: "`placement.folder`"},
 	{ID: "VirtualMachine.Provisioning.DeployTemplate", On: []Scope{OnTemplate}, Why: "clone"},
@@ -72,13 +73,17 @@ var least = []Privilege{
 
 	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec", Without: "clones fail where vCenter asks for it: its reference names it for a reconfigure only, and `vmgroup check --deep` shows it"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted"},
-	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach disks from elsewhere before a VM is destroyed", Without: "a VM that got a disk from elsewhere is not destroyed"},
+	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere before a VM is destroyed", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
 	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "the same", Without: "no quarantine and no adoption", Also: "VMs to adopt, and the folders they come from"},
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
 	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
 	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
 	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "`userData` and `networks`: a clone without the template's vApp properties, which cloud-init prefers", Without: "no `userData` and no `networks` of templates with vApp properties"},
+	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
+	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
+	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "`disks`: make those larger that go with the VM", Without: "such disks keep their size until the VM is replaced"},
+	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "`disks`: make them larger", Without: "disks keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},
