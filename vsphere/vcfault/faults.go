@@ -142,6 +142,15 @@ func Has[T any](err error) bool {
 	})
 }
 
+// Says reports whether a fault in an error's tree has a message with that key (MethodFault.faultMessage), which, unlike its text, is not
+// translated.
+func Says(err error, key string) bool {
+	faults, _ := faultsIn(err)
+	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
+		return slices.ContainsFunc(f.GetMethodFault().FaultMessage, func(m types.LocalizableMessage) bool { return m.Key == key })
+	})
+}
+
 // Types returns the names of the types of vCenter's faults in an error's tree, the outermost first.
 func Types(err error) (names []string) {
 	faults, _ := faultsIn(err)

@@ -133,3 +133,23 @@ const ReasonHomeForbidden = "HomeForbidden"
 
 // ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
 const ReasonTooFewAdapters = "TooFewNetworkAdapters"
+
+// Why something cannot be done with a disk of the spec: one of the member, or a persistent one, a first-class disk of vCenter (package fcd).
+const (
+	// ReasonDiskMissing means that the disk is not where it was: it was moved, vCenter's catalogue is behind, or the disk is gone.
+	ReasonDiskMissing = "DiskMissing"
+	// ReasonDiskInUse means that another VM has it, or that vCenter takes it for in use.
+	ReasonDiskInUse = "DiskInUse"
+	// ReasonDuplicateDisk means that two disks say that they are the same ordinal's, both in use before.
+	ReasonDuplicateDisk = "DuplicateDisk"
+	// ReasonDiskHeldBySnapshot means that a snapshot, of its VM or of the disk, keeps it from being detached or deleted.
+	ReasonDiskHeldBySnapshot = "DiskHeldBySnapshot"
+	// ReasonDiskExtendRefused means that it cannot be made larger now.
+	ReasonDiskExtendRefused = "DiskExtendRefused"
+	// ReasonDiskOutOfReach means that the VM's host does not have its datastore.
+	ReasonDiskOutOfReach = "DiskOutOfReach"
+	// ReasonTemplateUnfit means that the VM, as its template is, cannot take a disk.
+	ReasonTemplateUnfit = "TemplateUnfit"
+	// ReasonDisksUnsupported means that this vCenter is too old for persistent disks.
+	ReasonDisksUnsupported = "PersistentDisksUnsupported"
+)

@@ -1,0 +1,215 @@
+package fcd
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Caller makes calls on the current session, and awaits tasks. *vsphere.VCenter is one.
+type Caller interface {
+	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
+	Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error)
+}
+
+// Disks makes the calls. Its methods may be called from any goroutine.
+type Disks struct {
+	calls Caller
+	book  book
+}
+
+// New returns a Disks that has read nothing yet.
+func New(calls Caller) *Disks { return &Disks{calls: calls} }
+
+// Spec is what a new disk is to be like.
+type Spec struct {
+	Name       string // need not be unique
+	Datastore  string // the moRef
+	CapacityMB int64
+	// Provisioning is one of types.BaseConfigInfoDiskFileBackingInfoProvisioningType; empty: the profile's, or thin.
+	Provisioning string
+	// Profile is the storage policy; empty: the datastore's default.
+	Profile []types.BaseVirtualMachineProfileSpec
+	Owner   Owner
+	// Nonce tells this creation from another one of the same owner: a lost reply leaves a disk that nobody knows the id of.
+	Nonce string
+}
+
+// Create creates a disk, with its metadata, that stays when its VM is destroyed. It is one task, atomic and not idempotent. After an
+// error that does not say that vCenter refused it (vcfault.Refused), the disk may exist, or come to exist.
+func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
+	keep := true
+	info, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
+		res, err := methods.CreateDisk_Task(ctx, s.Vim, &types.CreateDisk_Task{This: manager, Spec: types.VslmCreateSpec{
+			Name: spec.Name, KeepAfterDeleteVm: &keep, CapacityInMB: spec.CapacityMB, Profile: spec.Profile,
+			BackingSpec: &types.VslmCreateSpecDiskFileBackingSpec{
+				VslmCreateSpecBackingSpec: types.VslmCreateSpecBackingSpec{Datastore: datastoreRef(spec.Datastore)}, ProvisioningType: spec.Provisioning},
+			Metadata: []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}, {Key: KeyNonce, Value: spec.Nonce}},
+		}})
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return res.Returnval, nil
+	})
+	if err != nil {
+		return Disk{}, refused(creating, err)
+	}
+	made, is := info.Result.(types.VStorageObject)
+	if !is || made.Config.Id.Id == "" {
+		return Disk{}, vcfault.NotVCenterAPI("CreateDisk_Task", nil)
+	}
+	disk := read(made, spec.Datastore)
+	if disk.Owner == (Owner{}) { // the task's result may leave the metadata out
+		disk.Owner, disk.Nonce = spec.Owner, spec.Nonce
+	}
+	return disk, nil
+}
+
+// Retrieve reads a disk. ReasonDiskMissing means that it is not there now: moved, late in the catalogue, or gone.
+func (d *Disks) Retrieve(ctx context.Context, at Ref) (disk Disk, err error) {
+	err = d.call(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) error {
+		disk, err = retrieve(ctx, s, manager, at)
+		return err
+	})
+	return disk, refused(reading, err)
+}
+
+func retrieve(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, at Ref) (Disk, error) {
+	res, err := methods.RetrieveVStorageObject(ctx, s.Vim, &types.RetrieveVStorageObject{This: manager, Id: at.id(), Datastore: at.datastore()})
+	if err != nil {
+		return Disk{}, err
+	}
+	if res.Returnval.Config.Id != at.id() {
+		return Disk{}, vcfault.NotVCenterAPI("RetrieveVStorageObject", nil)
+	}
+	return read(res.Returnval, at.Datastore), nil
+}
+
+// Use is a VM that a disk is attached to.
+type Use struct {
+	VM  string // vCenter's "ID of the virtual machine": see In
+	Key int32  // of the device
+}
+
+// In reports whether it is this VM. VMware's reference does not say which ID vCenter names a VM by, so all are compared.
+func (u Use) In(moRef, instanceUUID, uuid string) bool {
+	return u.VM != "" && (u.VM == moRef || u.VM == instanceUUID || u.VM == uuid)
+}
+
+// Uses returns the VMs that each disk is attached to, by the disk's id. A disk that vCenter says nothing of, or that it cannot say
+// it of, is an error: unknown is not unused.
+func (d *Disks) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, error) {
+	if len(disks) == 0 {
+		return nil, nil
+	}
+	ids := make([]types.RetrieveVStorageObjSpec, len(disks))
+	for i, at := range disks {
+		ids[i] = types.RetrieveVStorageObjSpec{Id: at.id(), Datastore: at.datastore()}
+	}
+	uses := map[string][]Use{}
+	err := d.call(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) error {
+		clear(uses)
+		res, err := methods.RetrieveVStorageObjectAssociations(ctx, s.Vim, &types.RetrieveVStorageObjectAssociations{This: manager, Ids: ids})
+		if err != nil {
+			return err
+		}
+		for _, a := range res.Returnval {
+			if a.Fault != nil {
+				return &faultError{a.Fault}
+			}
+			uses[a.Id.Id] = []Use{}
+			for _, vm := range a.VmDiskAssociations {
+				uses[a.Id.Id] = append(uses[a.Id.Id], Use{VM: vm.VmId, Key: vm.DiskKey})
+			}
+		}
+		for _, at := range disks {
+			if _, told := uses[at.ID]; !told {
+				return vcfault.New(vcfault.ReasonDiskMissing, true, "vCenter does not say which VM has the disk %s.", at.ID)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, refused(reading, err)
+	}
+	return uses, nil
+}
+
+// Bind records in a disk's metadata that a guest is about to have it. It can be repeated.
+func (d *Disks) Bind(ctx context.Context, at Ref) error {
+	return d.note(ctx, at, types.KeyValue{Key: KeyBound, Value: bound})
+}
+
+// Give records in a disk's metadata that it is another owner's. It can be repeated. The caller has read, right before, whose it was.
+func (d *Disks) Give(ctx context.Context, at Ref, to Owner) error {
+	err := d.note(ctx, at, types.KeyValue{Key: KeyOwner, Value: to.String()})
+	if err == nil {
+		d.book.note(at.ID, to)
+	}
+	return err
+}
+
+// note writes an entry of a disk's metadata, and leaves the others.
+func (d *Disks) note(ctx context.Context, at Ref, entry types.KeyValue) error {
+	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
+		res, err := methods.VCenterUpdateVStorageObjectMetadataEx_Task(ctx, s.Vim, &types.VCenterUpdateVStorageObjectMetadataEx_Task{
+			This: manager, Id: at.id(), Datastore: at.datastore(), Metadata: []types.KeyValue{entry}})
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return res.Returnval, nil
+	})
+	return refused(binding, err)
+}
+
+// Extend makes a disk larger, attached or not, and whether its VM is on or off. The caller has read the disk: vCenter may refuse a capacity
+// that it has already. It goes by the disk and not by a VM's device, so it needs no changeVersion: a call that is late makes nothing
+// larger than it was asked for.
+func (d *Disks) Extend(ctx context.Context, at Ref, capacityMB int64) error {
+	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
+		res, err := methods.ExtendDisk_Task(ctx, s.Vim, &types.ExtendDisk_Task{This: manager, Id: at.id(), Datastore: at.datastore(), NewCapacityInMB: capacityMB})
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return res.Returnval, nil
+	})
+	return refused(extending, err)
+}
+
+// Delete deletes a disk and its contents. vCenter refuses that while a VM has it. The caller has read, right before, whose it is.
+func (d *Disks) Delete(ctx context.Context, at Ref) error {
+	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
+		res, err := methods.DeleteVStorageObject_Task(ctx, s.Vim, &types.DeleteVStorageObject_Task{This: manager, Id: at.id(), Datastore: at.datastore()})
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return res.Returnval, nil
+	})
+	return refused(deleting, err)
+}
+
+// call makes a call on vCenter's manager of first-class disks.
+func (d *Disks) call(ctx context.Context, f func(context.Context, *session.Session, types.ManagedObjectReference) error) error {
+	return d.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager, err := manager(s)
+		if err != nil {
+			return err
+		}
+		return f(ctx, s, manager)
+	})
+}
+
+// task starts a task of that manager and awaits it.
+func (d *Disks) task(ctx context.Context, start func(context.Context, *session.Session, types.ManagedObjectReference) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+	return d.calls.Task(ctx, func(ctx context.Context, s *session.Session) (types.ManagedObjectReference, error) {
+		manager, err := manager(s)
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return start(ctx, s, manager)
+	})
+}

@@ -1,0 +1,99 @@
+package fcd
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The keys of a disk's metadata. VcenterVStorageObjectManager shows them in ConfigInfo since vSphere 7.0 U2. An empty value would be a
+// tag of vCenter's ([doc] VslmCreateSpec.metadata), so a key that is not needed is left out.
+const (
+	KeyOwner = "codeconnect.vmworld.com.vmgroup.owner"
+	KeyNonce = "codeconnect.vmworld.com.vmgroup.nonce"
+	KeyBound = "codeconnect.vmworld.com.vmgroup.bound"
+)
+
+// bound is the value of KeyBound.
+const bound = "true"
+
+// Owner is whose a disk is: the disk of that name of one ordinal of a group. Its zero value is nobody.
+type Owner struct {
+	UID     string // of the VmGroup
+	Ordinal int
+	Disk    string // its name in spec.disks
+}
+
+// String returns the owner as the metadata has it: "<uid>/<ordinal>/<disk>".
+func (o Owner) String() string { return fmt.Sprintf("%s/%d/%s", o.UID, o.Ordinal, o.Disk) }
+
+// ParseOwner is the inverse of String. It reports whether the text is an owner.
+func ParseOwner(text string) (Owner, bool) {
+	part := strings.Split(text, "/")
+	if len(part) != 3 || part[0] == "" || part[2] == "" {
+		return Owner{}, false
+	}
+	ordinal, err := strconv.Atoi(part[1])
+	o := Owner{UID: part[0], Ordinal: ordinal, Disk: part[2]}
+	return o, err == nil && ordinal >= 0 && o.String() == text
+}
+
+// Ref is where a disk is. The ID stays when the disk moves; the datastore does not.
+type Ref struct {
+	ID        string // the FCD's, a UUID
+	Datastore string // the moRef
+}
+
+func (r Ref) id() types.ID { return types.ID{Id: r.ID} }
+
+func (r Ref) datastore() types.ManagedObjectReference { return datastoreRef(r.Datastore) }
+
+func datastoreRef(moRef string) types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "Datastore", Value: moRef}
+}
+
+// Disk is what vCenter says of a first-class disk.
+type Disk struct {
+	Ref
+	Name       string
+	File       string // "[datastore] directory/name.vmdk"; it changes when the disk moves
+	CapacityMB int64
+	Created    time.Time // vCenter's clock
+	// Keep reports whether the disk stays when a VM is destroyed that it is attached to. vCenter's default is documented both ways
+	// (VslmCreateSpec: true; BaseConfigInfo: false), so an unset flag is false here, and Create sets it.
+	Keep bool
+
+	// Owner is the zero value if the disk's metadata names none.
+	Owner Owner
+	Nonce string
+	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may hold data.
+	Bound bool
+}
+
+// read returns the disk that vCenter shows.
+func read(o types.VStorageObject, datastore string) Disk {
+	c := o.Config
+	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: c.Name, CapacityMB: c.CapacityInMB, Created: c.CreateTime,
+		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm}
+	if backing, is := c.Backing.(types.BaseBaseConfigInfoFileBackingInfo); is {
+		file := backing.GetBaseConfigInfoFileBackingInfo()
+		d.File = file.FilePath
+		if file.Datastore.Value != "" {
+			d.Datastore = file.Datastore.Value
+		}
+	}
+	for _, entry := range c.Metadata {
+		switch entry.Key {
+		case KeyOwner:
+			d.Owner, _ = ParseOwner(entry.Value)
+		case KeyNonce:
+			d.Nonce = entry.Value
+		case KeyBound:
+			d.Bound = entry.Value == bound
+		}
+	}
+	return d
+}

@@ -1,0 +1,148 @@
+package fcd
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// step is what was tried: the same fault means something else for each.
+type step int
+
+const (
+	reading step = iota
+	creating
+	binding
+	attaching
+	detaching
+	extending
+	deleting
+)
+
+// rule is what a fault means to a step. The first that fits counts; any other fault is what package vcfault says.
+type rule struct {
+	is     func(error) bool
+	steps  []step // nil: each
+	reason string
+	words  string
+}
+
+var rules = []rule{
+	// A snapshot of the VM keeps its disks: "Invalid configuration for device '0'" (vsphere-csi-driver#478).
+	{vcfault.Has[*types.InvalidDeviceSpec], []step{detaching}, vcfault.ReasonDiskHeldBySnapshot,
+		"The VM has snapshots, so vCenter does not detach its disks: remove the snapshots of the VM."},
+	{vcfault.Has[*types.InvalidDeviceBacking], []step{detaching}, vcfault.ReasonDiskHeldBySnapshot,
+		"The VM has snapshots, so vCenter does not detach its disks: remove the snapshots of the VM."},
+	{vcfault.Has[*types.MissingController], nil, vcfault.ReasonTemplateUnfit,
+		"The VM has no such disk controller: add it to the template."},
+	{vcfault.Has[*types.DeviceUnsupportedForVmPlatform], nil, vcfault.ReasonTemplateUnfit,
+		"The VM's virtual hardware does not take the disk: use a template with a newer hardware version, or another controller."},
+	{vcfault.Has[*types.DeviceUnsupportedForVmVersion], nil, vcfault.ReasonTemplateUnfit,
+		"The VM's virtual hardware does not take the disk: use a template with a newer hardware version, or another controller."},
+	{vcfault.Has[types.BaseDeviceNotSupported], nil, vcfault.ReasonTemplateUnfit,
+		"The VM's virtual hardware does not take the disk: use a template with a newer hardware version, or another controller."},
+	{vcfault.Has[*types.InvalidDeviceSpec], []step{attaching}, vcfault.ReasonTemplateUnfit,
+		"The VM has no place for the disk where it is to be: something else is there."},
+	{vcfault.Has[*types.NotFound], nil, vcfault.ReasonDiskMissing, missing},
+	{vcfault.Has[*types.FileNotFound], nil, vcfault.ReasonDiskMissing, missing},
+	{func(err error) bool { return vcfault.MissingObject(err).Type == "Datastore" }, nil, vcfault.ReasonDiskMissing, "The disk's datastore is no longer in vCenter."},
+	{vcfault.Has[*types.ResourceInUse], nil, vcfault.ReasonDiskInUse, "Another VM has the disk: detach it there."},
+	{locked, nil, vcfault.ReasonDiskInUse, "Another VM, or a backup, has the disk open: power that VM off, or detach the disk there."},
+	{invalidState, []step{extending}, vcfault.ReasonDiskExtendRefused,
+		"vCenter does not extend the disk now: remove the snapshots of the disk and of its VM, and check that the hosts run vSphere 7.0 U2 or newer, or power the VM off."},
+	{vcfault.Has[types.BaseNotSupported], []step{extending}, vcfault.ReasonDiskExtendRefused,
+		"vCenter does not extend the disk while it is attached to a running VM: check that the hosts run vSphere 7.0 U2 or newer, or power the VM off."},
+	{invalidState, []step{deleting}, vcfault.ReasonDiskHeldBySnapshot,
+		"vCenter does not delete the disk: remove its snapshots, and detach it from any VM."},
+	{invalidState, []step{attaching}, vcfault.ReasonDiskInUse,
+		"vCenter does not attach the disk as it is: another VM has it, or had it when it was deleted, or changed block tracking is on for the disk and off for the VM (ctkEnabled)."},
+	{vcfault.Has[types.BaseInvalidDatastore], []step{attaching}, vcfault.ReasonDiskOutOfReach,
+		"The disk's datastore cannot be used from the VM's host: connect the host to the datastore, or place the group's members where it is."},
+}
+
+const missing = "vCenter does not find the disk where it was: it may have been moved, its catalogue may be behind, or somebody deleted it. It is not made again without a person."
+
+// locked reports whether another VM has a disk open. ESXi says so in the messages of a GenericVmConfigFault (vmware/vic#5713:
+// "msg.fileio.lock", "Failed to lock the file").
+func locked(err error) bool {
+	return vcfault.Has[*types.FileLocked](err) || vcfault.Says(err, "msg.fileio.lock")
+}
+
+// invalidState reports whether the object's state is the reason, and none that is known better.
+func invalidState(err error) bool {
+	return vcfault.Classify("", err).Reason == vcfault.ReasonInvalidState && vcfault.Has[types.BaseInvalidState](err)
+}
+
+// refused says what a failure means to a step.
+func refused(at step, err error) error {
+	if e := known(at, err); e != nil || err == nil {
+		return e
+	}
+	return vcfault.Classify("", err)
+}
+
+// known says what a failure means to a step; nil if no rule does.
+func known(at step, err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, r := range rules {
+		if r.is(err) && (r.steps == nil || slices.Contains(r.steps, at)) {
+			e := vcfault.New(r.reason, true, "%s", r.words)
+			e.Err = err
+			return e
+		}
+	}
+	return nil
+}
+
+// AttachRefused says what a failure means of a reconfigure that attaches first-class disks and changes other things, too. One that says
+// nothing of disks stays as it is.
+func AttachRefused(err error) error {
+	return cmp.Or(known(attaching, err), err)
+}
+
+// PowerOnRefused says what a refusal of a power-on means for a VM with first-class disks: another VM that has one of its disks open
+// keeps it from being powered on, and so does a disk that is not there. Other failures stay as they are.
+func PowerOnRefused(err error) error {
+	if locked(err) || vcfault.Has[*types.FileNotFound](err) {
+		return refused(attaching, err)
+	}
+	return err
+}
+
+// manager returns vCenter's manager of first-class disks. Metadata can be changed since vSphere 7.0 U2.
+func manager(s *session.Session) (types.ManagedObjectReference, error) {
+	manager, about := s.Vim.ServiceContent.VStorageObjectManager, s.Vim.ServiceContent.About
+	if manager == nil || older(about.ApiVersion, 7, 0, 2) {
+		return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonDisksUnsupported, true,
+			"Persistent disks need vCenter and ESXi 7.0 U2 or newer; this is vCenter %s.", about.Version)
+	}
+	return *manager, nil
+}
+
+// older reports whether a version, such as "7.0.2.0", is older than the other.
+func older(version string, than ...int) bool {
+	for i, part := range strings.Split(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil || i == len(than) || n > than[i] {
+			return false
+		}
+		if n < than[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// faultError is a fault inside an answer.
+type faultError struct{ fault *types.LocalizedMethodFault }
+
+func (e *faultError) Error() string                { return e.fault.LocalizedMessage }
+func (e *faultError) Fault() types.BaseMethodFault { return e.fault.Fault }

@@ -1,0 +1,453 @@
+package fcd_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+func TestADiskSaysWhoseItIsFromItsCreationOn(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		got, err := r.Retrieve(t.Context(), made.Ref)
+		r.Must(err)
+		want := made
+		if got != want || got.Owner != data || got.Nonce != "n1" || got.Bound || !got.Keep || got.CapacityMB != 1024 || !strings.HasPrefix(got.File, "[LocalDS_0] ") {
+			t.Errorf("created %+v, read %+v", made, got)
+		}
+		r.Must(r.Bind(t.Context(), made.Ref))
+		r.Must(r.Bind(t.Context(), made.Ref))
+		if got, err = r.Retrieve(t.Context(), made.Ref); err != nil || !got.Bound || got.Owner != data || got.Nonce != "n1" {
+			t.Errorf("after the first binding: %+v, %v", got, err)
+		}
+		r.Must(r.Delete(t.Context(), made.Ref))
+		_, err = r.Retrieve(t.Context(), made.Ref)
+		refused(t, err, vcfault.ReasonDiskMissing)
+	})
+}
+
+func TestOnlyAnOwnerInFullIsOne(t *testing.T) {
+	t.Parallel()
+	if got, is := fcd.ParseOwner(data.String()); !is || got != data {
+		t.Errorf("%v, %t", got, is)
+	}
+	for _, text := range []string{"", "9a3c", "9a3c/0", "9a3c//data", "9a3c/x/data", "9a3c/-1/data", "9a3c/01/data", "/0/data", "9a3c/0/", "9a3c/0/data/x"} {
+		if o, is := fcd.ParseOwner(text); is {
+			t.Errorf("%q is the owner %+v", text, o)
+		}
+	}
+}
+
+func TestADiskOfAnotherIsNotFound(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		for _, o := range []fcd.Owner{{UID: "other", Disk: "data"}, {UID: data.UID, Ordinal: 1, Disk: "data"}, {UID: data.UID, Disk: "log"}} {
+			_, err := r.Create(t.Context(), fcd.Spec{Name: made.Name, Datastore: r.here[1], CapacityMB: 1, Owner: o, Nonce: "n"})
+			r.Must(err)
+		}
+		if ids, complete := r.found(); !complete || !slices.Equal(ids, []string{made.ID}) {
+			t.Errorf("found %v of %s, complete: %t", ids, made.ID, complete)
+		}
+		before := r.Counted()["RetrieveVStorageObject"]
+		r.found()
+		if n := r.Counted()["RetrieveVStorageObject"] - before; n != 1 {
+			t.Errorf("%d disks were read again", n)
+		}
+		time.Sleep(2 * time.Hour)
+		before = r.Counted()["RetrieveVStorageObject"]
+		r.found()
+		if n := r.Counted()["RetrieveVStorageObject"] - before; n != 4 {
+			t.Errorf("two hours later, %d disks were read", n)
+		}
+	})
+}
+
+func TestANewDiskIsListedLateAndCanBeReadAtOnce(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		r.LagFirstClassDisks(time.Minute)
+		made := r.made()
+		if ids, complete := r.found(); len(ids) > 0 || !complete {
+			t.Errorf("found %v at once, complete: %t", ids, complete)
+		}
+		_, err := r.Retrieve(t.Context(), made.Ref)
+		r.Must(err)
+		time.Sleep(time.Minute)
+		if ids, _ := r.found(); !slices.Equal(ids, []string{made.ID}) {
+			t.Errorf("found %v a minute later", ids)
+		}
+	})
+}
+
+func TestADiskWhoseCreationsReplyWasLostIsFoundByItsNonce(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		r.LoseReply("CreateDisk_Task", 1)
+		_, err := r.Create(t.Context(), fcd.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+		if err == nil || vcfault.Refused(err) {
+			t.Fatalf("got %v, want an error after which the disk may exist", err)
+		}
+		time.Sleep(time.Minute)
+		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		if len(f.Disks) != 1 || f.Disks[0].Nonce != "n1" || f.Disks[0].Bound {
+			t.Errorf("found %+v", f)
+		}
+		r.FailTask(vcsim.CreateDisk, nil, new(types.InvalidState), 1)
+		_, err = r.Create(t.Context(), fcd.Spec{Name: "team/web-0/log", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n2"})
+		if err == nil || !vcfault.Refused(err) {
+			t.Errorf("got %v, want a refusal", err)
+		}
+	})
+}
+
+func TestAnAnswerWithoutADatastoreIsIncomplete(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.CutDatastore(second, true))
+		if ids, complete := r.found(); complete || !slices.Equal(ids, []string{made.ID}) {
+			t.Errorf("found %v, complete: %t", ids, complete)
+		}
+		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[1], CapacityMB: 1, Owner: data, Nonce: "n"})
+		refused(t, err, vcfault.ReasonDatastoreInaccessible)
+		r.Must(r.CutDatastore(second, false))
+		if _, complete := r.found(); !complete {
+			t.Error("incomplete")
+		}
+	})
+}
+
+func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		vm, devices := r.vm("web-0")
+		at := fcd.Attachment{Disk: made, Place: r.place(devices)}
+		r.Must(r.BumpChangeVersion("web-0"))
+		isReason(t, r.Attach(t.Context(), vm, at), vcfault.ReasonConcurrentAccess)
+		r.Must(r.attach("web-0", made))
+		vm, devices = r.vm("web-0")
+		device := fcd.Attached(devices, made.ID)
+		if device == nil || device.ControllerKey != at.Place.Controller || *device.UnitNumber != 1 || device.CapacityInBytes != 1<<30 {
+			t.Fatalf("the device is %+v", device)
+		}
+		uses, err := r.Uses(t.Context(), made.Ref)
+		r.Must(err)
+		if u := uses[made.ID]; len(u) != 1 || !u[0].In(vm.MoRef, "", "") || u[0].Key != device.Key {
+			t.Errorf("it is used by %+v", u)
+		}
+		isReason(t, r.Detach(t.Context(), fcd.VM{MoRef: vm.MoRef, ChangeVersion: "0"}, devices, made.ID), vcfault.ReasonConcurrentAccess)
+		r.Must(r.detach("web-0", made))
+		if _, devices = r.vm("web-0"); fcd.Attached(devices, made.ID) != nil {
+			t.Error("it is still attached")
+		}
+		calls := r.Counted()["ReconfigVM_Task"]
+		r.Must(r.detach("web-0", made))
+		if n := r.Counted()["ReconfigVM_Task"]; n != calls {
+			t.Error("a VM without the disk was reconfigured")
+		}
+		if uses, err = r.Uses(t.Context(), made.Ref); err != nil || uses[made.ID] == nil || len(uses[made.ID]) > 0 {
+			t.Errorf("it is used by %+v, %v", uses, err)
+		}
+		_, err = r.Uses(t.Context(), fcd.Ref{ID: "none", Datastore: r.here[0]})
+		refused(t, err, vcfault.ReasonDiskMissing)
+	})
+}
+
+func TestASecondVMIsRefusedADisk(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		refused(t, r.attach("web-1", made), vcfault.ReasonDiskInUse)
+		refused(t, r.attach("web-0", made), vcfault.ReasonDiskInUse) // here: the caller reads the devices
+		refused(t, r.Delete(t.Context(), made.Ref), vcfault.ReasonDiskHeldBySnapshot)
+	})
+}
+
+func TestADiskThatTwoVMsHaveIsOpenedByOne(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.AllowSecondAttach(true)
+		r.Must(r.attach("web-0", made))
+		r.Must(r.attach("web-1", made))
+		r.Must(r.PowerOn("web-1"))
+		refused(t, fcd.PowerOnRefused(r.PowerOn("web-0")), vcfault.ReasonDiskInUse)
+		r.FailTask(vcsim.Reconfigure, nil, new(types.FileLocked), 1)
+		refused(t, r.detach("web-0", made), vcfault.ReasonDiskInUse)
+		r.FailTask(vcsim.Reconfigure, nil, new(types.NoDiskSpace), 1)
+		isReason(t, fcd.PowerOnRefused(r.detach("web-0", made)), vcfault.ReasonDatastoreFull)
+		r.Must(r.PowerOff("web-1"))
+		r.Must(r.PowerOn("web-0"))
+	})
+}
+
+func TestAVMOutsideTheInventoryKeepsItsDiskOpen(t *testing.T) {
+	inABubble(t, vcsim.Config{Hosts: 2}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		r.Must(r.PowerOn("web-0"))
+		r.Must(r.RemoveHost(vctest.Value(r.Details("web-0")).Host))
+		if uses, err := r.Uses(t.Context(), made.Ref); err != nil || len(uses[made.ID]) > 0 {
+			t.Errorf("vCenter knows of %+v, %v", uses, err)
+		}
+		vctest.Value(r.AddVM("/DC0/vm", "next"))
+		r.Must(r.attach("next", made))
+		refused(t, fcd.PowerOnRefused(r.PowerOn("next")), vcfault.ReasonDiskInUse)
+		if got := r.real(made.ID).VMs; len(got) != 2 {
+			t.Errorf("it is in %v", got)
+		}
+	})
+}
+
+func TestTheNextVMHasWhatAGuestWrote(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		for _, name := range []string{"web-0", "web-1"} {
+			r.Must(r.attach(name, made))
+			r.Must(r.PowerOn(name))
+			r.Must(r.PowerOff(name))
+			r.Must(r.Destroy(name)) // with the disk
+		}
+		var by []string
+		for _, w := range r.real(made.ID).Written {
+			by = append(by, w.VM)
+		}
+		if !slices.Equal(by, []string{"web-0", "web-1"}) {
+			t.Errorf("written by %v", by)
+		}
+	})
+}
+
+// Storage vMotion moves a disk's files into the folder of its VM.
+func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		_, devices := r.vm("web-0")
+		r.Must(r.MoveDisk("web-0", fcd.Attached(devices, made.ID).Key, first))
+		r.Must(r.detach("web-0", made))
+		r.Must(r.Destroy("web-0"))
+		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		if len(f.Disks) != 1 || !strings.HasPrefix(f.Disks[0].File, "[LocalDS_0] web-0/") {
+			t.Fatalf("%+v", f)
+		}
+		r.Must(r.attach("web-1", f.Disks[0]))
+	})
+}
+
+func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		kept, dropped := r.made(), r.made()
+		r.Must(r.KeepFirstClassDisk(dropped.ID, false))
+		r.Must(r.attach("web-0", kept))
+		r.Must(r.attach("web-1", dropped))
+		r.Must(r.Destroy("web-0"))
+		r.Must(r.Destroy("web-1"))
+		if ids, _ := r.found(); !slices.Equal(ids, []string{kept.ID}) {
+			t.Errorf("left: %v of %s and %s", ids, kept.ID, dropped.ID)
+		}
+		r.Must(r.Delete(t.Context(), kept.Ref))
+	})
+}
+
+func TestACloneOfAVMHasADiskOfItsOwn(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		r.Must(r.CloneVM("web-0", "/DC0/vm", "copy"))
+		if _, devices := r.vm("copy"); fcd.Attached(devices, made.ID) != nil {
+			t.Error("the clone has the disk")
+		}
+	})
+}
+
+func TestSnapshotsHoldADisk(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		_, err := r.AddSnapshot("web-0", "backup")
+		r.Must(err)
+		refused(t, r.detach("web-0", made), vcfault.ReasonDiskHeldBySnapshot)
+		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDiskExtendRefused)
+		r.Must(r.RemoveSnapshots("web-0"))
+		r.Must(r.detach("web-0", made))
+		r.Must(r.SnapshotFirstClassDisk(made.ID, 1))
+		refused(t, r.Delete(t.Context(), made.Ref), vcfault.ReasonDiskHeldBySnapshot)
+		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDiskExtendRefused)
+		r.Must(r.SnapshotFirstClassDisk(made.ID, 0))
+		r.Must(r.Delete(t.Context(), made.Ref))
+	})
+}
+
+func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.Extend(t.Context(), made.Ref, 2048))
+		made, err := r.Retrieve(t.Context(), made.Ref)
+		r.Must(err)
+		r.Must(r.attach("web-0", made))
+		r.Must(r.PowerOn("web-0"))
+		r.RefuseOnlineExtend(true)
+		refused(t, r.Extend(t.Context(), made.Ref, 3072), vcfault.ReasonDiskExtendRefused)
+		r.RefuseOnlineExtend(false)
+		r.Must(r.Extend(t.Context(), made.Ref, 3072))
+		if _, devices := r.vm("web-0"); fcd.Attached(devices, made.ID).CapacityInBytes != 3<<30 {
+			t.Errorf("%+v", fcd.Attached(devices, made.ID))
+		}
+		if got, err := r.Retrieve(t.Context(), made.Ref); err != nil || got.CapacityMB != 3072 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := r.Extend(t.Context(), made.Ref, 1024); err == nil {
+			t.Error("it became smaller")
+		}
+	})
+}
+
+func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		for _, set := range []func(string, bool) error{r.TrackFirstClassDisk, r.HoldFirstClassDisk} {
+			r.Must(set(made.ID, true))
+			err := r.attach("web-0", made)
+			refused(t, err, vcfault.ReasonDiskInUse)
+			if !vctest.Mentions(err.Error(), "changed block tracking") {
+				t.Error(err)
+			}
+			r.Must(set(made.ID, false))
+		}
+		r.Must(r.attach("web-0", made))
+	})
+}
+
+func TestADiskThatMovesIsNotTakenForGone(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.found() // so that it is known whose the id is
+		r.Must(r.MoveFirstClassDisk(made.ID, second, time.Minute))
+		_, err := r.Retrieve(t.Context(), made.Ref)
+		refused(t, err, vcfault.ReasonDiskMissing)
+		refused(t, r.attach("web-0", made), vcfault.ReasonDiskMissing)
+		time.Sleep(time.Minute)
+		_, err = r.Retrieve(t.Context(), made.Ref)
+		refused(t, err, vcfault.ReasonDiskMissing)
+		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		if len(f.Disks) != 1 || f.Disks[0].Datastore != r.here[1] || !f.Complete() {
+			t.Fatalf("%+v", f)
+		}
+		r.Must(r.attach("web-0", f.Disks[0]))
+		r.Must(r.MoveFirstClassDisk(made.ID, first, 0))
+		_, devices := r.vm("web-0")
+		r.Must(r.MoveDisk("web-0", fcd.Attached(devices, made.ID).Key, second))
+		if at := r.real(made.ID); at.Datastore != second || !strings.HasPrefix(at.File, "[LocalDS_1] ") || len(at.VMs) != 1 {
+			t.Errorf("%+v", at)
+		}
+	})
+}
+
+func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		if ids, complete := r.found(); len(ids) != 1 || !complete {
+			t.Errorf("%v, %t", ids, complete)
+		}
+		r.Must(r.LoseFirstClassDisk(made.ID))
+		if ids, complete := r.found(); len(ids) > 0 || complete {
+			t.Errorf("a disk that was ours is lost: found %v, complete: %t", ids, complete)
+		}
+		another := fcd.New(r)
+		if f := another.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data }); !f.Complete() || !slices.Equal(f.Lost, []fcd.Ref{made.Ref}) {
+			t.Errorf("one that nobody has seen: %+v", f)
+		}
+		if err := r.Destroy("web-0"); !vcfault.Has[*types.NotFound](err) {
+			t.Error(err)
+		}
+		if err := r.PowerOn("web-0"); !vcfault.Has[*types.FileNotFound](err) {
+			t.Error(err)
+		}
+		r.Must(r.detach("web-0", made))
+		r.Must(r.Destroy("web-0"))
+	})
+}
+
+func TestAFullDatastoreTakesNoDisk(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.FillDatastore(first, true))
+		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n2"})
+		refused(t, err, vcfault.ReasonDatastoreFull)
+		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDatastoreFull)
+		if ids, _ := r.found(); len(ids) != 1 {
+			t.Errorf("%v", ids)
+		}
+	})
+}
+
+func TestADiskOutOfAHostsReachIsNotAttached(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.UnmountDatastore(first, "/DC0/host/DC0_C0"))
+		refused(t, r.attach("web-0", made), vcfault.ReasonDiskOutOfReach)
+	})
+}
+
+func TestAVMWithoutTheControllerTakesNoDisk(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		vm, devices := r.vm("web-0")
+		refused(t, r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: fcd.Place{Controller: 1003}}), vcfault.ReasonTemplateUnfit)
+		seven := r.place(devices)
+		seven.Unit = 7
+		refused(t, r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: seven}), vcfault.ReasonTemplateUnfit)
+	})
+}
+
+func TestTheFaultNamesThePrivilegeThatACallLacks(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		vm, devices := r.vm("web-0")
+		const files = "Datastore.FileManagement"
+		all := []string{files, "Datastore.AllocateSpace", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"}
+		lacks := func(privilege string, call func() error) {
+			t.Helper()
+			r.Restrict(slices.DeleteFunc(slices.Clone(all), func(p string) bool { return p == privilege })...)
+			err := call()
+			refused(t, err, vcfault.ReasonMissingPrivilege)
+			if err != nil && !strings.Contains(err.Error(), privilege) {
+				t.Errorf("%v does not name %s", err, privilege)
+			}
+			r.Restrict(all...)
+		}
+		lacks(files, func() error {
+			_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+			return err
+		})
+		lacks(files, func() error { _, err := r.Retrieve(t.Context(), made.Ref); return err })
+		lacks(files, func() error {
+			return r.Disks.Find(t.Context(), r.here[:1], func(fcd.Owner) bool { return true }).Unread[r.here[0]]
+		})
+		lacks(files, func() error { return r.Bind(t.Context(), made.Ref) })
+		lacks(files, func() error { return r.Extend(t.Context(), made.Ref, 2048) })
+		lacks(files, func() error { return r.Delete(t.Context(), made.Ref) })
+		lacks("VirtualMachine.Config.AddExistingDisk", func() error {
+			return r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: r.place(devices)})
+		})
+		r.Must(r.attach("web-0", made))
+		lacks("VirtualMachine.Config.RemoveDisk", func() error { return r.detach("web-0", made) })
+		r.Must(r.detach("web-0", made))
+	})
+}
+
+func TestAnOldVCenterHasNoPersistentDisks(t *testing.T) {
+	inABubble(t, vcsim.Config{APIVersion: "6.7.3"}, func(t *testing.T, r *rig) {
+		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+		refused(t, err, vcfault.ReasonDisksUnsupported)
+		if n := r.Counted()["CreateDisk_Task"]; n != 0 {
+			t.Errorf("%d calls", n)
+		}
+	})
+}

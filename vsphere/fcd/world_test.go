@@ -1,0 +1,150 @@
+package fcd_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// rig is a vCenter with two datastores and two VMs, web-0 and web-1, and the calls.
+type rig struct {
+	*sessiontest.Lab
+	*fcd.Disks
+	client *session.Client
+	tasks  *tasks.Tasks
+	here   []string // the moRefs of the datastores
+}
+
+func (r *rig) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+	return r.client.Call(ctx, f)
+}
+
+func (r *rig) Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+	var task types.ManagedObjectReference
+	err := r.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		task, err = start(ctx, s)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.tasks.Wait(ctx, task)
+}
+
+const (
+	first  = "/DC0/datastore/LocalDS_0"
+	second = "/DC0/datastore/LocalDS_1"
+)
+
+// inABubble runs a test in a bubble, in parallel with others.
+func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	c.Datastores = 2
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{Lab: sessiontest.Start(t, c)}
+		r.client = r.Client(r.Config())
+		r.tasks = tasks.New(r.client, zerolog.Nop())
+		r.Disks = fcd.New(r)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan struct{})
+		go func() { r.tasks.Run(ctx); close(ended) }()
+		t.Cleanup(func() { cancel(); <-ended })
+		for _, path := range []string{first, second} {
+			r.here = append(r.here, vctest.Value(r.VCenter.Find(path)).Value)
+		}
+		for _, name := range []string{"web-0", "web-1"} {
+			vctest.Value(r.AddVM("/DC0/vm", name))
+		}
+		test(t, r)
+	})
+}
+
+var data = fcd.Owner{UID: "9a3c", Ordinal: 0, Disk: "data"}
+
+// made creates a disk of 1 GiB for web-0.
+func (r *rig) made() fcd.Disk {
+	r.T.Helper()
+	d, err := r.Create(r.T.Context(), fcd.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+	r.Must(err)
+	return d
+}
+
+// vm reads a VM.
+func (r *rig) vm(name string) (vm fcd.VM, devices []types.BaseVirtualDevice) {
+	r.T.Helper()
+	vm.MoRef = vctest.Value(r.VCenter.Find(name)).Value
+	r.Must(r.Call(r.T.Context(), func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, types.ManagedObjectReference{Type: "VirtualMachine", Value: vm.MoRef}, "config.changeVersion", "config.hardware.device")
+		vm.ChangeVersion = session.Prop[string](o, "config.changeVersion")
+		devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+		return err
+	}))
+	return vm, devices
+}
+
+// place is the second unit of a VM's SCSI controller.
+func (r *rig) place(devices []types.BaseVirtualDevice) fcd.Place {
+	i := slices.IndexFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(types.BaseVirtualSCSIController); return is })
+	return fcd.Place{Controller: devices[i].GetVirtualDevice().Key, Unit: 1}
+}
+
+// attach attaches a disk as it is now.
+func (r *rig) attach(name string, d fcd.Disk) error {
+	r.T.Helper()
+	vm, devices := r.vm(name)
+	return r.Attach(r.T.Context(), vm, fcd.Attachment{Disk: d, Place: r.place(devices)})
+}
+
+// detach detaches a disk.
+func (r *rig) detach(name string, d fcd.Disk) error {
+	r.T.Helper()
+	vm, devices := r.vm(name)
+	return r.Detach(r.T.Context(), vm, devices, d.ID)
+}
+
+// found returns the ids of the disks that Find finds, on all datastores, and whether the answer is complete.
+func (r *rig) found() (ids []string, complete bool) {
+	f := r.Disks.Find(r.T.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+	for _, d := range f.Disks {
+		ids = append(ids, d.ID)
+	}
+	return ids, f.Complete()
+}
+
+// real is what the disk is in vCenter; the zero value if it is gone.
+func (r *rig) real(id string) vcsim.FirstClassDisk {
+	for _, d := range r.FirstClassDisks() {
+		if d.ID == id {
+			return d
+		}
+	}
+	return vcsim.FirstClassDisk{}
+}
+
+// refused expects a reason, for an operator to act on.
+func refused(t testing.TB, err error, reason string) {
+	t.Helper()
+	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.Person {
+		t.Errorf("got %v, want %s for an operator", err, reason)
+	}
+}
+
+// isReason expects a reason.
+func isReason(t testing.TB, err error, reason string) {
+	t.Helper()
+	if e := vctest.AsError(err); e == nil || e.Reason != reason {
+		t.Errorf("got %v, want %s", err, reason)
+	}
+}
