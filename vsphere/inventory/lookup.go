@@ -218,13 +218,13 @@ func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
 	return groups, known
 }
 
-// inUse returns the VMs that are not in quarantine. It does not change vms.
+// inUse returns the VMs that are neither in quarantine nor standby members. It does not change vms.
 func inUse(vms []plan.VM) []plan.VM {
-	quarantined := func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }
-	if !slices.ContainsFunc(vms, quarantined) {
+	unused := func(vm plan.VM) bool { return !vm.Quarantined.IsZero() || vm.IsStandby() }
+	if !slices.ContainsFunc(vms, unused) {
 		return vms
 	}
-	return slices.DeleteFunc(slices.Clone(vms), quarantined)
+	return slices.DeleteFunc(slices.Clone(vms), unused)
 }
 
 // DatacenterAbove returns the datacenter that a place is in.

@@ -72,7 +72,7 @@ func sameVM(recorded, read string) bool { return recorded == "" || recorded == r
 func (n *Inventory) miss(old *Member, reused bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	if !old.Stamp.Quarantined.IsZero() { // it is off, holds no ordinal, and is known again by its stamp
+	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, and is known again by its stamp
 		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID})
 		return
 	}

@@ -42,7 +42,8 @@ var (
 //
 //	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
-//	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…"}
+//	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…",
+//	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true}
 type Stamp struct {
 	Cluster         string
 	Namespace, Name string
@@ -79,6 +80,11 @@ type Stamp struct {
 	// Disks are those that the clone made, as disks.Keys and disks.Identify return them; empty for a VM that was adopted, or that an
 	// older server cloned.
 	Disks string
+	// Standby is as plan.VM has it.
+	Standby bool
+
+	// Given are the disks that the spec gave the VM (plan.DiskText).
+	Given string
 
 	// extra holds, as a JSON object, the keys that this server does not know; Encode writes them again, so that
 	// an older server does not lose what a newer one wrote.
@@ -103,7 +109,8 @@ func (s *Stamp) optional() map[string]any {
 	return map[string]any{
 		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
-		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks,
+		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks, "given": &s.Given,
+		"standby":  &s.Standby,
 		"shutdown": (*stampedMoment)(&s.Shutdown), "adopted": (*stampedFormer)(&s.Former),
 	}
 }
@@ -183,7 +190,7 @@ func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
 	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
 	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
-	vm.Home, vm.Addresses, vm.Prepared = s.Home, s.Addresses, s.Prepared
+	vm.Home, vm.Addresses, vm.Prepared, vm.Disks, vm.Standby = s.Home, s.Addresses, s.Prepared, s.Given, s.Standby
 	vm.InstanceUUID = s.InstanceUUID
 	return vm
 }
