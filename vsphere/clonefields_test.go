@@ -104,7 +104,11 @@ func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration strin
 	for range spec.Networks {
 		cards = append(cards, &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{MacAddress: "00:50:56:00:00:01"}}})
 	}
-	options, err := networkOptions(web, a, "id", cards)
+	byCloudInit := *a.Details
+	byCloudInit.Spec = a.Details.Spec.DeepCopy()
+	byCloudInit.Spec.CustomizationSpec = ""
+	a.Details = &byCloudInit
+	options, err := guestOptions(web, a, "id", cards, nil)
 	p.world.must(err)
 	return asJSON(p.t, b.spec), asJSON(p.t, options)
 }

@@ -71,7 +71,7 @@ func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	} else if b.source.vApp && (b.details.UserData != "" || len(b.details.Spec.Networks) > 0) {
 		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
 	}
-	metadata, err := guest.Metadata(key, b.ref, b.action, b.id, nil)
+	metadata, err := guest.Metadata(key, b.ref, b.action, b.id, nil, nil)
 	if err != nil {
 		return err
 	}

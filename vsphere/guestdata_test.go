@@ -52,7 +52,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
 			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
 	} {
-		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -61,12 +61,12 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		if compact(t, got) != compact(t, c.want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs)
+		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs, nil)
 		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
 			t.Errorf("%s: equal facts give other bytes", name)
 		}
 	}
-	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"})
+	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
 	if err == nil {
 		t.Error("one MAC address is accepted for three networks")
 	}

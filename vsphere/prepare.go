@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -48,7 +49,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		return err
 	}
 	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.Stamp.Prepared)
-	byMAC := wanted.Networks && m.Stamp.Unprepared() && m.Stamp.Former.Entry == ""
+	first, given := m.Stamp.Unprepared() && m.Stamp.Former.Entry == "", plan.DisksIn(m.Stamp.Given)
 	now, err := v.lookPreparing(ctx, a, m.Stamp.Unprepared())
 	if err != nil {
 		return err
@@ -57,8 +58,11 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 		return changedMeanwhile()
 	}
 	var options []types.BaseOptionValue
-	if byMAC {
-		if options, err = networkOptions(ref, a, m.InstanceUUID, now.devices); err != nil {
+	if first && (wanted.Networks || wanted.Disks) {
+		if given, err = memberdisks.Identify(given, now.devices, a.VM); err != nil {
+			return err
+		}
+		if options, err = guestOptions(ref, a, m.InstanceUUID, now.devices, given); err != nil {
 			return err
 		}
 	}
@@ -98,7 +102,8 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
 	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
-		stamp.Disks = disks.Identify(stamp.Disks, now.devices)
+		stamp.Disks = memberdisks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
+		stamp.Given = plan.DiskText(given)
 	}
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
@@ -169,10 +174,13 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 	return &now, err
 }
 
-// networkOptions returns the extraConfig entries of the network configuration: the n-th of spec.networks is for the n-th
-// network adapter.
-func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice) ([]types.BaseOptionValue, error) {
-	macs, want := cards.MACs(devices), len(a.Details.Spec.Networks)
+// guestOptions returns the extraConfig entries with what a guest learns once its VM exists: its disks, and the network configuration, in
+// which the n-th of spec.networks is for the n-th network adapter.
+func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice, given []plan.MemberDisk) ([]types.BaseOptionValue, error) {
+	key, macs, want := guest.MetadataKey, cards.MACs(devices), len(a.Details.Spec.Networks)
+	if a.Details.Spec.CustomizationSpec != "" { // it has the networks
+		key, want = guest.OwnMetadataKey, 0
+	}
 	if len(macs) < want {
 		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.VM, len(macs), want)
 	}
@@ -180,5 +188,5 @@ func networkOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []
 	if slices.Contains(macs, "") {
 		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
 	}
-	return guest.Metadata(guest.MetadataKey, ref, a, instanceUUID, macs)
+	return guest.Metadata(key, ref, a, instanceUUID, macs, memberdisks.Paths(given))
 }

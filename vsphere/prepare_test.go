@@ -142,11 +142,11 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
 	var f *vcfault.Error
-	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
+	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
 		t.Errorf("%v", err)
 	}
 	devices = append(devices, &vim.VirtualE1000{VirtualEthernetCard: card(4003, "")})
-	if _, err := networkOptions(web, a, "id", devices); !errors.As(err, &f) || !f.Passing {
+	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || !f.Passing {
 		t.Errorf("%v", err)
 	}
 }

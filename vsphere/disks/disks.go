@@ -9,6 +9,8 @@
 package disks
 
 import (
+	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -120,6 +122,28 @@ func (m made) own(key int32, links []link, home object.DatastorePath) bool {
 		return inHome(top) || top.file.Datastore != home.Datastore && path.Dir(top.file.Path) == path.Dir(home.Path)
 	}
 	return !slices.ContainsFunc(links, func(l link) bool { return !inHome(l) })
+}
+
+// UUID returns a disk's uuid, which the guest sees, too; empty if vCenter tells none.
+func UUID(disk *types.VirtualDisk) string {
+	uuid, _, _ := contentOf(disk.Backing)
+	return uuid
+}
+
+// First returns the first of the disks that a record has, by their keys; of all, without a record. It is nil if the VM does not have it.
+func First(record string, devices []types.BaseVirtualDevice) *types.VirtualDisk {
+	all, m := In(devices), read(record)
+	slices.SortFunc(all, func(a, b *types.VirtualDisk) int { return cmp.Compare(a.Key, b.Key) })
+	if len(m) > 0 {
+		key := slices.Min(slices.Collect(maps.Keys(m)))
+		all = slices.DeleteFunc(all, func(d *types.VirtualDisk) bool {
+			return m[key] != "" && UUID(d) != m[key] || m[key] == "" && d.Key != key
+		})
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return all[0]
 }
 
 // IsDelta reports whether a disk is a delta of another file: that of a snapshot, or of what it was cloned from.

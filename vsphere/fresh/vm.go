@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -33,10 +34,10 @@ func (x *VM) take(o session.Object) {
 	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 }
 
-// ForeignDisks returns the disks that the VM's clone did not make.
+// ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
 func (x *VM) ForeignDisks() []*types.VirtualDisk {
 	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
-	return disks.Foreign(x.Devices, x.File, has.Disks)
+	return disks.Foreign(x.Devices, x.File, memberdisks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
 }
 
 func othersSpec(others []plan.Other) types.PropertyFilterSpec {

@@ -35,6 +35,8 @@ type metadata struct {
 	GroupUID      string `json:"group_uid"`
 	Ordinal       int32  `json:"ordinal"`
 	Zone          string `json:"zone"`
+	// Disks are the device files of spec.disks, by name.
+	Disks map[string]string `json:"disks,omitempty"`
 	// Network is cloud-init's network configuration, version 2.
 	Network *networkConfig `json:"network,omitempty"`
 }
@@ -64,11 +66,11 @@ type nameservers struct {
 }
 
 // Metadata returns the extraConfig entries, at that key, with a member's identity and, given the MAC addresses of its adapters, one for
-// each of spec.networks, its network configuration.
-func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string) ([]types.BaseOptionValue, error) {
+// each of spec.networks, its network configuration; and the device files of its disks, by name.
+func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs []string, disks map[string]string) ([]types.BaseOptionValue, error) {
 	m := metadata{
 		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
-		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal,
+		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal, Disks: disks,
 	}
 	if a.Details != nil {
 		m.Zone = a.Details.Zone

@@ -1,0 +1,277 @@
+// Package memberdisks has the disks that the spec gives to members: where a VM has room for them, how they are made and grow, and
+// how they are found again. A new one has a free unit of a SCSI controller, which its record in the stamp names until vCenter's uuid
+// of it is known; from then on it is known by that.
+//
+// It makes no calls, keeps no state and has no locks.
+package memberdisks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// EnableUUID is the extraConfig entry by which a guest sees the uuids of its SCSI disks, and so has /dev/disk/by-id/wwn-0x….
+var EnableUUID = types.OptionValue{Key: "disk.EnableUUID", Value: "TRUE"}
+
+// Wanted is a disk that is to be made.
+type Wanted struct {
+	Disk *v1alpha1.Disk
+	// Datastore is the name of the datastore that it is on; empty for that of the VM.
+	Datastore string
+	// Profile is its storage policy; nil for none.
+	Profile []types.BaseVirtualMachineProfileSpec
+	// Made is a persistent disk, which is there already.
+	Made fcd.Disk
+}
+
+const (
+	// units are those of a SCSI controller; reserved is the controller's own, unless it says another.
+	units, reserved = 16, 7
+	// newKey is the first of the keys that stand for new disks until vCenter gives them their own; they count down.
+	newKey = -2000
+)
+
+// Add returns the changes that give a VM with these devices the disks, and the records of them. whose is the VM or the template, for
+// the message that says that it has no room.
+func Add(devices []types.BaseVirtualDevice, wanted []Wanted, whose string) (changes []types.BaseVirtualDeviceConfigSpec, records []plan.MemberDisk, err error) {
+	free := freeUnits(devices)
+	if len(free) < len(wanted) {
+		return nil, nil, vcfault.New(vcfault.ReasonTemplateUnfit, true, "%s has %d free units on its SCSI controllers, and spec.disks needs %d: add a SCSI controller to the template, or remove disks.",
+			whose, len(free), len(wanted))
+	}
+	for i, w := range wanted {
+		at := free[i]
+		change := &types.VirtualDeviceConfigSpec{
+			Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate,
+			Device: w.device(newKey-int32(i), at), Profile: w.Profile}
+		if w.Made.ID != "" {
+			change = fcd.AttachChange(fcd.Attachment{Disk: w.Made, Place: fcd.Place{Controller: at.controller, Unit: at.unit}})
+			change.Device.GetVirtualDevice().Key = newKey - int32(i)
+		}
+		changes = append(changes, change)
+		records = append(records, plan.MemberDisk{Name: w.Disk.Name, At: at.String(), SizeGiB: max(w.Disk.SizeGiB, int32(w.Made.CapacityMB>>10)), Shape: plan.DiskShape(w.Disk), ID: w.Made.ID, Datastore: w.Made.Datastore})
+	}
+	return changes, records, nil
+}
+
+// device is the new disk. Its file is in the VM's directory on the datastore: vCenter names it ([doc] VirtualDeviceFileBackingInfo:
+// "[datastore]" alone, or nothing for that of the VM). Both capacities are set, as vCenter takes either.
+func (w *Wanted) device(key int32, at place) *types.VirtualDisk {
+	backing := &types.VirtualDiskFlatVer2BackingInfo{DiskMode: string(types.VirtualDiskModePersistent)}
+	if w.Datastore != "" {
+		backing.FileName = "[" + w.Datastore + "]"
+	}
+	p := cmp.Or(w.Disk.Provisioning, v1alpha1.ProvisioningThin)
+	backing.ThinProvisioned = types.NewBool(p == v1alpha1.ProvisioningThin)
+	backing.EagerlyScrub = types.NewBool(p == v1alpha1.ProvisioningEagerZeroed)
+	disk := &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: key, Backing: backing, ControllerKey: at.controller, UnitNumber: &at.unit}}
+	size(disk, w.Disk.SizeGiB)
+	return disk
+}
+
+func size(disk *types.VirtualDisk, gib int32) {
+	disk.CapacityInKB, disk.CapacityInBytes = int64(gib)<<20, int64(gib)<<30
+}
+
+// place is a unit of a controller.
+type place struct{ controller, unit int32 }
+
+func (p place) String() string { return fmt.Sprintf("%d:%d", p.controller, p.unit) }
+
+// freeUnits returns the free units of the SCSI controllers, those of the first controller first.
+func freeUnits(devices []types.BaseVirtualDevice) (free []place) {
+	taken := map[place]bool{}
+	var controllers []*types.VirtualSCSIController
+	for _, device := range devices {
+		if d := device.GetVirtualDevice(); d.UnitNumber != nil {
+			taken[place{d.ControllerKey, *d.UnitNumber}] = true
+		}
+		if c, is := device.(types.BaseVirtualSCSIController); is {
+			controllers = append(controllers, c.GetVirtualSCSIController())
+		}
+	}
+	slices.SortFunc(controllers, func(a, b *types.VirtualSCSIController) int { return cmp.Compare(a.BusNumber, b.BusNumber) })
+	for _, c := range controllers {
+		for unit := range int32(units) {
+			if p := (place{c.Key, unit}); !taken[p] && unit != reserved && unit != cmp.Or(c.ScsiCtlrUnitNumber, reserved) {
+				free = append(free, p)
+			}
+		}
+	}
+	return free
+}
+
+// Grow returns the change that lets a disk grow to a size; nil if it has that.
+func Grow(disk *types.VirtualDisk, gib int32) types.BaseVirtualDeviceConfigSpec {
+	if capacity(disk) >= int64(gib)<<30 {
+		return nil
+	}
+	grown := *disk
+	size(&grown, gib)
+	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: &grown}
+}
+
+// capacity is a disk's size in bytes.
+func capacity(disk *types.VirtualDisk) int64 {
+	return cmp.Or(disk.CapacityInBytes, disk.CapacityInKB<<10)
+}
+
+// Smaller returns an error if a template's disk is larger than members are to have it.
+func Smaller(disk *types.VirtualDisk, gib int32, template string) error {
+	if capacity(disk) <= int64(gib)<<30 {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The first disk of %s has %d GiB, and a disk cannot shrink: set spec.rootDisk.sizeGiB to at least that, or remove rootDisk.",
+		template, (capacity(disk)+1<<30-1)>>30)
+}
+
+// Find returns the disk of a record; nil if the VM does not have it.
+func Find(devices []types.BaseVirtualDevice, record *plan.MemberDisk) *types.VirtualDisk {
+	all := disks.In(devices)
+	i := slices.IndexFunc(all, func(disk *types.VirtualDisk) bool {
+		if record.ID != "" {
+			return disk.VDiskId != nil && disk.VDiskId.Id == record.ID
+		}
+		if record.UUID != "" && record.UUID != plan.NoUUID {
+			return disks.UUID(disk) == record.UUID
+		}
+		return disk.UnitNumber != nil && record.At == place{disk.ControllerKey, *disk.UnitNumber}.String()
+	})
+	if i < 0 {
+		return nil
+	}
+	return all[i]
+}
+
+// Identify enters the uuids of the disks, and reports them missing that the VM does not have.
+func Identify(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm string) ([]plan.MemberDisk, error) {
+	records = slices.Clone(records)
+	for i := range records {
+		r := &records[i]
+		if r.Parted != "" {
+			if Find(devices, r) != nil { // somebody attached it again
+				r.Parted = ""
+			}
+			continue
+		}
+		if r.Name == "" || r.UUID != "" {
+			continue
+		}
+		disk := Find(devices, r)
+		if disk == nil {
+			return nil, Missing(r.Name, vm)
+		}
+		r.UUID = cmp.Or(disks.UUID(disk), plan.NoUUID)
+	}
+	return records, nil
+}
+
+// Missing says that a VM no longer has a disk that the spec gave it.
+func Missing(disk, vm string) error {
+	return vcfault.New(vcfault.ReasonDiskMissing, true, "%s no longer has its disk %s: attach it again, or name the member in spec.replace.", vm, disk)
+}
+
+// Own adds the disks of the records to the stamp's record of those that the clone made, so that they are destroyed with the VM
+// wherever they are.
+func Own(made string, records []plan.MemberDisk, devices []types.BaseVirtualDevice) string {
+	entries := strings.Fields(made)
+	for i := range records {
+		r := &records[i]
+		if r.Name == "" || r.ID != "" {
+			continue
+		}
+		disk := Find(devices, r)
+		if disk == nil {
+			continue
+		}
+		entry := strconv.Itoa(int(disk.Key))
+		if uuid := disks.UUID(disk); uuid != "" {
+			entry += "=" + uuid
+		}
+		if !slices.Contains(entries, entry) {
+			entries = append(entries, entry)
+		}
+	}
+	return strings.Join(entries, " ")
+}
+
+// Paths are the device files of a Linux guest's disks, by name.
+func Paths(records []plan.MemberDisk) map[string]string {
+	var paths map[string]string
+	for _, r := range records {
+		if r.Name == "" || r.UUID == "" || r.UUID == plan.NoUUID {
+			continue
+		}
+		if paths == nil {
+			paths = map[string]string{}
+		}
+		paths[r.Name] = "/dev/disk/by-id/wwn-0x" + strings.ToLower(strings.ReplaceAll(r.UUID, "-", ""))
+	}
+	return paths
+}
+
+// Growing returns the records of a VM's disks with their sizes in the spec, the changes that let them grow, and the disks that the VM
+// lacks. made is the stamp's record of the disks that the clone made.
+func Growing(records []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice, made, vm string) (grown []plan.MemberDisk, changes []types.BaseVirtualDeviceConfigSpec, missing []v1alpha1.Disk, err error) {
+	grown = slices.DeleteFunc(slices.Clone(records), func(r plan.MemberDisk) bool { return r.Parted != "" })
+	record := func(name string) *plan.MemberDisk {
+		if i := slices.IndexFunc(grown, func(r plan.MemberDisk) bool { return r.Name == name }); i >= 0 {
+			return &grown[i]
+		}
+		return nil
+	}
+	grow := func(disk *types.VirtualDisk, name string, gib int32) {
+		if disk == nil {
+			err = cmp.Or(err, Missing(cmp.Or(name, "of the template"), vm))
+			return
+		}
+		if change := Grow(disk, gib); change != nil {
+			changes = append(changes, change)
+		}
+	}
+	if root := spec.RootDisk; root != nil {
+		if r := record(""); r == nil {
+			grown = slices.Insert(grown, 0, plan.MemberDisk{SizeGiB: root.SizeGiB})
+			grow(disks.First(made, devices), "", root.SizeGiB)
+		} else if r.SizeGiB < root.SizeGiB {
+			r.SizeGiB = root.SizeGiB
+			grow(disks.First(made, devices), "", root.SizeGiB)
+		}
+	}
+	for i := range spec.Disks {
+		want := &spec.Disks[i]
+		switch r := record(want.Name); {
+		case r == nil:
+			missing = append(missing, *want)
+		case r.SizeGiB < want.SizeGiB:
+			if r.SizeGiB = want.SizeGiB; r.ID == "" {
+				grow(Find(devices, r), r.Name, want.SizeGiB)
+			}
+		}
+	}
+	return grown, changes, missing, err
+}
+
+// Refusal distinguishes a VM that cannot have its disks changed like that from other failures.
+func Refusal(vm string, err error) error {
+	if err == nil {
+		return nil
+	}
+	told := vcfault.Classify("", err)
+	switch told.Reason {
+	case vcfault.ReasonInvalidConfiguration, vcfault.ReasonInternal, vcfault.ReasonInvalidState, vcfault.ReasonInvalidPowerState:
+		return vcfault.New(vcfault.ReasonDiskExtendRefused, true, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, told.Message)
+	}
+	return err
+}
