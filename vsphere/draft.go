@@ -6,6 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
@@ -52,8 +53,14 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 	return good
 }
 
-// Obstacles returns what the steps of a clone would fail on. It creates nothing; reads that
-// fail are obstacles, too.
+// Resolve waits until what a group's template names is known, which may be an item of a content library: for a preview, which comes once.
+func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
+	v.State(plan.Ref{}, plan.Query{Template: g.Spec.Template, Home: plan.HomeOf(&g.Spec)})
+	v.libraries.Await(ctx, g.Spec.Template)
+}
+
+// Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec
+// names is not there. It creates nothing; reads that fail are obstacles, too.
 func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
 	tell := func(part string, err error) {
 		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})

@@ -16,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -37,6 +38,7 @@ type VCenter struct {
 	made      madeFolders
 	lookups   lookups
 	tagBook   *tagging.Book
+	libraries *library.Shelf
 	fields    fieldBook
 	underWay  *underway.Steps
 	judge     *fate.Judge
@@ -57,6 +59,7 @@ func New(cfg Config) (*VCenter, error) {
 	v.Witness = deeds.New(v)
 	v.fresh = fresh.New(v)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
+	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.judge = fate.New(v, v.inventory, v.reader.Scan, cfg.Log)
@@ -77,6 +80,7 @@ type Parts struct {
 	Config    Config
 	Client    *session.Client
 	Inventory *inventory.Inventory
+	Libraries *library.Shelf
 	Reader    *inventory.Reader
 	Stream    *inventory.Stream
 	Tasks     *tasks.Tasks
@@ -84,7 +88,7 @@ type Parts struct {
 
 // Parts returns the parts.
 func (v *VCenter) Parts() Parts {
-	return Parts{v.cfg, v.client, v.inventory, v.reader, v.stream, v.tasks}
+	return Parts{v.cfg, v.client, v.inventory, v.libraries, v.reader, v.stream, v.tasks}
 }
 
 // changed reports a change in a group.
@@ -101,6 +105,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	wg.Go(func() { v.tasks.Run(ctx) })
 	wg.Go(func() { v.reader.Run(ctx) })
 	wg.Go(func() { v.judge.Run(ctx) })
+	wg.Go(func() { v.libraries.Run(ctx) })
 	v.stream.Run(ctx)
 	wg.Wait()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), logoutTimeout)
@@ -112,6 +117,9 @@ func (v *VCenter) Run(ctx context.Context) error {
 // State returns, from memory, what is known of a group; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
+	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
+		v.libraries.Fill(&s.Template, ask.Template, v.inventory.Complete)
+	}
 	s.Stalled = v.underWay.Stalled(ref.UID)
 	s.Folders = v.foldersOf(ref.UID, &ask, &s)
 	return s

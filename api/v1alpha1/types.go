@@ -95,7 +95,8 @@ type VmGroupSpec struct {
 	Memory int32 `json:"memory"`
 
 	// template is the VM template that members are cloned from: its name, or its inventory path
-	// ("/DC0/vm/templates/ubuntu-24.04") where several have that name.
+	// ("/DC0/vm/templates/ubuntu-24.04") where several have that name; or "library/item": an item of a content library that is
+	// a VM template, if the inventory has no template at that path.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +required

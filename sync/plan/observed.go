@@ -241,6 +241,8 @@ type Template struct {
 	Fingerprint string
 	// Host is where clones of it copy from; empty if not known.
 	Host string
+	// Fault is why what it names in a content library cannot be used (yet); nil if it names nothing there that is read.
+	Fault *Fault
 	// Partial are fingerprints that members of older servers may have, and that do not distinguish this version from others:
 	// they were made while vCenter left out some of the disks' properties.
 	Partial [3]string

@@ -126,8 +126,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	}
 	slices.Sort(t.Paths)
 	if len(t.Paths) == 1 {
-		x := n.machine(t.MoRef)
-		t.Fingerprint, t.Partial, t.Host = x.disks.Fingerprint, x.disks.Partial, x.host
+		n.describe(&t)
 	} else {
 		t.MoRef = ""
 	}
@@ -136,6 +135,24 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	}
 	answers.Store(key, t)
 	return t
+}
+
+// describe fills in what is known of the disks and the host of the template with t's moRef. The caller holds mu.
+func (n *Inventory) describe(t *plan.Template) {
+	x := n.machine(t.MoRef)
+	t.Fingerprint, t.Partial, t.Host = x.disks.Fingerprint, x.disks.Partial, x.host
+}
+
+// Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.
+func (n *Inventory) Complete(t *plan.Template) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	x := n.machine(t.MoRef)
+	if x.template {
+		t.Paths = []string{n.places.path(x.parent, x.name)}
+		n.describe(t)
+	}
+	return x.template
 }
 
 // machine returns the name and place of a known VM. The caller holds mu.

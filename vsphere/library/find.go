@@ -1,0 +1,143 @@
+package library
+
+import (
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vapi/vcenter"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// listed bounds how many libraries, or items of one, are read for a message.
+const listed = 10
+
+// Find asks vCenter for the moRef of the VM template that "library/item" names.
+//
+// [doc] vSphere Automation API, vcenter/vm-template/library-items, get: vm_template is the "identifier of the virtual machine template …
+// in the vSphere Management (SOAP) API". A template that is checked in is another VM, so the moRef is the item's version.
+func (s *Shelf) Find(ctx context.Context, text string) (moRef string, err error) {
+	in, name, _ := Cut(text)
+	err = s.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		m := library.NewManager(rs.Client)
+		lib, err := libraryNamed(ctx, m, in, text)
+		if err != nil {
+			return err
+		}
+		item, err := itemNamed(ctx, m, lib, name, text)
+		if err != nil {
+			return err
+		}
+		if item.Type != library.ItemTypeVMTX {
+			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+				"The item %q of the content library %q is of the type %q, and only VM templates can be cloned: deploy it once as a VM, convert that to a template, and name it (or clone it to the library as a VM template).", item.Name, lib.Name, item.Type)
+		}
+		info, err := vcenter.NewManager(rs.Client).GetLibraryTemplateInfo(ctx, item.ID)
+		if err != nil {
+			return err
+		}
+		if info.VmTemplate == "" {
+			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+				"vCenter does not say which VM template the item %q of the content library %q is: update vCenter to 7.0 or newer, publish the item to this vCenter's library, or name the template by its inventory path.", item.Name, lib.Name)
+		}
+		moRef = info.VmTemplate
+		return nil
+	})
+	return moRef, err
+}
+
+// libraryNamed finds a library. vCenter compares without case, so one that is spelled alike comes first.
+func libraryNamed(ctx context.Context, m *library.Manager, name, text string) (*library.Library, error) {
+	get := func(id string) (*library.Library, error) { return m.GetLibraryByID(ctx, id) }
+	called := func(l *library.Library) string { return l.Name }
+	ids, err := m.FindLibrary(ctx, library.Find{Name: name})
+	if err != nil {
+		return nil, err
+	}
+	found, err := read(ids, get)
+	if err != nil {
+		return nil, err
+	}
+	switch fits := alike(found, name, called); len(fits) {
+	case 1:
+		return fits[0], nil
+	case 0:
+		ids, err := m.ListLibraries(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all, err := read(ids[:min(len(ids), listed)], get)
+		return nil, notFound(err, all, called, "libraries", "The template %q is not found: it is not in the inventory, and there is no content library %q", text, name)
+	}
+	return nil, vcfault.New(vcfault.ReasonTemplateAmbiguous, true, "%d content libraries are named %q: rename all but one, or name the template by its inventory path.", len(found), name)
+}
+
+// itemNamed finds an item of a library, as libraryNamed does.
+func itemNamed(ctx context.Context, m *library.Manager, in *library.Library, name, text string) (*library.Item, error) {
+	get := func(id string) (*library.Item, error) { return m.GetLibraryItem(ctx, id) }
+	called := func(i *library.Item) string { return i.Name }
+	ids, err := m.FindLibraryItems(ctx, library.FindItem{LibraryID: in.ID, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	found, err := read(ids, get)
+	if err != nil {
+		return nil, err
+	}
+	switch fits := alike(found, name, called); len(fits) {
+	case 1:
+		return fits[0], nil
+	case 0:
+		ids, err := m.ListLibraryItems(ctx, in.ID)
+		if err != nil {
+			return nil, err
+		}
+		all, err := read(ids[:min(len(ids), listed)], get)
+		return nil, notFound(err, all, called, "items", "The template %q is not found: it is not in the inventory, and the content library %q has no item %q", text, in.Name, name)
+	}
+	return nil, vcfault.New(vcfault.ReasonTemplateAmbiguous, true, "%d items of the content library %q are named %q: rename all but one, or name the template by its inventory path.", len(found), in.Name, name)
+}
+
+// read reads objects by their ids, but for those that went since.
+func read[T any](ids []string, get func(string) (*T, error)) (all []*T, err error) {
+	for _, id := range ids {
+		x, err := get(id)
+		if session.RESTStatus(err) == http.StatusNotFound {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+// alike returns those that are spelled like name or, if there are none, all.
+func alike[T any](all []*T, name string, called func(*T) string) []*T {
+	fits := slices.DeleteFunc(slices.Clone(all), func(x *T) bool { return called(x) != name })
+	if len(fits) == 0 {
+		return all
+	}
+	return fits
+}
+
+// notFound is the fault for a name, with those that exist.
+func notFound[T any](err error, all []*T, called func(*T) string, kind, format string, args ...any) error {
+	if err != nil {
+		return err
+	}
+	there := "; none are there that vCenter's user may see."
+	if len(all) > 0 {
+		var names []string
+		for _, x := range all {
+			names = append(names, called(x))
+		}
+		slices.Sort(names)
+		there = "; " + kind + " there: " + vcfault.Listing(names) + "."
+	}
+	return vcfault.New(vcfault.ReasonTemplateNotFound, true, format+"%s", append(args, there)...)
+}

@@ -1,0 +1,240 @@
+// Package library keeps what spec.template names in vCenter's content libraries: library/item, which is backed by a VM template of the
+// inventory. Groups look it up in memory; one goroutine reads it, one item after the other.
+package library
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+const (
+	// readEvery is the time between two readings of an item: libraries do not report changes.
+	readEvery = time.Minute
+	// soonest is the shortest time between two readings, whoever asks.
+	soonest = 10 * time.Second
+	// readTimeout bounds the reading of one item.
+	readTimeout = 30 * time.Second
+	// forgottenAfter is how long an item is read that no group asks for.
+	forgottenAfter = 10 * time.Minute
+)
+
+// Shelf is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
+// the last one stays.
+type Shelf struct {
+	rest    func(context.Context, func(context.Context, *session.RESTSession) error) error
+	changed func()
+	log     zerolog.Logger
+	wake    chan struct{} // has a place for one
+
+	mu    sync.Mutex
+	items map[string]*shelved // by text
+}
+
+// shelved is one item that groups ask for.
+type shelved struct {
+	moRef    string      // of its VM template; empty if it was never found
+	unseen   time.Time   // since when the inventory does not have that; zero if it has
+	fault    *plan.Fault // why there is none
+	asked    time.Time
+	read     time.Time     // when the last reading ended
+	first    chan struct{} // closed by the first
+	again    bool          // somebody wants it to be read before its time
+	grumbled string        // the reason of the last error in the log
+}
+
+// New returns an empty shelf. rest makes calls of the REST API, and changed is called after an answer changed.
+func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, changed func(), log zerolog.Logger) *Shelf {
+	return &Shelf{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}}
+}
+
+// Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
+func Cut(text string) (library, item string, is bool) {
+	library, item, is = strings.Cut(text, "/")
+	if !is || library == "" || item == "" || strings.Contains(item, "/") {
+		return "", "", false
+	}
+	return naming.Unescape(library), naming.Unescape(item), true
+}
+
+// Is reports whether text may name an item of a content library.
+func Is(text string) bool {
+	_, _, is := Cut(text)
+	return is
+}
+
+// Fill completes t, a template that the inventory does not have under the name text, if text names an item of a content library.
+// complete completes a template of which only the moRef is known, and reports whether it is one of the inventory. It makes no call.
+func (s *Shelf) Fill(t *plan.Template, text string, complete func(*plan.Template) bool) {
+	if !Is(text) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	x := s.items[text]
+	if x == nil {
+		x = &shelved{first: make(chan struct{})}
+		s.items[text] = x
+		s.wakeUp()
+	}
+	x.asked = now
+	if x.moRef == "" {
+		t.Fault = x.fault
+		if t.Fault == nil {
+			t.Fault = reading(text)
+		}
+		return
+	}
+	found := plan.Template{MoRef: x.moRef, Datacenter: t.Datacenter}
+	if complete(&found) {
+		*t, x.unseen = found, time.Time{}
+		return
+	}
+	if x.unseen.IsZero() { // it has gone, perhaps for a newer version, or is not in the inventory yet
+		x.unseen = now
+	}
+	if !x.again {
+		x.again = true
+		s.wakeUp()
+	}
+	t.Fault = reading(text)
+	if now.Sub(x.unseen) > 2*readEvery && x.read.After(x.unseen) {
+		t.Fault = &vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant it System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.moRef).Fault
+	}
+}
+
+// Await waits until an item that was asked for has been read once. It returns at once for any other text.
+func (s *Shelf) Await(ctx context.Context, text string) {
+	s.mu.Lock()
+	x := s.items[text]
+	s.mu.Unlock()
+	if x == nil {
+		return
+	}
+	select {
+	case <-x.first:
+	case <-ctx.Done():
+	}
+}
+
+// reading is the fault of an item that is being read.
+func reading(text string) *plan.Fault {
+	return &vcfault.New(vcfault.ReasonLibraryReading, false, "The template %q is being looked for in the content libraries.", text).Fault
+}
+
+// wakeUp makes Run look for what is due.
+func (s *Shelf) wakeUp() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run reads items when they are due, until ctx ends.
+func (s *Shelf) Run(ctx context.Context) {
+	for {
+		text, wait := s.next(time.Now())
+		if text != "" {
+			s.readItem(ctx, text)
+			if ctx.Err() != nil {
+				return
+			}
+			continue
+		}
+		var due <-chan time.Time
+		if wait > 0 {
+			due = time.After(wait)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.wake:
+		case <-due:
+		}
+	}
+}
+
+// next returns the item that is due for longest, or else the time until one is; 0 if there are none. It forgets those that no group asks for.
+func (s *Shelf) next(now time.Time) (text string, wait time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for of, x := range s.items {
+		if now.Sub(x.asked) > forgottenAfter {
+			delete(s.items, of)
+			continue
+		}
+		left := time.Until(x.read.Add(readEvery))
+		if x.again {
+			left = time.Until(x.read.Add(soonest))
+		}
+		if wait == 0 && text == "" || left < wait {
+			text, wait = of, left
+		}
+	}
+	if wait > 0 {
+		text = ""
+	}
+	return text, wait
+}
+
+// readItem reads one item.
+func (s *Shelf) readItem(ctx context.Context, text string) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	moRef, err := s.Find(ctx, text)
+	fault := vcfault.Classify("", err)
+	s.mu.Lock()
+	x := s.items[text]
+	if x == nil {
+		s.mu.Unlock()
+		return
+	}
+	if x.read.IsZero() {
+		close(x.first)
+	}
+	x.read, x.again = time.Now(), false
+	was := *x
+	switch {
+	case fault == nil:
+		if x.fault = nil; x.moRef != moRef {
+			x.moRef, x.unseen = moRef, time.Time{}
+		}
+	case final(fault):
+		x.moRef, x.fault = "", &fault.Fault
+	case x.moRef == "":
+		x.fault = &fault.Fault
+	}
+	x.grumbled = ""
+	if fault != nil {
+		x.grumbled = fault.Reason
+	}
+	news, grumble := was.moRef != x.moRef || !same(was.fault, x.fault), x.grumbled != "" && x.grumbled != was.grumbled
+	now := x.moRef
+	s.mu.Unlock()
+	if grumble {
+		s.log.Warn().Err(fault).Str("template", text).Str("reason", fault.Reason).Msg("the content library's item cannot be read")
+	}
+	if news {
+		if was.moRef != now {
+			s.log.Info().Str("template", text).Str("was", was.moRef).Str("is", now).Msg("the content library's item is another VM template")
+		}
+		s.changed()
+	}
+}
+
+// final reports whether a fault is what vCenter's libraries say of the item, and not that they could not be read.
+func final(f *vcfault.Error) bool {
+	return f.Reason == vcfault.ReasonTemplateNotFound || f.Reason == vcfault.ReasonTemplateAmbiguous || f.Reason == vcfault.ReasonLibraryItemUnusable
+}
+
+func same(a, b *plan.Fault) bool { return a == b || a != nil && b != nil && *a == *b }

@@ -1,0 +1,193 @@
+package library
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+func TestCutTakesALibraryAndAnItem(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][2]string{
+		"golden/ubuntu": {"golden", "ubuntu"}, "a%2fb/c%2fd": {"a/b", "c/d"},
+		"ubuntu": {}, "/golden": {}, "golden/": {}, "/DC0/vm/ubuntu": {}, "vm/golden/ubuntu": {}, "": {},
+	} {
+		library, item, is := Cut(text)
+		if [2]string{library, item} != want || is != (want[0] != "") || Is(text) != is {
+			t.Errorf("%q: %q, %q, %t", text, library, item, is)
+		}
+	}
+}
+
+// desk is a shelf in a bubble, whose readings fail with err.
+type desk struct {
+	*Shelf
+	guard         sync.Mutex
+	err           error
+	reads, called int
+}
+
+// fail makes all readings fail so from now on.
+func (d *desk) fail(err error) {
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	d.err = err
+}
+
+// counts returns how many readings there were, and how often groups were called.
+func (d *desk) counts() (reads, called int) {
+	d.guard.Lock()
+	defer d.guard.Unlock()
+	return d.reads, d.called
+}
+
+// newDesk runs a shelf until the test ends.
+func newDesk(t *testing.T) *desk {
+	d := &desk{err: errors.New("not set")}
+	d.Shelf = New(func(context.Context, func(context.Context, *session.RESTSession) error) error {
+		d.guard.Lock()
+		defer d.guard.Unlock()
+		d.reads++
+		return d.err
+	}, func() {
+		d.guard.Lock()
+		defer d.guard.Unlock()
+		d.called++
+	}, zerolog.Nop())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); d.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-done })
+	return d
+}
+
+// look returns what a group sees, if the inventory has the VM template or not.
+func (d *desk) look(there bool) plan.Template {
+	t := plan.Template{Datacenter: "DC0"}
+	d.Fill(&t, "golden/ubuntu", func(t *plan.Template) bool {
+		if there {
+			t.Paths = []string{"/DC0/vm/" + t.MoRef}
+		}
+		return there
+	})
+	return t
+}
+
+// answer makes the present answer of an item.
+func (d *desk) answer(moRef string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.items["golden/ubuntu"].moRef, d.items["golden/ubuntu"].fault = moRef, nil
+}
+
+func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n, _ := d.counts(); n != 0 {
+			t.Errorf("%d readings of nothing", n)
+		}
+		for range 300 { // hook calls
+			d.look(false)
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n, _ := d.counts(); n < 5 || n > 6 {
+			t.Errorf("%d readings in five minutes", n)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if n, _ := d.counts(); n > 17 || len(d.items) != 0 {
+			t.Errorf("%d readings, and %d items are kept", n, len(d.items))
+		}
+	})
+}
+
+func TestUnknownIsNotGone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
+		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.Person {
+			t.Errorf("before the first reading: %+v", f)
+		}
+		synctest.Wait()
+		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryUnavailable {
+			t.Errorf("never read: %+v", f)
+		}
+		d.answer("vm-7")
+		time.Sleep(10 * time.Minute)
+		if x := d.look(true); x.MoRef != "vm-7" || x.Fault != nil || len(x.Paths) != 1 {
+			t.Errorf("down after an answer: %+v", x)
+		}
+		synctest.Wait()
+		_, was := d.counts()
+		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "gone"))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if x := d.look(true); x.MoRef != "" || x.Fault == nil || x.Fault.Reason != vcfault.ReasonTemplateNotFound {
+			t.Errorf("gone: %+v", x)
+		}
+		if _, n := d.counts(); n != was+1 {
+			t.Errorf("groups were called %d times", n-was)
+		}
+	})
+}
+
+func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
+		d.look(true)
+		synctest.Wait()
+		d.answer("vm-7")
+		d.look(true)
+		synctest.Wait()
+		before, _ := d.counts()
+		for range 60 {
+			if f := d.look(false).Fault; f == nil || f.Person {
+				t.Fatalf("at once: %+v", f)
+			}
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		if n, _ := d.counts(); n-before < 5 || n-before > 7 {
+			t.Errorf("%d readings in the first minute", n-before)
+		}
+		time.Sleep(2 * time.Minute)
+		if f := d.look(false).Fault; f == nil || !f.Person || f.Reason != vcfault.ReasonLibraryItemUnusable {
+			t.Errorf("later: %+v", f)
+		}
+		if x := d.look(true); x.Fault != nil || x.MoRef != "vm-7" {
+			t.Errorf("it is there again: %+v", x)
+		}
+	})
+}
+
+func TestAPreviewWaitsForTheFirstReading(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.Await(t.Context(), "golden/ubuntu") // nobody asked: at once
+		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "none"))
+		d.look(true)
+		d.Await(t.Context(), "golden/ubuntu")
+		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
+			t.Errorf("%+v", f)
+		}
+	})
+}
