@@ -156,7 +156,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
-		Disks: disks.Keys(b.source.devices),
+		Disks: disks.Keys(b.source.devices), Standby: b.action.Standby,
 	}
 }
 

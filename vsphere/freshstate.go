@@ -41,9 +41,13 @@ func check(x *fresh.VM, ref plan.Ref, a plan.Action) error {
 	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.PowerOn && has.Marked:
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
+		return chosenMeanwhile(a)
 	}
 	return nil
+}
+
+func chosenMeanwhile(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
 }
 
 // fits reports whether a mark of that kind permits a step: a member that is only power-cycled must not be removed.

@@ -25,6 +25,14 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return err
 		}
 	}
+	if a.Standby {
+		if m, err = v.promote(ctx, ref, a, m); err != nil || m.Power == plan.PoweredOn {
+			return err
+		}
+	}
+	if a.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
+		return vcfault.Untried(chosenMeanwhile(a))
+	}
 	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > readLately {
 		if err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)

@@ -10,6 +10,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -326,6 +327,10 @@ func TestAMarkedMemberIsNotPoweredOnByAReplicaUnawareOfTheMark(t *testing.T) {
 		}
 		if n := w.Calls()["PowerOnMultiVM_Task"] + w.Calls()["PowerOnVM_Task"]; n != 0 {
 			t.Error("it was powered on")
+		}
+		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef))) // now it does
+		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
+			t.Errorf("right after it saw the mark: %+v", f)
 		}
 	})
 }

@@ -1,0 +1,102 @@
+package vsphere
+
+import (
+	"strings"
+	"testing"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// standby creates a standby member, as the plan does.
+func (p *process) standby(ordinal int32) plan.VM {
+	p.t.Helper()
+	p.do(plan.Action{Op: plan.CreateFolder})
+	a := p.cloning(ordinal)
+	a.Standby = true
+	p.do(a)
+	return p.state().VMs[0]
+}
+
+func promotion(vm plan.VM) plan.Action {
+	a := guarded(plan.PowerOn, vm)
+	a.Standby, a.Generation = true, 7
+	return a
+}
+
+func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.standby(0)
+		if !vm.IsStandby() || !strings.Contains(w.stampOf("web-0"), `"standby":true`) {
+			t.Fatalf("%+v", vm)
+		}
+		if groups, _ := p.Roster(); len(groups) > 0 {
+			t.Errorf("it is listed like a member that serves: %+v", groups)
+		}
+		p.do(promotion(vm))
+		if vm = p.vm(vm.MoRef); vm.Standby || vm.Power != plan.PoweredOn || vm.Generation != 7 || strings.Contains(w.stampOf("web-0"), "standby") {
+			t.Fatalf("promoted: %+v", vm)
+		}
+		p.do(step(plan.PowerOff, vm))
+		if vm = p.vm(vm.MoRef); vm.IsStandby() {
+			t.Errorf("powered off, a member is taken for a standby one: %+v", vm)
+		}
+	})
+}
+
+func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
+	inABubble(t, func(t *testing.T, _ *world, p *process) {
+		vm := p.standby(0)
+		mark := guarded(plan.Mark, vm)
+		mark.Why = plan.WhyUpdate
+		p.do(mark) // by another replica, which makes it again
+		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+			t.Errorf("%+v", f)
+		}
+		if vm = p.vm(vm.MoRef); !vm.IsStandby() || !vm.Marked {
+			t.Errorf("%+v", vm)
+		}
+	})
+}
+
+func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.standby(0)
+		w.FailTask(vcsim.PowerOn, nil, &vim.TaskInProgress{}, 1)
+		if f := p.fault(promotion(vm)); f.Reason == "" {
+			t.Fatal("it was powered on")
+		}
+		if vm = p.vm(vm.MoRef); vm.IsStandby() || vm.Power != plan.PoweredOff {
+			t.Errorf("%+v", vm)
+		}
+	})
+}
+
+func TestAStandbyMemberThatSomebodyPoweredOnIsNotPoweredOnAgain(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.standby(0)
+		w.must(w.PowerOn("web-0"))
+		p.until("it is on", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
+		on := p.vm(vm.MoRef)
+		p.do(promotion(on))
+		if now := p.vm(vm.MoRef); now.Standby || !now.Boot.Equal(on.Boot) {
+			t.Errorf("%+v", now)
+		}
+	})
+}
+
+// It never ran, so it runs nowhere else: another takes its ordinal.
+func TestAStandbyMemberThatLeftVCentersInventoryIsGone(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.standby(0)
+		w.must(w.Unregister("web-0"))
+		p.until("it is gone", func() bool {
+			s := p.State(web, plan.Query{Template: "ubuntu", Kept: 1, Recorded: []v1alpha1.Member{{Name: vm.Name, MoRef: vm.MoRef}}})
+			return len(s.VMs) == 0 && s.IsGone(vm.MoRef, "") && len(s.Vanished) == 0
+		})
+	})
+}
