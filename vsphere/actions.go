@@ -97,6 +97,10 @@ func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		return v.setRules(ctx, ref, a)
 	case plan.Reconfigure:
 		return v.resize(ctx, ref, a)
+	case plan.SetDisks:
+		return v.setDisks(ctx, ref, a)
+	case plan.DeleteDisks:
+		return v.deleteDisks(ctx, ref, a)
 	case plan.CreateQuarantine:
 		return v.createQuarantine(ctx, a)
 	case plan.Rename:

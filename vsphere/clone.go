@@ -44,6 +44,8 @@ type cloneBuilder struct {
 	// backings connect the adapters with spec.networks; kept: adapters of the template are used for that.
 	backings []types.BaseVirtualDeviceBackingInfo
 	kept     bool
+	// given are the records of spec.disks and spec.rootDisk.
+	given []plan.MemberDisk
 	// spec is what the steps fill.
 	spec types.VirtualMachineCloneSpec
 }
@@ -117,6 +119,7 @@ func (v *VCenter) cloneSteps() []cloneStep {
 		{name: "customization", fill: v.fillCustomization, only: aMember},
 		{name: "tags", fill: v.checkTags, only: aMember},
 		{name: "datastore", fill: v.fillDatastore, last: true},
+		{name: "disks", fill: v.fillNewDisks, last: true},
 		{name: "host", fill: v.fillHost, only: aClone},
 	}
 }
@@ -156,7 +159,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
-		Disks: disks.Keys(b.source.devices), Standby: b.action.Standby,
+		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.action.Standby,
 	}
 }
 

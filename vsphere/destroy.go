@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -12,6 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -19,7 +22,7 @@ import (
 // disks from elsewhere, and keeps them.
 func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	vm, id := inventory.VMRef(a.MoRef), plan.VMID{MoRef: a.MoRef}
-	for {
+	for awaited := false; ; awaited = true {
 		now, err := v.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
 			return v.reader.Read(ctx, vm)
@@ -40,7 +43,13 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if len(kept) == 0 {
 			break
 		}
-		if err := detachable(now, a, kept); err != nil {
+		if !awaited { // a power-on under way: changeVersion, which guards the change, does not tell
+			if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := cmp.Or(partable(now, a), detachable(now, a, kept)); err != nil {
 			return err
 		}
 		if err := v.detach(ctx, ref, a, now, kept); err != nil {
@@ -67,6 +76,14 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	return v.reader.Removed(ctx, vcenter, vm)
 }
 
+// partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
+func partable(x *fresh.VM, a plan.Action) error {
+	if x.Power == types.VirtualMachinePowerStatePoweredOff {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
+}
+
 // detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
 // remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
 // (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
@@ -89,13 +106,18 @@ func detachable(x *fresh.VM, a plan.Action, kept []*types.VirtualDisk) error {
 		vcfault.FirstFew(held), a.VM)
 }
 
-// detach removes disks from a VM and keeps their files: a device change without a file operation.
+// detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
+// if the VM is not destroyed then, and stays, it needs its persistent disks again.
 func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *fresh.VM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
 	for _, disk := range kept {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
 		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
+	}
+	if has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true); len(plan.Persistent(has.Given)) > 0 {
+		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)
+		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: has.Encode()}}
 	}
 	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
 }

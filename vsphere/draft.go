@@ -76,7 +76,18 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 		tell("placement", err)
 		return all
 	}
-	d.Fill(ctx, tell)
+	switch a.Op {
+	case plan.Clone:
+		d.Fill(ctx, tell)
+	case plan.Prepare:
+		if err := v.checkTags(ctx, d.b); err != nil {
+			tell("tags", err)
+		}
+	case plan.SetDisks:
+		if err := v.findLackingDisks(ctx, ref, d.b); err != nil {
+			tell("disks", err)
+		}
+	}
 	return all
 }
 

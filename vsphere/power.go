@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -38,6 +39,11 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return vcfault.Untried(err)
 		}
 	}
+	if a.Op == plan.PowerOn {
+		if err := v.hasDisks(ctx, ref, m, a); err != nil {
+			return vcfault.Untried(err)
+		}
+	}
 	vm, wanted := inventory.VMRef(a.MoRef), types.VirtualMachinePowerStatePoweredOn
 	if a.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
@@ -52,6 +58,9 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		})
 	} else {
 		err = v.powerOn(ctx, m)
+		if len(plan.Persistent(m.Stamp.Given)) > 0 {
+			err = fcd.PowerOnRefused(err)
+		}
 	}
 	switch {
 	case err == nil || vcfault.AlreadyIn(err, wanted):

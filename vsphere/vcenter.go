@@ -17,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -43,7 +44,9 @@ type VCenter struct {
 	underWay  *underway.Steps
 	judge     *fate.Judge
 	crowds    hosts.Crowds
-	asked     sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
+	// persistent are the persistent disks of groups.
+	persistent *persistent.Disks
+	asked      sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
 // New checks the configuration. It sends nothing before Run.
@@ -57,7 +60,7 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
 	v.Witness = deeds.New(v)
-	v.fresh = fresh.New(v)
+	v.fresh, v.persistent = fresh.New(v), persistent.New(v)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)

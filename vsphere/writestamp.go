@@ -37,11 +37,11 @@ func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text str
 	return v.writeStampAnd(ctx, moRef, changeVersion, text, nil)
 }
 
-// writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig with it.
-func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue) error {
+// writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig and devices with it.
+func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue, devices ...types.BaseVirtualDeviceConfigSpec) error {
 	err := v.reconfigure(ctx, inventory.VMRef(moRef), types.VirtualMachineConfigSpec{
-		ChangeVersion: changeVersion,
-		ExtraConfig:   append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
+		ChangeVersion: changeVersion, DeviceChange: devices,
+		ExtraConfig: append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,198 @@
+package vsphere
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+)
+
+// given are the disks of the spec that a member of this revision of it has, and what is made of them.
+func (p *process) given(name string) (all []plan.MemberDisk, devices []vim.BaseVirtualDevice, vm plan.VM) {
+	p.t.Helper()
+	for _, x := range p.state().VMs {
+		if x.Name == name {
+			vm = x
+		}
+	}
+	now, err := p.ReadFresh(p.t.Context(), inventory.VMRef(vm.MoRef))
+	p.world.must(err)
+	s, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
+	return plan.DisksIn(s.Given), now.Devices, vm
+}
+
+func withDisks(disks ...v1alpha1.Disk) v1alpha1.VmGroupSpec {
+	return v1alpha1.VmGroupSpec{Disks: disks}
+}
+
+// sizes are those of a VM's disks in GiB, with their units, in the order of their units.
+func sizes(devices []vim.BaseVirtualDevice) string {
+	all := disks.In(devices)
+	slices.SortFunc(all, func(a, b *vim.VirtualDisk) int { return int(*a.UnitNumber - *b.UnitNumber) })
+	var text []string
+	for _, d := range all {
+		text = append(text, fmt.Sprintf("%d:%d", *d.UnitNumber, d.CapacityInBytes>>30))
+	}
+	return strings.Join(text, " ")
+}
+
+// preparedWith makes and prepares a member of that spec.
+func (p *process) preparedWith(spec v1alpha1.VmGroupSpec) {
+	p.t.Helper()
+	a := p.shaped(0, spec)
+	a.Details.Prepared = plan.PreparationOf(a.Details.Spec)
+	p.do(a)
+	_, _, vm := p.given("web-0")
+	p.do(preparing(vm, *a.Details.Spec))
+}
+
+func (p *process) settingDisks(spec v1alpha1.VmGroupSpec) plan.Action {
+	p.t.Helper()
+	_, _, vm := p.given("web-0")
+	a := guarded(plan.SetDisks, vm)
+	spec.Template = "ubuntu"
+	a.Details = &plan.Details{Spec: &spec}
+	return a
+}
+
+func TestAMemberIsClonedWithItsDisksAndItsGuestFindsThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datastores: 2}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		_, err := w.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1")
+		w.must(err)
+		spec := withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}, v1alpha1.Disk{Name: "log", SizeGiB: 2, Datastore: "LocalDS_1", Provisioning: v1alpha1.ProvisioningEagerZeroed},
+			v1alpha1.Disk{Name: "fast", SizeGiB: 3, StoragePolicy: "gold"})
+		spec.RootDisk = &v1alpha1.RootDisk{SizeGiB: 40}
+		p.preparedWith(spec)
+		given, devices, vm := p.given("web-0")
+		if got := sizes(devices); got != "0:40 1:5 2:2 3:3" {
+			t.Errorf("the disks are %s", got)
+		}
+		if plan.DisksToChange(&spec, vm.Disks) != "" || plan.DisksLost(&spec, vm.Disks) != "" || plan.DisksOtherwise(&spec, vm.Disks) != "" {
+			t.Errorf("the stamp has %s", vm.Disks)
+		}
+		for i, datastore := range []string{"LocalDS_0", "LocalDS_1", "LocalDS_1"} {
+			disk := disks.In(devices)[slices.IndexFunc(disks.In(devices), func(d *vim.VirtualDisk) bool { return *d.UnitNumber == int32(i+1) })]
+			if file := disks.File(disk); !strings.HasPrefix(file, "["+datastore+"] ") || !strings.HasSuffix(file, ".vmdk") || given[i+1].UUID != disks.UUID(disk) {
+				t.Errorf("%v is %s", given[i+1], file)
+			}
+		}
+		if w.Look("web-0").ExtraConfig["disk.EnableUUID"] != "TRUE" {
+			t.Error("the guest does not see uuids")
+		}
+		path := "/dev/disk/by-id/wwn-0x" + strings.ToLower(strings.ReplaceAll(given[1].UUID, "-", ""))
+		if told := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(told, `"disks":{"data":"`+path+`"`) {
+			t.Errorf("the guest is told %s, without %s", told, path)
+		}
+	})
+}
+
+func TestAllDisksThatTheSpecGaveGoWithTheMember(t *testing.T) {
+	t.Parallel()
+	for _, prepared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			_, p := placed(t, vcsim.Config{Datastores: 2}, func(c *Config) { c.Datastore = "LocalDS_0" })
+			spec := withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5, Datastore: "LocalDS_1"})
+			if prepared {
+				p.preparedWith(spec)
+			} else {
+				p.made(0, spec)
+			}
+			_, _, vm := p.given("web-0")
+			now, err := p.ReadFresh(t.Context(), inventory.VMRef(vm.MoRef))
+			if foreign := now.ForeignDisks(); err != nil || len(foreign) > 0 {
+				t.Errorf("%d disks would stay; %v", len(foreign), err)
+			}
+		})
+	}
+}
+
+func TestDisksAreAddedAndGrowWhileTheMemberRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		p.preparedWith(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}))
+		_, _, vm := p.given("web-0")
+		p.do(guarded(plan.PowerOn, vm))
+		spec := withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}, v1alpha1.Disk{Name: "log", SizeGiB: 1})
+		spec.RootDisk = &v1alpha1.RootDisk{SizeGiB: 30}
+		p.do(p.settingDisks(spec))
+		_, devices, vm := p.given("web-0")
+		if got := sizes(devices); got != "0:30 1:7 2:1" {
+			t.Errorf("the disks are %s", got)
+		}
+		if text := plan.DisksToChange(&spec, vm.Disks); !strings.Contains(text, "identified") {
+			t.Errorf("what is left is %q", text)
+		}
+		p.do(p.settingDisks(spec))
+		if _, _, vm = p.given("web-0"); plan.DisksToChange(&spec, vm.Disks) != "" || vm.Power != plan.PoweredOn {
+			t.Errorf("the stamp has %s", vm.Disks)
+		}
+		if told := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(told, `"log":"/dev/disk/by-id/wwn-0x`) {
+			t.Errorf("the guest is told %s", told)
+		}
+	})
+}
+
+func TestDisksDoNotGrowUnderASnapshot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		p.preparedWith(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}))
+		_, err := w.AddSnapshot("web-0", "backup")
+		w.must(err)
+		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(p.state().VMs[0].MoRef)))
+		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
+		if e == nil || e.Reason != vcfault.ReasonDiskHeldBySnapshot || !e.Person {
+			t.Errorf("got %v", e)
+		}
+		p.do(p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}, v1alpha1.Disk{Name: "log", SizeGiB: 1})))
+	})
+}
+
+func TestATemplateThatDoesNotFitTheDisksIsReported(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{Datastores: 2}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		small := v1alpha1.VmGroupSpec{RootDisk: &v1alpha1.RootDisk{SizeGiB: 1}}
+		p.refused(0, small, vcfault.ReasonTemplateUnfit, "rootDisk", "10 GiB")
+		p.refused(0, withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 1, Datastore: "nowhere"}), vcfault.ReasonDatastoreNotFound, "spec.disks", "nowhere")
+		p.refused(0, withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 1, StoragePolicy: "none"}), vcfault.ReasonStoragePolicyNotFound, "spec.disks", "none")
+		var many []v1alpha1.Disk
+		for i := range 15 {
+			many = append(many, v1alpha1.Disk{Name: fmt.Sprintf("d%d", i), SizeGiB: 1})
+		}
+		p.refused(0, withDisks(many...), vcfault.ReasonTemplateUnfit, "14 free units", "15")
+	})
+}
+
+func TestADiskThatSomebodyRemovedIsReportedAndNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{})
+		p.preparedWith(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}))
+		given, devices, vm := p.given("web-0")
+		disk := disks.In(devices)[slices.IndexFunc(disks.In(devices), func(d *vim.VirtualDisk) bool { return disks.UUID(d) == given[0].UUID })]
+		p.world.must(p.reconfigure(t.Context(), inventory.VMRef(vm.MoRef), vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: disk}}}))
+		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
+		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
+		if e == nil || e.Reason != vcfault.ReasonDiskMissing || !e.Person {
+			t.Errorf("got %v", e)
+		}
+	})
+}

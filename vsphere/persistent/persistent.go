@@ -1,0 +1,268 @@
+// Package persistent finds, makes, checks and deletes the persistent disks of an ordinal. They are first-class disks, whose metadata say
+// whose they are.
+//
+// It promises that a disk is only handed out for a VM of its owner, and only while no other VM has it; that one that was in use is
+// never made again: a recorded disk that is not found is missing, and so is an unread datastore's; and that only a disk of that owner
+// that no VM has is deleted: one that it is told to delete, or an old one that was never bound beside another. It keeps no state of its own and has no locks.
+package persistent
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Disks are vCenter's first-class disks.
+type Disks struct{ fcd *fcd.Disks }
+
+// New returns the disks that are reached by those calls.
+func New(calls fcd.Caller) *Disks { return &Disks{fcd.New(calls)} }
+
+// Wanted is a disk that a VM is to have.
+type Wanted struct {
+	Owner fcd.Owner
+	// Former is who had it before a group was deleted and made again; zero for nobody.
+	Former fcd.Owner
+	// Name is for people, and that of a former owner's disk, too.
+	Name       string
+	CapacityMB int64
+	// Provisioning is as fcd.Spec has it; Profile is the storage policy, Datastore the moRef of where a new one is made.
+	Provisioning, Datastore string
+	Profile                 []types.BaseVirtualMachineProfileSpec
+	// Held are the disks that the owner had before; one of them must be found.
+	Held []fcd.Ref
+	// Datastores are the moRefs of all datastores that it may be on.
+	Datastores []string
+	// VM, by all its ids, may have it already.
+	VM VM
+}
+
+// VM is a VM by all the ids that vCenter may name it by.
+type VM struct {
+	MoRef, InstanceUUID, UUID string
+	// On: its guest may write to a disk as soon as it is attached.
+	On bool
+}
+
+// Obtain returns the owner's disk, large enough and in no other VM. It takes a former owner's, or makes one, if the owner never had one. Each step can be repeated:
+// what was made and not bound before a crash is found by its owner. Two replicas of the server can make a disk at once, and only one of
+// them attaches its own; so that the other's is known to be empty, a disk is bound only once it is attached (Bind), unless the VM runs.
+func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
+	disk, err := d.find(ctx, w)
+	if err != nil {
+		return disk, err
+	}
+	if disk.ID == "" {
+		disk, err = d.fcd.Create(ctx, fcd.Spec{Name: w.Name, Datastore: w.Datastore, CapacityMB: w.CapacityMB, Provisioning: w.Provisioning, Profile: w.Profile,
+			Owner: w.Owner, Nonce: uuid.NewString()})
+		if err != nil {
+			return disk, err
+		}
+	}
+	if err = d.Free(ctx, w.VM, disk.Ref); err != nil {
+		return disk, err
+	}
+	if disk.Owner != w.Owner {
+		if err = d.fcd.Give(ctx, disk.Ref, w.Owner); err != nil {
+			return disk, err
+		}
+		disk.Owner = w.Owner
+	}
+	if w.VM.On {
+		if err = d.Bind(ctx, Attached{w.Owner, disk.Ref}); err != nil {
+			return disk, err
+		}
+	}
+	if len(w.Held) > 0 {
+		d.tidy(ctx, w.Owner, disk.Ref)
+	}
+	_, err = d.grow(ctx, disk.Ref, w.CapacityMB)
+	return disk, err
+}
+
+// Attached is a disk that a VM of its owner has.
+type Attached struct {
+	fcd.Owner
+	fcd.Ref
+}
+
+// Bind records in the metadata of disks that they may hold data: what is bound is never passed over for another disk.
+func (d *Disks) Bind(ctx context.Context, all ...Attached) error {
+	for _, at := range all {
+		disk, err := d.fcd.Retrieve(ctx, at.Ref)
+		if err == nil {
+			err = d.owned(disk, at.Owner)
+		}
+		if err == nil && !disk.Bound {
+			err = d.fcd.Bind(ctx, at.Ref)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// strayAfter is how old a disk that was never bound is before it counts as left behind: no step that made one lasts as long.
+const strayAfter = time.Hour
+
+// tidy deletes the disks of an owner beside its own that creations with a lost reply left on the same datastore: made by us, never bound, so
+// that no member ever had them, and in no VM now. No failure of it matters: the next VM of the ordinal tries again.
+func (d *Disks) tidy(ctx context.Context, owner fcd.Owner, own fcd.Ref) {
+	for _, disk := range d.fcd.Find(ctx, []string{own.Datastore}, func(o fcd.Owner) bool { return o == owner }).Disks {
+		if disk.ID != own.ID && !disk.Bound && disk.Nonce != "" && !disk.Created.IsZero() && time.Since(disk.Created) > strayAfter && d.Free(ctx, VM{}, disk.Ref) == nil {
+			_ = d.fcd.Delete(ctx, disk.Ref)
+		}
+	}
+}
+
+// grow makes a disk larger if it is smaller than that, and reports whether it did.
+func (d *Disks) grow(ctx context.Context, at fcd.Ref, capacityMB int64) (grew bool, err error) {
+	disk, err := d.fcd.Retrieve(ctx, at)
+	if err != nil || disk.CapacityMB >= capacityMB {
+		return false, err
+	}
+	err = d.fcd.Extend(ctx, at, capacityMB)
+	return err == nil, err
+}
+
+// Provisioning is that of the spec in vCenter's words.
+var Provisioning = map[v1alpha1.Provisioning]string{v1alpha1.ProvisioningThick: "lazyZeroedThick", v1alpha1.ProvisioningEagerZeroed: "eagerZeroedThick"}
+
+// Where returns where a member's disk is: Storage DRS moves disks that are attached.
+func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) fcd.Ref {
+	at := fcd.Ref{ID: d.ID, Datastore: d.Datastore}
+	if device := fcd.Attached(devices, d.ID); device != nil {
+		if b, is := device.Backing.(types.BaseVirtualDeviceFileBackingInfo); is && b.GetVirtualDeviceFileBackingInfo().Datastore != nil {
+			at.Datastore = b.GetVirtualDeviceFileBackingInfo().Datastore.Value
+		}
+	}
+	return at
+}
+
+// GrowAll lets a member's persistent disks grow, and reports whether one did. Its VM has another changeVersion then.
+func (d *Disks) GrowAll(ctx context.Context, given []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice) (grew bool, err error) {
+	for _, has := range given {
+		i := slices.IndexFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == has.Name })
+		if has.ID == "" || i < 0 || spec.Disks[i].SizeGiB <= has.SizeGiB {
+			continue
+		}
+		larger, err := d.grow(ctx, Where(has, devices), int64(spec.Disks[i].SizeGiB)<<10)
+		if err != nil {
+			return grew, err
+		}
+		grew = grew || larger
+	}
+	return grew, nil
+}
+
+// Free returns an error if another VM than this one has one of the disks.
+func (d *Disks) Free(ctx context.Context, vm VM, disks ...fcd.Ref) error {
+	uses, err := d.fcd.Uses(ctx, disks...)
+	if err != nil {
+		return err
+	}
+	for _, at := range disks {
+		for _, use := range uses[at.ID] {
+			if !use.In(vm.MoRef, vm.InstanceUUID, vm.UUID) {
+				return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s is in the VM %s: detach it there.", at.ID, use.VM)
+			}
+		}
+	}
+	return nil
+}
+
+// find returns the owner's disk; one without an id if the owner never had one.
+func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
+	for _, at := range w.Held {
+		disk, err := d.fcd.Retrieve(ctx, at)
+		if err == nil {
+			return disk, d.owned(disk, w.Owner)
+		}
+		if vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing {
+			return disk, err
+		}
+	}
+	// Both are looked for at once: a disk that another replica has just given away is remembered as the former owner's.
+	found := d.fcd.Find(ctx, w.Datastores, func(o fcd.Owner) bool { return o == w.Owner || w.Former != fcd.Owner{} && o == w.Former })
+	slices.SortFunc(found.Disks, func(a, b fcd.Disk) int { return strings.Compare(a.ID, b.ID) })
+	former := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool { return x.Owner == w.Owner || !x.Bound || x.Name != w.Name })
+	found.Disks = slices.DeleteFunc(found.Disks, func(x fcd.Disk) bool { return x.Owner != w.Owner })
+	bound := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool {
+		if len(w.Held) > 0 {
+			return !slices.ContainsFunc(w.Held, func(at fcd.Ref) bool { return at.ID == x.ID })
+		}
+		return !x.Bound
+	})
+	if len(bound) == 0 && len(w.Held) == 0 && found.Complete() {
+		bound = former
+	}
+	switch {
+	case len(bound) > 1:
+		return fcd.Disk{}, vcfault.New(vcfault.ReasonDuplicateDisk, true, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
+	case len(bound) == 1:
+		return bound[0], nil
+	case !found.Complete():
+		return fcd.Disk{}, errors.Join(unread(found)...)
+	case len(w.Held) > 0:
+		return fcd.Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Held[0].ID, w.Name)
+	case len(found.Disks) > 0:
+		return found.Disks[0], nil
+	}
+	return fcd.Disk{}, nil
+}
+
+// unread are the errors of a search.
+func unread(found fcd.Found) (all []error) {
+	for _, err := range found.Unread {
+		all = append(all, err)
+	}
+	return all
+}
+
+// owned returns an error if a disk is another's.
+func (d *Disks) owned(disk fcd.Disk, owner fcd.Owner) error {
+	if disk.Owner == owner {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, and not to %s: correct its metadata.", disk.ID, cmp.Or(disk.Owner.String(), "nobody"), owner)
+}
+
+// Delete deletes disks of that group that no VM has. One that is gone is no error.
+func (d *Disks) Delete(ctx context.Context, owner func(fcd.Owner) bool, disks ...fcd.Ref) error {
+	for _, at := range disks {
+		disk, err := d.fcd.Retrieve(ctx, at)
+		switch {
+		case vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason == vcfault.ReasonDiskMissing:
+			continue
+		case err != nil:
+			return err
+		case !owner(disk.Owner):
+			return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
+		}
+		if err = d.Free(ctx, VM{}, at); err != nil {
+			return err
+		}
+		if err = d.fcd.Delete(ctx, at); err != nil {
+			return err
+		}
+		d.tidy(ctx, disk.Owner, disk.Ref)
+	}
+	return nil
+}
+
+// Detach takes disks from a VM, and keeps them: see fcd.Disks.
+func (d *Disks) Detach(ctx context.Context, vm fcd.VM, devices []types.BaseVirtualDevice, ids ...string) error {
+	return d.fcd.Detach(ctx, vm, devices, ids...)
+}
