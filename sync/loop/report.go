@@ -9,7 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // planned is the newest plan of a group, for GET /groups.
@@ -82,7 +82,7 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	if result := l.plan(&observed, ref, owns); result.Refusal != nil {
 		return plan.Outlook{}
 	}
-	return planner.NextSteps(observed, most)
+	return forecast.Next(observed, most)
 }
 
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {

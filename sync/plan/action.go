@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -157,4 +159,15 @@ func (op Op) TakesDown() bool {
 		return true
 	}
 	return false
+}
+
+// ranks order the steps: those that finish something come first, those that take something away last.
+var ranks = []Op{CreateFolder, CreateQuarantine, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
+	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
+
+// SortByRank orders actions by rank, then by ordinal.
+func SortByRank(actions []Action) {
+	slices.SortStableFunc(actions, func(a, b Action) int {
+		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Op), slices.Index(ranks, b.Op)), cmp.Compare(a.Ordinal, b.Ordinal))
+	})
 }

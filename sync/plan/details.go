@@ -131,3 +131,17 @@ func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	text, _ := json.Marshal(p) // cannot fail: strings and a bool
 	return string(text)
 }
+
+// HomeText describes a home, the datacenter and folder of a group, for people.
+func HomeText(home string) string {
+	datacenter, folder, _ := strings.Cut(home, ":")
+	if folder == "" {
+		folder = "the server's folder"
+	} else {
+		folder = "the folder " + folder
+	}
+	if datacenter == "" {
+		return folder
+	}
+	return folder + " of datacenter " + datacenter
+}

@@ -57,6 +57,8 @@ type Observed struct {
 	Lease, Resync time.Duration
 	// Now is the time: time is data here.
 	Now time.Time
+	// AgesAt is as of when members are too old (update.maxAgeSeconds); zero: Now. A forecast is about those that are so at its beginning.
+	AgesAt time.Time
 }
 
 // Call is one hook call: the desired state of a group, and what Kubernetes shows of it.
@@ -258,6 +260,14 @@ const (
 	Suspended  PowerState = "suspended"
 )
 
+// Text is the state of a VM that does not run, in words.
+func (p PowerState) Text() string {
+	if p == Suspended {
+		return "suspended"
+	}
+	return "powered off"
+}
+
 // VM is one virtual machine with a group's stamp.
 type VM struct {
 	// MoRef identifies the VM within its vCenter.
@@ -383,6 +393,16 @@ type Pending struct {
 	// Tried is the step for the same VM that failed before this one began, and may have taken it down (Op.TakesDown);
 	// empty if there was none.
 	Tried Op
+}
+
+// AnyRunning reports whether an action is under way.
+func (o *Observed) AnyRunning() bool {
+	for _, p := range o.Pending {
+		if p.State == Running {
+			return true
+		}
+	}
+	return false
 }
 
 // Keys of actions that concern no single member, in Action.VM and Observed.Pending. No VM has such a name.

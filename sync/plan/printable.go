@@ -32,6 +32,14 @@ func Printable(text string) string {
 // unprintable also covers invalid UTF-8, which is decoded as U+FFFD.
 func unprintable(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }
 
+// Count says how many there are of something: "1 member", "2 members".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // AtMost joins the first n items and says how many more there are.
 func AtMost(items []string, n int) string {
 	if len(items) <= n {

@@ -208,31 +208,17 @@ func (v *view) elsewhere() *plan.Fault {
 		if was := v.State.VMs[i].Home; was != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
 				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
-				homeText(was), homeText(home))}
+				plan.HomeText(was), plan.HomeText(home))}
 		}
 	}
 	for _, p := range v.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
 				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
-				homeText(p.Home), homeText(home))}
+				plan.HomeText(p.Home), plan.HomeText(home))}
 		}
 	}
 	return nil
-}
-
-// homeText describes a home, the datacenter and folder of a group, for people.
-func homeText(home string) string {
-	datacenter, folder, _ := strings.Cut(home, ":")
-	if folder == "" {
-		folder = "the server's folder"
-	} else {
-		folder = "the folder " + folder
-	}
-	if datacenter == "" {
-		return folder
-	}
-	return folder + " of datacenter " + datacenter
 }
 
 // madeIn returns the vCenter that the group's members were made in, according to the status and the stamps; it is empty for a group

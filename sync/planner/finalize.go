@@ -29,7 +29,7 @@ func (v *view) finalize() plan.Result {
 		default:
 			v.removeFolder()
 		}
-		rankSort(v.actions)
+		plan.SortByRank(v.actions)
 		v.collectStandstills()
 	}
 	r := plan.Result{

@@ -243,12 +243,7 @@ func (m *member) displayWith(more string) string {
 	return fmt.Sprintf("%s (%s)", m.name, strings.Join(notes, "; "))
 }
 
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func count(n int, noun string) string { return plan.Count(n, noun) }
 
 // unreachable names the members that exist but that vCenter cannot reach or show.
 func (v *view) unreachable() []string {

@@ -14,6 +14,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/unselected"
 )
 
 // folderGrace is the maximum age of the last hook call for which a folder may be created: a server whose lease has
@@ -41,12 +42,12 @@ const folderGrace = 10 * time.Second
 //
 // "elsewhere, maybe" is a group that another install of the server has (otherInstall).
 //
-// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected).
+// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (package unselected).
 //
 // properties_test.go has the properties that hold for every observation, a sentence each.
 func Make(o plan.Observed) plan.Result {
 	if o.Unselected() {
-		return unselected(&o)
+		return unselected.Answer(&o)
 	}
 	v := classify(&o)
 	if o.Finalizing {

@@ -15,6 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 func TestEveryObservation(t *testing.T) {
@@ -324,7 +325,7 @@ func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		o.Group.Spec.Paused = rapid.Bool().Draw(t, "paused")
-		f := planner.Forecast(o)
+		f := forecast.Of(o)
 		o.Group.Spec.Paused = false
 		for i, s := range f.Steps {
 			if i == 0 || s.Round != f.Steps[i-1].Round {

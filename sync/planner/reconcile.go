@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -31,7 +30,7 @@ func (v *view) reconcile() {
 	v.resolveTwins()
 	v.fill()
 	v.keepInQuarantine()
-	rankSort(v.actions)
+	plan.SortByRank(v.actions)
 	v.collectFaults()
 }
 
@@ -49,17 +48,10 @@ func (v *view) powerOn() {
 		case v.awaitsRules():
 		default:
 			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
-				Reason: powerText(m.Power) + "; should be on"})
+				Reason: m.Power.Text() + "; should be on"})
 		}
 		v.starting += int(oneIf(goesOn))
 	}
-}
-
-func powerText(p plan.PowerState) string {
-	if p == plan.Suspended {
-		return "suspended"
-	}
-	return "powered off"
 }
 
 // act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
@@ -86,17 +78,6 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 	v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
 	v.hindered += int(oneIf(a.MemberKey()))
 	return false
-}
-
-// ranks order the steps: those that finish something come first, those that take something away last.
-var ranks = []plan.Op{plan.CreateFolder, plan.CreateQuarantine, plan.SetRules, plan.Prepare, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Adopt, plan.Rename, plan.Move, plan.Clone, plan.Mark, plan.Reset, plan.ShutdownGuest,
-	plan.PowerOff, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
-
-// rankSort orders actions by rank, then by ordinal.
-func rankSort(actions []plan.Action) {
-	slices.SortStableFunc(actions, func(a, b plan.Action) int {
-		return cmp.Or(cmp.Compare(slices.Index(ranks, a.Op), slices.Index(ranks, b.Op)), cmp.Compare(a.Ordinal, b.Ordinal))
-	})
 }
 
 // collectFaults adds what hinders members that no action is wanted for.

@@ -1,4 +1,4 @@
-package planner
+package planner_test
 
 import (
 	"encoding/base64"
@@ -10,6 +10,8 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // plantedText is what must not be found anywhere.
@@ -64,8 +66,8 @@ func TestNoPlanShowsUserData(t *testing.T) {
 		g.UID, g.Generation, g.Spec.CPU, g.Spec.Memory, g.Spec.Template = "uid", 1, 1, 1, "t"
 		o := plan.Observed{Group: g, Related: related, OwnFolders: []string{"group-v1"}, State: plan.VCenterState{Known: true, VCenter: "vc", Folder: "group-v1",
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
-		r := Make(o)
-		all := fmt.Sprintf("%+v %#v", r, Forecast(o))
+		r := planner.Make(o)
+		all := fmt.Sprintf("%+v %#v", r, forecast.Of(o))
 		for _, c := range r.Children {
 			all += c.LastApplied + fmt.Sprintf("%+v", c.Fields)
 		}
