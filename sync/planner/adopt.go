@@ -25,7 +25,7 @@ func (v *view) adopt(count int) (used int) {
 			if used < count {
 				used++
 				if !c.Fault.Passing {
-					v.faults = append(v.faults, named{who: c.Entry, Fault: *c.Fault})
+					v.faults = append(v.faults, named{Who: c.Entry, Fault: *c.Fault})
 				}
 			}
 		case v.beingAdopted(c.MoRef):
@@ -57,7 +57,7 @@ func (v *view) adoptOne(c *plan.Candidate) bool {
 	ordinal := v.ordinalFor(c)
 	details, _ := v.details(ordinal)
 	if fault := v.Related.Fault; fault != nil { // the revision for its stamp is not known
-		v.faults = append(v.faults, named{who: c.Entry, Fault: *fault})
+		v.faults = append(v.faults, named{Who: c.Entry, Fault: *fault})
 		return false
 	}
 	v.arriving = append(v.arriving, ordinal)

@@ -10,12 +10,14 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
 )
 
 // view is an observation, classified, and what the planner concludes from it.
 type view struct {
 	*plan.Observed
-	policy policy
+	policy policy.Policy
 	want   int
 	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
 	sighted bool
@@ -72,10 +74,7 @@ type view struct {
 }
 
 // named is a fault and the member it hinders (empty: the group).
-type named struct {
-	who string
-	plan.Fault
-}
+type named = hindrance.Hindrance
 
 func classify(o *plan.Observed) *view {
 	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
@@ -86,7 +85,7 @@ func classify(o *plan.Observed) *view {
 		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
 	v.forgetClones()
-	v.policy = policyOf(&o.Group.Spec, v.want)
+	v.policy = policy.Of(&o.Group.Spec, v.want)
 	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()
 	v.doubt = v.doubts()

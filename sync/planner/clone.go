@@ -22,7 +22,7 @@ func (v *view) fill() {
 	helpers := v.helpers()
 	most := v.want
 	if rolling || helpers > 0 {
-		most += v.policy.surge
+		most += v.policy.Surge
 	}
 	count := min(v.want+helpers-keep, most-v.ordinals-len(v.arriving))
 	count -= v.bringBack(count)
@@ -80,7 +80,7 @@ func (v *view) clone(count int) {
 			failed++
 		}
 		if p := v.Pending[name]; p.Op == plan.Clone && p.Fault.Person {
-			v.cloneFaults = append(v.cloneFaults, named{who: name, Fault: p.Fault})
+			v.cloneFaults = append(v.cloneFaults, named{Who: name, Fault: p.Fault})
 		}
 	}
 	if failed == 0 { // after a failure, the other clones wait
@@ -102,8 +102,8 @@ func (v *view) surgeText(made int) string {
 
 // blockClone notes why a member cannot be cloned until an operator acts.
 func (v *view) blockClone(who string, fault plan.Fault) {
-	v.faults = append(v.faults, named{who: who, Fault: fault})
-	v.cloneFaults = append(v.cloneFaults, named{who: who, Fault: fault})
+	v.faults = append(v.faults, named{Who: who, Fault: fault})
+	v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
 }
 
 // sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it

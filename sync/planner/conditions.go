@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // conditions returns, in the order of conditionKinds, the conditions that sum up the group, the exceptions that are true, and as False
@@ -60,7 +61,7 @@ func (v *view) stalledText() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	return strings.Join(hindrances(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
+	return strings.Join(hindrance.Texts(slices.DeleteFunc(hindrance.WithHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
 // conditionKinds are all conditions, in the order in which the status lists them.
@@ -103,7 +104,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	case v.paused():
 		return plan.ReasonPaused
 	}
-	for _, f := range inOrder(v.faults) {
+	for _, f := range hindrance.InOrder(v.faults) {
 		if f.Person || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
@@ -150,10 +151,10 @@ func (v *view) exceptions(c *conditionList) {
 		c.add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
 	if found := v.questions(); len(found) > 0 {
-		c.add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(hindrances(found, v.nameOf), "; "))
+		c.add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
 	}
 	if found := v.failedCustomizations(true); len(found) > 0 {
-		c.add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrances(found, v.nameOf), "; "))
+		c.add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
 	}
 	if names := v.vanished(); len(names) > 0 {
 		c.add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
@@ -172,16 +173,16 @@ func (v *view) exceptions(c *conditionList) {
 func (v *view) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, inOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
+		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, hindrance.InOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
 	}
 }
 
 // whom names the members that faults hinder; Stalled or Reconciling says what to do about them.
 func (v *view) whom(faults []named) string {
 	var names []string
-	for _, f := range inOrder(faults) {
-		if f.who != plan.FolderKey {
-			names = append(names, v.nameOf(f.who))
+	for _, f := range hindrance.InOrder(faults) {
+		if f.Who != plan.FolderKey {
+			names = append(names, v.nameOf(f.Who))
 		}
 	}
 	return plan.AtMost(names, 10)

@@ -1,9 +1,8 @@
 package planner
 
 import (
-	"cmp"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
@@ -33,13 +32,8 @@ func (v *view) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {
 		m := &v.members[i]
 		if c := v.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
-			found = append(found, named{who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, Person: true, Message: failedText(c)}})
+			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, Person: true, Message: hindrance.Customization(c)}})
 		}
 	}
 	return found
-}
-
-func failedText(c plan.Customization) string {
-	return "the customization of its guest failed, so it may have another name and other addresses: " +
-		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace), or correct the guest and power it off and on"
 }

@@ -104,7 +104,7 @@ func (v *view) removeAll() {
 		v.remove(&v.quarantined[i], deleted, "the group is deleted")
 	}
 	on, reason := deleted, "the group is deleted"
-	if v.policy.retain {
+	if v.policy.Retain {
 		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
 	}
 	for i := range v.members {
@@ -157,7 +157,7 @@ func (v *view) removeFolder() {
 	}
 	if v.folderLeft() {
 		v.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
-		if v.policy.retain {
+		if v.policy.Retain {
 			v.faults = nil // retained VMs in the folder hinder nothing
 		}
 		return

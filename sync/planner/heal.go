@@ -36,7 +36,7 @@ func (v *view) sick(m *member) bool {
 	if !v.healable(m) || m.Marked {
 		return false
 	}
-	due := m.sickSince(v.Now).Add(v.policy.initialDelay + v.policy.timeout)
+	due := m.sickSince(v.Now).Add(v.policy.InitialDelay + v.policy.Timeout)
 	if v.Now.Before(due) {
 		v.wakeAt(due)
 		return false
@@ -50,7 +50,7 @@ func (v *view) unwell(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
-	counts := m.sickSince(v.Now).Add(v.policy.initialDelay)
+	counts := m.sickSince(v.Now).Add(v.policy.InitialDelay)
 	v.wakeAt(counts)
 	return v.healable(m) && !v.Now.Before(counts)
 }
@@ -76,7 +76,7 @@ func (v *view) heal(order []int) {
 			underWay++
 		}
 	}
-	if len(sick) == 0 || v.policy.heal == v1alpha1.HealNone {
+	if len(sick) == 0 || v.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	seen = slices.Concat(seen, v.unreachable(), v.vanished())
@@ -86,14 +86,14 @@ func (v *view) heal(order []int) {
 		}
 	}
 	for _, f := range v.failedCustomizations(false) {
-		seen = append(seen, f.who+" (customization failed)")
+		seen = append(seen, f.Who+" (customization failed)")
 	}
-	if len(seen) > v.policy.maxUnhealthy {
+	if len(seen) > v.policy.MaxUnhealthy {
 		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing goes on when fewer are, or that is raised",
-			len(seen), v.want, v.policy.maxUnhealthy, plan.AtMost(seen, 10))
+			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
-	for _, m := range sick[:min(len(sick), max(0, v.policy.atOnce-underWay))] {
+	for _, m := range sick[:min(len(sick), max(0, v.policy.AtOnce-underWay))] {
 		v.healOne(m)
 	}
 }
@@ -101,7 +101,7 @@ func (v *view) heal(order []int) {
 // cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
 // another host. (vsphere checks vCenter's events before it returns that fault.)
 func (v *view) cloneElsewhere(order []int) {
-	if v.policy.heal == v1alpha1.HealNone || v.sourceFault() != nil {
+	if v.policy.Heal == v1alpha1.HealNone || v.sourceFault() != nil {
 		return
 	}
 	for _, i := range order {
@@ -117,9 +117,9 @@ func (v *view) cloneElsewhere(order []int) {
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
 func (v *view) healOne(m *member) {
-	limit := int((v.policy.initialDelay + v.policy.timeout).Seconds())
-	if v.policy.heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
-		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
+	limit := int((v.policy.InitialDelay + v.policy.Timeout).Seconds())
+	if v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
+		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.Check)
 		return
 	}
 	if v.stuck != nil && m.differs() == "" {
@@ -128,7 +128,7 @@ func (v *view) healOne(m *member) {
 	if v.sourceFault() != nil {
 		return // it could not be recreated
 	}
-	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.check)
+	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.Check)
 	if m.restarted() {
 		m.matter += ", despite a restart"
 	}

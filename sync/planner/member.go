@@ -61,9 +61,9 @@ func (v *view) judge(i int) {
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
 	m.serving = m.ready && !halting && !v.takenDown(m)
-	if m.serving && v.Now.Sub(m.since) < v.policy.minReady {
+	if m.serving && v.Now.Sub(m.since) < v.policy.MinReady {
 		m.serving = false
-		v.wakeAt(m.since.Add(v.policy.minReady))
+		v.wakeAt(m.since.Add(v.policy.MinReady))
 	}
 	m.resize, m.outdated = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM)
 }
@@ -73,7 +73,7 @@ func (v *view) isReady(m *member) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
 	}
-	switch v.policy.check {
+	switch v.policy.Check {
 	case v1alpha1.ReadyToolsRunning:
 		return m.Tools
 	case v1alpha1.ReadyGuestIP:
@@ -111,7 +111,7 @@ func (v *view) halting(m *member) bool {
 	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
 		return false
 	}
-	over := m.Shutdown.At.Add(v.policy.shutdown + haltGrace)
+	over := m.Shutdown.At.Add(v.policy.Shutdown + haltGrace)
 	v.wakeAt(over)
 	return v.Now.Before(over)
 }
@@ -155,7 +155,7 @@ func (v *view) cloneDifference(vm *plan.VM) string {
 		return v.madeOtherwise()
 	case vm.Addresses != plan.AddressText(addresses):
 		return "has other addresses than spec.networks gives it now"
-	case v.policy.replaceOnTemplate && v.templateChanged(vm):
+	case v.policy.ReplaceOnTemplate && v.templateChanged(vm):
 		return "was made from an older version of the template"
 	}
 	return ""

@@ -1,13 +1,12 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // messageReconciled is the message for a group that needs nothing. It is the predecessor's, to the letter.
@@ -19,7 +18,7 @@ func (v *view) message() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	parts := hindrances(withHelp(v.faults), v.nameOf)
+	parts := hindrance.Texts(hindrance.WithHelp(v.faults), v.nameOf)
 	if v.Finalizing {
 		parts = append(parts, v.deletion()...)
 	}
@@ -59,68 +58,6 @@ func (v *view) holdText() string {
 		text += "; " + abandonHint
 	}
 	return text
-}
-
-// withHelp are faults that name their place in the documents where somebody has to act.
-func withHelp(faults []named) []named {
-	faults = slices.Clone(faults)
-	for i := range faults {
-		faults[i].Fault = faults[i].WithHelp()
-	}
-	return faults
-}
-
-// hindrances lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
-func hindrances(faults []named, display func(who string) string) (texts []string) {
-	var order []string
-	whom := map[string][]string{}
-	for _, f := range inOrder(faults) {
-		text := strings.TrimSuffix(f.Message, ".")
-		if _, known := whom[text]; !known {
-			order, whom[text] = append(order, text), nil
-		}
-		switch f.who {
-		case plan.FolderKey, plan.ConfirmKey:
-		case plan.RulesKey:
-			whom[text] = append(whom[text], "the group's DRS rules")
-		default:
-			whom[text] = append(whom[text], display(f.who))
-		}
-	}
-	for i, text := range order {
-		if i == 3 && len(order) > 4 {
-			return append(texts, fmt.Sprintf("and %d more hindrances", len(order)-i))
-		}
-		switch names := whom[text]; len(names) {
-		case 0:
-		case 1:
-			text = names[0] + ": " + afterColon(text)
-		default:
-			text = fmt.Sprintf("%d members (%s): %s", len(names), plan.AtMost(names, 3), afterColon(text))
-		}
-		texts = append(texts, text)
-	}
-	return texts
-}
-
-// afterColon returns a sentence as it continues after a member's name and a colon.
-func afterColon(text string) string {
-	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
-		if rest, does := strings.CutPrefix(text, first); does {
-			return strings.ToLower(first) + rest
-		}
-	}
-	return text
-}
-
-// inOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
-// while a step is tried again.)
-func inOrder(faults []named) []named {
-	faults = slices.Clone(faults)
-	slices.SortStableFunc(faults, func(a, b named) int {
-		return cmp.Or(cmp.Compare(oneIf(b.Person), oneIf(a.Person)), cmp.Compare(len(a.who), len(b.who)), strings.Compare(a.who, b.who))
-	})
-	return faults
 }
 
 // activities are what may be going on, in the order of the message: for how many members, and the text.
@@ -169,9 +106,9 @@ func (v *view) deletion() []string {
 	switch {
 	case v.hindered > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
-	case v.leaving == 1 && v.policy.retain && !v.leaseOver():
+	case v.leaving == 1 && v.policy.Retain && !v.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
-	case v.leaving > 0 && v.policy.retain:
+	case v.leaving > 0 && v.policy.Retain:
 		return []string{"releasing " + count(going, "member")}
 	case v.leaving > 0:
 		return []string{"removing " + count(going, "member")}
@@ -179,7 +116,7 @@ func (v *view) deletion() []string {
 		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
 	case v.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
-	case v.folderLeft() && v.policy.retain:
+	case v.folderLeft() && v.policy.Retain:
 		return []string{"leaving the group's folder to the retained VMs"}
 	case v.folderLeft() && v.folderKept():
 		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", v.Lease)}

@@ -81,7 +81,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 func (v *view) comingsAndGoings() (all []plan.Note) {
 	for i := range v.unseen {
 		m := &v.unseen[i]
-		if r := v.record(m.MoRef, i); m.vanished && v.policy.replaceVanished > 0 && (r == nil || r.VanishedAt.IsZero()) {
+		if r := v.record(m.MoRef, i); m.vanished && v.policy.ReplaceVanished > 0 && (r == nil || r.VanishedAt.IsZero()) {
 			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: m.Name + " (" + m.MoRef + ")",
 				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})
 		}
@@ -89,7 +89,7 @@ func (v *view) comingsAndGoings() (all []plan.Note) {
 	for _, r := range v.replaced[min(len(v.replaced), len(v.Group.Status.Replaced)):] {
 		why := "spec.replace names it"
 		if r.Reason == string(plan.WhyHealing) {
-			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.replaceVanished.Seconds()))
+			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.ReplaceVanished.Seconds()))
 		}
 		all = append(all, plan.Note{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: r.Name + " (" + r.MoRef + ")",
 			Why: why, Key: "given-up/" + r.MoRef, At: v.Now})
@@ -123,7 +123,7 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 	}
 	for i := range v.members {
 		m := &v.members[i]
-		asked := m.Shutdown.At.Add(v.policy.shutdown + haltGrace)
+		asked := m.Shutdown.At.Add(v.policy.Shutdown + haltGrace)
 		if m.Power != plan.PoweredOff || m.Marked || m.duplicate || !m.Reachable || v.takenDown(m) || v.Now.Before(asked) {
 			continue
 		}

@@ -64,14 +64,14 @@ func (v *view) bringBack(count int) (back int) {
 // now.
 func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
-	v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
-	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.quarantine > 0 &&
+	v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
+	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.Quarantine > 0 &&
 		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
 }
 
 // due reports whether a VM's time in quarantine is over.
 func (v *view) due(q *member) bool {
-	return !v.Now.Before(q.Quarantined.Add(v.policy.quarantine))
+	return !v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))
 }
 
 // keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
@@ -81,16 +81,16 @@ func (v *view) keepInQuarantine() {
 		if q.leaves || !q.Reachable {
 			continue
 		}
-		v.wakeAt(q.Quarantined.Add(v.policy.quarantine))
+		v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
 		a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
 		case v.due(q) && q.Power != plan.PoweredOff:
-			v.faults = append(v.faults, named{who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
+			v.faults = append(v.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 			continue
 		case v.due(q):
 			v.tidying++
-			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			continue
 		case q.VM.Name == q.name:
 			a.Op, a.NewName = plan.Rename, v.key(q)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // A VM with a pending question (vSphere's runtime.question) is blocked until somebody answers, and so is the task that powers it on:
@@ -33,13 +34,9 @@ func (v *view) questions() (all []named) {
 		if !m.Quarantined.IsZero() {
 			who = v.key(m)
 		}
-		all = append(all, named{who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: askingText(m.Question)}})
+		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: hindrance.Question(m.Question)}})
 	}
 	return all
-}
-
-func askingText(question string) string {
-	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question
 }
 
 // collectStandstills adds what stands still: VMs with a pending question, and tasks without progress.
@@ -47,7 +44,7 @@ func (v *view) collectStandstills() {
 	v.faults = append(v.faults, v.questions()...)
 	for name, f := range v.State.Stalled {
 		if p := v.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {
-			v.faults = append(v.faults, named{who: name, Fault: f})
+			v.faults = append(v.faults, named{Who: name, Fault: f})
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 	if p.Fault.Reason == "" || p.Op != a.Op {
 		return true
 	}
-	v.faults = append(v.faults, named{who: a.VM, Fault: p.Fault})
+	v.faults = append(v.faults, named{Who: a.VM, Fault: p.Fault})
 	v.hindered += int(oneIf(a.MemberKey()))
 	return false
 }
@@ -89,8 +89,8 @@ func (v *view) collectFaults() {
 	}
 	for _, ordinal := range v.arriving {
 		name := plan.MemberName(v.Group.Name, ordinal)
-		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.who == name }) {
-			v.faults = append(v.faults, named{who: name, Fault: f})
+		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.Who == name }) {
+			v.faults = append(v.faults, named{Who: name, Fault: f})
 		}
 	}
 	v.holdVanished()

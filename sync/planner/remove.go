@@ -53,9 +53,9 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 		a.Op = plan.PowerOff
 	case m.Power != plan.PoweredOff:
 		return v.takeDown(m, reason)
-	case on == chosen && v.policy.quarantine > 0:
+	case on == chosen && v.policy.Quarantine > 0:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
-		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.quarantine.Seconds()))
+		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.Quarantine.Seconds()))
 	case on == deleted && v.outlasts(m):
 		return true
 	}

@@ -89,20 +89,20 @@ func (v *view) takeDown(m *member, reason string) bool {
 	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Reason: reason}
 	p := v.Pending[m.name]
 	switch {
-	case m.Power != plan.PoweredOn || v.policy.shutdown == 0:
+	case m.Power != plan.PoweredOn || v.policy.Shutdown == 0:
 	case v.halting(m):
-		if due := m.Shutdown.At.Add(v.policy.shutdown); v.Now.Before(due) {
+		if due := m.Shutdown.At.Add(v.policy.Shutdown); v.Now.Before(due) {
 			v.wakeAt(due)
 			return true
 		}
 		a.Unheeded = true
-		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.shutdown.Seconds()))
+		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.Shutdown.Seconds()))
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = plan.ShutdownGuest, m.ChangeVersion
 	}
 	if m.ready && !v.Finalizing {
 		a.Others = v.countedUpon()
-		a.Least = min(v.policy.minAvailable, len(a.Others))
+		a.Least = min(v.policy.MinAvailable, len(a.Others))
 	}
 	return v.act(a)
 }

@@ -35,7 +35,7 @@ func (v *view) rank(m *member) int {
 		rank = 0
 	case v.Pending[m.name].Op == plan.Mark && v.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
 		rank = 1
-	case slices.Contains(v.policy.removeFirst, m.name):
+	case slices.Contains(v.policy.RemoveFirst, m.name):
 		rank = 2
 	case m.Marked && !m.ready: // taken down for its size
 		rank = 3
@@ -46,14 +46,14 @@ func (v *view) rank(m *member) int {
 	case m.differs() != "":
 		rank = 6
 	}
-	if v.policy.protects(m.name) {
+	if v.policy.Protects(m.name) {
 		rank += 8
 	}
 	return rank
 }
 
 func (v *view) byOrder(x, y *member) int {
-	switch v.policy.order {
+	switch v.policy.Order {
 	case "Oldest":
 		return x.Created.Compare(y.Created)
 	case "Newest":
@@ -88,8 +88,8 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 			retiring++
 		}
 	}
-	slack = serving - v.policy.minAvailable
-	spare := v.ordinals - v.policy.minAvailable - idle
+	slack = serving - v.policy.MinAvailable
+	spare := v.ordinals - v.policy.MinAvailable - idle
 	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // vanished members are the first surplus
 	blocked := false
 	mayGo := func(m *member) bool { // a ready member that does not count as serving may serve all the same

@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
@@ -112,9 +113,9 @@ func (v *view) why(m *member) (reason, message string) {
 	case !m.Reachable:
 		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case m.Question != "":
-		return plan.ReasonQuestionPending, askingText(m.Question)
+		return plan.ReasonQuestionPending, hindrance.Question(m.Question)
 	case m.uncustomized == plan.CustomizationFailed:
-		return plan.ReasonCustomizationFailed, failedText(m.Customization)
+		return plan.ReasonCustomizationFailed, hindrance.Customization(m.Customization)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():
@@ -129,7 +130,7 @@ func (v *view) why(m *member) (reason, message string) {
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
-	case !m.ready && v.policy.check == v1alpha1.ReadyToolsRunning:
+	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning:
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:
 		return plan.ReasonNotReady, "its guest reports no address"

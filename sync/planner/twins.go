@@ -68,7 +68,7 @@ func (v *view) resolve(claimants []member, away *absent) {
 		}
 	}
 	if goes < 0 {
-		v.faults = append(v.faults, named{who: claimants[0].name, Fault: twinsFault(claimants, away)})
+		v.faults = append(v.faults, named{Who: claimants[0].name, Fault: twinsFault(claimants, away)})
 		return
 	}
 	m := &claimants[goes]

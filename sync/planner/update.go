@@ -23,13 +23,13 @@ func (v *view) findChanges(order []int) {
 			differ = append(differ, m)
 		}
 	}
-	held := v.policy.held()
+	held := v.policy.Held()
 	keep := 0
 	switch {
 	case held != "":
 		keep = len(differ)
-	case v.policy.canary >= 0:
-		keep = min(len(differ), max(0, v.want-v.policy.canary))
+	case v.policy.Canary >= 0:
+		keep = min(len(differ), max(0, v.want-v.policy.Canary))
 	}
 	v.trackProgress(len(differ) - keep)
 	if v.stuck != nil {
@@ -41,7 +41,7 @@ func (v *view) findChanges(order []int) {
 			m.held = true
 		case m.outdated != "":
 			m.retire, m.matter = plan.WhyUpdate, "update: it "+m.outdated
-		case v.policy.resize == v1alpha1.ResizeReplace || v.refusesResize(m):
+		case v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m):
 			m.retire, m.matter = plan.WhyResize, "resize by a new clone: it "+m.resize
 		}
 		if !m.held {
@@ -56,7 +56,7 @@ func (v *view) findChanges(order []int) {
 func (v *view) refusesResize(m *member) bool {
 	p := v.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
-	return v.policy.resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
+	return v.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
 // findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
@@ -67,7 +67,7 @@ func (v *view) findRequested(order []int) {
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				v.faults = append(v.faults, named{who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
+				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				if m.retire == "" {
@@ -107,7 +107,7 @@ func (v *view) trackProgress(todo int) {
 		progress.Available, progress.LastProgressTime = stored.Available, stored.LastProgressTime
 	}
 	v.update = &progress
-	due := progress.LastProgressTime.Add(v.policy.deadline + v.DrainTime())
+	due := progress.LastProgressTime.Add(v.policy.Deadline + v.DrainTime())
 	if len(waiting) == 0 || todo == 0 {
 		return
 	}
@@ -117,7 +117,7 @@ func (v *view) trackProgress(todo int) {
 	}
 	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, Person: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to go on or back",
-		plan.AtMost(waiting, 5), int(v.policy.deadline.Seconds()))}
+		plan.AtMost(waiting, 5), int(v.policy.Deadline.Seconds()))}
 	v.faults = append(v.faults, named{Fault: *v.stuck})
 }
 
@@ -147,15 +147,15 @@ func (v *view) beyond() int {
 		return 0
 	}
 	if v.revision == "" && v.update != nil {
-		return v.policy.surge
+		return v.policy.Surge
 	}
-	return min(v.policy.surge, waiting+cycles)
+	return min(v.policy.Surge, waiting+cycles)
 }
 
 // helpers returns how many stand-ins are made so that other members can be power-cycled: none if some members may be
 // unavailable.
 func (v *view) helpers() int {
-	if v.policy.minAvailable < v.want {
+	if v.policy.MinAvailable < v.want {
 		return 0
 	}
 	n := 0
@@ -164,7 +164,7 @@ func (v *view) helpers() int {
 			n++
 		}
 	}
-	return min(v.policy.surge, n)
+	return min(v.policy.Surge, n)
 }
 
 // heldText says how many members that differ from the spec are kept, and which field keeps them.
@@ -175,12 +175,12 @@ func (v *view) heldText() string {
 			n++
 		}
 	}
-	why := v.policy.held()
+	why := v.policy.Held()
 	switch {
 	case n == 0 || v.stuck != nil:
 		return ""
 	case why == "":
-		why = fmt.Sprintf("update.canary holds at %d", v.policy.canary)
+		why = fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
 	}
 	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(v.members), "member"), why)
 }
@@ -222,7 +222,7 @@ func (v *view) changedTemplate() string {
 		return ""
 	}
 	what := "update.onTemplateChange: Replace would replace them"
-	if v.policy.replaceOnTemplate {
+	if v.policy.ReplaceOnTemplate {
 		what = "they are replaced"
 	}
 	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",

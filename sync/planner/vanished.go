@@ -138,8 +138,8 @@ func (v *view) names(m *v1alpha1.Member) bool {
 func (v *view) givesUp(m *v1alpha1.Member) bool {
 	why := plan.WhyReplace
 	if m.Replace == v1alpha1.ReplaceHeld || !v.names(m) {
-		due := m.VanishedAt.Add(v.policy.replaceVanished)
-		if v.policy.replaceVanished == 0 || v.Finalizing {
+		due := m.VanishedAt.Add(v.policy.ReplaceVanished)
+		if v.policy.ReplaceVanished == 0 || v.Finalizing {
 			return false
 		}
 		if v.Now.Before(due) {
@@ -227,8 +227,8 @@ func (v *view) removeYielding() {
 func (v *view) holdVanished() {
 	for i := range v.unseen {
 		if m := &v.unseen[i]; m.vanished {
-			v.faults = append(v.faults, named{who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				Person: v.policy.replaceVanished == 0 || v.Finalizing, Message: v.vanishedText(m)}})
+			v.faults = append(v.faults, named{Who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
+				Person: v.policy.ReplaceVanished == 0 || v.Finalizing, Message: v.vanishedText(m)}})
 		}
 	}
 }
@@ -237,13 +237,13 @@ func (v *view) holdVanished() {
 func (v *view) vanishedText(m *absent) string {
 	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
 	switch {
-	case m.Replace == v1alpha1.ReplaceHeld && (v.policy.replaceVanished == 0 || v.Finalizing):
+	case m.Replace == v1alpha1.ReplaceHeld && (v.policy.ReplaceVanished == 0 || v.Finalizing):
 		return text + "; bring it back into vCenter (add its host, or register the VM); or, if it is gone for good, take it out of spec.replace, which named it before that, and name it there again"
 	case v.Finalizing:
 		return text + "; bring it back into vCenter (add its host, or register the VM) and it is removed, or name it in spec.replace to leave it behind"
-	case v.policy.replaceVanished > 0:
+	case v.policy.ReplaceVanished > 0:
 		return text + fmt.Sprintf("; bring it back into vCenter (add its host, or register the VM), or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)",
-			int(v.policy.replaceVanished.Seconds()))
+			int(v.policy.ReplaceVanished.Seconds()))
 	}
 	return text + "; bring it back into vCenter (add its host, or register the VM), or name it in spec.replace if it is gone for good"
 }

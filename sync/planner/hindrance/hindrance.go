@@ -1,0 +1,101 @@
+// Package hindrance puts into words what hinders members.
+package hindrance
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Hindrance is a fault and the member it hinders (empty: the group).
+type Hindrance struct {
+	Who string
+	plan.Fault
+}
+
+// WithHelp adds their place in the documents to those that somebody has to act on.
+func WithHelp(faults []Hindrance) []Hindrance {
+	faults = slices.Clone(faults)
+	for i := range faults {
+		faults[i].Fault = faults[i].WithHelp()
+	}
+	return faults
+}
+
+// Texts lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
+func Texts(faults []Hindrance, display func(who string) string) (texts []string) {
+	var order []string
+	whom := map[string][]string{}
+	for _, f := range InOrder(faults) {
+		text := strings.TrimSuffix(f.Message, ".")
+		if _, known := whom[text]; !known {
+			order, whom[text] = append(order, text), nil
+		}
+		switch f.Who {
+		case plan.FolderKey, plan.ConfirmKey:
+		case plan.RulesKey:
+			whom[text] = append(whom[text], "the group's DRS rules")
+		default:
+			whom[text] = append(whom[text], display(f.Who))
+		}
+	}
+	for i, text := range order {
+		if i == 3 && len(order) > 4 {
+			return append(texts, fmt.Sprintf("and %d more hindrances", len(order)-i))
+		}
+		switch names := whom[text]; len(names) {
+		case 0:
+		case 1:
+			text = names[0] + ": " + afterColon(text)
+		default:
+			text = fmt.Sprintf("%d members (%s): %s", len(names), plan.AtMost(names, 3), afterColon(text))
+		}
+		texts = append(texts, text)
+	}
+	return texts
+}
+
+// afterColon returns a sentence as it continues after a member's name and a colon.
+func afterColon(text string) string {
+	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
+		if rest, does := strings.CutPrefix(text, first); does {
+			return strings.ToLower(first) + rest
+		}
+	}
+	return text
+}
+
+// InOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
+// while a step is tried again.)
+func InOrder(faults []Hindrance) []Hindrance {
+	faults = slices.Clone(faults)
+	slices.SortStableFunc(faults, func(a, b Hindrance) int {
+		return cmp.Or(comparePersons(a, b), cmp.Compare(len(a.Who), len(b.Who)), strings.Compare(a.Who, b.Who))
+	})
+	return faults
+}
+
+// comparePersons puts those first that need an operator.
+func comparePersons(a, b Hindrance) int {
+	switch {
+	case a.Person == b.Person:
+		return 0
+	case a.Person:
+		return -1
+	}
+	return 1
+}
+
+// Customization says what to do about a customization that failed.
+func Customization(c plan.Customization) string {
+	return "the customization of its guest failed, so it may have another name and other addresses: " +
+		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace), or correct the guest and power it off and on"
+}
+
+// Question says that a VM waits for the answer to a question.
+func Question(question string) string {
+	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question
+}
