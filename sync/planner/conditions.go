@@ -11,49 +11,45 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/conditions"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
-// conditions returns, in the order of conditionKinds, the conditions that sum up the group, the exceptions that are true, and as False
+// conditions returns, in the order of conditions.Kinds, the conditions that sum up the group, the exceptions that are true, and as False
 // those that were true or that a user may wait for. A condition's time is carried over from the stored status unless its status
 // changed. Reconciling or Stalled says what is going on or hinders; Ready and Progressing don't repeat it.
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := conditionList{stored: v.Group.Status.Conditions, generation: v.Group.Generation, now: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
+	c := conditions.New(v.Group.Status.Conditions, v.Group.Generation, v.Now)
 	reason := v.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:
-		c.add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
 	case !v.sighted:
-		c.add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", v.Group.Status.ReadyReplicas, v.want))
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", v.Group.Status.ReadyReplicas, v.want))
 	default:
-		c.add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
 	}
 	pending := phase == v1alpha1.PhasePending && !v.paused()
-	c.addIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
-	c.addIf(v1alpha1.ConditionReconciling, pending, reason, message)
-	c.addIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
+	c.AddIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
+	c.AddIf(v1alpha1.ConditionReconciling, pending, reason, message)
+	c.AddIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
 	if v.State.Known {
-		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
 	} else {
 		trouble := "vCenter's inventory is being read"
 		if v.State.Trouble != nil {
 			trouble = v.State.Trouble.Message
 		}
-		c.add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble)
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble)
 	}
-	v.exceptions(&c)
-	for _, kind := range conditionKinds {
-		if !c.has(kind) && (slices.Contains(awaitedKinds, kind) || c.was(kind)) {
-			v.addAbsent(&c, kind, reason)
-		}
+	v.exceptions(c)
+	for _, kind := range c.Missing() {
+		v.addAbsent(c, kind, reason)
 	}
-	slices.SortFunc(c.list, func(a, b metav1.Condition) int {
-		return cmp.Compare(slices.Index(conditionKinds, a.Type), slices.Index(conditionKinds, b.Type))
-	})
-	return c.list
+	return c.Sorted()
 }
 
 // stalledText says what an operator has to do.
@@ -64,20 +60,8 @@ func (v *view) stalledText() string {
 	return strings.Join(hindrance.Texts(slices.DeleteFunc(hindrance.WithHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
-// conditionKinds are all conditions, in the order in which the status lists them.
-var conditionKinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
-	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaitedKinds, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
-	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
-	v1alpha1.ConditionDuplicateAddress, v1alpha1.ConditionTemplateChanged,
-	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionChildConflict)...)
-
-// awaitedKinds are the exceptions that are present from the first status: `kubectl wait --for=condition=MembersDiffer=false`
-// would wait forever for one that is absent. The others appear when they are first true.
-var awaitedKinds = []string{v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked,
-	v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused}
-
 // addAbsent adds an exception that is not true: as False if that is known, as Unknown if it was not examined.
-func (v *view) addAbsent(c *conditionList, kind, reason string) {
+func (v *view) addAbsent(c *conditions.List, kind, reason string) {
 	known := v.hold == nil && !v.Finalizing
 	switch kind {
 	case v1alpha1.ConditionPaused:
@@ -88,9 +72,9 @@ func (v *view) addAbsent(c *conditionList, kind, reason string) {
 		known = v.State.Known
 	}
 	if known {
-		c.add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
+		c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
 	} else {
-		c.add(kind, metav1.ConditionUnknown, reason, "")
+		c.Add(kind, metav1.ConditionUnknown, reason, "")
 	}
 }
 
@@ -124,13 +108,13 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 }
 
 // exceptions adds the conditions for something unusual that are true.
-func (v *view) exceptions(c *conditionList) {
+func (v *view) exceptions(c *conditions.List) {
 	if v.hold != nil {
 		switch v.hold.Reason {
 		case plan.ReasonInvalidSpec:
-			c.add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
+			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
 		case plan.ReasonVCenterChanged:
-			c.add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
+			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
 		}
 	}
 	for _, e := range [][2]string{
@@ -144,36 +128,36 @@ func (v *view) exceptions(c *conditionList) {
 			}
 		}
 		if len(found) > 0 {
-			c.add(e[1], metav1.ConditionTrue, e[0], v.whom(found))
+			c.Add(e[1], metav1.ConditionTrue, e[0], v.whom(found))
 		}
 	}
 	if names := v.unreachable(); len(names) > 0 {
-		c.add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
+		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
 	if found := v.questions(); len(found) > 0 {
-		c.add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
+		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
 	}
 	if found := v.failedCustomizations(true); len(found) > 0 {
-		c.add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
+		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
 	}
 	if names := v.vanished(); len(names) > 0 {
-		c.add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
+		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
 	if shared := v.sharedAddresses(); shared != "" {
-		c.add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
+		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
 	v.cloneExceptions(c)
 	v.changeExceptions(c)
 	if names := v.publisher().Conflicting(); len(names) > 0 {
-		c.add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
+		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
 	}
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
-func (v *view) cloneExceptions(c *conditionList) {
+func (v *view) cloneExceptions(c *conditions.List) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, hindrance.InOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
+		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, hindrance.InOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
 	}
 }
 
@@ -189,16 +173,16 @@ func (v *view) whom(faults []named) string {
 }
 
 // changeExceptions adds the exceptions that concern changes.
-func (v *view) changeExceptions(c *conditionList) {
+func (v *view) changeExceptions(c *conditions.List) {
 	if v.paused() {
-		c.add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
+		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
 	if v.hold != nil || v.Finalizing {
 		return
 	}
 	say := func(kind, reason, message string) {
 		if message != "" {
-			c.add(kind, metav1.ConditionTrue, reason, message)
+			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(v.differing(), 10))
@@ -209,44 +193,4 @@ func (v *view) changeExceptions(c *conditionList) {
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, v.changedTemplate())
 	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, v.suspended)
 	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(v.adoption, 10))
-}
-
-type conditionList struct {
-	stored     []metav1.Condition
-	list       []metav1.Condition
-	generation int64
-	now        metav1.Time
-}
-
-// has reports whether a condition was added; was, whether it is in the stored status.
-func (c *conditionList) has(kind string) bool { return hasCondition(c.list, kind) }
-
-func (c *conditionList) was(kind string) bool { return hasCondition(c.stored, kind) }
-
-func hasCondition(list []metav1.Condition, kind string) bool {
-	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
-}
-
-// addIf adds a condition as True with its message, or as False without one: another condition says what is wrong then.
-func (c *conditionList) addIf(kind string, is bool, reason, message string) {
-	if is {
-		c.add(kind, metav1.ConditionTrue, reason, message)
-	} else {
-		c.add(kind, metav1.ConditionFalse, reason, "")
-	}
-}
-
-func (c *conditionList) add(kind string, status metav1.ConditionStatus, reason, message string) {
-	since := c.now
-	for i := range c.stored {
-		if c.stored[i].Type == kind && c.stored[i].Status == status && !c.stored[i].LastTransitionTime.IsZero() {
-			since = c.stored[i].LastTransitionTime
-		}
-	}
-	if c.list == nil {
-		c.list = make([]metav1.Condition, 0, len(conditionKinds))
-	}
-	c.list = append(c.list, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: plan.Printable(message), LastTransitionTime: since, ObservedGeneration: c.generation,
-	})
 }
