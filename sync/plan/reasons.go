@@ -29,6 +29,7 @@ const (
 	ReasonUpdateHeld          = "UpdateHeld"
 	ReasonProgressDeadline    = "ProgressDeadlineExceeded"
 	ReasonHealingSuspended    = "HealingSuspended"
+	ReasonHoldIgnored         = "HoldIgnored"
 	ReasonHostFull            = "HostFull"
 	ReasonQuestionPending     = "QuestionPending"
 	ReasonCustomizing         = "Customizing"

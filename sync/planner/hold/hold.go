@@ -1,0 +1,114 @@
+// Package hold says who holds a member that is about to be taken down, and until when.
+//
+// Somebody in the cluster may say "not yet": an annotation of the group names the member with its moRef. It is asked when the member is
+// marked, so its endpoints are terminating meanwhile, and it does not count as available. It ends with the annotation, or
+// spec.deletion.holdTimeoutSeconds after the mark, which is in the stamp: a restart changes nothing.
+//
+// A hold is about a guest that runs, for whatever reason it is taken down, healing included: one that is unready may have the more to hand
+// over. It does not concern a VM that is off, or whose guest is halting already, one that is released (deletion.policy Retain), a restart
+// by healing, nor a VM that came back beside its replacement.
+package hold
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Holds are the annotations of a group that hold members.
+type Holds struct {
+	// Timeout is for how long they hold at most; 0: none does.
+	Timeout time.Duration
+	group   string
+	all     []annotation
+}
+
+// annotation is one that holds a VM, or that is malformed: then moRef is empty.
+type annotation struct{ key, member, moRef string }
+
+// Of returns the holds of a group.
+func Of(g *v1alpha1.VmGroup) Holds {
+	h := Holds{Timeout: plan.Seconds(&g.Spec.Deletion.HoldTimeoutSeconds, 0), group: g.Name}
+	for key, value := range g.Annotations {
+		if !strings.HasPrefix(key, v1alpha1.AnnotationHold) {
+			continue
+		}
+		a := annotation{key: key}
+		if member, moRef, ok := g.Held(value); ok {
+			a.member, a.moRef = member, moRef
+		}
+		h.all = append(h.all, a)
+	}
+	slices.SortFunc(h.all, func(a, b annotation) int { return strings.Compare(a.key, b.key) })
+	return h
+}
+
+// By returns which annotations hold a member; nil if none does.
+func (h *Holds) By(member, moRef string) (keys []string) {
+	for _, a := range h.all {
+		if h.Timeout > 0 && a.moRef == moRef && a.member == member {
+			keys = append(keys, a.key)
+		}
+	}
+	return keys
+}
+
+// Any reports whether any member may be held.
+func (h *Holds) Any() bool { return h.Timeout > 0 && len(h.all) > 0 }
+
+// Until returns until when a member is held that was chosen to go at some time; zero if it is not, or that is not known.
+func (h *Holds) Until(member, moRef string, chosen, now time.Time) time.Time {
+	until := chosen.Add(h.Timeout).UTC()
+	if chosen.IsZero() || !now.Before(until) || h.By(member, moRef) == nil {
+		return time.Time{}
+	}
+	return until
+}
+
+// Text says who holds a member; empty if until is zero.
+func (h *Holds) Text(member, moRef string, until time.Time) string {
+	if until.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("held by %s until %s at the latest", plan.AtMost(h.By(member, moRef), 3), until.Format(time.RFC3339))
+}
+
+// Ignored says which annotations hold nobody, and why. isMember reports whether a VM is that member.
+func (h *Holds) Ignored(isMember func(member, moRef string) bool) (texts []string) {
+	for _, a := range h.all {
+		why := ""
+		switch {
+		case a.moRef == "":
+			why = fmt.Sprintf("must name a member and its VM, such as %s-0/vm-42", h.group)
+		case h.Timeout == 0:
+			why = "spec.deletion.holdTimeoutSeconds is not set"
+		case !isMember(a.member, a.moRef):
+			why = fmt.Sprintf("%s is not the VM of %s", a.moRef, a.member)
+		default:
+			continue
+		}
+		texts = append(texts, strings.TrimPrefix(a.key, v1alpha1.AnnotationHold)+": "+why)
+	}
+	return texts
+}
+
+// Begins tells that a member is held.
+func (h *Holds) Begins(member, moRef string, until, now time.Time) plan.Note {
+	return plan.Note{Reason: "MemberHeld", What: "Not taken down yet:", Member: member + " (" + moRef + ")", Why: h.Text(member, moRef, until), At: now,
+		Key: "held/" + moRef + "/" + until.Format(time.RFC3339)}
+}
+
+// TimedOut tells that a member was held for too long, if that is so. was is until when it was held at most.
+func (h *Holds) TimedOut(member, moRef string, was, now time.Time) (n plan.Note, over bool) {
+	keys := h.By(member, moRef)
+	if was.IsZero() || now.Before(was) || keys == nil {
+		return n, false
+	}
+	why := fmt.Sprintf("%s did not end within %d s (spec.deletion.holdTimeoutSeconds)", plan.AtMost(keys, 3), int(h.Timeout.Seconds()))
+	return plan.Note{Warning: true, Reason: "HoldTimedOut", What: "Not held any longer:", Member: member + " (" + moRef + ")", Why: why, At: now,
+		Key: "hold-over/" + moRef + "/" + was.UTC().Format(time.RFC3339)}, true
+}
