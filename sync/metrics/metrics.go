@@ -35,6 +35,12 @@ var (
 	ActionDuration = add("vmgroup_action_duration_seconds", "How long vCenter actions took until their result was visible, by kind.", "op").
 			in(prometheus.ExponentialBuckets(0.1, 2, 14))
 
+	Probes        = add("vmgroup_probes_total", "Tries to reach the service of a member (spec.readiness.tcpSocket and httpGet), by how they ended: answered, or why not.", "result")
+	ProbeDuration = add("vmgroup_probe_duration_seconds", "How long these tries took.").
+			in([]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60})
+	ProbesRunning = add("vmgroup_probes_running", "Tries under way.")
+	GroupsDoubted = add("vmgroup_groups_doubted", "Groups whose members' failures to answer are not believed, because too many failed at once.")
+
 	VCenterUp           = add("vmgroup_vcenter_up", "1 while vCenter's inventory is known and fresh, else 0.")
 	VCenterCalls        = add("vmgroup_vcenter_calls_total", "Calls to vCenter, by method.", "method")
 	VCenterCallDuration = add("vmgroup_vcenter_call_duration_seconds", "How long calls to vCenter took, by method; those that wait for changes are not timed.", "method").

@@ -1,0 +1,242 @@
+// Package probe asks members whether their service answers (spec.readiness.tcpSocket and httpGet), as a kubelet asks a Pod's containers.
+//
+// It asks only the addresses that it is given, which vCenter reports for members of groups under lease, and of these only those within
+// the networks that the server's settings allow. So many are asked at once, each member and each address by one connection at a time. What
+// follows from the answers is package ledger's business.
+package probe
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/probe/ledger"
+)
+
+const (
+	// defaultAtOnce bounds the connections at once, of all groups: less than a process may have open files (1,024, by default).
+	defaultAtOnce = 256
+	// addressGap is the shortest time between two connections to one address, however many members report it.
+	addressGap = 100 * time.Millisecond
+	// soon is within which time a member that is not ready is asked first.
+	soon = time.Second
+)
+
+// Config are the prober's settings. All but Networks and Changed may be zero.
+type Config struct {
+	Networks Networks
+	// Dial connects; nil: the network of the process.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Changed is called when what is concluded of a group changed.
+	Changed func(uid types.UID)
+	// AtOnce bounds the connections at once.
+	AtOnce int
+	// Jitter returns a time of at least 0 and less than most; nil draws at random.
+	Jitter  func(most time.Duration) time.Duration
+	Metrics prometheus.Registerer
+}
+
+// Prober asks. Its methods may be called at any time from any goroutine.
+type Prober struct {
+	cfg   Config
+	tried *prometheus.CounterVec
+	took  *prometheus.HistogramVec
+	wake  chan struct{}
+	tries sync.WaitGroup
+
+	mu        sync.Mutex // guards what follows
+	groups    map[types.UID]*group
+	ledger    *ledger.Ledger
+	due       dues
+	running   int
+	addresses map[netip.Addr]*pacing
+}
+
+// group is a group whose members are asked.
+type group struct {
+	readiness v1alpha1.Readiness
+	until     time.Time // its lease
+	targets   map[string]*target
+	refused   map[string]netip.Addr
+}
+
+// target is a member that is asked.
+type target struct {
+	uid     types.UID
+	moRef   string
+	address netip.Addr
+	next    time.Time
+	gone    bool
+}
+
+// pacing is one address, which several members may report.
+type pacing struct {
+	targets int
+	busy    bool
+	next    time.Time
+}
+
+// New returns a prober that asks nobody until Run.
+func New(cfg Config) *Prober {
+	if cfg.AtOnce == 0 {
+		cfg.AtOnce = defaultAtOnce
+	}
+	if cfg.Jitter == nil {
+		cfg.Jitter = rand.N[time.Duration]
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
+	}
+	p := &Prober{cfg: cfg, wake: make(chan struct{}, 1), groups: map[types.UID]*group{}, ledger: ledger.New(), addresses: map[netip.Addr]*pacing{},
+		tried: metrics.Probes.Counter(cfg.Metrics), took: metrics.ProbeDuration.Histogram(cfg.Metrics)}
+	gauge := func(m *metrics.Metric, read func() int) {
+		m.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			set(float64(read()))
+		})
+	}
+	gauge(metrics.ProbesRunning, func() int { return p.running })
+	gauge(metrics.GroupsDoubted, func() int { return p.ledger.Doubted() })
+	return p
+}
+
+// Ask makes a group's members be asked until a time; no members ends that. What is known of a member stays while its address and the way in
+// which it is asked do.
+func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.groups[uid]
+	if g != nil && (len(ask.Members) == 0 || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
+		p.drop(uid, g, now)
+		g = nil
+	}
+	if len(ask.Members) == 0 || !until.After(now) {
+		return
+	}
+	isNew := g == nil
+	if isNew {
+		g = &group{readiness: *ask.Readiness.DeepCopy(), targets: map[string]*target{}}
+		p.groups[uid] = g
+	}
+	g.until, g.refused = until, map[string]netip.Addr{}
+	stay := make(map[string]bool, len(ask.Members))
+	for _, m := range ask.Members {
+		if !p.cfg.Networks.Allow(m.Address) {
+			g.refused[m.MoRef] = m.Address
+			continue
+		}
+		stay[m.MoRef] = true
+		if t := g.targets[m.MoRef]; t == nil || t.address != m.Address {
+			p.remove(g, t, now)
+			p.add(uid, g, m, now)
+		}
+	}
+	if isNew && ask.Doubted {
+		p.ledger.Doubt(string(uid), now)
+	}
+	for moRef, t := range g.targets {
+		if !stay[moRef] {
+			p.remove(g, t, now)
+		}
+	}
+	p.signal()
+}
+
+// sameQuestion reports whether two specs ask alike.
+func sameQuestion(a, b *v1alpha1.Readiness) bool {
+	x, y := *a, *b
+	x.Check, x.InitialDelaySeconds, x.TimeoutSeconds = y.Check, y.InitialDelaySeconds, y.TimeoutSeconds
+	return reflect.DeepEqual(x, y)
+}
+
+func (p *Prober) add(uid types.UID, g *group, m plan.Asked, now time.Time) {
+	t := &target{uid: uid, moRef: m.MoRef, address: m.Address}
+	first := period(g)
+	if !m.Ready {
+		first = min(first, soon)
+	}
+	t.next = now.Add(p.cfg.Jitter(first))
+	g.targets[m.MoRef] = t
+	at := p.addresses[m.Address]
+	if at == nil {
+		at = &pacing{}
+		p.addresses[m.Address] = at
+	}
+	at.targets++
+	p.ledger.Enter(string(uid), m.MoRef, m.Ready, ledger.Thresholds{
+		Success: threshold(g.readiness.SuccessThreshold, v1alpha1.DefaultSuccessThreshold),
+		Failure: threshold(g.readiness.FailureThreshold, v1alpha1.DefaultFailureThreshold)})
+	p.due.add(t)
+}
+
+func period(g *group) time.Duration {
+	return plan.Seconds(g.readiness.PeriodSeconds, v1alpha1.DefaultProbePeriod)
+}
+
+func threshold(n *int32, otherwise int) int {
+	if n != nil {
+		return int(*n)
+	}
+	return otherwise
+}
+
+// remove forgets a member; t may be nil. The caller holds mu.
+func (p *Prober) remove(g *group, t *target, now time.Time) {
+	if t == nil {
+		return
+	}
+	t.gone = true
+	delete(g.targets, t.moRef)
+	p.ledger.Forget(string(t.uid), t.moRef, now)
+	if at := p.addresses[t.address]; at != nil {
+		if at.targets--; at.targets == 0 && !at.busy {
+			delete(p.addresses, t.address)
+		}
+	}
+}
+
+// drop forgets a group. The caller holds mu.
+func (p *Prober) drop(uid types.UID, g *group, now time.Time) {
+	for _, t := range g.targets {
+		p.remove(g, t, now)
+	}
+	delete(p.groups, uid)
+}
+
+// Answers returns what is known of a group's members, if they are asked as this spec says.
+func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
+	if !r.Probes() {
+		return plan.Answers{}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g := p.groups[uid]
+	if g == nil || !sameQuestion(&g.readiness, r) || time.Now().After(g.until) {
+		return plan.Answers{Nobody: len(p.cfg.Networks.Allowed) == 0}
+	}
+	all := p.ledger.Look(string(uid))
+	all.Nobody = len(p.cfg.Networks.Allowed) == 0
+	if all.Of == nil {
+		all.Of = map[string]plan.Answer{}
+	}
+	for moRef, a := range all.Of {
+		a.Address = g.targets[moRef].address
+		all.Of[moRef] = a
+	}
+	for moRef, address := range g.refused {
+		all.Of[moRef] = plan.Answer{Address: address, Refused: true}
+	}
+	return all
+}
