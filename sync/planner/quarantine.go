@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -18,7 +19,13 @@ import (
 //	web-2-vm-7 quarantine      (kept)             Rename
 //	web-2      quarantine      Rename             Move
 //
-// One that an admin renamed or moved stays where it is, and is destroyed when its time is over.
+// One that an admin renamed or moved stays where it is, and is destroyed when its time is over. One that an admin powered on stays on;
+// but a PowerOn of the server that stood still on its way can reach vCenter after the VM went into quarantine, and its guest would run
+// beside the member that replaced it. So one that comes on right after it went there is powered off.
+
+// lateCalls is how long after a VM went into quarantine a call of the server can turn it on: the 90 s after which the server gives a call
+// up, and as long again until vCenter has carried it out.
+const lateCalls = 3 * time.Minute
 
 // blocksName reports whether a VM on its way out still has its member's name in the group's folder.
 func (v *view) blocksName(q *member) bool {
@@ -92,6 +99,8 @@ func (v *view) keepInQuarantine() {
 			v.tidying++
 			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			continue
+		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
+			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
 		case q.VM.Name == q.name:
 			a.Op, a.NewName = plan.Rename, v.key(q)
 		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
