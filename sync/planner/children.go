@@ -6,10 +6,10 @@ import (
 )
 
 // children are the desired child objects, always all of them. They are those last applied while vCenter's facts are unknown or the spec
-// is refused, and none while the group is finalized, unless its members are being drained or the group is paused.
+// is refused, and none while the group is finalized, unless its members are being drained or held, or the group is paused.
 func (v *view) children() []plan.Child {
 	switch {
-	case v.Finalizing && !v.drainsAll() && !v.paused():
+	case v.Finalizing && !v.drainsAll() && !v.holdsAny() && !v.paused():
 		return nil
 	case !v.sighted, v.invalid != nil:
 		return v.publisher().LastApplied()

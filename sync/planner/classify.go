@@ -11,6 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/hold"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
 )
 
@@ -27,57 +28,70 @@ type view struct {
 	invalid *plan.Fault
 	// hold is why nothing may be done at all; nil if something may.
 	hold *plan.Fault
+	// mistrust is why the members' answers are not believed; nil if they are.
+	mistrust *plan.Fault
 	// wake is when equal facts lead to another plan because time has passed; zero if never.
 	wake time.Time
 
-	members     []member               // the VMs that are members, by ordinal and moRef
+	members     []member               // the VMs that are members, by ordinal and moRef, without the standby ones
+	standby     []member               // the standby members, likewise
 	quarantined []member               // the VMs that were, and are kept for a while
 	asking      []*member              // the VMs, of both kinds, that wait for an operator's answer
 	unseen      []absent               // recorded in the status, not seen, and not confirmed gone
 	unseenKept  []v1alpha1.Quarantined // the same of those in quarantine
-	ordinals    int                    // how many different ordinals members and unseen hold
-	arriving    []int32                // ordinals that are about to be members: being cloned, adopted or brought back
-	lost        int                    // recorded members that are gone for certain or given up, and that we did not remove
-	absent      int                    // ordinals that only members hold that have vanished
-	replaced    []v1alpha1.Replaced    // the VMs that were given up
-	revision    string                 // of a member cloned now; empty while its user data is unknown
-	prepared    string                 // what a member is to be prepared with; may be empty
+	// unseenStandby are the standby members that are recorded, not seen, and not confirmed gone; standbyComing are the ordinals of those
+	// that are being made.
+	unseenStandby []v1alpha1.StandbyMember
+	standbyComing []int32
+	ordinals      int                 // how many different ordinals members and unseen hold
+	arriving      []int32             // ordinals that are about to be members: being cloned, adopted or brought back
+	lost          int                 // recorded members that are gone for certain or given up, and that we did not remove
+	absent        int                 // ordinals that only members hold that have vanished
+	replaced      []v1alpha1.Replaced // the VMs that were given up
+	revision      string              // of a member cloned now; empty while its user data is unknown
+	prepared      string              // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
-	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	stuck     *plan.Fault              // why an update has stopped
-	suspended string                   // what was seen when healing was suspended
-	actions   []plan.Action
-	others    []plan.Other    // see countedUpon
-	acted     map[string]bool // the members with an action, pending or not
-	cloning   int             // members being cloned, and to be cloned
-	missing   int             // of these, those that are not under way
-	returning int             // VMs that are brought back from quarantine
-	adopting  int             // VMs that are adopted
-	tidying   int             // VMs on their way into quarantine, or out of it for good
-	starting  int             // members to be powered on
-	resizing  int             // members to be given another size
-	leaving   int             // members to be removed
-	updating  int             // members to be replaced or resized, now or later
-	preparing int             // members to be prepared
-	draining  int             // members that are left alone for a while before they are taken away
-	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
-	later     bool            // a folder came after the newest hook call: see hideLaterFolder
-	waitCall  bool
+	update     *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	stuck      *plan.Fault              // why an update has stopped
+	closed     string                   // why an update begins nothing now: see outsideWindows
+	suspended  string                   // what was seen when healing was suspended
+	actions    []plan.Action
+	others     []plan.Other    // see countedUpon
+	acted      map[string]bool // the members with an action, pending or not
+	cloning    int             // members being cloned, and to be cloned
+	missing    int             // of these, those that are not under way
+	returning  int             // VMs that are brought back from quarantine
+	adopting   int             // VMs that are adopted
+	tidying    int             // VMs on their way into quarantine, or out of it for good
+	starting   int             // members to be powered on
+	resizing   int             // members to be given another size
+	leaving    int             // members to be removed
+	updating   int             // members to be replaced or resized, now or later
+	preparing  int             // members to be prepared
+	fitting    int             // members whose disks are added or grow
+	readying   int             // standby members that are made, prepared or resized
+	discarding int             // standby members that are removed
+	hindered   int             // steps for members that are wanted and failed the last time; the figures above are without them
+	later      bool            // a folder came after the newest hook call: see hideLaterFolder
+	waitCall   bool
+	waitDisks  bool // a member goes when the status lists its disks
 	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
 	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
 	adoption    []string // what keeps entries of spec.adopt from being carried out
-	faults      []named  // what hinders, by member
+	holds       hold.Holds
+	faults      []named // what hinders, by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
+	diskFaults  []named // those that keep disks from being added or growing, likewise
 }
 
 // named is a fault and the member it hinders (empty: the group).
 type named = hindrance.Hindrance
 
 func classify(o *plan.Observed) *view {
-	v := &view{Observed: o, want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
+	v := &view{Observed: o, holds: hold.Of(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
 	}
@@ -94,6 +108,7 @@ func classify(o *plan.Observed) *view {
 	}
 	v.sortMembers()
 	v.sortUnseen()
+	v.judgeStandby()
 	v.shadow()
 	v.sortArriving()
 	return v
@@ -162,8 +177,11 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	if s.Trouble != nil {
 		return true, s.Trouble
 	}
-	if elsewhere := v.elsewhere(); elsewhere != nil && v.want > 0 { // members can be removed, wherever they are
+	if elsewhere := v.elsewhere(); elsewhere != nil && v.want+int(v.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
 		return true, elsewhere
+	}
+	if lost := v.disksLost(); lost != nil && v.want > 0 {
+		return true, lost
 	}
 	newest := v.NewestStamp
 	for i := range s.VMs {
@@ -228,7 +246,7 @@ func (v *view) madeIn() string {
 			return was
 		}
 	}
-	if len(v.Group.Status.Members)+len(v.Group.Status.Quarantined) > 0 {
+	if len(v.Group.Status.Members)+len(v.Group.Status.Quarantined)+len(v.Group.Status.Standby) > 0 {
 		return v.Group.Status.VCenterUUID
 	}
 	return ""
@@ -248,6 +266,7 @@ func (v *view) sortMembers() {
 	}
 	slices.SortFunc(v.members, inOrder)
 	slices.SortFunc(v.quarantined, inOrder)
+	v.splitStandby()
 	for i := range v.members {
 		m := &v.members[i]
 		if i > 0 && v.members[i-1].Ordinal == m.Ordinal {
@@ -261,11 +280,16 @@ func (v *view) sortMembers() {
 	for i := range v.members {
 		v.judge(i)
 	}
+	v.findMistrust()
 }
 
 func (v *view) sortArriving() {
 	for _, p := range v.Pending {
-		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) {
+		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) && !v.isStandby(p.Ordinal) {
+			if p.Standby && !v.Finalizing {
+				v.standbyComing = append(v.standbyComing, p.Ordinal)
+				continue
+			}
 			v.arriving = append(v.arriving, p.Ordinal)
 			if p.Op == plan.Clone && p.Fault.Reason == "" {
 				v.cloning++
@@ -273,6 +297,7 @@ func (v *view) sortArriving() {
 		}
 	}
 	slices.Sort(v.arriving)
+	slices.Sort(v.standbyComing)
 }
 
 // has reports whether vCenter shows a member with that ordinal.
@@ -288,7 +313,7 @@ func (v *view) isUnseen(ordinal int32) bool {
 // taken reports whether no new member can have that ordinal: a member has it or is being made, or a VM on its way to
 // quarantine still has the name.
 func (v *view) taken(ordinal int32) bool {
-	return v.has(ordinal) || v.isUnseen(ordinal) || slices.Contains(v.arriving, ordinal) ||
+	return v.has(ordinal) || v.isUnseen(ordinal) || v.isStandby(ordinal) || slices.Contains(v.arriving, ordinal) ||
 		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
 }
 

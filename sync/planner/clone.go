@@ -6,75 +6,102 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
-// fill replaces missing members: from quarantine, by adoption, or by clones. During an update the group may have maxSurge
+// fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
+// ready are waited for. During an update the group may have maxSurge
 // members more than replicas.
 func (v *view) fill() {
-	keep, rolling := v.ordinals+len(v.arriving), false
+	keep, rolling, dying := v.ordinals+len(v.arriving), false, 0
 	for i := range v.members {
 		m := &v.members[i]
 		if m.retire != "" || m.leaves {
 			keep--
 		}
+		dying += int(oneIf(m.leaves && m.retire == plan.WhyHealing && m.going()))
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
+	}
+	if v.dense() {
+		v.clone(min(len(v.missingOrdinals()), v.want-v.ordinals-len(v.arriving))) // those beyond the last ordinal go first
+		return
 	}
 	helpers := v.helpers()
 	most := v.want
 	if rolling || helpers > 0 {
 		most += v.policy.Surge
 	}
-	count := min(v.want+helpers-keep, most-v.ordinals-len(v.arriving))
-	count -= v.bringBack(count)
-	count -= v.adopt(max(0, min(count, v.want-v.ordinals-len(v.arriving))))
-	v.clone(count)
+	need, room := v.want+helpers-keep, most-v.ordinals-len(v.arriving)
+	count := min(need, room)
+	used := v.bringBack(count)
+	used += v.adopt(max(0, min(count-used, v.want-v.ordinals-len(v.arriving))))
+	used += v.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
+	v.clone(count - used - min(max(0, count-used), v.soonFit()))
 }
 
-// clone adds clones at the lowest free ordinals.
+// clone adds clones of members.
 func (v *view) clone(count int) {
 	if count <= 0 {
 		return
 	}
 	v.missing = count
-	if fault := v.sourceFault(); fault != nil {
-		v.blockClone("", *fault)
-		return
-	}
-	if v.State.Folder == "" {
+	if v.State.Folder == "" && v.sourceFault() == nil {
 		if v.createFolder() {
 			v.cloning += count
 		}
 		return
 	}
 	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
-	ordinals, held := v.pickOrdinals(), v.heldAddresses()
-	fresh, failed := 0, 0
-	for n := range count {
-		why := v.membersText()
+	if v.dense() {
+		missing = count
+	}
+	fresh, failed := v.cloneEach(count, v.pickOrdinals(), func(n int) plan.Action {
 		if n >= missing {
-			why = extra
+			return plan.Action{Reason: extra}
 		}
-		ordinal := ordinals.pick()
+		return plan.Action{Reason: v.membersText()}
+	})
+	if failed == 0 { // after a failure, the other clones wait
+		v.cloning += fresh
+	}
+}
+
+// cloneEach adds clones at the lowest free ordinals. each returns what the n-th one is for.
+func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) plan.Action) (fresh, failed int) {
+	if fault := v.sourceFault(); fault != nil {
+		v.blockClone("", *fault)
+		return 0, 0
+	}
+	if v.State.Folder == "" {
+		v.createFolder()
+		return 0, 0
+	}
+	held := v.heldAddresses()
+	for n := range count {
+		a := each(n)
+		ordinal := ordinals.Pick()
 		name := plan.MemberName(v.Group.Name, ordinal)
 		details, ok := v.details(ordinal)
 		for ok && held.byOther(ordinal, details.AddressText) {
-			ordinal = ordinals.pick()
+			ordinal = ordinals.Pick()
 			name = plan.MemberName(v.Group.Name, ordinal)
 			details, ok = v.details(ordinal)
 		}
-		if !ok {
-			v.blockClone(name, plan.Fault{Reason: plan.ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
-				"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas), or set update.maxSurge to 0",
-				plan.AddressCount(&v.Group.Spec))})
+		if !ok && a.Standby && v.updating+v.leaving > 0 { // members that go give theirs back
 			break
 		}
-		v.arriving = append(v.arriving, ordinal)
-		if v.act(plan.Action{
-			Op: plan.Clone, VM: name, Ordinal: ordinal,
-			Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
-			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation,
-			Details: details, Reason: why,
-		}) {
+		if !ok {
+			v.blockClone(name, v.addressesFault())
+			break
+		}
+		if a.Standby {
+			v.standbyComing = append(v.standbyComing, ordinal)
+		} else {
+			v.arriving = append(v.arriving, ordinal)
+		}
+		a.Op, a.VM, a.Ordinal, a.Folder, a.Template, a.Fingerprint = plan.Clone, name, ordinal, v.State.Folder, v.State.Template.MoRef, v.State.Template.Fingerprint
+		a.CPU, a.MemoryMB, a.Revision, a.Generation, a.Details = v.Group.Spec.CPU, v.Group.MemoryMB(), v.revision, v.Group.Generation, details
+		if v.act(a) {
 			fresh++
 		} else {
 			failed++
@@ -83,9 +110,17 @@ func (v *view) clone(count int) {
 			v.cloneFaults = append(v.cloneFaults, named{Who: name, Fault: p.Fault})
 		}
 	}
-	if failed == 0 { // after a failure, the other clones wait
-		v.cloning += fresh
+	return fresh, failed
+}
+
+func (v *view) addressesFault() plan.Fault {
+	standby := ""
+	if v.Group.Spec.Standby > 0 {
+		standby = "; standby members need theirs, too"
 	}
+	return plan.Fault{Reason: plan.ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
+		"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
+		plan.AddressCount(&v.Group.Spec), standby)}
 }
 
 // surgeText says why the members made now exceed replicas.
@@ -100,10 +135,12 @@ func (v *view) surgeText(made int) string {
 	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
-// blockClone notes why a member cannot be cloned until an operator acts.
+// blockClone notes why a member cannot be cloned: until an operator acts, or, as long as a library is being read, for a moment.
 func (v *view) blockClone(who string, fault plan.Fault) {
 	v.faults = append(v.faults, named{Who: who, Fault: fault})
-	v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
+	if fault.Person {
+		v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
+	}
 }
 
 // sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it
@@ -120,15 +157,30 @@ func (v *view) details(ordinal int32) (*plan.Details, bool) {
 	spec := &v.Group.Spec
 	addresses, ok := plan.AddressesOf(spec, ordinal)
 	return &plan.Details{Spec: spec, UserData: v.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
-		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: v.prepared}, ok
+		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: v.prepared, Held: v.heldDisks(ordinal), DisksOf: v.Group.TakesDisksOf()}, ok
 }
 
-// freeOrdinal returns the lowest of ordinal, ordinal+step, … that a new member can have.
-func (v *view) freeOrdinal(ordinal, step int32) int32 {
-	for v.taken(ordinal) {
-		ordinal += step
+// picker returns a picker of ordinals that has counted no member.
+func (v *view) picker() *zones.Picker {
+	evenly := len(v.Group.Spec.Placement.Zones)
+	if v.dense() {
+		evenly = 1
 	}
-	return ordinal
+	return zones.NewPicker(evenly, plan.AddressCount(&v.Group.Spec), v.taken)
+}
+
+// pickOrdinals returns a picker that counts the members that stay.
+func (v *view) pickOrdinals() *zones.Picker {
+	p := v.picker()
+	for i := range v.members {
+		if m := &v.members[i]; m.retire == "" && !m.leaves {
+			p.Count(m.Ordinal)
+		}
+	}
+	for _, ordinal := range v.arriving {
+		p.Count(ordinal)
+	}
+	return p
 }
 
 // createFolder creates the group's folder, and reports whether nothing hinders it.
@@ -149,6 +201,8 @@ func (v *view) templateFault() *plan.Fault {
 	case len(t.Paths) > 1:
 		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, Person: true, Message: fmt.Sprintf(
 			"template %q is ambiguous: give the inventory path of one of %s", name, strings.Join(t.Paths, ", "))}
+	case t.Fault != nil:
+		return t.Fault
 	}
 	there := "no templates there"
 	if len(t.Others) > 0 {

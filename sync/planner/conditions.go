@@ -146,7 +146,13 @@ func (v *view) exceptions(c *conditions.List) {
 	if shared := v.sharedAddresses(); shared != "" {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
+	if ignored := v.ignoredHolds(); len(ignored) > 0 {
+		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
+	}
 	v.cloneExceptions(c)
+	if len(v.diskFaults) > 0 {
+		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, hindrance.InOrder(v.diskFaults)[0].Reason, v.whom(v.diskFaults))
+	}
 	v.changeExceptions(c)
 	if names := v.publisher().Conflicting(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
@@ -184,6 +190,9 @@ func (v *view) changeExceptions(c *conditions.List) {
 		if message != "" {
 			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
+	}
+	if v.mistrust != nil {
+		say(v1alpha1.ConditionReadinessDoubted, v.mistrust.Reason, v.mistrust.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(v.differing(), 10))
 	if v.stuck != nil {

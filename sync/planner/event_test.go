@@ -94,3 +94,44 @@ func TestAnUpdateThatIsRevertedIsNotFinished(t *testing.T) {
 		t.Errorf("taken back: %v", got)
 	}
 }
+
+func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
+	told := func(members int, finalizing bool, disks ...v1alpha1.PersistentDisk) (what []string) {
+		o := observed(1)
+		o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true},
+			{Name: "logs", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}}
+		for range members {
+			o.State.VMs = []plan.VM{vm(&o, 0)}
+		}
+		o.Group.Status = planner.Make(o).Status
+		for _, m := range o.State.VMs {
+			o.State.Gone = append(o.State.Gone, plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
+		}
+		o.State.VMs, o.Group.Status.Disks = nil, disks
+		if finalizing {
+			remove(&o)
+		}
+		for range 2 {
+			r := planner.Make(o)
+			o.Group.Status = r.Status
+			for _, n := range r.Notes {
+				if n.Reason == "DisksKept" {
+					what = append(what, n.What)
+				}
+			}
+		}
+		return what
+	}
+	data := v1alpha1.PersistentDisk{Name: "data", ID: "d", State: v1alpha1.DiskAttached, MoRef: "vm-0"}
+	logs, old := data, v1alpha1.PersistentDisk{Name: "logs", Ordinal: 1, ID: "o", State: v1alpha1.DiskDetached}
+	logs.Name, logs.ID = "logs", "l"
+	if got := told(1, true, data, logs, old); len(got) != 1 || got[0] != "Persistent disks that stay in vCenter: data of web-0 (d), logs of web-1 (o); a group that is made again under this name takes them with the annotation vm.codeconnect.vmworld.com/take-disks-of: uid-web" {
+		t.Errorf("with a member: %q", got)
+	}
+	if got := told(0, true, old); len(got) != 1 {
+		t.Errorf("scaled to 0: %q", got)
+	}
+	if got := slices.Concat(told(1, true, logs), told(0, false, old)); len(got) != 0 {
+		t.Errorf("nothing stays, or nothing goes: %q", got)
+	}
+}

@@ -53,7 +53,7 @@ func (v *view) finalize() plan.Result {
 // abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind.
 func (v *view) abandon() plan.Result {
 	var left []string
-	for _, vms := range [][]member{v.members, v.quarantined} {
+	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
 		for i := range vms {
 			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
 		}
@@ -63,6 +63,9 @@ func (v *view) abandon() plan.Result {
 	}
 	if !v.sighted {
 		for _, m := range v.Group.Status.Members {
+			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+		}
+		for _, m := range v.Group.Status.Standby {
 			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
 		}
 		for _, q := range v.Group.Status.Quarantined {
@@ -79,7 +82,12 @@ func (v *view) abandon() plan.Result {
 
 // left returns how many VMs of the group exist, or may exist.
 func (v *view) left() int {
-	return len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.arriving)
+	return v.exist() + len(v.arriving)
+}
+
+// exist returns how many VMs of the group exist.
+func (v *view) exist() int {
+	return len(v.members) + len(v.standby) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.unseenStandby)
 }
 
 // removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
@@ -88,16 +96,20 @@ func (v *view) left() int {
 // Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is first
 // marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
-	v.leaving = len(v.members) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept)
+	v.leaving = v.exist()
 	v.holdVanished()
 	v.hindered += len(v.vanished())
 	v.setRules()
 	if !v.isAnnounced() {
-		v.act(v.marking(&v.members[v.lastToGo()], "", "the group is deleted: other replicas of the server must know before anything is removed"))
+		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before anything is removed"))
 		return
 	}
 	if v.drainsAll() {
-		v.draining = v.countReady()
+		for i := range v.members {
+			if m := &v.members[i]; m.ready {
+				m.waits = drains
+			}
+		}
 		return
 	}
 	for i := range v.quarantined {
@@ -111,6 +123,9 @@ func (v *view) removeAll() {
 		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {
 			v.remove(&v.members[i], on, reason)
 		}
+	}
+	for i := range v.standby { // none ever served, so there is nothing to retain
+		v.remove(&v.standby[i], deleted, "the group is deleted")
 	}
 }
 
@@ -128,24 +143,28 @@ func (v *view) refused(m *member, op plan.Op) bool {
 	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Passing || p.Fault.Reason == plan.ReasonNameHeld)
 }
 
-// lastToGo is the index of the first member that can be changed; -1 if there is none.
-func (v *view) lastToGo() int {
-	return slices.IndexFunc(v.members, func(m member) bool { return m.Reachable && m.Question == "" })
+// lastToGo is the first member that can be changed, or else standby member; nil if there is none.
+func (v *view) lastToGo() *member {
+	for _, members := range [][]member{v.members, v.standby} {
+		if i := slices.IndexFunc(members, func(m member) bool { return m.Reachable && m.Question == "" }); i >= 0 {
+			return &members[i]
+		}
+	}
+	return nil
 }
 
 // isLastToGo reports whether a member is the one that gets the mark of the deletion.
 func (v *view) isLastToGo(m *member) bool {
 	last := v.lastToGo()
-	return last >= 0 && v.members[last].MoRef == m.MoRef
+	return last != nil && last.MoRef == m.MoRef
 }
 
 // isAnnounced reports whether a member has the mark of the deletion, or none can be given it, so that the deletion may continue.
 func (v *view) isAnnounced() bool {
-	last := v.lastToGo()
-	if last < 0 {
+	m := v.lastToGo()
+	if m == nil {
 		return true
 	}
-	m := &v.members[last]
 	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, plan.Mark)
 }
 

@@ -32,9 +32,19 @@ func features(t *rapid.T, o *plan.Observed) {
 	if one("has tags", 4) {
 		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
 	}
+	if s.Deletion.QuarantineSeconds == 0 && len(s.Adopt) == 0 && one("has persistent disks", 4) {
+		s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	}
 	if one("has networks", 4) {
 		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
 	}
 	s.Placement.AntiAffinity = rapid.SampledFrom([]v1alpha1.AntiAffinity{"", "", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired}).Draw(t, "anti-affinity")
 	o.State.RulesOff = s.Placement.AntiAffinity != "" && one("rules are off", 2)
+}
+
+func isOne(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,19 @@ func policies(t *rapid.T, s *v1alpha1.VmGroupSpec) {
 	if rapid.IntRange(0, 5).Draw(t, "has canary") == 0 {
 		s.Update.Canary = number(t, "canary", 0)
 	}
+	if rapid.IntRange(0, 3).Draw(t, "has windows") == 0 { // now is 12:00 UTC on a Saturday
+		s.Update.Windows = []v1alpha1.Window{{Start: rapid.SampledFrom([]string{"11:30", "12:10", "20:00"}).Draw(t, "window"), DurationSeconds: 3600}}
+	}
+	if rapid.IntRange(0, 3).Draw(t, "has a greatest age") == 0 {
+		s.Update.MaxAgeSeconds = rapid.SampledFrom([]*int32{in(3600), in(31536000)}).Draw(t, "age")
+	}
 	s.Readiness.Check = rapid.SampledFrom([]v1alpha1.ReadinessCheck{"", v1alpha1.ReadyToolsRunning, v1alpha1.ReadyGuestIP}).Draw(t, "readiness")
+	switch rapid.IntRange(0, 3).Draw(t, "probe") {
+	case 0:
+		s.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
+	case 1:
+		s.Readiness.HTTPGet = &v1alpha1.HTTPGet{Port: 80}
+	}
 	timeout := rapid.SampledFrom([]int32{30, 600}).Draw(t, "timeout")
 	s.Readiness.TimeoutSeconds = &timeout
 	s.Healing.Action = rapid.SampledFrom([]v1alpha1.HealingAction{"", v1alpha1.HealReplace, v1alpha1.HealNone}).Draw(t, "healing")
@@ -110,6 +123,7 @@ func policies(t *rapid.T, s *v1alpha1.VmGroupSpec) {
 	shutdown := rapid.SampledFrom([]int32{0, 60}).Draw(t, "shutdown")
 	s.Deletion.ShutdownTimeoutSeconds = &shutdown
 	s.Deletion.QuarantineSeconds = rapid.SampledFrom([]int32{0, 0, 300}).Draw(t, "quarantine")
+	s.Deletion.HoldTimeoutSeconds = rapid.SampledFrom([]int32{0, 0, 300}).Draw(t, "hold")
 	s.Deletion.Policy = rapid.SampledFrom([]v1alpha1.DeletionPolicy{"", v1alpha1.DeletionRetain}).Draw(t, "deletion")
 }
 
@@ -149,16 +163,25 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	}
 	m.CPU = rapid.SampledFrom([]int32{1, 2, 2, 2, 3}).Draw(t, "cpu")
 	m.CPUHotAdd = rapid.Bool().Draw(t, "hot-add")
-	m.Created = ago("created")
+	m.Created = ago("created").Add(-time.Duration(rapid.IntRange(0, 1).Draw(t, "hours")) * time.Hour)
 	if rapid.IntRange(0, 3).Draw(t, "old") == 0 {
 		m.Revision = "0123456789"
 	}
 	m.Prepared = rapid.SampledFrom([]string{"", plan.Unprepared, plan.Unprepared + m.Prepared, m.Prepared, "otherwise"}).Draw(t, "prepared")
+	m.Standby = o.Group.Spec.Standby > 0 && rapid.IntRange(0, 2).Draw(t, "standby") == 0
 	m.Fingerprint = rapid.SampledFrom([]string{"", "now", "now", "before"}).Draw(t, "fingerprint")
 	if rapid.IntRange(0, 5).Draw(t, "restarted") == 0 {
 		m.Restarted = ago("restart")
 	}
 	m.MoRef = moRef
+	if o.Group.Spec.Readiness.Probes() && rapid.IntRange(0, 4).Draw(t, "asked") > 0 {
+		a := plan.Answer{Address: plan.AskedAddress(m.IPs), Since: ago("concluded"), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
+			Concluded: rapid.SampledFrom([]plan.Conclusion{plan.Answering, plan.Answering, plan.Silent, ""}).Draw(t, "answer")}
+		if o.Answers.Of == nil {
+			o.Answers = plan.Answers{Of: map[string]plan.Answer{}, Doubted: rapid.IntRange(0, 3).Draw(t, "doubted") == 0}
+		}
+		o.Answers.Of[moRef] = a
+	}
 	if rapid.IntRange(0, 3).Draw(t, "recorded") > 0 {
 		o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: m.Name, Ordinal: ordinal, MoRef: m.MoRef,
 			Ready: rapid.Bool().Draw(t, "was ready"), LastTransitionTime: metav1.NewTime(ago("since"))})
@@ -174,6 +197,9 @@ func anything(t *rapid.T) plan.Observed {
 	policies(t, &o.Group.Spec)
 	features(t, &o)
 	o.Group.Spec.Paused = rapid.IntRange(0, 15).Draw(t, "paused") == 0
+	if o.Group.Spec.Standby = rapid.SampledFrom([]int32{0, 0, 1, 2, 3}).Draw(t, "standby members"); o.Group.Spec.Standby > 0 {
+		o.Group.Spec.Disks = nil // they exclude each other
+	}
 	o.State.Template.Fingerprint = "now"
 	if rapid.IntRange(0, 5).Draw(t, "has folder") > 0 {
 		o.State.Folder = "group-v7"
@@ -204,6 +230,7 @@ func anything(t *rapid.T) plan.Observed {
 		o.Pending[plan.MemberName("web", ordinal)] = plan.Pending{
 			Ordinal: ordinal,
 			Op:      rapid.SampledFrom(ops).Draw(t, "op"),
+			Standby: o.Group.Spec.Standby > 0 && rapid.Bool().Draw(t, "for a standby member"),
 			State:   rapid.SampledFrom([]plan.State{plan.Running, plan.BackingOff, plan.Due}).Draw(t, "state"),
 			Fault: rapid.SampledFrom([]plan.Fault{{}, {Reason: "DatastoreFull", Message: "the datastore is full"},
 				{Reason: plan.ReasonNameConflict, Message: "taken", Person: true},
@@ -217,7 +244,13 @@ func anything(t *rapid.T) plan.Observed {
 			c.Fault = &plan.Fault{Reason: "AdoptNotFound", Message: "there is no such VM", Person: true}
 		}
 		o.Group.Spec.Adopt = append(o.Group.Spec.Adopt, c.Entry)
+		o.Group.Spec.Disks = nil // they exclude each other
 		o.State.Candidates = append(o.State.Candidates, c)
+	}
+	for n, m := range o.State.VMs {
+		if rapid.IntRange(0, 7).Draw(t, "held") == 0 {
+			annotate(fmt.Sprintf("holder-%d", n), rapid.SampledFrom([]string{m.Name + "/" + m.MoRef, m.Name + "/vm-9", "true"}).Draw(t, "annotation"))(&o)
+		}
 	}
 	if o.Finalizing = rapid.IntRange(0, 4).Draw(t, "finalizing") == 0; o.Finalizing {
 		o.FinalizingSince = now.Add(-time.Duration(rapid.IntRange(0, 200).Draw(t, "finalizing for")) * time.Second)
@@ -243,6 +276,12 @@ func healthy(t *rapid.T) plan.Observed {
 	for i := range o.State.Candidates {
 		o.State.Candidates[i].Fault = nil
 	}
+	o.Answers = plan.Answers{Of: map[string]plan.Answer{}}
+	for i := range o.State.VMs {
+		if m := &o.State.VMs[i]; len(m.IPs) > 0 {
+			o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering, Since: now}
+		}
+	}
 	o.Group.Status.Members = nil
 	o.Pending = nil
 	o.Group.Spec.Paused = false
@@ -254,13 +293,37 @@ func healthy(t *rapid.T) plan.Observed {
 func goal(o *plan.Observed, r *plan.Result) string {
 	s := &r.Status
 	switch {
+	case s.StandbyReplicas != o.Group.Spec.Standby, slices.ContainsFunc(s.Standby, func(m v1alpha1.StandbyMember) bool { return !m.Ready }):
 	case s.CurrentReplicas != o.Group.Replicas(), s.ReadyReplicas != o.Group.Replicas(), s.Phase != v1alpha1.PhaseRunning:
 	case s.UpdatedReplicas != o.Group.Replicas() && o.Group.Spec.Update.Strategy != v1alpha1.UpdateOnDelete &&
 		!o.Group.Spec.Update.Paused && o.Group.Spec.Update.Canary == nil:
 	default:
 		return ""
 	}
-	return fmt.Sprintf("%s, %d of %d, %d ready, %d updated: %s", s.Phase, s.CurrentReplicas, o.Group.Replicas(), s.ReadyReplicas, s.UpdatedReplicas, s.LastMessage)
+	return fmt.Sprintf("%s, %d of %d, %d ready, %d updated, standby %+v: %s", s.Phase, s.CurrentReplicas, o.Group.Replicas(), s.ReadyReplicas, s.UpdatedReplicas, s.Standby, s.LastMessage)
+}
+
+// standby are the ordinals that only standby members hold, which are being made included.
+func standby(o plan.Observed) map[int32]bool {
+	set, serving := map[int32]bool{}, map[int32]bool{}
+	for _, m := range o.State.VMs {
+		if m.Quarantined.IsZero() {
+			set[m.Ordinal] = true
+			serving[m.Ordinal] = serving[m.Ordinal] || !m.IsStandby()
+		}
+	}
+	exist := maps.Clone(set)
+	for ordinal := range ordinals(o) { // recorded members that are not seen
+		serving[ordinal] = serving[ordinal] || !exist[ordinal]
+	}
+	for _, p := range o.Pending {
+		if p.Op == plan.Clone && p.State == plan.Running {
+			set[p.Ordinal] = true
+			serving[p.Ordinal] = serving[p.Ordinal] || !p.Standby && !exist[p.Ordinal]
+		}
+	}
+	maps.DeleteFunc(set, func(ordinal int32, _ bool) bool { return serving[ordinal] })
+	return set
 }
 
 // ordinals are those held by a VM, seen or not confirmed gone.
@@ -313,6 +376,9 @@ func limits(o *plan.Observed) (surge, least int) {
 	if surge = scaled(u.MaxSurge, true); surge == 0 && unavailable == 0 {
 		unavailable = 1
 	}
+	if o.Group.Spec.HasPersistentDisks() {
+		surge, unavailable = 0, max(1, unavailable)
+	}
 	return surge, replicas - unavailable
 }
 
@@ -334,11 +400,11 @@ func ready(o *plan.Observed, m plan.VM) bool {
 	}
 	switch o.Group.Spec.Readiness.Check {
 	case v1alpha1.ReadyToolsRunning:
-		return m.Tools
+		return m.Tools && answers(o, m)
 	case v1alpha1.ReadyGuestIP:
-		return len(m.IPs) > 0
+		return len(m.IPs) > 0 && answers(o, m)
 	}
-	return true
+	return answers(o, m)
 }
 
 // serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither

@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
 
 // Healing has a budget: when more members are unwell than it allows, the cause is probably elsewhere (a network, a host,
@@ -26,8 +27,12 @@ func (m *member) sickSince(now time.Time) time.Time {
 }
 
 // healable reports whether the member runs, is not ready, and nothing else is being done about it. One with a pending question,
-// or whose customization failed, waits for an operator.
+// or whose customization failed, waits for an operator; one that does not answer, for the conclusion that this is its own fault.
 func (v *view) healable(m *member) bool {
+	return v.runsUnready(m) && (m.answer.Silence == "" || !m.answer.Open && v.mistrust == nil)
+}
+
+func (v *view) runsUnready(m *member) bool {
 	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
 }
 
@@ -116,10 +121,18 @@ func (v *view) cloneElsewhere(order []int) {
 // restarted reports whether the member has been restarted since it was last ready.
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
+// checkOf names what a member has to be ready for, and is not.
+func (v *view) checkOf(m *member) string {
+	if m.answer.Silence != "" {
+		return answers.FieldOf(&v.Group.Spec.Readiness)
+	}
+	return string(v.policy.Check)
+}
+
 func (v *view) healOne(m *member) {
 	limit := int((v.policy.InitialDelay + v.policy.Timeout).Seconds())
 	if v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
-		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.Check)
+		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.checkOf(m))
 		return
 	}
 	if v.stuck != nil && m.differs() == "" {
@@ -128,7 +141,7 @@ func (v *view) healOne(m *member) {
 	if v.sourceFault() != nil {
 		return // it could not be recreated
 	}
-	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.policy.Check)
+	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.checkOf(m))
 	if m.restarted() {
 		m.matter += ", despite a restart"
 	}

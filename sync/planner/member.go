@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
 
 // member is a VM and what the plan thinks of it.
@@ -19,12 +20,15 @@ type member struct {
 
 	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
+	// disks says how its disks differ in what can change in place; it is held back by nothing.
+	disks string
 
 	// uncustomized is why it is not ready whatever its guest reports; empty if its customization is done, or does not matter.
 	uncustomized plan.CustomizationState
 
-	ready bool
-	since time.Time // when that was last seen to change
+	ready  bool
+	since  time.Time       // when that was last seen to change
+	answer answers.Verdict // if it is asked, and readiness.check is satisfied
 	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
 	serving bool
 
@@ -33,14 +37,22 @@ type member struct {
 	matter string
 	// restart is why it is reset; empty if it is not.
 	restart string
-	// held: it differs from the spec, and stays as it is.
-	held bool
+	// held: it differs from the spec, and stays as it is. yet: it does so until the standby members are as the spec says.
+	held, yet bool
 	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
 	leaves, cycles bool
+	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
+	heldUntil time.Time
+	// waits is what the gate says at which it waits, marked; empty if it waits at none, or that one says nothing.
+	waits string
 }
 
 // available members are those that count: serving, and not about to go.
 func (m *member) available() bool { return m.serving && !m.Marked }
+
+// mayServe reports whether taking the member down may end a service: it is ready, or what is known of its answers leaves
+// that open. A member that the server may not ask is only as ready as its status says.
+func (m *member) mayServe() bool { return m.ready || m.answer.Open && !m.answer.Refused }
 
 // going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
 func (m *member) going() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
@@ -57,7 +69,7 @@ func (m *member) differs() string {
 func (v *view) judge(i int) {
 	m := &v.members[i]
 	m.uncustomized = v.uncustomized(m, i)
-	m.ready = v.isReady(m) && m.uncustomized == ""
+	m.ready = v.isReady(m) && m.uncustomized == "" && v.isAnswering(m, i)
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
 	m.serving = m.ready && !halting && !v.takenDown(m)
@@ -65,7 +77,8 @@ func (v *view) judge(i int) {
 		m.serving = false
 		v.wakeAt(m.since.Add(v.policy.MinReady))
 	}
-	m.resize, m.outdated = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM)
+	m.heldUntil = v.heldUntil(m)
+	m.resize, m.outdated, m.disks = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM), v.disksDue(m)
 }
 
 // isReady reports whether a member is ready. A twin is not: one of the two must go.
@@ -157,6 +170,11 @@ func (v *view) cloneDifference(vm *plan.VM) string {
 		return "has other addresses than spec.networks gives it now"
 	case v.policy.ReplaceOnTemplate && v.templateChanged(vm):
 		return "was made from an older version of the template"
+	case v.tooOld(vm):
+		return "is as old as update.maxAgeSeconds lets it become"
+	}
+	if disk := plan.DisksOtherwise(&v.Group.Spec, vm.Disks); disk != "" && v.revision != "" {
+		return "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -74,9 +75,14 @@ var activities = []struct {
 	{func(v *view) int { return v.leaving * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
 		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
 	}},
-	{func(v *view) int { return v.draining }, counted("draining %s before (spec.service.drainSeconds)", "member")},
+	{(*view).waiting, (*view).waitingText},
 	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
 	{func(v *view) int { return v.preparing }, share("preparing %d of %d (tags, attributes, network)")},
+	{func(v *view) int { return v.fitting }, share("changing the disks of %d of %d")},
+	{func(v *view) int { return v.readying * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
+		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
+	}},
+	{func(v *view) int { return v.discarding }, counted("removing %s", "standby member")},
 	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("putting %s into quarantine or, when its time is over, away", "VM")},
 }
 
@@ -90,7 +96,7 @@ func counted(format, noun string) func(*view, int) string {
 
 // updatesNow returns how many members are to be updated, while any update is going on.
 func (v *view) updatesNow() int {
-	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing == 0 {
+	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing+v.fitting == 0 {
 		return 0
 	}
 	return v.updating
@@ -130,6 +136,9 @@ func (v *view) deletion() []string {
 
 // waits says what the group waits for, or leaves alone.
 func (v *view) waits() (texts []string) {
+	if v.waitDisks {
+		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
+	}
 	if v.waitCall {
 		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
 	}
@@ -201,24 +210,24 @@ func (v *view) unreachable() []string {
 // notReady names the members that run but are not ready.
 func (v *view) notReady() (names []string) {
 	for i := range v.members {
-		if m := &v.members[i]; v.healable(m) && !m.leaves {
+		if m := &v.members[i]; v.runsUnready(m) && !m.leaves {
 			names = append(names, m.display())
 		}
 	}
 	return names
 }
 
-// busy reports whether something is under way or to be done that needs no operator.
+// busy reports whether something is under way or to be done that needs no operator, other than for standby members.
 func (v *view) busy() bool {
-	if len(v.actions)+v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
+	if v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.fitting+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
 		return true
 	}
-	for _, p := range v.Pending {
-		if p.State == plan.Running {
+	for name, p := range v.Pending {
+		if p.State == plan.Running && !v.aside(name) {
 			return true
 		}
 	}
-	return false
+	return slices.ContainsFunc(v.actions, func(a plan.Action) bool { return !v.aside(a.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.

@@ -26,6 +26,10 @@ import (
 //	any                             the update has stopped               Warning UpdateStopped
 //	healing not suspended           suspended                            Warning HealingSuspended
 //	no address is shared            members report one address           Warning DuplicateAddress
+//	all holds are good              an annotation holds nobody           Warning HoldIgnored
+//	a member that is not held       held                                 MemberHeld
+//	a held member                   its time is over                     Warning HoldTimedOut
+//	members of a deleted group      none                                 DisksKept
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
 //	a member that was on            off, and not by us                   MemberPoweredOff
 //	a member                        vanished, to be replaced in time     Warning MemberVanished
@@ -56,8 +60,13 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	if v.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
 		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+v.suspended, "")
 	}
+	if ignored := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionHoldIgnored); ignored != nil && ignored.Status == metav1.ConditionTrue &&
+		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
+		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
+	}
+	all = append(all, v.holdNotes()...)
 	if v.Finalizing {
-		return all
+		return append(all, v.keptDisks(is, before.Reason)...)
 	}
 	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, shared.Type) {
@@ -75,6 +84,26 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
 	return slices.Concat(all, v.deedsOfOthers(), v.comingsAndGoings())
+}
+
+// keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
+func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note {
+	if len(is.Members) > 0 || len(v.Group.Status.Members) == 0 && before == plan.ReasonFinalizing {
+		return nil
+	}
+	var kept []string
+	for _, d := range is.Disks {
+		was := slices.IndexFunc(v.Group.Status.Disks, func(was v1alpha1.PersistentDisk) bool { return was.ID == d.ID && was.MoRef != "" })
+		i := slices.IndexFunc(v.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
+		if was < 0 || i < 0 || v.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
+			kept = append(kept, fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(v.Group.Name, d.Ordinal), d.ID))
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return []plan.Note{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is made again under this name takes them with the annotation %s: %s",
+		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, v.Group.UID), Key: "kept", At: v.Now}}
 }
 
 // comingsAndGoings tell of members that vanished from vCenter or came back. (One that waits for an operator is part of the ERROR.)

@@ -67,9 +67,9 @@ func Make(o plan.Observed) plan.Result {
 	case v.blocked():
 		r.Resync = min(v.resyncBlocked(), o.Resync)
 	case v.paused():
-	case v.hold != nil || v.busy() || v.update != nil || v.countReady() < len(v.members):
+	case v.hold != nil || v.busy() || v.readying+v.discarding > 0 || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
-	case o.Group.Spec.Service != nil:
+	case o.Group.Spec.Service != nil, o.Group.Spec.Readiness.Probes():
 		r.Resync = min(resyncServed, o.Resync)
 	}
 	if r.Wake > 0 {
@@ -82,7 +82,7 @@ func Make(o plan.Observed) plan.Result {
 
 // When Metacontroller should call next, to bring the status up to date: while members come and go, while an operator has
 // to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
-// Service more often, because only hook calls bring its endpoints up to date.
+// Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
 const (
 	resyncBusy     = 2 * time.Second
 	resyncServed   = 5 * time.Second

@@ -44,7 +44,7 @@ func (w *world) begin(all bool) {
 		}
 		before := w.serving()
 		w.running[a.VM] = a
-		w.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running}
+		w.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby}
 		_, least := limits(&w.o)
 		if after := w.serving(); after < before && after < least {
 			w.Fatalf("%s %s: %d serve, %d would; %d are promised\n%s", a.Op, a.VM, before, after, least, lines(w.diary))
@@ -96,7 +96,7 @@ func (w *world) end(name string, calm bool) {
 	}
 	if outcome >= 6 {
 		w.say("%s %s fails (carried out: %v)", a.Op, name, outcome == 6)
-		w.o.Pending[name] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff,
+		w.o.Pending[name] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff, Standby: a.Standby,
 			Fault: plan.Fault{Reason: "Trouble", Message: "it failed"}}
 	}
 }
@@ -141,6 +141,24 @@ func (w *world) pass(d time.Duration, calm bool) {
 			m.Tools, m.IPs = true, []string{"192.0.2.1"}
 		}
 	}
+	w.ask(calm)
+}
+
+// ask lets members that run answer, sooner or later.
+func (w *world) ask(calm bool) {
+	of := maps.Clone(w.o.Answers.Of)
+	if w.o.Answers.Doubted = w.o.Answers.Doubted && !calm; of == nil {
+		of = map[string]plan.Answer{}
+	}
+	for i := range w.o.State.VMs {
+		m := &w.o.State.VMs[i]
+		if len(m.IPs) == 0 {
+			delete(of, m.MoRef)
+		} else if a := of[m.MoRef]; (a.Concluded != plan.Answering || a.Address != plan.AskedAddress(m.IPs)) && w.o.Group.Spec.Readiness.Probes() && (calm || w.one("answers", 2)) {
+			of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering, Since: w.o.Now}
+		}
+	}
+	w.o.Answers.Of = of
 }
 
 // meddle is what operators and bad luck do.
@@ -152,9 +170,13 @@ func (w *world) meddle() {
 	if !m.Quarantined.IsZero() {
 		return
 	}
-	event := rapid.SampledFrom([]string{"power off", "destroy", "cut off", "unwell"}).Draw(w.T, "event")
+	event := rapid.SampledFrom([]string{"power off", "power on", "destroy", "cut off", "unwell", "silent", "doubt"}).Draw(w.T, "event")
 	w.say("%s: %s (%s)", event, m.Name, m.MoRef)
+	wasStandby := m.Standby
 	switch event {
+	case "power on":
+		plan.Apply(&w.o, plan.Action{Op: plan.PowerOn, MoRef: m.MoRef})
+		m.Standby = wasStandby
 	case "power off":
 		plan.Apply(&w.o, plan.Action{Op: plan.PowerOff, MoRef: m.MoRef})
 	case "destroy":
@@ -163,6 +185,13 @@ func (w *world) meddle() {
 		m.Reachable, m.Unreachable = !m.Reachable, "disconnected"
 	case "unwell":
 		m.Tools, m.IPs = false, nil
+	case "silent":
+		w.o.Answers.Of = maps.Clone(w.o.Answers.Of)
+		if _, asked := w.o.Answers.Of[m.MoRef]; asked {
+			w.o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent, Since: w.o.Now, Failure: "no answer"}
+		}
+	case "doubt":
+		w.o.Answers.Doubted, w.o.Answers.Since = !w.o.Answers.Doubted, w.o.Now
 	}
 }
 
@@ -171,7 +200,11 @@ func (w *world) edit() {
 	w.o.Group = w.o.Group.DeepCopy()
 	spec := &w.o.Group.Spec
 	w.o.Group.Generation++
-	switch rapid.IntRange(0, 7).Draw(w.T, "edit") {
+	switch rapid.IntRange(0, 10).Draw(w.T, "edit") {
+	case 10:
+		if standby := rapid.Int32Range(0, 3).Draw(w.T, "standby members"); !spec.HasPersistentDisks() { // they exclude each other
+			spec.Standby = standby
+		}
 	case 0:
 		n := rapid.Int32Range(0, 6).Draw(w.T, "replicas")
 		spec.Replicas = &n
@@ -189,6 +222,12 @@ func (w *world) edit() {
 		spec.Tags = []v1alpha1.Tag{{Category: "team", Name: rapid.SampledFrom([]string{"shop", "bank"}).Draw(w.T, "tag")}}
 	case 7:
 		spec.Placement.Zones = []string{"east", "west", "north"}[:rapid.IntRange(0, 3).Draw(w.T, "zones")]
+	case 8:
+		closed(&w.o)
+	case 9:
+		for _, m := range w.o.State.VMs {
+			annotate(m.MoRef, m.Name+"/"+m.MoRef)(&w.o)
+		}
 	}
 	w.say("edit: %s replicas, %s, %d CPUs, canary %v, paused %v", fmt.Sprint(*spec.Replicas), spec.Template, spec.CPU, spec.Update.Canary, spec.Update.Paused)
 }
@@ -231,7 +270,7 @@ func (w *world) calm() {
 	w.o.Group = w.o.Group.DeepCopy()
 	w.o.Group.Generation++
 	spec := &w.o.Group.Spec
-	spec.Update.Canary, spec.Update.Paused, w.broken, spec.Healing = nil, false, nil, v1alpha1.Healing{}
+	spec.Update.Canary, spec.Update.Paused, spec.Update.Windows, w.broken, spec.Healing = nil, false, nil, nil, v1alpha1.Healing{}
 	for i := range w.o.State.VMs {
 		w.o.State.VMs[i].Reachable, w.o.State.VMs[i].Unreachable = true, ""
 	}

@@ -33,17 +33,48 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("never gives more members than replicas and maxSurge, nor a second one of an ordinal", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		held, made := withArriving(o), 0
+		held, idle, made, idlers, promoted := withArriving(o), standby(o), 0, 0, 0
 		for _, a := range planner.Make(o).Actions {
+			promoted += isOne(a.Op == plan.PowerOn && a.Standby && idle[a.Ordinal])
 			if a.Op != plan.Clone && a.Op != plan.Adopt && !(a.Op == plan.Unmark && isQuarantined(&o, a.MoRef)) {
 				continue
 			}
-			if made++; held[a.Ordinal] {
+			if held[a.Ordinal] {
 				t.Fatalf("ordinal %d exists, and %s would make another", a.Ordinal, a.Op)
 			}
+			made, idlers = made+isOne(!a.Standby), idlers+isOne(a.Standby)
 		}
-		if surge, _ := limits(&o); made > 0 && (o.Finalizing || len(held)+made > int(o.Group.Replicas())+surge) {
-			t.Fatalf("%d more with %d members of %d and %d (finalizing: %v)", made, len(held), o.Group.Replicas(), surge, o.Finalizing)
+		unhealthy, serving := 0, len(held)-len(idle)
+		for _, m := range o.State.VMs { // another is promoted before they are gone
+			unhealthy += isOne(m.Marked && m.Why == plan.WhyHealing && !m.IsStandby())
+		}
+		surge, _ := limits(&o)
+		most := int(o.Group.Replicas()) + surge
+		if made+idlers+promoted > 0 && o.Finalizing || made > 0 && serving+made > most || promoted > 0 && serving+made+promoted > most+unhealthy {
+			t.Fatalf("%d and %d more with %d members of %d and %d (finalizing: %v)", made, promoted, serving, o.Group.Replicas(), surge, o.Finalizing)
+		}
+		if places := max(0, most+unhealthy-serving-made); idlers > 0 && len(idle)+idlers > int(o.Group.Spec.Standby)+places {
+			t.Fatalf("%d more standby members with %d of %d, and %d places for them", idlers, len(idle), o.Group.Spec.Standby, places)
+		}
+	}))
+	t.Run("powers no standby member on but to promote one that matches the spec, and counts none", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		r := planner.Make(o)
+		idle := standby(o)
+		for _, a := range r.Actions {
+			m := find(&o, a.MoRef)
+			switch {
+			case a.Op != plan.PowerOn || !m.Standby:
+			case !a.Standby:
+				t.Fatalf("%s is powered on, and its stamp still says that it is a standby member", a.VM)
+			case m.Power == plan.PoweredOff && (m.Marked || m.Revision != plan.RevisionWith(&o.Group.Spec, o.Related.Digest) || m.CPU != 2):
+				t.Fatalf("%s is promoted: %+v", a.VM, m)
+			}
+		}
+		for _, m := range r.Status.Members {
+			if vm := find(&o, m.MoRef); o.State.Known && idle[m.Ordinal] && vm.IsStandby() {
+				t.Fatalf("%s is a standby member, and counted", m.Name)
+			}
 		}
 	}))
 	t.Run("takes none down that serves unless enough others do", rapid.MakeCheck(func(t *rapid.T) {
@@ -103,9 +134,35 @@ func TestEveryObservation(t *testing.T) {
 			}
 		}
 	}))
+	t.Run("removes in scale-in only ordinals from replicas on where disks are persistent", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing, o.Group.Spec.Disks = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		for _, a := range planner.Make(o).Actions {
+			if m := find(&o, a.MoRef); a.Op == plan.Mark && a.Why == plan.WhyScaleIn && !m.Standby && m.Ordinal < o.Group.Replicas() {
+				t.Fatalf("%s goes, of %d", a.VM, o.Group.Replicas())
+			}
+		}
+	}))
+	t.Run("powers no member on that lacks a persistent disk", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing, o.Group.Spec.Disks, o.Group.Spec.Adopt = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}, nil
+		for i := range o.State.VMs {
+			if m := &o.State.VMs[i]; m.Former.Entry == "" && rapid.Bool().Draw(t, "fits") {
+				m.Prepared, m.Revision = plan.PreparationOf(&o.Group.Spec), plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
+			}
+		}
+		for _, a := range planner.Make(o).Actions {
+			if m := find(&o, a.MoRef); a.Op == plan.PowerOn && plan.PreparationIn(m.Prepared).Disks && m.Former.Entry == "" && plan.LacksPersistent(&o.Group.Spec, m.Disks) {
+				t.Fatalf("%s is powered on with the disks %q", a.VM, m.Disks)
+			}
+		}
+	}))
 	t.Run("removes in scale-in the protected last, and of the others those in remove, the unready, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		o.Finalizing = false
+		o.Finalizing, o.Group.Spec.Update.MaxAgeSeconds = false, nil
+		if o.Group.Spec.HasPersistentDisks() {
+			return // its ordinals are 0 … n-1: the highest go
+		}
 		goes := map[string]bool{}
 		r := planner.Make(o)
 		for _, a := range r.Actions {
@@ -138,12 +195,12 @@ func TestEveryObservation(t *testing.T) {
 			return n
 		}
 		for _, a := range r.Actions {
-			if a.Op != plan.Mark || a.Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark {
+			if a.Op != plan.Mark || a.Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
 				continue
 			}
 			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
-				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
+				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
 				}
 			}
@@ -179,9 +236,9 @@ func TestEveryObservation(t *testing.T) {
 			switch {
 			case o.Related.Fault != nil && (a.Op == plan.Clone || a.Op == plan.Adopt):
 				t.Fatalf("%s of %s without user data", a.Op, a.VM)
-			case a.Op == plan.PowerOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
+			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
 				t.Fatalf("%s is powered on, and not prepared", a.VM)
-			case a.Op == plan.PowerOn && o.State.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
+			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && o.State.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
 				t.Fatalf("%s is powered on before the rule stands", a.VM)
 			}
 		}
@@ -271,7 +328,7 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 			r := planner.Make(o)
 			store(t, &o, &r)
 			if len(r.Actions) == 0 {
-				if r.Wake == 0 || round > 20 && r.Status.Phase == v1alpha1.PhaseRunning {
+				if r.Wake == 0 || round > 20 && goal(&o, &r) == "" { // it may wait for a window
 					break
 				}
 				o.Now = o.Now.Add(r.Wake)
@@ -326,7 +383,7 @@ func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 		o := healthy(t)
 		o.Group.Spec.Paused = rapid.Bool().Draw(t, "paused")
 		f := forecast.Of(o)
-		o.Group.Spec.Paused = false
+		o.Group.Spec.Paused, o.AgesAt = false, o.Now
 		for i, s := range f.Steps {
 			if i == 0 || s.Round != f.Steps[i-1].Round {
 				r := planner.Make(o)

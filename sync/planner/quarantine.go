@@ -46,7 +46,7 @@ func (v *view) bringBack(count int) (back int) {
 			if back == count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isUnseen(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isUnseen(q.Ordinal) || v.isStandby(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
 				continue
 			}
 			back++
@@ -73,7 +73,7 @@ func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
 	v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
 	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.Quarantine > 0 &&
-		v.cloneDifference(&q.VM) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
+		v.cloneDifference(&q.VM) == "" && plan.DisksLost(&v.Group.Spec, q.Disks) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
 }
 
 // due reports whether a VM's time in quarantine is over.

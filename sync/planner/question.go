@@ -18,7 +18,7 @@ func (v *view) asks(moRef string) bool {
 
 // sortAsking finds the VMs with a pending question.
 func (v *view) sortAsking() {
-	for _, vms := range [][]member{v.members, v.quarantined} {
+	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
 		for i := range vms {
 			if vms[i].Question != "" {
 				v.asking = append(v.asking, &vms[i])

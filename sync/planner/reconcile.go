@@ -13,6 +13,7 @@ import (
 // Earlier decisions bind later ones: which members differ, which are unwell, which go, and then what is done to
 // those that stay. Of two steps for one member the first counts.
 func (v *view) reconcile() {
+	v.promoteRunning()
 	order := v.victims()
 	v.findChanges(order)
 	v.heal(order)
@@ -26,9 +27,11 @@ func (v *view) reconcile() {
 	v.resizeInPlace(order, slack)
 	v.powerOn()
 	v.prepareLater()
+	v.setDisks()
 	v.removeYielding()
 	v.resolveTwins()
 	v.fill()
+	v.keepStandby()
 	v.keepInQuarantine()
 	plan.SortByRank(v.actions)
 	v.collectFaults()
@@ -42,16 +45,28 @@ func (v *view) powerOn() {
 		}
 		goesOn := true
 		switch {
-		case m.unprepared() && v.preparable(m):
-			goesOn = v.prepare(m, "prepared before its first power-on")
-		case m.unprepared(): // it is to go
+		case m.unprepared() && !v.preparable(m): // it is to go
+		case v.lacksData(m):
+			goesOn = v.setDisksOf(m, "its persistent disks, before its "+nextPowerOn(m))
+		case m.unprepared():
+			goesOn = v.prepare(m, "prepared before its "+nextPowerOn(m))
 		case v.awaitsRules():
+		case m.Standby:
+			goesOn = v.act(v.promotion(m, runningText))
 		default:
 			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
 				Reason: m.Power.Text() + "; should be on"})
 		}
 		v.starting += int(oneIf(goesOn))
 	}
+}
+
+// nextPowerOn is what a step comes before.
+func nextPowerOn(m *member) string {
+	if m.unprepared() {
+		return "first power-on"
+	}
+	return "next power-on"
 }
 
 // act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
@@ -87,13 +102,16 @@ func (v *view) collectFaults() {
 	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it hinders: no member could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}
-	for _, ordinal := range v.arriving {
+	for _, ordinal := range slices.Concat(v.arriving, v.standbyComing) {
 		name := plan.MemberName(v.Group.Name, ordinal)
 		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.Who == name }) {
 			v.faults = append(v.faults, named{Who: name, Fault: f})
 		}
 	}
 	v.holdVanished()
+	if v.mistrust != nil {
+		v.faults = append(v.faults, named{Fault: *v.mistrust})
+	}
 	if v.suspended != "" {
 		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})
 	}

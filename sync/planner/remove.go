@@ -16,6 +16,7 @@ const (
 	twin
 	deleted
 	retained
+	idle
 )
 
 // remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM may not go yet;
@@ -24,12 +25,14 @@ const (
 //	ground    what goes                         may go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
-//	          scale-in, update, resize,         drained; no mark is being withdrawn; and, if it   with quarantineSeconds put
-//	          healing, spec.replace             is ready, none is being written                   into quarantine instead
+//	          scale-in, update, resize,         passes the gates (see gates)                      with quarantineSeconds put
+//	          healing, spec.replace                                                               into quarantine instead
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
 //	                                            somebody powered on is kept (keepInQuarantine)
 //	twin      one of several VMs that claim     it is off, and another is kept (resolve)          destroyed, if vCenter's
 //	          an ordinal                                                                          events show it never ran
+//	idle      a standby member that is unfit, or   it is marked for removal, and off                destroyed
+//	          one too many (removeStandby)
 //	deleted   any VM of a deleted group         the deletion is announced, and drained            powered off, then destroyed;
 //	                                            (removeAll)                                       the announcing one last
 //	retained  a member of a deleted group       the same; the last one when every other           given its former name and
@@ -39,7 +42,7 @@ const (
 // (Action.Marked) and its events (Action.NeverOn) again.
 func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
-		Marked: on == chosen || on == expired, NeverOn: on == twin}
+		Marked: on == chosen || on == expired || on == idle, NeverOn: on == twin}
 	kept := !m.Quarantined.IsZero()
 	if kept { // its former name may belong to a new member
 		a.VM = v.key(m)
@@ -59,6 +62,12 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	case on == deleted && v.outlasts(m):
 		return true
 	}
+	if a.Op == plan.Destroy && on != twin {
+		if first, goesOn := v.partDisks(m, on, reason); first {
+			return goesOn
+		}
+		a.Keeps = plan.KeptDisks(m.VM.Disks)
+	}
 	return v.act(a)
 }
 
@@ -66,13 +75,15 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 func (v *view) mayGo(m *member, on ground) bool {
 	switch on {
 	case chosen:
-		return m.leaves && m.going() && v.drained(m) && !v.withdrawing && !(m.ready && v.announcing())
+		return m.leaves && m.going() && v.passes(m)
 	case expired:
 		return v.due(m) && m.Power == plan.PoweredOff
+	case idle:
+		return m.going() && m.Power == plan.PoweredOff
 	case twin:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}
-	return v.Finalizing && v.isAnnounced() && !v.drainsAll()
+	return v.Finalizing && v.isAnnounced() && !v.drainsAll() && (on == retained || v.passes(m))
 }
 
 // release plans the next step that makes a member of a deleted group an ordinary VM: an adopted one gets its former name and
@@ -96,5 +107,5 @@ func (v *view) release(m *member, reason string) bool {
 
 // outlasts reports whether a member is the one that stays until all other VMs of the deleted group are gone.
 func (v *view) outlasts(m *member) bool {
-	return v.isLastToGo(m) && len(v.members)+len(v.quarantined) > 1
+	return v.isLastToGo(m) && len(v.members)+len(v.standby)+len(v.quarantined) > 1
 }

@@ -13,7 +13,7 @@ import (
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
-	return m.resize != "" && m.retire == "" && !m.held && !m.leaves && !m.going() && !m.duplicate && m.Reachable
+	return m.resize != "" && m.retire == "" && !m.held && !m.yet && !m.leaves && !m.going() && !m.duplicate && m.Reachable
 }
 
 // hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
@@ -45,8 +45,8 @@ func (v *view) chooseCycles(order []int, slack int) {
 			m.cycles = true
 		case !v.wantsCycle(m):
 		case v.halting(m):
-			m.cycles = slack >= 0 || !m.ready
-		case !m.ready, m.serving && slack > 0, v.takenDown(m) && slack >= 0:
+			m.cycles = slack >= 0 || !m.mayServe()
+		case !m.mayServe(), m.serving && slack > 0, (v.takenDown(m) || !m.ready) && slack >= 0:
 			m.cycles = true
 			slack -= int(oneIf(m.serving))
 		}
@@ -73,9 +73,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		case !m.cycles:
 		case !m.Marked:
 			goesOn = v.act(v.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
-		case !v.drained(m):
-			v.draining++
-		case v.withdrawing, m.ready && v.announcing(), v.halting(m) && m.ready && slack < 0:
+		case !v.passes(m), v.halting(m) && m.mayServe() && slack < 0:
 		default:
 			goesOn = v.takeDown(m, "power cycle: it "+m.resize)
 		}
@@ -100,7 +98,7 @@ func (v *view) takeDown(m *member, reason string) bool {
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = plan.ShutdownGuest, m.ChangeVersion
 	}
-	if m.ready && !v.Finalizing {
+	if m.mayServe() && !v.Finalizing {
 		a.Others = v.countedUpon()
 		a.Least = min(v.policy.MinAvailable, len(a.Others))
 	}

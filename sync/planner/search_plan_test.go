@@ -19,6 +19,7 @@ type scenario struct {
 	edit               string // scale, roll, resize, delete or retain
 	from, to           int32  // replicas
 	surge, unavailable int32
+	standby            int32
 	unmanaged          int   // the ordinal whose name an unmanaged VM has in the group's folder; none, or another name
 	kills              uint8 // number of processes that may be killed
 	inOrder            bool  // what a replica sees is vCenter as it was at one moment; else each VM as it was at another
@@ -33,6 +34,9 @@ func (s *scenario) String() string {
 	}
 	if !s.deletes() {
 		text += fmt.Sprintf(", surge %d, unavailable %d", s.surge, s.unavailable)
+	}
+	if s.standby > 0 {
+		text += fmt.Sprintf(", standby %d", s.standby)
 	}
 	switch s.unmanaged {
 	case none:
@@ -65,6 +69,7 @@ func (s *scenario) group(gen uint8) *v1alpha1.VmGroup {
 	surge, unavailable := intstr.FromInt32(s.surge), intstr.FromInt32(s.unavailable)
 	u.MaxSurge, u.MaxUnavailable = &surge, &unavailable
 	g.Spec.Deletion.ShutdownTimeoutSeconds = &zero
+	g.Spec.Standby = s.standby
 	g.Spec.CPU = int32(s.size(gen))
 	g.Spec.Template = fmt.Sprintf("template-%d", s.revision(gen))
 	if s.edit == "retain" {
@@ -202,7 +207,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 		}
 		if f := &c.running[k]; f.op != 0 {
 			q := plan.Pending{Op: searchOps[f.op], Ordinal: ordinal, MoRef: c.moRef(f.vm), State: plan.Running, Why: searchWhy[f.why]}
-			if f.is(plan.Clone) {
+			if q.Standby = f.standby; f.is(plan.Clone) {
 				q.Home = plan.HomeOf(&g.Spec).String()
 			}
 			q.Tried = searchOps[c.failed[k].before(f)]
@@ -226,7 +231,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	made := x.groups[1]
 	vm := plan.VM{MoRef: vmName(i), Name: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Revision: x.revisions[m.revision],
-		Generation: int64(g.gen), Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
+		Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
 		MemoryMB: made.MemoryMB(), Folder: folderName(m.folder), ChangeVersion: "of " + vmName(i), VCenter: vcenter, Home: plan.HomeOf(&made.Spec).String()}
 	if g.on {
 		vm.Power, vm.Boot = plan.PoweredOn, now.Add(-time.Hour)
@@ -271,7 +276,7 @@ func keyName(k uint8) string {
 // flight is a step as the search keeps it. It checks what the search assumes of a step.
 func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
 	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, a.Why)), gen: c.gen, marked: a.Marked, never: a.NeverOn,
-		guarded: a.ChangeVersion != ""}
+		standby: a.Standby, guarded: a.ChangeVersion != ""}
 	for f.key = 0; keyName(f.key) != a.VM; f.key++ {
 	}
 	for i := range int8(p.n) {
@@ -289,7 +294,7 @@ func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
 	case plan.Reconfigure:
 		whole = f.vm >= 0 && a.CPU == int32(x.size(c.gen)) && !a.Hot
 	case plan.PowerOn, plan.PowerOff, plan.Release, plan.Destroy:
-		whole = f.vm >= 0 && !(a.NeverOn && a.Op != plan.Destroy)
+		whole = f.vm >= 0 && !(a.NeverOn && a.Op != plan.Destroy) && (!a.Standby || a.Generation == int64(c.gen))
 	case plan.RemoveFolder:
 		f.folder = c.folder
 		whole = a.MoRef == folderName(c.folder)

@@ -35,9 +35,9 @@ package planner_test
 //     these.
 //   - A step's read of a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica
 //     can write a stamp, wait for it, plan, and take another member down. (A process that stands still checks its lease.)
-//   - PowerOn, Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they
+//   - PowerOn (of a member that is no standby one), Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they
 //     began; until then no replica can distinguish a task under way from one that was not called. Clone, where a replica asks
-//     for clones under way, PowerOff and Unmark have two.
+//     for clones under way, PowerOff, Unmark and a promotion have two.
 //   - After a kill the process begins, reads and gets a call only after a power-off under way has ended. Nor is a failure
 //     forgotten before that: it is kept for more than a minute. By then the replica has seen everything: vsphere reads the object
 //     of a failed step at once, and an inventory whose stream is silent for so long is no longer known.
@@ -122,6 +122,10 @@ func (x *search) begin() *place {
 		p.vms[i] = machine{ordinal: i, revision: 1, folder: 1, alive: true, ran: true, looks: looks{stamped: true, on: true, gen: 1, size: 1}}
 		p.n++
 	}
+	for range x.standby {
+		p.vms[p.n] = machine{ordinal: p.n, revision: 1, folder: 1, alive: true, looks: looks{stamped: true, standby: true, gen: 1, size: 1}}
+		p.n++
+	}
 	for r := range int8(2) {
 		c := &p.replicas[r]
 		*c = newReplica()
@@ -188,17 +192,19 @@ func has(known map[digest]struct{}, p digest) bool {
 
 // settled reports whether the edit is carried out.
 func (x *search) settled(p *place) bool {
-	n := int32(0)
+	n, standby := int32(0), int32(0)
 	for i := range p.n {
 		switch m := &p.vms[i]; {
 		case !m.alive:
-		case !m.on, m.marked, m.revision != x.revision(2), m.size != x.size(2):
+		case m.standby != !m.on, m.marked, m.revision != x.revision(2), m.size != x.size(2):
 			return false
+		case m.standby:
+			standby++
 		default:
 			n++
 		}
 	}
-	return p.ended || !x.deletes() && n == x.to
+	return p.ended || !x.deletes() && n == x.to && standby == x.standby
 }
 
 // story is the way to a place, and one move more.
@@ -291,6 +297,14 @@ var scenarios = []struct {
 	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName, kills: 1}, 8_000, false},
 	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
 	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
+	{scenario{edit: "scale", from: 1, to: 2, surge: 1, standby: 1, unmanaged: none}, 2_507, true},
+	{scenario{edit: "scale", from: 1, to: 2, surge: 1, standby: 1, unmanaged: none, kills: 1}, 8_000, false},
+	{scenario{edit: "scale", from: 2, to: 1, unavailable: 1, standby: 1, unmanaged: none, inOrder: true}, 8_000, false},
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, standby: 1, unmanaged: none}, 8_000, false},
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, standby: 1, unmanaged: none, kills: 1, inOrder: true}, 8_000, false},
+	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none}, 8_000, false},
+	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none}, 8_000, false},
+	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none, kills: 1}, 8_000, false},
 	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
 	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
 	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none, kills: 2, inOrder: true}, 8_000, false},

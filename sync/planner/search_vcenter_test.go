@@ -7,9 +7,9 @@ import (
 // This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
 
 // twoMoments reports whether a step's call and the end of its task are two moments, because another step asks in between: Unmark
-// for a PowerOff under way, the end of a group for a Clone. An Unmark writes first, then asks.
+// for a PowerOff under way, the end of a group for a Clone. An Unmark writes first, then asks; a PowerOn that promotes writes first.
 func (x *search) twoMoments(f *flight) bool {
-	return f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
+	return f.is(plan.PowerOn) && f.standby || f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
 }
 
 // went: a step goes on. It is carried out, or refused, or carried out and its reply is lost.
@@ -99,6 +99,11 @@ func (x *search) call(q *place, f *flight) (wrong string, may bool) {
 		return "", f.folder == q.folder
 	case f.vm < 0:
 		return "", false
+	case f.is(plan.PowerOn):
+		if m := &q.vms[f.vm]; m.alive && m.stamped && !m.standby {
+			return "", true // another replica promoted it
+		}
+		return "", x.stamp(q, f, func(m *machine) { m.standby, m.gen = false, max(m.gen, f.gen) })
 	case f.is(plan.Unmark):
 		return "", x.stamp(q, f, func(m *machine) { m.unmark(f.gen) })
 	}
@@ -245,7 +250,7 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 		wrong = "4: finalized, and a VM of the group is made"
 	}
 	q.vms[q.n] = machine{ordinal: f.key, revision: x.revision(f.gen), folder: f.folder, alive: true,
-		looks: looks{stamped: true, gen: f.gen, size: x.size(f.gen)}}
+		looks: looks{stamped: true, standby: f.standby, gen: f.gen, size: x.size(f.gen)}}
 	q.n++
 	return true, int8(q.n) - 1, wrong
 }

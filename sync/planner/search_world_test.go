@@ -43,6 +43,7 @@ type machine struct {
 // looks are what a stamp, a configuration and a power state show.
 type looks struct {
 	stamped, on, marked bool
+	standby             bool // according to the stamp
 	why, gen, size      uint8
 }
 
@@ -86,6 +87,7 @@ type flight struct {
 	folder   uint8
 	marked   bool // Action.Marked
 	never    bool // Action.NeverOn
+	standby  bool // Action.Standby
 	void     bool // it began before its replica knew of the deletion, and vCenter was not called
 	guarded  bool // Action.ChangeVersion was given
 	current  bool // its guard would hold
@@ -333,11 +335,11 @@ func (p *place) read(b []byte) {
 }
 
 func (l *looks) append(b []byte) []byte {
-	return append(b, bits(l.stamped, l.on, l.marked)|l.gen<<3|l.size<<5, l.why)
+	return append(b, bits(l.stamped, l.on, l.marked)|l.gen<<3|l.size<<5, l.why|bits(l.standby)<<7)
 }
 
 func (l *looks) read(b []byte) []byte {
-	*l = looks{stamped: b[0]&1 != 0, on: b[0]&2 != 0, marked: b[0]&4 != 0, gen: b[0] >> 3 & 3, size: b[0] >> 5, why: b[1]}
+	*l = looks{stamped: b[0]&1 != 0, on: b[0]&2 != 0, marked: b[0]&4 != 0, gen: b[0] >> 3 & 3, size: b[0] >> 5, why: b[1] & 127, standby: b[1]&128 != 0}
 	return b[2:]
 }
 
@@ -394,7 +396,7 @@ func (f *flight) append(b []byte, short bool) []byte {
 	if short && f.op == 0 {
 		return append(b, 0)
 	}
-	return append(b, f.op, f.key, byte(f.vm), f.why<<4|f.gen, f.folder, bits(f.marked, f.guarded, f.current, f.called, f.awaited[0], f.awaited[1], f.never, f.void))
+	return append(b, f.op, f.key, byte(f.vm), f.why<<4|f.gen|bits(f.standby)<<3, f.folder, bits(f.marked, f.guarded, f.current, f.called, f.awaited[0], f.awaited[1], f.never, f.void))
 }
 
 func (f *flight) read(b []byte) []byte {
@@ -402,7 +404,7 @@ func (f *flight) read(b []byte) []byte {
 		return b[1:]
 	}
 	x := b[5]
-	*f = flight{op: b[0], key: b[1], vm: int8(b[2]), why: b[3] >> 4, gen: b[3] & 15, folder: b[4], marked: x&1 != 0,
+	*f = flight{op: b[0], key: b[1], vm: int8(b[2]), why: b[3] >> 4, gen: b[3] & 7, standby: b[3]&8 != 0, folder: b[4], marked: x&1 != 0,
 		guarded: x&2 != 0, current: x&4 != 0, called: x&8 != 0, awaited: [2]bool{x&16 != 0, x&32 != 0}, never: x&64 != 0, void: x&128 != 0}
 	return b[6:]
 }

@@ -6,25 +6,30 @@ import (
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
 // victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unwell, the outdated, the others by order, and the protected last.
 // Duplicates are left out: an operator decides, or vCenter's events.
-func (v *view) victims() []int {
+func (v *view) victims() []int { return v.orderOf(v.members) }
+
+// orderOf is victims, among members or standby members.
+func (v *view) orderOf(members []member) []int {
 	var order []int
-	rank := make([]int, len(v.members))
-	for i := range v.members {
-		if m := &v.members[i]; !m.duplicate {
+	rank, ordinals := make([]int, len(members)), make([]int32, len(members))
+	for i := range members {
+		ordinals[i] = members[i].Ordinal
+		if m := &members[i]; !m.duplicate {
 			order = append(order, i)
 			rank[i] = v.rank(m)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		x, y := &v.members[a], &v.members[b]
+		x, y := &members[a], &members[b]
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
 	})
-	v.keepZonesEven(order, rank)
+	zones.KeepEven(len(v.Group.Spec.Placement.Zones), ordinals, order, rank)
 	return order
 }
 
@@ -91,9 +96,12 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	slack = serving - v.policy.MinAvailable
 	spare := v.ordinals - v.policy.MinAvailable - idle
 	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // vanished members are the first surplus
+	if v.dense() {
+		surplus = v.tooMany()
+	}
 	blocked := false
-	mayGo := func(m *member) bool { // a ready member that does not count as serving may serve all the same
-		return !m.ready || m.serving && slack > 0 || !m.serving && slack >= 0
+	mayGo := func(m *member) bool { // one that does not count as serving may serve all the same
+		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
 		m := &v.members[i]
@@ -103,8 +111,9 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		case m.retire != "" && m.serving:
 			m.leaves = slack > 0
 		case m.retire != "":
-			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.ready // what was powered off is finished
+			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
 			spare--
+		case surplus > 0 && !v.excess(m):
 		case surplus > 0 && !blocked && mayGo(m):
 			m.leaves = true
 			surplus--
@@ -152,8 +161,6 @@ func (v *view) removeChosen() {
 		case !m.going():
 			why := cmp.Or(m.retire, plan.WhyScaleIn)
 			goesOn = v.act(v.marking(m, why, m.matter))
-		case !v.drained(m):
-			v.draining++
 		default:
 			goesOn = v.remove(m, chosen, m.matter)
 		}

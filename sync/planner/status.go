@@ -2,6 +2,8 @@ package planner
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -17,26 +19,28 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	}
 	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter}
 	if v.sighted {
-		s.Members = v.memberStatuses()
+		s.Members, s.Standby = v.memberStatuses(), v.standbyStatuses()
 		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))
 		for i := range v.members {
 			m := &v.members[i]
 			s.ReadyReplicas += oneIf(m.ready)
 			s.AvailableReplicas += oneIf(m.available())
-			s.UpdatedReplicas += oneIf(m.differs() == "")
+			s.UpdatedReplicas += oneIf(m.difference() == "")
 		}
 		if v.revision == "" { // which members are up to date is unknown
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
-		s.Folders = v.State.Folders
+		s.Folders, s.Disks = v.State.Folders, v.diskStatuses()
 	} else {
 		was := &v.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Replaced, s.Folders = was.Replaced, was.Folders
+		s.Replaced, s.Folders, s.Standby = was.Replaced, was.Folders, was.Standby
+		s.Disks = was.Disks
 	}
+	s.StandbyReplicas = int32(len(s.Standby))
 	s.ObservedGeneration = v.Group.Generation
 	s.DesiredReplicas = v.Group.Replicas()
 	s.Selector = "controller-uid=" + string(v.Group.UID)
@@ -87,6 +91,7 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 			Name: plan.Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
 			Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
+			HeldUntil: metav1.NewTime(m.heldUntil),
 		})
 	}
 	for _, a := range v.unseen {
@@ -104,6 +109,9 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 	return all
 }
 
+// reasonOff is why a member that should be on is not ready.
+const reasonOff = "PoweredOff"
+
 // why says why a member is not ready, or how it differs from the spec.
 func (v *view) why(m *member) (reason, message string) {
 	pending := v.Pending[m.name]
@@ -119,23 +127,30 @@ func (v *view) why(m *member) (reason, message string) {
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():
-		return plan.ReasonRemoving, "chosen to be removed"
+		return plan.ReasonRemoving, together("chosen to be removed", v.heldMessage(m))
 	case m.Marked:
-		return plan.ReasonPowerCycling, "chosen to be powered off for its new size, and on again"
+		return plan.ReasonPowerCycling, together("chosen to be powered off for its new size, and on again", v.heldMessage(m))
 	case m.Power == plan.PoweredOff:
-		return "PoweredOff", "the VM is powered off"
+		return reasonOff, "the VM is powered off"
 	case m.Power == plan.Suspended:
 		return "Suspended", "the VM is suspended"
 	case v.halting(m):
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
-	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning:
+	case !m.ready && m.answer.Silence != "":
+		return plan.ReasonNotAnswering, m.answer.Silence
+	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning && !m.Tools:
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:
 		return plan.ReasonNotReady, "its guest reports no address"
-	case m.differs() != "":
-		return plan.ReasonDiffers, m.differs()
+	case m.difference() != "":
+		return plan.ReasonDiffers, m.difference()
 	}
 	return "", ""
+}
+
+// together joins what is said of a member.
+func together(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }

@@ -2,6 +2,8 @@ package planner_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -107,6 +109,40 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("RollingUpdate", edit(func(g *spec) { g.Update.Strategy = "" }))
 	},
+	"disks": func(s *story) {
+		s.happens("two members are applied, each with a disk", edit(func(g *spec) {
+			g.Replicas, g.Disks = in(2), []v1alpha1.Disk{{Name: "data", SizeGiB: 10}}
+		}))
+		s.happens("a second disk, and the first one grows: they keep running", edit(func(g *spec) {
+			g.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 20}, {Name: "log", SizeGiB: 5}}
+		}))
+		s.happens("the template's own disk grows, under a snapshot of web-1", func(o *plan.Observed) {
+			edit(func(g *spec) { g.RootDisk = &v1alpha1.RootDisk{SizeGiB: 40} })(o)
+			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.SetDisks, Ordinal: 1, MoRef: o.State.VMs[1].MoRef, State: plan.BackingOff,
+				Fault: plan.Fault{Reason: "DiskHeldBySnapshot", Person: true, Message: "The disks of web-1 cannot grow while it has snapshots: remove them."}}}
+		})
+		s.happens("the snapshot is removed", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("the log disk on a storage policy of its own: they are replaced", edit(func(g *spec) { g.Disks[1].StoragePolicy = "gold" }))
+		s.happens("a spec with a smaller disk gets around the CRD's rules", edit(func(g *spec) { g.Disks[0].SizeGiB = 10 }))
+	},
+	"persistent disks": func(s *story) {
+		s.happens("two members are applied, each with a disk of its ordinal", edit(func(g *spec) {
+			g.Replicas, g.Disks = in(2), []v1alpha1.Disk{{Name: "data", SizeGiB: 10, Persistent: true}}
+		}))
+		s.happens("another template: one after the other, and never one more", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
+		s.happens("the disk of web-1 is in another VM", func(o *plan.Observed) {
+			drop(1)(o)
+			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.SetDisks, Ordinal: 1, State: plan.BackingOff,
+				Fault: plan.Fault{Reason: "DiskInUse", Person: true, Message: "The disk disk-1-data is in the VM vm-7: detach it there."}}}
+		})
+		s.happens("it is detached there", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("scaled to 1: the disk stays", s.scale(1))
+		s.happens("scaled to 2: it is attached again", s.scale(2))
+		s.happens("scaled to 1, and the disk goes", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Disks[0].Retention.WhenScaled = v1alpha1.RetentionDelete })(o)
+			s.scale(1)(o)
+		})
+	},
 	"heal": func(s *story) {
 		ill := map[string]bool{}
 		s.slowly(func(m plan.VM) bool { return !ill[m.MoRef] })
@@ -128,6 +164,44 @@ var changeStories = map[string]func(*story){
 			edit(func(g *spec) { g.Healing.Action = v1alpha1.HealNone })(o)
 			sicken(0)(o)
 		})
+	},
+	"probe": func(s *story) {
+		say := func(c plan.Conclusion, ordinals ...int32) func(*plan.Observed) {
+			return func(o *plan.Observed) {
+				of := maps.Clone(o.Answers.Of)
+				for _, vm := range o.State.VMs {
+					if slices.Contains(ordinals, vm.Ordinal) {
+						of[vm.MoRef] = plan.Answer{Address: plan.AskedAddress(vm.IPs), Concluded: c, Since: o.Now, Failure: "HTTP status 503"}
+					}
+				}
+				o.Answers.Of = of
+			}
+		}
+		s.happens("three members are applied that must answer GET /ready", func(o *plan.Observed) {
+			o.Group.Spec.Readiness = v1alpha1.Readiness{HTTPGet: &v1alpha1.HTTPGet{Port: 8080, Path: "/ready"}, TimeoutSeconds: in(300)}
+		})
+		s.happens("web-1 answers 503: restarted", say(plan.Silent, 1))
+		s.happens("all fail at once: the path is suspected", func(o *plan.Observed) {
+			say("", 0, 1, 2)(o)
+			o.Answers.Doubted, o.Answers.Since = true, o.Now
+		})
+		s.happens("another template is held up", edit(func(g *spec) { g.Template = "debian" }))
+		s.happens("all answer again: the roll begins", func(o *plan.Observed) {
+			say(plan.Answering, 0, 1, 2)(o)
+			o.Answers.Doubted, o.Answers.Since = false, o.Now
+		})
+		s.happens("the server is restarted without --probe-networks, and the group scaled to 4", func(o *plan.Observed) {
+			o.Answers = plan.Answers{Nobody: true}
+			s.scale(4)(o)
+		})
+		s.happens("--probe-networks has another network", func(o *plan.Observed) {
+			of := map[string]plan.Answer{}
+			for _, vm := range o.State.VMs {
+				of[vm.MoRef] = plan.Answer{Address: plan.AskedAddress(vm.IPs), Refused: true}
+			}
+			o.Answers = plan.Answers{Of: of}
+		})
+		s.happens("the probe is removed", edit(func(g *spec) { g.Readiness.HTTPGet = nil }))
 	},
 	"mass loss doubted": func(s *story) {
 		s.happens("six members are applied", s.scale(6))

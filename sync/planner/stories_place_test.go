@@ -21,6 +21,28 @@ var placeStories = map[string]func(*story){
 		s.happens("an operator deletes web-1, which cannot be recreated", drop(1))
 		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
 	},
+	"content library": func(s *story) {
+		template, missing := s.o.State.Template, func(reason, message string, person bool) func(*plan.Observed) {
+			return func(o *plan.Observed) {
+				o.State.Template = plan.Template{Datacenter: "DC0", Fault: &plan.Fault{Reason: reason, Message: message, Person: person, Passing: !person}}
+			}
+		}
+		s.happens("three members of golden/ubuntu are applied", func(o *plan.Observed) {
+			o.Group.Spec.Template, o.Group.Spec.Update.OnTemplateChange = "golden/ubuntu", v1alpha1.TemplateChangeReplace
+			missing("LibraryReading", `The template "golden/ubuntu" is being looked for in the content libraries.`, false)(o)
+		})
+		s.happens("the item is an OVF", missing("LibraryItemUnusable", `The item "ubuntu" of the content library "golden" is of the type "ovf", and only VM templates can be cloned: deploy it once as a VM.`, true))
+		s.happens("it is a VM template", func(o *plan.Observed) {
+			o.State.Template = template
+			o.State.Template.Fingerprint = "aaaaaaaaaa"
+		})
+		s.happens("it is removed: members stay", missing("TemplateNotFound", `The template "golden/ubuntu" is not found.`, true))
+		s.happens("an operator deletes web-1, which cannot be recreated", drop(1))
+		s.happens("a newer version is checked in", func(o *plan.Observed) {
+			o.State.Template = template
+			o.State.Template.Fingerprint = "bbbbbbbbbb"
+		})
+	},
 	"zones": func(s *story) {
 		s.happens("six members over three zones", func(o *plan.Observed) {
 			o.Group.Spec.Placement.Zones = []string{"east", "west", "north"}

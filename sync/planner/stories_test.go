@@ -41,7 +41,7 @@ func newStory() *story {
 // allStories are the stories of all files, by name.
 func allStories() map[string]func(*story) {
 	all := maps.Clone(lifeStories)
-	for _, more := range []map[string]func(*story){changeStories, placeStories, vanishStories} {
+	for _, more := range []map[string]func(*story){changeStories, placeStories, vanishStories, refreshStories, standbyStories} {
 		maps.Copy(all, more)
 	}
 	return all

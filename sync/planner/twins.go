@@ -15,12 +15,18 @@ import (
 
 // resolveTwins finds, for each ordinal that several VMs claim, one to remove if it was never powered on.
 func (v *view) resolveTwins() {
-	for i := 0; i < len(v.members); {
+	v.resolveTwinsAmong(v.members)
+	v.resolveTwinsAmong(v.standby)
+}
+
+// resolveTwinsAmong does so for VMs that are in order.
+func (v *view) resolveTwinsAmong(members []member) {
+	for i := 0; i < len(members); {
 		end := i + 1
-		for end < len(v.members) && v.members[end].Ordinal == v.members[i].Ordinal {
+		for end < len(members) && members[end].Ordinal == members[i].Ordinal {
 			end++
 		}
-		claimants := slices.DeleteFunc(slices.Clone(v.members[i:end]), func(m member) bool { return m.yields })
+		claimants := slices.DeleteFunc(slices.Clone(members[i:end]), func(m member) bool { return m.yields })
 		if away := v.vanishedAt(claimants); len(claimants) > 1 || away != nil {
 			v.resolve(claimants, away)
 		}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -23,7 +24,7 @@ func (v *view) findChanges(order []int) {
 			differ = append(differ, m)
 		}
 	}
-	held := v.policy.Held()
+	held := v.heldBy()
 	keep := 0
 	switch {
 	case held != "":
@@ -31,14 +32,21 @@ func (v *view) findChanges(order []int) {
 	case v.policy.Canary >= 0:
 		keep = min(len(differ), max(0, v.want-v.policy.Canary))
 	}
-	v.trackProgress(len(differ) - keep)
-	if v.stuck != nil {
-		keep = len(differ)
+	if keep < len(differ) {
+		v.closed = v.outsideWindows()
 	}
+	todo, waits := 0, len(differ) > 0 && v.standbyFirst()
 	for n, m := range differ {
+		m.held = n >= len(differ)-keep || v.closed != "" && v.beginsToTakeDown(m)
+		todo += int(oneIf(!m.held))
+	}
+	v.trackProgress(todo)
+	for _, m := range differ {
+		m.held = (m.held || v.stuck != nil) && !(m.unprepared() && !v.preparable(m)) // one that never ran is not worth keeping
 		switch {
-		case n >= len(differ)-keep && !(m.unprepared() && !v.preparable(m)): // one that never ran is not worth keeping
-			m.held = true
+		case m.held:
+		case waits:
+			m.yet = true
 		case m.outdated != "":
 			m.retire, m.matter = plan.WhyUpdate, "update: it "+m.outdated
 		case v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m):
@@ -104,7 +112,10 @@ func (v *view) trackProgress(todo int) {
 	}
 	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
 	if same && stored.Available >= progress.Available {
-		progress.Available, progress.LastProgressTime = stored.Available, stored.LastProgressTime
+		progress.Available = stored.Available
+		if !v.refreshedSince(stored.LastProgressTime.Time) && !v.holdEnded() {
+			progress.LastProgressTime = stored.LastProgressTime
+		}
 	}
 	v.update = &progress
 	due := progress.LastProgressTime.Add(v.policy.Deadline + v.DrainTime())
@@ -175,7 +186,7 @@ func (v *view) heldText() string {
 			n++
 		}
 	}
-	why := v.policy.Held()
+	why := cmp.Or(v.heldBy(), v.closed)
 	switch {
 	case n == 0 || v.stuck != nil:
 		return ""
@@ -191,7 +202,7 @@ func (v *view) differing() (texts []string) {
 	which := map[string][]string{}
 	for i := range v.members {
 		m := &v.members[i]
-		how := m.differs()
+		how := m.difference()
 		if how == "" {
 			continue
 		}

@@ -1,0 +1,62 @@
+package planner
+
+import (
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// The disks that the spec gives to a member are in its stamp, so a member differs by what that says: a disk that it lacks is added, and
+// one that is too small grows, both while it runs. One on another datastore, or made otherwise, is replaced with its member
+// (cloneDifference).
+
+// disksDue says how the disks of a member differ from the spec in what can change in place. An adopted VM keeps its own, and those of one
+// that never ran are identified as it is prepared.
+func (v *view) disksDue(m *member) string {
+	if m.Former.Entry != "" || m.unprepared() {
+		return ""
+	}
+	return plan.DisksToChange(&v.Group.Spec, m.VM.Disks)
+}
+
+// setDisks plans the change of disks of members that stay. Those that never ran are prepared first.
+func (v *view) setDisks() {
+	for i := range v.members {
+		m := &v.members[i]
+		if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable || v.acted[m.name] {
+			continue
+		}
+		v.fitting += int(oneIf(v.setDisksOf(m, "disks: it "+m.disks)))
+	}
+}
+
+// setDisksOf changes the disks of a member, and reports whether nothing hinders that.
+func (v *view) setDisksOf(m *member, reason string) bool {
+	details, _ := v.details(m.Ordinal)
+	goesOn := v.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Generation: v.Group.Generation, Details: details, Reason: reason})
+	if p := v.Pending[m.name]; !goesOn && p.Fault.Person {
+		v.diskFaults = append(v.diskFaults, named{Who: m.name, Fault: p.Fault})
+	}
+	return goesOn
+}
+
+// disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
+// around it.
+func (v *view) disksLost() *plan.Fault {
+	for i := range v.State.VMs {
+		vm := &v.State.VMs[i]
+		if lost := plan.DisksLost(&v.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
+			return &plan.Fault{Reason: plan.ReasonDisksImmutable, Person: true, Message: plan.MemberName(v.Group.Name, vm.Ordinal) + ": " + lost +
+				": put that back, or scale the group to 0 first"}
+		}
+	}
+	return nil
+}
+
+// difference says how the member differs from the spec in anything.
+func (m *member) difference() string {
+	how := m.differs()
+	if how != "" && m.disks != "" {
+		how += " and "
+	}
+	return how + m.disks
+}

@@ -1,0 +1,179 @@
+package planner_test
+
+import (
+	"slices"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+func given(all ...plan.MemberDisk) string { return plan.DiskText(all) }
+
+func TestAMemberDiffersByTheDisksInItsStamp(t *testing.T) {
+	data, log := v1alpha1.Disk{Name: "data", SizeGiB: 20}, v1alpha1.Disk{Name: "log", SizeGiB: 5}
+	shaped := plan.DiskShape(&data) // as of log: neither names a datastore
+	has := func(name string, gib int32) plan.MemberDisk {
+		return plan.MemberDisk{Name: name, At: "1000:1", UUID: "6000C29e", SizeGiB: gib, Shape: shaped}
+	}
+	fresh := has("data", 20)
+	fresh.UUID = ""
+	elsewhere := data
+	elsewhere.Datastore = "ssd"
+	lasting, ours := data, has("data", 20)
+	lasting.Persistent, ours.ID = true, "fcd"
+	large := ours
+	large.SizeGiB = 30
+	thin := data
+	thin.Provisioning = v1alpha1.ProvisioningThin
+	for name, c := range map[string]struct {
+		spec                    spec
+		stamp                   string
+		change, otherwise, lost bool
+	}{
+		"a group without disks":                 {spec{}, "", false, false, false},
+		"as the spec says":                      {spec{Disks: []v1alpha1.Disk{data}}, given(has("data", 20)), false, false, false},
+		"the default said aloud":                {spec{Disks: []v1alpha1.Disk{thin}}, given(has("data", 20)), false, false, false},
+		"one is missing":                        {spec{Disks: []v1alpha1.Disk{data, log}}, given(has("data", 20)), true, false, false},
+		"one is too small":                      {spec{Disks: []v1alpha1.Disk{data}}, given(has("data", 10)), true, false, false},
+		"one is not identified":                 {spec{Disks: []v1alpha1.Disk{data}}, given(fresh), true, false, false},
+		"one is elsewhere":                      {spec{Disks: []v1alpha1.Disk{elsewhere}}, given(has("data", 20)), false, true, false},
+		"one is too large":                      {spec{Disks: []v1alpha1.Disk{data}}, given(has("data", 30)), false, false, true},
+		"a persistent one":                      {spec{Disks: []v1alpha1.Disk{lasting}}, given(ours), false, false, false},
+		"a persistent one that is larger":       {spec{Disks: []v1alpha1.Disk{lasting}}, given(large), false, false, false},
+		"one is persistent by now":              {spec{Disks: []v1alpha1.Disk{lasting}}, given(has("data", 20)), false, false, true},
+		"one is no longer persistent":           {spec{Disks: []v1alpha1.Disk{data}}, given(ours), false, false, true},
+		"one is not in the spec":                {spec{Disks: []v1alpha1.Disk{data}}, given(has("data", 20), has("log", 5)), false, false, true},
+		"all have left the spec":                {spec{}, given(has("data", 20)), false, false, true},
+		"the root disk is to grow":              {spec{RootDisk: &v1alpha1.RootDisk{SizeGiB: 40}}, given(plan.MemberDisk{SizeGiB: 30}), true, false, false},
+		"the root disk, of one that has others": {spec{RootDisk: &v1alpha1.RootDisk{SizeGiB: 40}, Disks: []v1alpha1.Disk{data}}, given(has("data", 20)), true, false, false},
+		"the root disk is larger":               {spec{RootDisk: &v1alpha1.RootDisk{SizeGiB: 20}}, given(plan.MemberDisk{SizeGiB: 30}), false, false, true},
+		"no stamp of disks":                     {spec{}, "not JSON", false, false, false},
+	} {
+		change, otherwise, lost := plan.DisksToChange(&c.spec, c.stamp), plan.DisksOtherwise(&c.spec, c.stamp), plan.DisksLost(&c.spec, c.stamp)
+		if (change != "") != c.change || (otherwise != "") != c.otherwise || (lost != "") != c.lost {
+			t.Errorf("%s: to change %q, otherwise %q, lost %q", name, change, otherwise, lost)
+		}
+	}
+}
+
+// The first disk replaces members, so that their guests see uuids; others, and sizes, do not.
+func TestOnlyTheFirstDiskIsInTheRevision(t *testing.T) {
+	none, one := spec{Template: "ubuntu"}, spec{Template: "ubuntu", Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1}}}
+	two := spec{Template: "ubuntu", RootDisk: &v1alpha1.RootDisk{SizeGiB: 9}, Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 2, StoragePolicy: "gold"}, {Name: "log", SizeGiB: 1}}}
+	root := spec{Template: "ubuntu", RootDisk: &v1alpha1.RootDisk{SizeGiB: 9}}
+	if plan.Revision(&none) == plan.Revision(&one) || plan.Revision(&one) != plan.Revision(&two) || plan.Revision(&none) != plan.Revision(&root) {
+		t.Error("the revisions are not those of the disks")
+	}
+	if plan.PreparationOf(&none) != "" || plan.PreparationOf(&root) != "" || plan.PreparationOf(&one) != plan.PreparationOf(&two) {
+		t.Error("the preparations are not those of the disks")
+	}
+}
+
+// A member whose disks were deleted as it was scaled in, and that stays after all, gets new ones first. So does one that an operator
+// powered on before it had any. (Found by test/world, seeds 2651 and 1213.)
+func TestAMemberThatLostItsPersistentDisksGetsThemBeforeItIsPoweredOn(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	none := plan.Revision(&o.Group.Spec)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	m := vm(&o, 0)
+	o.Group.Spec.Update.Strategy = v1alpha1.UpdateOnDelete // older ones stay
+	m.Power, m.Prepared, m.Disks = plan.PoweredOff, plan.PreparationOf(&o.Group.Spec), ""
+	for name, c := range map[string]struct {
+		change func(m *plan.VM)
+		want   plan.Op
+	}{
+		"as the spec says otherwise":            {func(*plan.VM) {}, plan.SetDisks},
+		"of an older template":                  {func(m *plan.VM) { m.Revision = "1234567890" }, plan.SetDisks},
+		"with its disks":                        {func(m *plan.VM) { m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}) }, plan.PowerOn},
+		"of a time when the group had no disks": {func(m *plan.VM) { m.Revision, m.Prepared = none, "" }, plan.PowerOn},
+	} {
+		has := m
+		c.change(&has)
+		o.State.VMs = []plan.VM{has}
+		var ops []plan.Op
+		for _, a := range planner.Make(o).Actions {
+			ops = append(ops, a.Op)
+		}
+		if !slices.Equal(ops, []plan.Op{c.want}) {
+			t.Errorf("%s: %v, want %s", name, ops, c.want)
+		}
+	}
+}
+
+// A disk that the stored status has as detached, or in a VM that is registered again by now, would be taken for detached, and then for
+// missing, once it is deleted. (Found by test/world, seed 17187.)
+func TestADiskIsDeletedOnceTheStatusHasItWithTheVMThatGoes(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenScaled: v1alpha1.RetentionDelete}}}
+	m := vm(&o, 0)
+	m.Power, m.Marked, m.Why, m.Prepared = plan.PoweredOff, true, plan.WhyScaleIn, plan.PreparationOf(&o.Group.Spec)
+	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1})
+	o.State.VMs, o.Group.Spec.Replicas = []plan.VM{m}, in(0)
+	for moRef, want := range map[string]int{m.MoRef: 1, "": 0, "vm-of-before": 0} {
+		o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: moRef}}
+		r := planner.Make(o)
+		if n := len(r.Actions); n != want || n > 0 && r.Actions[0].Op != plan.DeleteDisks {
+			t.Errorf("the status has it in %q: %v", moRef, r.Actions)
+		}
+		if d := r.Status.Disks; len(d) != 1 || d[0].MoRef != m.MoRef {
+			t.Errorf("the next status has %v", d)
+		}
+	}
+}
+
+// A disk that was detached as its VM was to go is attached again if the VM stays; one that was to be deleted, if it is still there.
+func TestAMemberThatStaysLacksTheDisksThatWereDetached(t *testing.T) {
+	t.Parallel()
+	g := v1alpha1.VmGroup{Spec: spec{Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}, {Name: "log", SizeGiB: 1, Persistent: true}}}}
+	has := given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}, plan.MemberDisk{Name: "log", ID: "disk-2", UUID: "-", SizeGiB: 1})
+	vms := []plan.VM{{MoRef: "vm-1", Disks: has}}
+	g.Status.Disks = plan.DiskStatuses(&g, vms)
+	vms[0].Disks = plan.PartDisks(plan.PartDisks(has, plan.PartedDeleted, []string{"disk-1"}), plan.PartedKept, []string{"disk-2"})
+	if !plan.LacksPersistent(&g.Spec, vms[0].Disks) || plan.LacksPersistent(&g.Spec, has) || plan.DisksToChange(&g.Spec, vms[0].Disks) == "" {
+		t.Error(vms[0].Disks)
+	}
+	for range 2 { // the next status, and the one after it
+		all := plan.DiskStatuses(&g, vms)
+		if len(all) != 1 || all[0].ID != "disk-2" || all[0].State != v1alpha1.DiskDetached || all[0].MoRef != vms[0].MoRef {
+			t.Errorf("the status has %v", all)
+		}
+		g.Status.Disks = all
+		vms[0].MoRef = "vm-2" // registered again
+	}
+}
+
+// The next VM would wait for a disk that the status lists and another replica is deleting. (Found by test/world, seed 56323.)
+func TestAMemberGoesOnceTheStatusLeavesOutItsDisksThatAreDeleted(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	m := vm(&o, 0)
+	m.Power, m.Marked, m.Why, m.Revision = plan.PoweredOff, true, plan.WhyUpdate, "1234567890"
+	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1, Parted: plan.PartedDeleted})
+	o.State.VMs = []plan.VM{m}
+	o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: m.MoRef}}
+	r := planner.Make(o)
+	if len(r.Actions) > 0 || len(r.Status.Disks) > 0 {
+		t.Errorf("%v, and the next status has %v", r.Actions, r.Status.Disks)
+	}
+	o.Group.Status.Disks = nil
+	if r = planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy {
+		t.Errorf("%v", r.Actions)
+	}
+}
+
+func TestAVMGoesWithTheWordThatItsDisksAreKept(t *testing.T) {
+	o := observed(0)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+	m := vm(&o, 0)
+	m.Power, m.Marked, m.Why, m.Prepared = plan.PoweredOff, true, plan.WhyScaleIn, plan.PreparationOf(&o.Group.Spec)
+	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}, plan.MemberDisk{Name: "logs", ID: "disk-2", UUID: "-", SizeGiB: 1, Parted: plan.PartedDeleted})
+	o.State.VMs, o.Group.Status.Disks = []plan.VM{m}, []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: m.MoRef}}
+	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy || !slices.Equal(r.Actions[0].Keeps, []string{"disk-1"}) {
+		t.Errorf("%+v", r.Actions)
+	}
+}

@@ -1,0 +1,75 @@
+package planner
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A voluntary step takes down a member that could as well go on serving: to remove it, or to power it off for a while. It passes
+// gates, in two places:
+//
+//	gate     passed                        opens when                                                 is in
+//	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
+//	window   before a member is marked     a window is open, for updates of any kind                  findChanges
+//	promise  before a member is marked     enough others serve, so that the group stays above         selectForRemoval,
+//	                                       replicas less maxUnavailable                               chooseCycles
+//	drain    by a marked member            its endpoints were terminating for drainSeconds            drained
+//	hold     by a marked member            no annotation holds it any more, or its time is over       released
+//	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   chosenForGood
+//
+// A gate that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
+// member down may leave out passes, but for removeYielding: there, another VM has the member's name and address.
+type gate struct {
+	// opens reports whether the member may be taken down, as far as this gate knows.
+	opens func(*view, *member) bool
+	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
+	says string
+}
+
+// gates are what a marked member passes before it is taken down.
+var gates = []gate{
+	{(*view).drained, drains},
+	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)"},
+	{(*view).chosenForGood, ""},
+}
+
+const drains = "draining %s before (spec.service.drainSeconds)"
+
+// passes reports whether a marked member passes all gates now. Each is asked, as each notes its time.
+func (v *view) passes(m *member) bool {
+	m.waits = ""
+	all := true
+	for i := len(gates) - 1; i >= 0; i-- {
+		if !gates[i].opens(v, m) {
+			all, m.waits = false, gates[i].says
+		}
+	}
+	return all
+}
+
+// chosenForGood reports whether the choice of who is taken down is made: see withdrawing and announcing.
+func (v *view) chosenForGood(m *member) bool {
+	return v.Finalizing || !v.withdrawing && !(m.ready && v.announcing())
+}
+
+// waiting counts the members that wait at gates, and waitingText says at which, a sentence for each gate.
+func (v *view) waiting() (n int) {
+	for i := range v.members {
+		n += int(oneIf(v.members[i].waits != ""))
+	}
+	return n
+}
+
+func (v *view) waitingText(int) string {
+	var texts []string
+	for _, g := range gates {
+		n := 0
+		for i := range v.members {
+			n += int(oneIf(v.members[i].waits == g.says))
+		}
+		if g.says != "" && n > 0 {
+			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))
+		}
+	}
+	return strings.Join(texts, "; ")
+}

@@ -1,0 +1,90 @@
+package planner
+
+import (
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// released reports whether nothing holds a marked member any more: see package hold. Where members may be held, a replica of the server
+// takes none down before it was called after the mark: another one may know of a hold that this one does not.
+func (v *view) released(m *member) bool {
+	if v.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !v.halting(m) && v.Called.Before(m.MarkedAt) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
+		v.wakeAt(v.Now.Add(time.Second))
+		return false
+	}
+	return m.heldUntil.IsZero()
+}
+
+// heldUntil returns until when a member is held that is to be taken down; zero if it is not.
+func (v *view) heldUntil(m *member) time.Time {
+	if !v.holds.Any() || m.Power != plan.PoweredOn || v.halting(m) || v.Finalizing && (v.policy.Retain || v.paused()) {
+		return time.Time{}
+	}
+	since := v.chosenSince(m)
+	if m.Marked && since.IsZero() { // by an older server: the time is not known; or by a clock that is ahead, which makes the hold longer
+		since = m.MarkedAt
+	}
+	until := v.holds.Until(m.name, m.MoRef, since, v.Now)
+	v.wakeAt(until)
+	return until
+}
+
+func (v *view) heldMessage(m *member) string { return v.holds.Text(m.name, m.MoRef, m.heldUntil) }
+
+// holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
+func (v *view) holdsAny() bool {
+	for i := range v.members {
+		if len(v.Children) > 0 && !v.members[i].heldUntil.IsZero() {
+			return true
+		}
+	}
+	return !v.sighted && len(v.Children) > 0 && v.holds.Any() && !v.policy.Retain
+}
+
+// holdEnded reports whether a hold is over that the stored status knows.
+func (v *view) holdEnded() bool {
+	for i := range v.Group.Status.Members {
+		r := &v.Group.Status.Members[i]
+		over := !r.HeldUntil.IsZero()
+		for j := range v.members {
+			if m := &v.members[j]; over && m.MoRef == r.MoRef {
+				over = m.heldUntil.IsZero()
+			}
+		}
+		if over {
+			return true
+		}
+	}
+	return false
+}
+
+func (v *view) ignoredHolds() []string {
+	return v.holds.Ignored(func(member, moRef string) bool {
+		is := !v.sighted
+		for i := range v.members {
+			is = is || v.members[i].name == member && v.members[i].MoRef == moRef
+		}
+		for i := range v.unseen {
+			is = is || v.unseen[i].MoRef == moRef
+		}
+		return is
+	})
+}
+
+// holdNotes tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
+func (v *view) holdNotes() (all []plan.Note) {
+	for i := range v.members {
+		m := &v.members[i]
+		if r := v.record(m.MoRef, i); !m.heldUntil.IsZero() && (r == nil || r.HeldUntil.IsZero()) {
+			all = append(all, v.holds.Begins(m.name, m.MoRef, m.heldUntil, v.Now))
+		}
+	}
+	for i := range v.Group.Status.Members {
+		r := &v.Group.Status.Members[i]
+		if n, over := v.holds.TimedOut(plan.MemberName(v.Group.Name, r.Ordinal), r.MoRef, r.HeldUntil.Time, v.Now); over {
+			all = append(all, n)
+		}
+	}
+	return all
+}

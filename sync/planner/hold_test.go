@@ -1,0 +1,259 @@
+package planner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// annotate puts an annotation that holds on the group, or takes it away.
+func annotate(name, value string) func(*plan.Observed) {
+	return func(o *plan.Observed) {
+		if o.Group.Annotations == nil {
+			o.Group.Annotations = map[string]string{}
+		}
+		if o.Group.Annotations[v1alpha1.AnnotationHold+name] = value; value == "" {
+			delete(o.Group.Annotations, v1alpha1.AnnotationHold+name)
+		}
+	}
+}
+
+// takesDown reports whether a plan takes a VM down.
+func takesDown(r *plan.Result, vm string) bool {
+	return r.Wants(vm, plan.PowerOff) || r.Wants(vm, plan.ShutdownGuest) || r.Wants(vm, plan.Destroy)
+}
+
+// heldMember is a group of two, of which web-1 is marked since a minute and held, for 600 s at most.
+func heldMember(change func(*plan.Observed)) plan.Observed {
+	o := observed(2)
+	addMembers(&o, 2)
+	o.Group.Spec.Deletion.HoldTimeoutSeconds = 600
+	change(&o)
+	if !o.Finalizing {
+		marked(&o, 1, plan.WhyScaleIn)
+	}
+	annotate("drain", "web-1/vm-101")(&o)
+	return o
+}
+
+var heldCases = map[string]func(*plan.Observed){
+	"scale-in":      func(o *plan.Observed) { *o.Group.Spec.Replicas = 1 },
+	"a roll":        func(o *plan.Observed) { o.Group.Spec.Template, o.Group.Spec.Update.MaxUnavailable = "debian", of(1) },
+	"a power cycle": func(o *plan.Observed) { o.Group.Spec.Memory, o.Group.Spec.Update.MaxUnavailable = 2, of(1) },
+	"spec.replace": func(o *plan.Observed) {
+		o.Group.Spec.Replace, o.Group.Spec.Update.MaxUnavailable = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}, of(1)
+	},
+	"age": func(o *plan.Observed) {
+		o.Group.Spec.Update = v1alpha1.Update{MaxAgeSeconds: in(3600), MaxUnavailable: of(1)}
+		each(func(m *plan.VM) { m.Created = now.Add(-time.Hour) })(o)
+	},
+	"a deleted group": func(o *plan.Observed) { remove(o); o.FinalizingSince = now; marked(o, 0, "") },
+	"healing": func(o *plan.Observed) {
+		o.Group.Spec.Healing.Action, o.Group.Spec.Readiness.Check = v1alpha1.HealReplace, v1alpha1.ReadyToolsRunning
+		o.State.VMs[0].Tools = true
+	},
+}
+
+func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
+	t.Parallel()
+	for name, change := range heldCases {
+		o := heldMember(change)
+		if name == "a power cycle" {
+			o.State.VMs[1].Why = plan.WhyPowerCycle
+		}
+		if name == "healing" {
+			o.State.VMs[1].Why = plan.WhyHealing
+		}
+		free := o
+		free.Group = o.Group.DeepCopy()
+		annotate("drain", "")(&free)
+		if r := planner.Make(free); !takesDown(&r, "web-1") {
+			t.Errorf("%s: not taken down although nothing holds it: %+v", name, r.Actions)
+		}
+		r := planner.Make(o)
+		began := now.Add(-time.Minute)
+		if o.Finalizing {
+			began = now
+		}
+		until := began.Add(601 * time.Second)
+		if m := r.Status.Members[1]; takesDown(&r, "web-1") || !m.HeldUntil.Time.Equal(until) || r.Wake == 0 || r.Wake > until.Sub(now) {
+			t.Errorf("%s: held until %s, and it wakes in %s: %+v", name, m.HeldUntil, r.Wake, r.Actions)
+		}
+		if !strings.Contains(r.Status.LastMessage, "1 member that annotations hold") {
+			t.Errorf("%s: %s", name, r.Status.LastMessage)
+		}
+		if told := asJSON(t, r.Notes); len(o.Group.Status.Conditions) == 0 && strings.Contains(told, "MemberHeld") {
+			t.Errorf("%s: %s", name, told)
+		}
+		store(t, &o, &r)
+		o.Now = until
+		if o.Called = until; name != "age" { // others are too old by then
+			if r = planner.Make(o); !takesDown(&r, "web-1") || !r.Status.Members[1].HeldUntil.IsZero() {
+				t.Errorf("%s: its time is over: %+v", name, r.Actions)
+			}
+			if told := asJSON(t, r.Notes); !strings.Contains(told, "HoldTimedOut") {
+				t.Errorf("%s: nobody is told that a hold took too long: %s", name, told)
+			}
+		}
+	}
+}
+
+func TestAHoldConcernsNoVMThatIsOffAndNoneThatIsRetained(t *testing.T) {
+	t.Parallel()
+	o := heldMember(heldCases["scale-in"])
+	o.State.VMs[1].Power = plan.PoweredOff
+	if r := planner.Make(o); !r.Wants("web-1", plan.Destroy) || !r.Status.Members[1].HeldUntil.IsZero() {
+		t.Errorf("off: %+v", r.Actions)
+	}
+	o = heldMember(heldCases["a deleted group"])
+	o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
+	if r := planner.Make(o); !r.Wants("web-1", plan.Release) {
+		t.Errorf("retained: %+v", r.Actions)
+	}
+}
+
+// A replica that was not called since the mark may not know of the hold.
+func TestAReplicaTakesNoneDownBeforeItWasCalledAfterTheMark(t *testing.T) {
+	t.Parallel()
+	o := heldMember(heldCases["scale-in"])
+	o.Group.Annotations = nil
+	o.Called = now.Add(-61 * time.Second)
+	if r := planner.Make(o); takesDown(&r, "web-1") || r.Wake == 0 {
+		t.Errorf("taken down by a replica that may not know of a hold: %+v", r.Actions)
+	}
+	o.Called = now.Add(-time.Minute)
+	if r := planner.Make(o); !takesDown(&r, "web-1") {
+		t.Errorf("called after the mark: %+v", r.Actions)
+	}
+}
+
+func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"":                  "must name a member and its VM, such as web-0/vm-42",
+		"true":              "must name a member and its VM",
+		"web-1":             "must name a member and its VM",
+		"web-1/":            "must name a member and its VM",
+		"web-1/vm-101/more": "must name a member and its VM",
+		"other-1/vm-101":    "must name a member and its VM",
+		"web-0/vm-101":      "vm-101 is not the VM of web-0",
+		"web-1/vm-7":        "vm-7 is not the VM of web-1",
+	} {
+		o := heldMember(heldCases["scale-in"])
+		o.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "drain": value, v1alpha1.AnnotationAbandon: "x"}
+		first := observed(2)
+		o.Group.Status.Conditions = planner.Make(first).Status.Conditions
+		r := planner.Make(o)
+		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHoldIgnored)
+		if c == nil || !strings.HasPrefix(c.Message, "drain: "+want) || !takesDown(&r, "web-1") || r.Status.Phase == v1alpha1.PhaseError {
+			t.Errorf("%q: %+v, and %+v", value, c, r.Actions)
+		}
+		if told := asJSON(t, r.Notes); !strings.Contains(told, v1alpha1.ConditionHoldIgnored) {
+			t.Errorf("%q: nobody is told: %s", value, told)
+		}
+	}
+	o := heldMember(heldCases["scale-in"])
+	o.Group.Spec.Deletion.HoldTimeoutSeconds = 0
+	r := planner.Make(o)
+	if c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHoldIgnored); c == nil || c.Message != "drain: spec.deletion.holdTimeoutSeconds is not set" || !takesDown(&r, "web-1") {
+		t.Errorf("without a time-out: %+v, and %+v", c, r.Actions)
+	}
+}
+
+// A held member delays an update for longer than progressDeadlineSeconds: the time of the next step counts from the end of the hold.
+func TestAnUpdateDoesNotStopBecauseAMemberWasHeld(t *testing.T) {
+	t.Parallel()
+	o := heldMember(func(o *plan.Observed) {
+		o.Group.Spec.Deletion.HoldTimeoutSeconds = 36000
+		o.Group.Spec.Update = v1alpha1.Update{MaxSurge: of(0), MaxUnavailable: of(1), MinReadySeconds: 20}
+		o.Group.Spec.Template = "debian"
+	})
+	for step := range 4000 {
+		if step == 3600 {
+			o.Group = o.Group.DeepCopy()
+			annotate("drain", "")(&o)
+		}
+		o.Now = o.Now.Add(time.Second)
+		o.Called = o.Now
+		r := planner.Make(o)
+		store(t, &o, &r)
+		if r.Status.Phase == v1alpha1.PhaseError {
+			t.Fatalf("after %d s: %s", step, r.Status.LastMessage)
+		}
+		for _, a := range r.Actions {
+			plan.Apply(&o, a)
+		}
+	}
+	if o.Group.Status.UpdatedReplicas != 2 || o.Group.Status.Phase != v1alpha1.PhaseRunning {
+		t.Errorf("it ended as %s", asJSON(t, o.Group.Status))
+	}
+}
+
+// The objects that clients find a deleted group's members by stay while one is held, and don't come back.
+func TestTheChildrenOfADeletedGroupStayWhileAMemberIsHeld(t *testing.T) {
+	t.Parallel()
+	o := served(2, v1alpha1.Service{Ports: web})
+	r := planner.Make(o)
+	apply(t, &o, &r)
+	remove(&o)
+	o.FinalizingSince = now
+	marked(&o, 0, "")
+	o.Group.Spec.Deletion.HoldTimeoutSeconds = 600
+	annotate("drain", "web-1/"+o.State.VMs[1].MoRef)(&o)
+	if r = planner.Make(o); len(r.Children) == 0 || r.Finalized || takesDown(&r, "web-1") {
+		t.Errorf("held: %d children, %+v", len(r.Children), r.Actions)
+	}
+	for key, e := range endpointsOf(r.Children) {
+		if !e {
+			t.Errorf("%s is not terminating", key)
+		}
+	}
+	o.Children = nil
+	if r = planner.Make(o); len(r.Children) > 0 {
+		t.Error("the children come back")
+	}
+}
+
+// endpointsOf tells which endpoints are terminating.
+func endpointsOf(children []plan.Child) map[string]bool {
+	all := map[string]bool{}
+	for i := range children {
+		if fields, is := children[i].Fields.(plan.EndpointSliceFields); is {
+			for name, e := range plan.EndpointsSeen(fields.Endpoints, "") {
+				all[name] = e.Terminating
+			}
+		}
+	}
+	return all
+}
+
+// Whatever the group and its state, a marked member that runs, and that an annotation names, is not taken down in time.
+func TestNoHeldMemberIsTakenDown(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := anything(t)
+		o.Group.Spec.Deletion.HoldTimeoutSeconds, o.Group.Spec.Deletion.Policy = 3600, ""
+		held := map[string]bool{}
+		for _, m := range o.State.VMs {
+			if m.Quarantined.IsZero() && m.Power == plan.PoweredOn && !halting(&o, m) && (o.Finalizing || !m.Marked || !m.MarkedAt.IsZero()) {
+				annotate(m.MoRef, plan.MemberName("web", m.Ordinal)+"/"+m.MoRef)(&o)
+				held[m.MoRef] = true
+			}
+		}
+		before := planner.Make(o)
+		for _, a := range before.Actions {
+			if held[a.MoRef] && (a.Op == plan.ShutdownGuest || a.Op == plan.PowerOff || a.Op == plan.Destroy || a.Op == plan.Quarantine) {
+				t.Fatalf("%s of %s, which is held: %s", a.Op, a.VM, a.Reason)
+			}
+		}
+		if before.Finalized && len(held) > 0 {
+			t.Fatal("finalized with a held member")
+		}
+	})
+}

@@ -1,0 +1,154 @@
+package planner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
+)
+
+// closed has update windows that are closed at 12:00 UTC: the next one opens at 22:00.
+func closed(o *plan.Observed) {
+	o.Group.Spec.Update.Windows = []v1alpha1.Window{{Start: "22:00", DurationSeconds: 3600}}
+}
+
+func TestWhatWasBegunIsFinishedAfterTheWindowCloses(t *testing.T) {
+	t.Parallel()
+	for why, change := range map[plan.Why]func(*plan.Observed){
+		plan.WhyUpdate:     func(o *plan.Observed) { o.Group.Spec.Template = "ubuntu-26.04" },
+		plan.WhyPowerCycle: func(o *plan.Observed) { o.Group.Spec.Memory = 2 },
+	} {
+		o := observed(4)
+		addMembers(&o, 4)
+		change(&o)
+		closed(&o)
+		if r := planner.Make(o); len(r.Actions) > 0 || r.Wake != 10*time.Hour {
+			t.Errorf("%s: outside the windows: %+v, and it wakes in %s", why, r.Actions, r.Wake)
+		}
+		marked(&o, 1, why)
+		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) || strings.Contains(asJSON(t, r.Actions), `"Op":"Mark"`) {
+			t.Errorf("%s: of web-1, which is marked: %+v", why, r.Actions)
+		}
+		o.Now = now.Add(10 * time.Hour)
+		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) || r.Status.UpdatedReplicas != 0 {
+			t.Errorf("%s: in the window: %+v", why, r.Actions)
+		}
+	}
+}
+
+func TestHealingAndScalingDoNotWaitForAWindow(t *testing.T) {
+	t.Parallel()
+	o := observed(4)
+	addMembers(&o, 5)
+	closed(&o)
+	if r := planner.Make(o); !r.Wants("web-4", plan.Mark) {
+		t.Errorf("scale-in: %+v", r.Actions)
+	}
+	o = observed(4)
+	addMembers(&o, 4)
+	closed(&o)
+	o.Group.Spec.Healing.Action, o.Group.Spec.Readiness.Check = v1alpha1.HealReplace, v1alpha1.ReadyToolsRunning
+	for i := range o.State.VMs {
+		o.State.VMs[i].Tools = i != 2
+	}
+	o.Group.Status.Members = []v1alpha1.Member{{MoRef: "vm-102", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	if r := planner.Make(o); !r.Wants("web-2", plan.Mark) {
+		t.Errorf("healing: %+v", r.Actions)
+	}
+}
+
+func TestAMembersAgeIsThatOfItsStamp(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		created time.Time
+		old     bool
+	}{
+		"made by an older server":         {time.Time{}, false},
+		"young":                           {now.Add(-30 * time.Minute), false},
+		"older than it may become":        {now.Add(-61 * time.Minute), true},
+		"by a clock that is far ahead":    {now.Add(100 * time.Hour), false},
+		"younger than nine tenths of it":  {now.Add(-53 * time.Minute), false},
+		"much older than it may become":   {now.Add(-5000 * time.Hour), true},
+		"as old as it may become exactly": {now.Add(-time.Hour), true},
+	} {
+		o := observed(1)
+		o.Group.Spec.Update.MaxAgeSeconds = in(3600)
+		addMembers(&o, 1, func(m *plan.VM) { m.Created = c.created })
+		r := planner.Make(o)
+		if old := strings.Contains(r.Status.Members[0].Message, "maxAgeSeconds"); old != c.old || old != (r.Status.UpdatedReplicas == 0) {
+			t.Errorf("%s: too old: %t: %+v", what, old, r.Status.Members[0])
+		}
+		if !c.old && !c.created.IsZero() && r.Wake == 0 {
+			t.Errorf("%s: nothing wakes it", what)
+		}
+	}
+}
+
+// Members become too old while others are refreshed, so the number of updated ones need not grow: that is no standstill.
+func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
+	t.Parallel()
+	o := observed(4)
+	o.Group.Spec.Update = v1alpha1.Update{MaxAgeSeconds: in(3600), MaxSurge: of(0), MaxUnavailable: of(1), MinReadySeconds: 600}
+	addMembers(&o, 4)
+	for i := range o.State.VMs {
+		o.State.VMs[i].Created = now.Add(-time.Duration(i) * 15 * time.Minute)
+	}
+	replaced := 0
+	for range 2000 {
+		r := planner.Make(o)
+		store(t, &o, &r)
+		if r.Status.Phase == v1alpha1.PhaseError {
+			t.Fatalf("after %s: %s", o.Now.Sub(now), r.Status.LastMessage)
+		}
+		for _, a := range r.Actions {
+			if plan.Apply(&o, a); a.Op == plan.Destroy {
+				replaced++
+			}
+		}
+		o.Now = o.Now.Add(max(time.Second, min(r.Wake, time.Minute)))
+		o.Called = o.Now
+	}
+	if replaced < 20 {
+		t.Errorf("%d were replaced in %s", replaced, o.Now.Sub(now))
+	}
+}
+
+// A forecast of a settled group is empty, although its members will be too old some day; one that waits for a window begins there.
+func TestAForecastIsAboutTheMembersThatDifferNow(t *testing.T) {
+	t.Parallel()
+	o := observed(3)
+	addMembers(&o, 3, func(m *plan.VM) { m.Created = now.Add(-time.Minute) })
+	o.Group.Spec.Update.MaxAgeSeconds = in(3600)
+	if f := forecast.Of(o); len(f.Steps) > 0 || f.More {
+		t.Errorf("of a settled group: %+v", f.Steps)
+	}
+	for i := range o.State.VMs {
+		o.State.VMs[i].Created = now.Add(-time.Hour)
+	}
+	closed(&o)
+	if f := forecast.Of(o); f.More || len(f.Steps) == 0 || f.Steps[0].After != 10*time.Hour || f.Blocked.Reason != "" {
+		t.Errorf("of one that waits for a window: %+v", f)
+	}
+}
+
+// Outside the windows no update takes a ready member down that is not marked. A standby member serves nobody.
+func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := anything(t)
+		closed(&o)
+		for _, a := range planner.Make(o).Actions {
+			m := find(&o, a.MoRef)
+			if a.Op == plan.Mark && (a.Why == plan.WhyUpdate || a.Why == plan.WhyResize || a.Why == plan.WhyPowerCycle) && !m.Marked &&
+				!strings.HasPrefix(m.Prepared, plan.Unprepared) && !m.Standby {
+				t.Fatalf("%s of %s outside the windows: %s", a.Op, a.VM, a.Reason)
+			}
+		}
+	})
+}

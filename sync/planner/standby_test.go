@@ -1,0 +1,174 @@
+package planner_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// withStandby is a group that lacks nothing, with standby members of the next ordinals.
+func withStandby(replicas, standby int32) plan.Observed {
+	o := observed(replicas)
+	o.Group.Spec.Standby = standby
+	addMembers(&o, replicas+standby, func(m *plan.VM) {
+		if m.Ordinal >= replicas {
+			m.Standby, m.Power = true, plan.PoweredOff
+		}
+		m.Folder = "group-v7"
+	})
+	return o
+}
+
+// step is the action for a member; empty if there is none.
+func stepFor(r *plan.Result, vm string) plan.Op {
+	for _, a := range r.Actions {
+		if a.VM == vm {
+			return a.Op
+		}
+	}
+	return ""
+}
+
+func TestWhatComesBeforeAPromotion(t *testing.T) {
+	t.Parallel()
+	o := withStandby(3, 1)
+	drop(2)(&o)
+	o.Group.Spec.Deletion.QuarantineSeconds = 600
+	q := vm(&o, 2)
+	q.MoRef, q.Name, q.Folder, q.Power, q.Marked, q.Why, q.Quarantined = "vm-900", "web-2-vm-900", "group-v7", plan.PoweredOff, true, plan.WhyScaleIn, now
+	o.State.VMs = append(o.State.VMs, q)
+	if r := planner.Make(o); stepFor(&r, "web-2-vm-900") != plan.Rename || stepFor(&r, "web-3") != "" {
+		t.Errorf("a VM that fits is not brought back from quarantine first: %+v", r.Actions)
+	}
+
+	o = withStandby(3, 1)
+	drop(2)(&o)
+	o.Group.Spec.Adopt = []string{"/DC0/vm/old/db"}
+	o.State.Candidates = []plan.Candidate{{Entry: "/DC0/vm/old/db", MoRef: "vm-7", Name: "db", Folder: "group-v9", Ordinal: -1}}
+	if r := planner.Make(o); stepFor(&r, "web-2") != plan.Adopt || stepFor(&r, "web-3") != "" {
+		t.Errorf("a VM that spec.adopt names does not come first: %+v", r.Actions)
+	}
+
+	o = withStandby(3, 1)
+	change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(&o)
+	if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn || stepFor(&r, "web-3") != "" {
+		t.Errorf("a member that is off is replaced by a standby one: %+v", r.Actions)
+	}
+}
+
+func TestTheDisksOfAStandbyMemberGrow(t *testing.T) {
+	t.Parallel()
+	o := withStandby(2, 1)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 20}}
+	for i := range o.State.VMs {
+		m := &o.State.VMs[i]
+		m.Revision, m.Prepared = plan.Revision(&o.Group.Spec), plan.PreparationOf(&o.Group.Spec)
+		m.Disks = given(plan.MemberDisk{Name: "data", At: "1000:1", UUID: "6000C29e", SizeGiB: 10, Shape: plan.DiskShape(&o.Group.Spec.Disks[0])})
+	}
+	if r := planner.Make(o); stepFor(&r, "web-1") != plan.SetDisks || stepFor(&r, "web-2") != plan.SetDisks {
+		t.Errorf("not all of them grow: %+v", r.Actions)
+	}
+}
+
+func TestAStandbyMemberThatArrivesIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	o := withStandby(3, 1)
+	drop(3)(&o)
+	drop(0)(&o)
+	o.Pending = map[string]plan.Pending{"web-3": {Op: plan.Clone, Ordinal: 3, Standby: true, State: plan.Running}}
+	r := planner.Make(o)
+	if len(r.Actions) > 0 || r.Status.CurrentReplicas != 2 {
+		t.Errorf("%+v, %+v", r.Actions, r.Status)
+	}
+	o.Pending["web-3"] = plan.Pending{Op: plan.Clone, Ordinal: 3, Standby: true, State: plan.Running, Fault: plan.Fault{Reason: "Trouble", Message: "it failed"}}
+	if r := planner.Make(o); stepFor(&r, "web-0") != plan.Clone || r.Actions[0].Standby {
+		t.Errorf("one that failed is waited for: %+v", r.Actions)
+	}
+}
+
+func TestStandbyMembersThatCannotBePromotedAreNot(t *testing.T) {
+	t.Parallel()
+	for what, spoil := range map[string]func(*plan.VM){
+		"unreachable":   func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" },
+		"marked":        func(m *plan.VM) { m.Marked, m.Why = true, plan.WhyUpdate },
+		"asks":          func(m *plan.VM) { m.Question = "Was it moved?" },
+		"not prepared":  func(m *plan.VM) { m.Prepared = plan.Unprepared },
+		"of another":    func(m *plan.VM) { m.Revision = "0123456789" },
+		"of other size": func(m *plan.VM) { m.CPU = 9 },
+	} {
+		t.Run(what, func(t *testing.T) {
+			o := withStandby(3, 1)
+			drop(0)(&o)
+			change(3, spoil)(&o)
+			if r := planner.Make(o); stepFor(&r, "web-3") == plan.PowerOn {
+				t.Errorf("%+v", r.Actions)
+			}
+		})
+	}
+}
+
+func TestSpecReplaceMakesAStandbyMemberAgain(t *testing.T) {
+	t.Parallel()
+	o := withStandby(3, 2)
+	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-4", MoRef: "vm-104"}}
+	if r := planner.Make(o); len(r.Actions) != 1 || stepFor(&r, "web-4") != plan.Mark {
+		t.Errorf("%+v", r.Actions)
+	}
+}
+
+func TestAHiddenStandbyMemberKeepsItsOrdinalUntilItIsGone(t *testing.T) {
+	t.Parallel()
+	o := withStandby(3, 1)
+	r := planner.Make(o)
+	store(t, &o, &r)
+	drop(3)(&o)
+	gone := o.State.Gone
+	o.State.Gone = nil
+	if r := planner.Make(o); len(r.Actions) > 0 || r.Status.StandbyReplicas != 1 || r.Status.Standby[0].Reason != plan.ReasonMemberNotSeen {
+		t.Errorf("hidden: %+v %+v", r.Actions, r.Status.Standby)
+	}
+	o.State.Gone = gone
+	if r := planner.Make(o); stepFor(&r, "web-3") != plan.Clone || !r.Actions[0].Standby || r.Status.StandbyReplicas != 0 || r.Status.Phase != v1alpha1.PhaseRunning {
+		t.Errorf("gone: %+v %+v", r.Actions, r.Status)
+	}
+}
+
+func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBack(t *testing.T) {
+	t.Parallel()
+	o := observed(3)
+	o.Group.Spec.Standby = 2
+	o.Group.Spec.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13"}, PrefixLength: 24}}}
+	addMembers(&o, 3)
+	r := planner.Make(o)
+	clones := slices.Collect(func(yield func(plan.Action) bool) {
+		for _, a := range r.Actions {
+			if a.Op == plan.Clone && !yield(a) {
+				return
+			}
+		}
+	})
+	if len(clones) != 1 || r.Status.Phase != v1alpha1.PhaseError || !slices.ContainsFunc(r.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == plan.ReasonAddressesExhausted }) {
+		t.Errorf("%+v, %s", clones, r.Status.LastMessage)
+	}
+	change(2, func(m *plan.VM) { m.Marked, m.Why, m.MarkedAt = true, plan.WhyReplace, now.Add(-time.Minute) })(&o)
+	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-2", MoRef: "vm-102"}}
+	if r := planner.Make(o); r.Status.Phase == v1alpha1.PhaseError {
+		t.Errorf("while a member goes: %s", r.Status.LastMessage)
+	}
+}
+
+func TestADeletedGroupOfStandbyMembersAloneIsAnnounced(t *testing.T) {
+	t.Parallel()
+	o := withStandby(0, 2)
+	remove(&o)
+	r := planner.Make(o)
+	if len(r.Actions) != 1 || stepFor(&r, "web-0") != plan.Mark || r.Finalized {
+		t.Errorf("%+v", r.Actions)
+	}
+}
