@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,6 +164,50 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 		if left, _ := m.members(c.Ref()); left > 0 || took < 5*time.Second || writes > 1+int(took/busyMost)+2 {
 			t.Errorf("%d members are left after %s and %d writes", left, took, writes)
 		}
+	})
+}
+
+// Where many groups go, few writes tell how far each is.
+func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
+	m := newModel(10 * time.Millisecond)
+	m.took[plan.Destroy] = 400 * time.Millisecond
+	bubble(t, m, Config{Slots: 4, Begin: 4}, func(t *testing.T, l *Loop) {
+		const groups = 200
+		var writes atomic.Int64
+		var gone, up sync.WaitGroup
+		up.Add(groups)
+		for i := range groups {
+			gone.Go(func() {
+				c := call(fmt.Sprintf("g-%d", i), 2)
+				c.Group.Spec.Inventory = v1alpha1.InventoryNone
+				r := l.Renew(c)
+				for ; r.Status.ReadyReplicas < 2; r = l.Renew(c) {
+					time.Sleep(r.Resync)
+				}
+				c.Group.Status = r.Status
+				up.Done()
+				up.Wait()
+				c = deletion(c)
+				for r = l.Renew(c); !r.Finalized; r = l.Renew(c) {
+					if equality.Semantic.DeepEqual(r.Status, c.Group.Status) {
+						time.Sleep(r.Resync)
+						continue
+					}
+					writes.Add(1)
+					g := *c.Group
+					g.Status, c.Group = r.Status, &g
+					time.Sleep(50 * time.Millisecond)
+				}
+			})
+		}
+		up.Wait()
+		began := time.Now()
+		gone.Wait()
+		took := time.Since(began)
+		if most := 2*groups + int(10*took.Seconds()/2); took < 20*time.Second || int(writes.Load()) > most {
+			t.Errorf("%d writes in %s, want at most %d", writes.Load(), took, most)
+		}
+		t.Logf("%d writes in %s", writes.Load(), took)
 	})
 }
 

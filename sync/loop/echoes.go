@@ -1,9 +1,11 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -12,7 +14,16 @@ import (
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If that call's answer had the next step again, groups would be called, and written, as fast as Metacontroller's workers can. So while a
 // group is worked on, what was written just now is answered as it is, until busyMost is over. When it was written is seen from the calls,
-// so all replicas keep the same.
+// so all replicas keep the same. Where many groups go at once, what is left of each is written less often (goingFor): writes are what
+// cost the API server most.
+
+// goingWrites bounds how many writes a second tell how far deletions are, over all groups; each group's is written every goingMost at least.
+const goingWrites, goingMost = 10, 30 * time.Second
+
+// goingFor is how long the status of a group in deletion stands while it would only tell that less is left.
+func (c *cadence) goingFor() time.Duration {
+	return max(busyMost, min(share(c.busy, goingWrites), goingMost))
+}
 
 // sawWrites takes note of what a call shows otherwise than the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
@@ -26,13 +37,19 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	}
 }
 
-// keepWritten answers what was written just now as it is, if there is more to do.
-func (g *group) keepWritten(r *plan.Result, now time.Time) {
+// keepWritten answers what was written just now as it is, if there is more to do. going is how long the status of a deletion may stand.
+func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) {
 	if len(r.Actions)+len(g.running) == 0 {
 		return
 	}
-	if g.finalizing && now.Sub(g.statusWritten) < busyMost {
-		r.Status = g.call.Group.Status
+	if g.finalizing {
+		stands := busyMost
+		if sameConditions(r.Status.Conditions, g.call.Group.Status.Conditions) {
+			stands = going
+		}
+		if now.Sub(g.statusWritten) < stands {
+			r.Status = g.call.Group.Status
+		}
 	}
 	if now.Sub(g.membersWritten) >= busyMost {
 		return
@@ -42,4 +59,11 @@ func (g *group) keepWritten(r *plan.Result, now time.Time) {
 			r.Children[i] = plan.Child{Key: child.Key, LastApplied: seen.LastApplied}
 		}
 	}
+}
+
+// sameConditions reports whether two lists say the same, but for the words of their messages.
+func sameConditions(a, b []metav1.Condition) bool {
+	return slices.EqualFunc(a, b, func(x, y metav1.Condition) bool {
+		return x.Type == y.Type && x.Status == y.Status && x.Reason == y.Reason
+	})
 }

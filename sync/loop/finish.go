@@ -21,20 +21,30 @@ func (c *cadence) ended(op plan.Op, took time.Duration) {
 	c.took[op] = took
 }
 
-// finish is how long it takes until all actions of a group have ended, those that run and those that are planned; zero if that is
-// unknown. One that should have ended is expected after as long as it is overdue. slots are those of a kind of
-// actions; groups that are busy share them equally.
+// unlearned is how long an action is expected to take at first. That is soon corrected: one that should have ended is expected after as
+// long as it is overdue.
+const unlearned = 300 * time.Millisecond
+
+// expected is how long an action of a kind is expected to take; nothing for none.
+func (c *cadence) expected(op plan.Op) time.Duration {
+	took, learned := c.took[op]
+	if !learned && op != "" {
+		return unlearned
+	}
+	return took
+}
+
+// finish is how long it takes until all actions of a group have ended, those that run and those that are planned; zero if there are
+// none. slots are those of a kind of actions; groups that are busy share them equally.
 func (c *cadence) finish(g *group, planned []plan.Action, slots func(plan.Op) int, now time.Time) time.Duration {
 	var work, longest time.Duration
-	members, known, ending := 0, true, !g.finalizing
+	members, ending := 0, !g.finalizing
 	var last plan.Op // to end
 	add := func(op plan.Op, passed time.Duration) {
-		took, learned := c.took[op]
-		left := (took - passed).Abs() + c.took[follows[op]]
+		left := (c.expected(op) - passed).Abs() + c.expected(follows[op])
 		if work += left; left >= longest {
 			longest, last = left, op
 		}
-		known = known && learned
 		members++
 		ending = ending || op == plan.RemoveFolder || op == plan.ConfirmGone
 	}
@@ -48,13 +58,13 @@ func (c *cadence) finish(g *group, planned []plan.Action, slots func(plan.Op) in
 			add(planned[i].Op, 0)
 		}
 	}
-	if !known || members == 0 {
+	if members == 0 {
 		return 0
 	}
 	atOnce := min(float64(members), float64(slots(last))/float64(max(c.busy, 1)))
 	left := max(longest, time.Duration(float64(work)/atOnce), 1)
 	if !ending { // the folder goes after the members
-		left += c.took[plan.RemoveFolder] + c.took[plan.ConfirmGone]
+		left += c.expected(plan.RemoveFolder) + c.expected(plan.ConfirmGone)
 	}
 	return left
 }

@@ -166,7 +166,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.keepWritten(&result, now)
+	g.keepWritten(&result, l.cadence.goingFor(), now)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
