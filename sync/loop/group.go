@@ -163,7 +163,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	past := g.past(now)
 	for vm, f := range g.failures {
-		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: f.action.Why}
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: f.action.Why, Standby: f.action.Standby}
 		if past[f.kind()] {
 			p.State, p.Fault = plan.Due, plan.Fault{}
 		} else if !now.Before(f.until) {
@@ -173,7 +173,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		o.Pending[vm] = p
 	}
 	for vm, a := range g.running {
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why, Standby: a.Standby}
 		f := g.failures[vm]
 		if f.action.Op == a.Op && !past[f.kind()] {
 			p.Fault = f.fault

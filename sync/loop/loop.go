@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
@@ -43,7 +44,15 @@ type VCenter interface {
 	Identify(namespace, name string) []types.UID
 }
 
-// Config are the loop's settings. Metrics, Who, Jitter and Beats may be nil.
+// Prober asks members whether their service answers (spec.readiness.tcpSocket, httpGet).
+type Prober interface {
+	// Ask makes these members be asked until a time, as long as it isn't called again; none ends that.
+	Ask(group types.UID, ask plan.Ask, until time.Time)
+	// Answers returns what is known, from memory, if the members are asked as this spec says.
+	Answers(group types.UID, readiness *v1alpha1.Readiness) plan.Answers
+}
+
+// Config are the loop's settings. Metrics, Who, Prober, Jitter and Beats may be nil.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
 	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
@@ -58,6 +67,8 @@ type Config struct {
 	Events bool
 	// Who returns who did that to these VMs, by moRef, as far as vCenter's events tell; nil to skip the lookup.
 	Who func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error)
+	// Prober asks members; nil: nobody does, so nothing is concluded of them.
+	Prober Prober
 
 	// Jitter returns how much to delay a retry, at least 0 and less than most, so that many do not come at once.
 	// nil draws at random; a test that must repeat exactly brings its own source.
@@ -155,6 +166,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	l.mu.Unlock()
 
 	result := l.plan(&observed, call.Ref(), owns)
+	l.ask(&observed)
 	if echo { // nothing is done before the next call, which comes soon if anybody receives this one's answer
 		result.Resync = min(result.Resync, 2*pauseEcho)
 	}
@@ -202,10 +214,20 @@ const (
 // at the group's path belongs to it: a call that has just come proves it, or this replica has made it.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	o.State = l.vcenter.State(ref, o.Query())
+	if l.cfg.Prober != nil && !o.Unselected() {
+		o.Answers = l.cfg.Prober.Answers(ref.UID, &o.Group.Spec.Readiness)
+	}
 	if owns {
 		o.OwnFolders, o.Blind = owning(o.OwnFolders, o.State.Folder), o.Blind && !o.State.Known
 	}
 	return planner.Make(*o)
+}
+
+// ask makes a group's members be asked for as long as its lease lasts. While vCenter's state is unknown, whoever was asked still is.
+func (l *Loop) ask(o *plan.Observed) {
+	if l.cfg.Prober != nil && o.State.Known {
+		l.cfg.Prober.Ask(o.Group.UID, o.Ask(), o.Called.Add(l.cfg.Lease))
+	}
 }
 
 // turn gives a group its turn: it is planned, and at most one action starts. If there are more, the group queues
@@ -235,6 +257,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.mu.Unlock()
 
 	result := l.plan(&observed, g.ref, made)
+	l.ask(&observed)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()

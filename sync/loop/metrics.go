@@ -46,7 +46,14 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 		for m, count := range map[*metrics.Metric]func(*v1alpha1.VmGroupStatus) int32{
 			metrics.DesiredReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.DesiredReplicas },
 			metrics.ReadyReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.ReadyReplicas },
+			metrics.HeldMembers: func(s *v1alpha1.VmGroupStatus) int32 {
+				return tally(s.Members, func(m v1alpha1.Member) bool { return !m.HeldUntil.IsZero() })
+			},
+			metrics.DetachedDisks: func(s *v1alpha1.VmGroupStatus) int32 {
+				return tally(s.Disks, func(d v1alpha1.PersistentDisk) bool { return d.State == v1alpha1.DiskDetached })
+			},
 			metrics.AvailReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.AvailableReplicas },
+			metrics.StandbyReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.StandbyReplicas },
 		} {
 			m.Gauge(r, func(set func(float64, ...string)) { l.eachGroup(count, set) })
 		}
@@ -93,4 +100,14 @@ func (l *Loop) phases() map[v1alpha1.Phase]int {
 // shown reports whether metrics include the group: it is under lease, was answered, and is not gone.
 func (g *group) shown(lease time.Duration) bool {
 	return time.Since(g.renewed) <= lease && g.status.Phase != "" && !g.finalized
+}
+
+// tally counts those of which something is true.
+func tally[T any](all []T, is func(T) bool) (n int32) {
+	for _, one := range all {
+		if is(one) {
+			n++
+		}
+	}
+	return n
 }

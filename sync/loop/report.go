@@ -89,7 +89,7 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	s := &g.planned.status
 	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
 		Lease: leased, LastCall: told(g.renewed), LeaseEnds: told(g.renewed.Add(lease)), Finalizing: g.finalizing,
-		Phase: s.Phase, Message: s.LastMessage, DesiredReplicas: s.DesiredReplicas, Members: s.Members, Pending: g.pendingReports(now),
+		Phase: s.Phase, Message: s.LastMessage, DesiredReplicas: s.DesiredReplicas, Members: s.Members, Standby: s.Standby, Disks: s.Disks, Pending: g.pendingReports(now),
 		LastPlan: g.planned.last, Actions: g.history}
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}

@@ -25,7 +25,10 @@ var (
 	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
 	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease.", "namespace", "group")
 	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
+	HeldMembers     = add("vmgroup_group_members_held", "Members of a group under lease that are not taken down yet, because annotations hold them.", "namespace", "group")
 	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease that are available.", "namespace", "group")
+	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease that no VM has.", "namespace", "group")
+	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
 
 	Slots        = add("vmgroup_slots", "How many vCenter actions of a kind may run at once now.", "kind")
 	SlotsReduced = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind may run at once.", "kind")
