@@ -48,6 +48,9 @@ type PlanBlock struct {
 
 // Scout looks in vCenter for what a step would meet, and changes nothing.
 type Scout interface {
+	// Resolve waits until what the group's template names is known.
+	Resolve(context.Context, *v1alpha1.VmGroup)
+	// Obstacles are for a Clone, a Prepare or a SetDisks, with details.
 	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
 }
 
@@ -62,13 +65,16 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), scoutTime)
+	defer cancel()
+	if s.Scout != nil {
+		s.Scout.Resolve(ctx, call.Group)
+	}
 	result, outlook, err := s.Keeper.Preview(call.Call)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), scoutTime)
-	defer cancel()
 	select {
 	case s.scouts <- struct{}{}:
 		defer func() { <-s.scouts }()
@@ -81,20 +87,36 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))
 }
 
-// Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet; nil if nobody does.
+// Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet, and, where none is
+// cloned, the first Prepare and SetDisks; nil if nobody does.
 func Answer(ctx context.Context, scout Scout, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
 		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}
 	}
-	zones := make(map[string]bool)
+	type look struct{ op, zone string }
+	looked, cloned := make(map[look]bool), false
 	for i, s := range outlook.Steps {
 		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
-		if s.Op != plan.Clone || s.Details == nil || s.Details.Spec == nil || scout == nil || zones[s.Details.Zone] {
+		if scout == nil || s.Details == nil || s.Details.Spec == nil {
 			continue
 		}
-		zones[s.Details.Zone] = true
+		at := look{string(s.Op), ""}
+		switch s.Op {
+		case plan.Clone:
+			at.zone, cloned = s.Details.Zone, true
+		case plan.Prepare, plan.SetDisks:
+			if cloned { // which looks for the same, and more
+				continue
+			}
+		default:
+			continue
+		}
+		if looked[at] {
+			continue
+		}
+		looked[at] = true
 		for _, o := range scout.Obstacles(ctx, ref, s.Action) {
 			a.Blocked = append(a.Blocked, PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -28,6 +29,8 @@ func (s *slowScout) count(n int) {
 	s.now += n
 	s.most = max(s.most, s.now)
 }
+
+func (s *slowScout) Resolve(context.Context, *v1alpha1.VmGroup) {}
 
 func (s *slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {
 	s.count(1)
