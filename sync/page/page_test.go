@@ -110,6 +110,27 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	}
 }
 
+func TestStandbyMembersHaveATableOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	g := report("shop", "web", v1alpha1.PhaseRunning, "x")
+	g.Faults = nil
+	g.Standby = []v1alpha1.StandbyMember{{Name: "web-7<i>", MoRef: "vm-7", Ready: true, Host: "h1"}, {Name: "web-8", MoRef: "vm-8", Message: "it is being prepared"}}
+	_, body, _ := get(New(Config{Source: &source{groups: []plan.Report{g}}, Next: next("x")}), "/ui/groups/shop/web", "")
+	if text := textOf(t, body); !strings.Contains(text, "web-7<i> vm-7 Ready to be powered on h1 web-8 vm-8 Not ready it is being prepared") || !strings.Contains(text, "None beyond what is in progress") {
+		t.Error(text)
+	}
+}
+
+func TestPersistentDisksHaveATableOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	g := report("shop", "db", v1alpha1.PhaseRunning, "x")
+	g.Disks = []v1alpha1.PersistentDisk{{Name: "data<i>", Ordinal: 1, ID: "fcd-1", SizeGiB: 100, State: v1alpha1.DiskAttached, MoRef: "vm-7"}, {Name: "data", Ordinal: 2, ID: "fcd-2", SizeGiB: 50, State: v1alpha1.DiskDetached}}
+	_, body, _ := get(New(Config{Source: &source{groups: []plan.Report{g}}, Next: next("x")}), "/ui/groups/shop/db", "")
+	if text := textOf(t, body); !strings.Contains(text, "data<i> of ordinal 1 fcd-1 Attached to vm-7 100 GiB data of ordinal 2 fcd-2 Detached until the next member of the ordinal 50 GiB") {
+		t.Error(text)
+	}
+}
+
 func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 	t.Parallel()
 	g := report("shop", "web", v1alpha1.PhasePending, "x")
