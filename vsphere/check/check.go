@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -26,6 +27,8 @@ type Options struct {
 	Deep bool
 	// Hidden is the moRef of a VM that the account may not see, for the deep check to see how vCenter denies access; may be empty.
 	Hidden string
+	// MayProbe reports whether the server may ask members at an address whether their service answers; nil: it may ask nobody.
+	MayProbe func(netip.Addr) bool
 	// GuestTimeout limits the time for a guest to boot and to shut down, in total; 0: a minute.
 	GuestTimeout time.Duration
 	// Found is called with each finding, and Progress with the next step if it takes time. Both may be nil.

@@ -272,6 +272,16 @@ func TestCheckCoversEverythingThatAGroupNeeds(t *testing.T) {
 			change(&g.Spec)
 			return w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}})
 		}
+		w.AddLibrary("golden")
+		golden, err := w.AddTemplate("/DC0/vm", "ubuntu of the library")
+		w.Must(err)
+		w.Must(w.AddLibraryItem("golden", "ubuntu", "vm-template", golden))
+		w.Must(w.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
+		w.Must(w.AddLibraryItem("golden", "hidden", "vm-template", types.ManagedObjectReference{Value: "vm-9999"}))
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ubuntu" }).has("group shop/web", OK, "everything a clone needs exists", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/appliance" }).has("group shop/web", Fail, "LibraryItemUnusable", "")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/hidden" }).has("group shop/web", Fail, "LibraryItemUnusable", "DeployTemplate")
+		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/other" }).has("group shop/web", Fail, "TemplateNotFound", "")
 		all := group(func(s *v1alpha1.VmGroupSpec) {
 			s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
 			s.Placement.StoragePolicy = "VM Encryption Policy"
@@ -280,6 +290,24 @@ func TestCheckCoversEverythingThatAGroupNeeds(t *testing.T) {
 		all.only()
 		all.has("group shop/web", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
 		all.has("vApp properties", OK, "ubuntu has some", "")
+		addresses := func(replicas, standby int32) results {
+			return group(func(s *v1alpha1.VmGroupSpec) {
+				s.Replicas, s.Standby = &replicas, standby
+				s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13"}, PrefixLength: 16}}}
+			})
+		}
+		addresses(3, 0).only()
+		addresses(3, 1).has("group shop/web: networks", Warn, "for 4 members, and an update has up to 5", "update.maxSurge to 0")
+		addresses(3, 2).has("group shop/web: networks", Fail, "replicas and standby are 5", "add some")
+		for _, persistent := range []bool{false, true} {
+			disk := func(d v1alpha1.Disk) results {
+				d.Name, d.SizeGiB, d.Persistent = "data", 1, persistent
+				return group(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{d} })
+			}
+			disk(v1alpha1.Disk{}).only()
+			disk(v1alpha1.Disk{StoragePolicy: "gold"}).has("group shop/web: disks", Fail, "StoragePolicyNotFound", "spec.disks")
+			disk(v1alpha1.Disk{Datastore: "gold"}).has("group shop/web: disks", Fail, "DatastoreNotFound", "LocalDS_0")
+		}
 		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", Fail, "spec.cpu", "correct the field")
 		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", Fail, "TemplateNotFound", "ubuntu")
 		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", Fail, "SnapshotNotFound", "take one")
@@ -326,6 +354,17 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		g.Namespace, g.Name = "shop", "web"
 		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
 		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+"InventoryService.Tagging."+"AttachTag", Fail, "", "the group needs it")
+		w.Restrict(roleIDs()...)
+		for _, privilege := range []string{"Datastore.FileManagement", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.DiskExtend"} {
+			w.Withdraw(privilege, vctest.Value(w.Find("/DC0/vm")), vctest.Value(w.Find("/DC0/datastore/LocalDS_0")))
+		}
+		g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1}}
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege VirtualMachine.Config.DiskExtend", Fail, "", "the group needs it")
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege VirtualMachine.Config.AddExistingDisk", Warn, "", "or accept this")
+		g.Spec.Disks[0].Persistent = true
+		for _, privilege := range []string{"Datastore.FileManagement", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"} {
+			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privilege, Fail, "", "the group needs it")
+		}
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
 		w.checked(nil, o).has("privileges", Warn, "System.View", "docs/reference.md")
 	})

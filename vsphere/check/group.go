@@ -61,7 +61,7 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		c.failed(check, err)
 		return
 	}
-	t := c.template(check, at, g.Spec.Template)
+	t := c.template(ctx, check, at, g.Spec.Template)
 	if t == nil {
 		return
 	}
@@ -83,6 +83,9 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 		if seen = describeClone(d, t); !c.drs(ctx, check, d) {
 			return
 		}
+	}
+	if !c.probe(check, g) || !c.addresses(check, g) {
+		return
 	}
 	if _, wants := plan.UserDataOf(g); wants {
 		seen = append(seen, "user data not checked (the server gets it from Metacontroller)")

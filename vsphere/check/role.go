@@ -26,9 +26,16 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"InventoryService.Tagging.AttachTag":        func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"InventoryService.Tagging.ObjectAttachable": func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
+	"Datastore.FileManagement":                  (*v1alpha1.VmGroupSpec).HasPersistentDisks,
+	"VirtualMachine.Config.AddExistingDisk":     (*v1alpha1.VmGroupSpec).HasPersistentDisks,
+	"VirtualMachine.Config.RemoveDisk":          (*v1alpha1.VmGroupSpec).HasPersistentDisks,
+	"VirtualMachine.Config.EditDevice":          hasDisks,
+	"VirtualMachine.Config.DiskExtend":          hasDisks,
 	"VirtualMachine.Config.Rename":              moves,
 	"VirtualMachine.Inventory.Move":             moves,
 }
+
+func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootDisk != nil }
 
 // moves reports whether VMs of a group can be renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }

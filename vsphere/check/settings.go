@@ -9,8 +9,10 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -144,7 +146,7 @@ func (c *checker) checkTemplates(ctx context.Context) bool {
 		c.add("template", Skip, "none given; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name a template with --template or a group with -f")
 	}
 	for _, name := range c.Templates {
-		if t := c.template("template", c.parts.Inventory.OwnFolder(), name); t != nil {
+		if t := c.template(ctx, "template", c.parts.Inventory.OwnFolder(), name); t != nil {
 			c.keepTemplate(ctx, *t)
 		}
 	}
@@ -160,7 +162,7 @@ func (c *checker) keepTemplate(ctx context.Context, t foundTemplate) {
 }
 
 // template finds a template like the server; nil, with a finding, if there is none.
-func (c *checker) template(check string, at *inventory.GroupFolder, name string) *foundTemplate {
+func (c *checker) template(ctx context.Context, check string, at *inventory.GroupFolder, name string) *foundTemplate {
 	x, others, plain := c.parts.Inventory.FindTemplate(at, name)
 	switch {
 	case len(x.Paths) == 1:
@@ -169,10 +171,28 @@ func (c *checker) template(check string, at *inventory.GroupFolder, name string)
 		c.add(check, Fail, fmt.Sprintf("several templates are named %q (%s)", name, vcfault.ReasonTemplateAmbiguous), "use the inventory path of one of "+vcfault.Listing(x.Paths))
 	case plain != "":
 		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")
+	case library.Is(name):
+		return c.libraryTemplate(ctx, check, name)
 	default:
 		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another; "+among(others))
 	}
 	return nil
+}
+
+// libraryTemplate finds the VM template of an item of a content library.
+func (c *checker) libraryTemplate(ctx context.Context, check, name string) *foundTemplate {
+	moRef, err := c.parts.Libraries.Find(ctx, name)
+	if err != nil {
+		c.failed(check, err)
+		return nil
+	}
+	x := plan.Template{MoRef: moRef}
+	if !c.parts.Inventory.Complete(&x) {
+		c.add(check, Fail, fmt.Sprintf("the content library's item %q is the VM template %s, which vCenter does not show its user (%s)", name, moRef, vcfault.ReasonLibraryItemUnusable),
+			"grant System.Read and VirtualMachine.Provisioning.DeployTemplate on that template")
+		return nil
+	}
+	return &foundTemplate{name: name, path: x.Paths[0], moRef: moRef, fingerprint: x.Fingerprint}
 }
 
 // templateInfo is the part of a template that affects its clones.
