@@ -141,7 +141,7 @@ var violations = []struct {
 	}},
 	{"deep: disks of a clone", "have the keys [2104]", func(w *world, _ *Options) {
 		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if disk, is := d.(*types.VirtualDisk); is {
+			if disk, is := d.(*types.VirtualDisk); is && disk.VDiskId == nil {
 				disk.Key = 2104
 			}
 		}))
@@ -289,6 +289,64 @@ var violations = []struct {
 	{"deep: folder that is not empty", "could not be registered again", func(w *world, _ *Options) {
 		w.FailTask(vcsim.RegisterVM, nil, &types.FileNotFound{FileFault: types.FileFault{File: "vmgroup-check-0.vmx"}}, 1)
 	}},
+	{"deep: disk that says whose it is", "does not have the metadata", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CreateDisk_Task); is {
+				c.Spec.Metadata = nil
+			}
+		})
+	}},
+	{"deep: disk that says whose it is", "does not have the flag keepAfterDeleteVm", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CreateDisk_Task); is {
+				c.Spec.KeepAfterDeleteVm = types.NewBool(false)
+			}
+		})
+	}},
+	{"deep: disk that says whose it is", "is not listed after 1m", func(w *world, _ *Options) { w.LagFirstClassDisks(time.Hour) }},
+	{"deep: disk that says whose it is", "metadata cannot be changed", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if u, is := r.(*types.VCenterUpdateVStorageObjectMetadataEx_Task); is {
+				u.Metadata = nil
+			}
+		})
+	}},
+	{"deep: disk in one VM", "no device with the disk's id", func(w *world, _ *Options) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
+			if disk, is := d.(*types.VirtualDisk); is {
+				disk.VDiskId = nil
+			}
+		}))
+	}},
+	{"deep: disk in one VM", "two running VMs have the disk", func(w *world, _ *Options) {
+		attached := 0
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.ReconfigVM_Task); is && len(c.Spec.DeviceChange) > 0 {
+				if attached++; attached == 2 {
+					c.Spec.DeviceChange = nil
+				}
+			}
+		})
+	}},
+	{"deep: disk that grows", "cannot be made larger in a VM that is off: DiskExtendRefused", func(w *world, _ *Options) {
+		w.FailTask(vcsim.ExtendDisk, nil, new(types.InvalidState), 0)
+	}},
+	{"deep: disk that grows", "does not have the size", func(w *world, _ *Options) {
+		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
+			if disk, is := d.(*types.VirtualDisk); is {
+				disk.CapacityInBytes = 1 << 30
+			}
+		}))
+	}},
+	{"deep: disk that outlives its VM", "was destroyed with the VM", func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if _, is := r.(*types.Destroy_Task); is {
+				for _, d := range w.FirstClassDisks() {
+					w.Must(w.KeepFirstClassDisk(d.ID, false))
+				}
+			}
+		})
+	}},
 	{"deep: destroyed VM", "does not return ManagedObjectNotFound", func(w *world, _ *Options) {
 		destroyed, template := types.ManagedObjectReference{}, vctest.Value(w.Find("/DC0/vm/ubuntu"))
 		w.Rewrite(func(r any) {
@@ -381,6 +439,9 @@ func TestDeepCheckFailsForEachViolationAndLeavesNothing(t *testing.T) {
 				w.DelayFirstUpdates(0)
 				w.Heal()
 				w.holds("ubuntu", "unseen")
+				if left := w.FirstClassDisks(); len(left) > 0 {
+					t.Errorf("disks are left: %+v", left)
+				}
 				if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
 					t.Errorf("got %v", names)
 				}

@@ -56,6 +56,10 @@ var experiments = []experiment{
 	{check: "deep: taken name", needs: []string{"VirtualMachine.Config.Rename", "VirtualMachine.Inventory.Move"}, lacks: otherFolder, try: (*trial).takenName},
 	{check: "deep: folder that is not empty", needs: []string{"VirtualMachine.Inventory.Move", "VirtualMachine.Inventory.Unregister", "VirtualMachine.Inventory.Register"},
 		lacks: otherFolder, try: (*trial).fullFolder},
+	{check: "deep: disk that says whose it is", needs: diskNeeds, lacks: manageable, try: (*trial).createDisk},
+	{check: "deep: disk in one VM", lacks: hasDisk, try: (*trial).shareDisk},
+	{check: "deep: disk that grows", lacks: hasDisk, try: (*trial).growDisk},
+	{check: "deep: disk that outlives its VM", lacks: hasDisk, try: (*trial).outliveVM},
 	{check: "deep: destroyed VM", try: (*trial).destroy},
 	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events},
 }

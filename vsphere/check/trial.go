@@ -58,6 +58,7 @@ type trial struct {
 	unsure bool
 
 	race  race
+	disk  trialDisk
 	path  string // of the scratch folder
 	view  *trialView
 	guest trialGuest
@@ -195,7 +196,7 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 		if g.Spec.Placement.Datacenter != "" {
 			continue
 		}
-		if x, _, _ := t.parts.Inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef {
+		if x, _, _ := t.parts.Inventory.FindTemplate(at, g.Spec.Template); x.MoRef == t.template.moRef || g.Spec.Template == t.template.name {
 			return g
 		}
 	}

@@ -48,6 +48,9 @@ func (w *world) holds(names ...string) {
 func (w *world) clean() {
 	w.t.Helper()
 	w.holds("ubuntu")
+	if disks := w.FirstClassDisks(); len(disks) > 0 {
+		w.t.Errorf("disks are left: %+v", disks)
+	}
 	if old := w.checked(nil, Options{}); strings.Contains(old.String(), "leftovers") {
 		w.t.Errorf("left folder:\n%s", old)
 	}

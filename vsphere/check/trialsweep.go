@@ -34,6 +34,7 @@ func (t *trial) sweep(name string) {
 	t.progress("cleaning up")
 	err := t.awaitClones()
 	t.bringBack()
+	t.sweepDisk()
 	var left []string
 	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && session.Sleep(t.end, time.Second)); try++ {
 		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 && t.parked == "" {

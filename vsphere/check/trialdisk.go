@@ -1,0 +1,344 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+const (
+	// secondName is the name of the second VM that is to get the trial's disk.
+	secondName = "vmgroup-check-1"
+	// diskMB is the size of that disk: small, and thin unless the datastore's policy says otherwise.
+	diskMB = 1024
+	// findTimeout limits the time until a new disk is listed.
+	findTimeout = time.Minute
+
+	privFiles = "Datastore.FileManagement"
+	noDisks   = "there can be no persistent disks on this vCenter"
+)
+
+// diskNeeds are the privileges in the scratch folder that experiments with a first-class disk need.
+var diskNeeds = []string{"VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"}
+
+// trialDisk is the first-class disk of the trial.
+type trialDisk struct {
+	calls  *fcd.Disks
+	owner  fcd.Owner
+	nonce  string
+	here   string                       // the datastore's moRef
+	unsure bool                         // it may exist, because the reply to its creation was lost
+	made   fcd.Disk                     // its ID is empty while there is none
+	second types.ManagedObjectReference // the other VM
+}
+
+// manageable returns what the creation of a disk lacks.
+func manageable(t *trial, ctx context.Context) string {
+	now, err := t.v.ReadFresh(ctx, t.vm)
+	if err != nil {
+		return "the VM's disks could not be read"
+	}
+	for _, disk := range disks.In(now.Devices) {
+		if b, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is && b.GetVirtualDeviceFileBackingInfo().Datastore != nil {
+			t.disk.here = b.GetVirtualDeviceFileBackingInfo().Datastore.Value
+		}
+	}
+	if t.disk.here == "" {
+		return "the VM has no disk on a datastore"
+	}
+	at := types.ManagedObjectReference{Type: "Datastore", Value: t.disk.here}
+	if held, err := t.privileges(ctx, []types.ManagedObjectReference{at}); err != nil || !held[at][privFiles] {
+		return "needs " + privFiles + " on the VM's datastore"
+	}
+	return ""
+}
+
+// hasDisk returns what the experiments with the disk lack.
+func hasDisk(t *trial, _ context.Context) string {
+	if t.disk.made.ID == "" {
+		return "there is no first-class disk to try it with"
+	}
+	return ""
+}
+
+// because reports whether an error has that reason.
+func because(err error, reason string) bool {
+	return err != nil && vcfault.Classify("", err).Reason == reason
+}
+
+// createDisk creates a first-class disk, and finds it by its metadata.
+func (t *trial) createDisk(ctx context.Context) outcome {
+	d := &t.disk
+	d.calls, d.owner, d.nonce = fcd.New(t.v), fcd.Owner{UID: t.id, Disk: "data"}, uuid.NewString()
+	made, err := d.calls.Create(t.end, fcd.Spec{Name: scratchPrefix + t.id[:8] + "/data", Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
+	switch {
+	case because(err, vcfault.ReasonDisksUnsupported):
+		return inconclusive(vcfault.Classify("", err).Message, "")
+	case err != nil:
+		d.unsure = !vcfault.Refused(err)
+		return failedBy(err)
+	}
+	d.made = made
+	now, err := d.calls.Retrieve(ctx, made.Ref)
+	switch {
+	case err != nil:
+		return failedBy(err)
+	case now.Owner != d.owner || now.Nonce != d.nonce:
+		return refuted("the disk does not have the metadata of its creation", noDisks+": nothing says whose one is")
+	case !now.Keep:
+		return refuted("the disk does not have the flag keepAfterDeleteVm of its creation", noDisks)
+	}
+	began := t.now()
+	listed := t.within(ctx, findTimeout, func(ctx context.Context) (bool, error) {
+		f := d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner })
+		return len(f.Disks) == 1, f.Unread[d.here]
+	})
+	took := t.now().Sub(began)
+	facts := Facts{"listed": yes(listed), "listedAfterMs": millis(took)}
+	if !listed {
+		return refuted(fmt.Sprintf("the disk is not listed after %s", findTimeout), "a disk whose creation's reply was lost would not be found").with(facts)
+	}
+	if err := d.calls.Bind(t.end, made.Ref); err != nil {
+		return failedBy(err)
+	}
+	if now, err = d.calls.Retrieve(ctx, made.Ref); err != nil || !now.Bound || now.Owner != d.owner {
+		return refuted("the disk's metadata cannot be changed", noDisks).with(facts)
+	}
+	return confirmed("created with its metadata and keepAfterDeleteVm; found by its owner after %s", took.Round(time.Millisecond)).with(facts)
+}
+
+// attachDisk attaches the disk, as it is now, to a VM.
+func (t *trial) attachDisk(vm types.ManagedObjectReference) error {
+	now, err := t.v.ReadFresh(t.end, vm)
+	if err != nil {
+		return err
+	}
+	disk, err := t.disk.calls.Retrieve(t.end, t.disk.made.Ref)
+	if err != nil {
+		return err
+	}
+	place, found := freePlace(now.Devices)
+	if !found {
+		return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template has no SCSI controller with a free unit.")
+	}
+	return t.disk.calls.Attach(t.end, fcd.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, fcd.Attachment{Disk: disk, Place: place})
+}
+
+// freePlace returns a free unit of a SCSI controller.
+func freePlace(devices []types.BaseVirtualDevice) (at fcd.Place, found bool) {
+	for _, device := range devices {
+		controller, is := device.(types.BaseVirtualSCSIController)
+		if !is {
+			continue
+		}
+		at.Controller = controller.GetVirtualSCSIController().Key
+		for at.Unit = range int32(16) {
+			taken := slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool {
+				on := d.GetVirtualDevice()
+				return on.ControllerKey == at.Controller && on.UnitNumber != nil && *on.UnitNumber == at.Unit
+			})
+			if !taken && at.Unit != 7 { // the controller's own
+				return at, true
+			}
+		}
+	}
+	return at, false
+}
+
+// detachDisk takes the disk from a VM, by its file if vCenter does not show its id.
+func (t *trial) detachDisk(vm types.ManagedObjectReference) error {
+	now, err := t.v.ReadFresh(t.end, vm)
+	if err != nil {
+		return err
+	}
+	for _, disk := range disks.In(now.Devices) {
+		if disks.File(disk) == t.disk.made.File {
+			disk.VDiskId = &types.ID{Id: t.disk.made.ID}
+		}
+	}
+	return t.disk.calls.Detach(t.end, fcd.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, now.Devices, t.disk.made.ID)
+}
+
+// diskOf returns the device of the disk in the trial's VM; nil if there is none.
+func (t *trial) diskOf(ctx context.Context) (*types.VirtualDisk, error) {
+	now, err := t.v.ReadFresh(ctx, t.vm)
+	if err != nil {
+		return nil, err
+	}
+	return fcd.Attached(now.Devices, t.disk.made.ID), nil
+}
+
+// shareDisk attaches the disk to the VM, and tries to use it in a second VM as well.
+func (t *trial) shareDisk(ctx context.Context) outcome {
+	if err := t.off(ctx, t.vm); err != nil {
+		return failedBy(err)
+	}
+	switch err := t.attachDisk(t.vm); {
+	case because(err, vcfault.ReasonTemplateUnfit):
+		return inconclusive(vcfault.Classify("", err).Message, "name another template to include this check")
+	case err != nil:
+		return failedBy(err)
+	}
+	device, err := t.diskOf(ctx)
+	if err != nil {
+		return failedBy(err)
+	}
+	if device == nil {
+		return refuted("the VM has no device with the disk's id after it was attached", noDisks+": the server could not tell which disks a member has")
+	}
+	t.progress("cloning a second VM, for the disk of the first")
+	spec, config := t.spec, *t.spec.Config
+	config.InstanceUuid = uuid.NewString()
+	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}, &types.OptionValue{Key: copyKey, Value: t.id}}
+	spec.Config = &config
+	clone := t.clone(inventory.VMRef(t.template.moRef), secondName, spec)
+	if clone.err != nil {
+		return failedBy(clone.err)
+	}
+	t.disk.second = clone.vm
+	err = t.attachDisk(clone.vm)
+	if because(err, vcfault.ReasonDiskInUse) {
+		return confirmed("a second VM was refused the disk when it was to be attached").with(Facts{"refusedAtAttach": yes(true)})
+	}
+	if err != nil {
+		return failedBy(err)
+	}
+	if err = t.on(t.vm); err == nil {
+		err = t.on(clone.vm)
+		refusedOn := fcd.PowerOnRefused(err)
+		if gone := t.off(ctx, clone.vm); gone == nil && refusedOn != nil {
+			_ = t.detachDisk(clone.vm) // otherwise the clean-up does
+		}
+		facts := Facts{"refusedAtAttach": yes(false), "refusedAtPowerOn": yes(err != nil)}
+		switch {
+		case err == nil:
+			return refuted("two running VMs have the disk", noDisks+": two members could write to one disk").with(facts)
+		case because(refusedOn, vcfault.ReasonDiskInUse):
+			return confirmed("a second VM had the disk, and was refused when it was to be powered on").with(facts)
+		}
+	}
+	return failedBy(err)
+}
+
+// on powers a VM on, on the host that it is on.
+func (t *trial) on(vm types.ManagedObjectReference) error {
+	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+}
+
+// off powers a VM off if it is not, without a task if it is.
+func (t *trial) off(ctx context.Context, vm types.ManagedObjectReference) error {
+	if o, err := t.read(ctx, vm, "runtime.powerState"); err == nil && session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOff {
+		return nil
+	}
+	return t.powerOff(vm)
+}
+
+// growDisk makes the disk larger in the VM, while that is off, and while it runs.
+func (t *trial) growDisk(ctx context.Context) outcome {
+	if err := t.off(ctx, t.vm); err != nil {
+		return failedBy(err)
+	}
+	if err := t.disk.calls.Extend(t.end, t.disk.made.Ref, diskMB+1024); err != nil {
+		return refuted("the disk cannot be made larger in a VM that is off: "+vcfault.Classify("", err).Reason, "disks would keep their size")
+	}
+	device, err := t.diskOf(ctx)
+	if err != nil {
+		return failedBy(err)
+	}
+	if device == nil || device.CapacityInBytes != (diskMB+1024)<<20 {
+		return refuted("the VM's device does not have the size that the disk was given", "the server could not tell that a disk is larger")
+	}
+	if err := t.on(t.vm); err != nil {
+		return failedBy(err)
+	}
+	if err = t.disk.calls.Extend(t.end, t.disk.made.Ref, diskMB+2048); err != nil {
+		return outcome{result: Warn, seen: "larger in a VM that is off; refused in one that runs: " + vcfault.Classify("", err).Message,
+			advice: "nothing, or run vSphere 7.0 U2 or newer on all hosts: disks are made larger when members are off"}.with(Facts{"online": yes(false)})
+	}
+	return confirmed("larger in a VM that is off, and in one that runs").with(Facts{"online": yes(true)})
+}
+
+// outliveVM destroys the second VM with the disk attached.
+func (t *trial) outliveVM(ctx context.Context) outcome {
+	d := &t.disk
+	if err := t.detachDisk(t.vm); err != nil {
+		return failedBy(err)
+	}
+	if d.second.Value == "" {
+		return inconclusive("there is no second VM to destroy", "see the finding above")
+	}
+	if err := t.attachDisk(d.second); err != nil {
+		return failedBy(err)
+	}
+	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: d.second})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return failedBy(err)
+	}
+	_, err = d.calls.Retrieve(ctx, d.made.Ref)
+	facts := Facts{"survived": yes(err == nil)}
+	if because(err, vcfault.ReasonDiskMissing) {
+		d.made = fcd.Disk{}
+		return refuted("the disk was destroyed with the VM that had it", noDisks+": one would be lost with its member's VM").with(facts)
+	}
+	if err == nil {
+		err = d.calls.Delete(t.end, d.made.Ref)
+	}
+	if err != nil {
+		return failedBy(err)
+	}
+	d.made = fcd.Disk{}
+	return confirmed("the disk outlived the VM that had it, and was deleted").with(facts)
+}
+
+// sweepDisk takes the disk from the trial's VMs, and deletes it.
+func (t *trial) sweepDisk() {
+	d := &t.disk
+	if d.made.ID == "" && d.unsure {
+		t.progress("looking for the first-class disk, because vCenter's reply to its creation was lost")
+		t.within(t.end, findTimeout, func(ctx context.Context) (bool, error) {
+			f := d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner })
+			for _, one := range f.Disks {
+				d.made = one
+			}
+			return d.made.ID != "", f.Unread[d.here]
+		})
+	}
+	if d.made.ID == "" {
+		return
+	}
+	var err error
+	for try := 0; try < 3 && (try == 0 || session.Sleep(t.end, time.Second)); try++ {
+		for _, vm := range t.made {
+			if err := t.detachDisk(vm); err != nil && vcfault.MissingObject(err) != vm {
+				break // the disk is not deleted then
+			}
+		}
+		if err = d.calls.Delete(t.end, d.made.Ref); err == nil || because(err, vcfault.ReasonDiskMissing) {
+			return
+		}
+	}
+	t.add("deep: clean-up of the disk", Fail, fmt.Sprintf("left in vCenter: the first-class disk %s, %s (%s)", d.made.ID, d.made.File, vcfault.Classify("", err).Message), "delete it by hand")
+}
