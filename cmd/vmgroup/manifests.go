@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,8 +80,10 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return groups, nil
+		} else if errors.Is(err, syscall.EISDIR) {
+			return nil, usageError{fmt.Errorf("--file: %s is a directory: name the files in it, repeating the flag", name)}
 		} else if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+			return nil, fmt.Errorf("--file: %w", err)
 		}
 		where := fmt.Sprintf("%s, document %d", name, n)
 		asJSON, err := yaml.YAMLToJSONStrict(text)
@@ -125,8 +128,14 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	}
 	g := &v1alpha1.VmGroup{}
 	strict, err := kjson.UnmarshalStrict(text, g)
-	if err = errors.Join(append(strict, inUserTerms(text, err))...); err != nil {
-		return nil, fmt.Errorf("%s: %w", where, err)
+	if err != nil {
+		strict = append(strict, inUserTerms(text, err))
+	}
+	for i := range strict {
+		strict[i] = fmt.Errorf("%s: %w", where, strict[i])
+	}
+	if err := errors.Join(strict...); err != nil {
+		return nil, err
 	}
 	if g.Namespace == "" {
 		g.Namespace = m.namespace

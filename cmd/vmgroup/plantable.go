@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -41,9 +42,9 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 			if where != "" {
 				where = " at " + where
 			}
-			why := ": " + b.Message
-			if says(a.Message, b.Message) {
-				why = "" // it is in the line of the phase
+			why := unsaid(a.Message, b.Message)
+			if why != "" {
+				why = ": " + why
 			}
 			fmt.Fprintf(w, "blocked%s%s (%s)\n", plan.Printable(where), plan.Printable(why), plan.Printable(b.Reason))
 		}
@@ -51,9 +52,12 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 	return w.Flush()
 }
 
-// says reports whether a message has a sentence in it, which may be a part of a longer one there.
-func says(message, sentence string) bool {
-	return strings.Contains(strings.ToLower(message), strings.ToLower(strings.TrimSuffix(sentence, ".")))
+// unsaid returns the parts of a text that the message of the phase, a line above, does not have.
+func unsaid(message, text string) string {
+	parts := slices.DeleteFunc(strings.Split(text, "; "), func(part string) bool {
+		return strings.Contains(strings.ToLower(message), strings.ToLower(strings.TrimSuffix(part, ".")))
+	})
+	return strings.Join(parts, "; ")
 }
 
 func planSteps(w io.Writer, a *hook.PlanAnswer) {

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -167,6 +168,9 @@ func (r *remote) client() (*http.Client, error) {
 
 func (r *remote) send(client *http.Client, request *http.Request) (answer hook.PlanAnswer, err error) {
 	response, err := client.Do(request)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return answer, fmt.Errorf("no server answers at %s: start one (vmgroup serve), forward a port to it, or correct --server", r.server)
+	}
 	if err != nil {
 		return answer, err
 	}
