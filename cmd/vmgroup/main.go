@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	_ "time/tzdata" // for update.windows: the image has no time zones
 
 	"github.com/spf13/cobra"
 
