@@ -26,7 +26,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 		}
 	}
 	spec := func(replicas string) string {
-		return head + ", replicas: " + replicas + ", userData: {secretKeyRef: {name: boot}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: boot, namespace: shop}\nstringData: {user-data: \"#cloud-config planted\"}\n"
+		return head + ", replicas: " + replicas + ", disks: [{name: data, sizeGiB: 1}], userData: {secretKeyRef: {name: boot}}}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: boot, namespace: shop}\nstringData: {user-data: \"#cloud-config planted\"}\n"
 	}
 	write(strings.Replace(spec("2"), "replicas: 2, ", "", 1))
 	c := vmgroup(nil, "demo", "-f", file, "--listen", "127.0.0.1:0", "--clone-time", "50ms", "--power-time", "10ms", "--boot-time", "10ms")
@@ -73,7 +73,7 @@ func TestTheDemoFollowsItsFileAndCleansUp(t *testing.T) {
 	}
 	said("shop/db is deleted: nothing of it is left in vCenter")
 	<-ended
-	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") {
+	if err := c.Wait(); err != nil || strings.Contains(text.String(), "planted") || errs.Len() > 0 { // nothing is written into the screen
 		t.Errorf("%v: %s%s", err, text.String(), &errs)
 	}
 }
@@ -93,11 +93,16 @@ func TestTheDemoShowsMembersAndTheirProgress(t *testing.T) {
 	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 1, LastMessage: "cloning 1 of 3", Members: []v1alpha1.Member{
 		{Name: "web-0", MoRef: "vm-1", PowerState: "poweredOn", IPs: []string{"10.0.0.1"}, Ready: true},
 		{Name: "web-1\x1b[2J", Ordinal: 1, MoRef: "vm-2", PowerState: "poweredOff", Message: "the VM is powered off"},
+	}, Standby: []v1alpha1.StandbyMember{
+		{Name: "web-3", Ordinal: 3, MoRef: "vm-4", Ready: true},
+		{Name: "web-4", Ordinal: 4, MoRef: "vm-5", Message: "not prepared yet"},
+		{Name: "web-5", Ordinal: 5, MoRef: "vm-6"},
 	}}
 	g.report.Pending = []plan.PendingReport{
 		{Op: plan.Clone, VM: "web-2", State: plan.Running},
 		{Op: plan.Clone, VM: "web-10", State: plan.BackingOff, Fault: &plan.FaultReport{Reason: "DatastoreFull", Message: "the datastore is full"}},
 		{Op: plan.CreateFolder, State: plan.Running},
+		{Op: plan.PowerOn, VM: "web-5", State: plan.Running},
 	}
 	v := &demoView{last: []string{"12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3"}}
 	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"web.yaml"}}, groups: map[string]*demoGroup{"shop/web": g}}
@@ -108,6 +113,9 @@ shop/web  PENDING  1 of 3 ready  cloning 1 of 3
   NAME          VM    POWER       ADDRESS   PROGRESS
   web-0         vm-1  poweredOn   10.0.0.1  ■■■■ ready
   web-1\x1b[2J  vm-2  poweredOff            ■■□□ the VM is powered off
+  web-3         vm-4  poweredOff            ■■□□ standby
+  web-4         vm-5  poweredOff            ■■□□ standby: not prepared yet
+  web-5         vm-6  poweredOff            ■■□□ PowerOn
   web-2                                     ■□□□ Clone
   web-10                                    ■□□□ the datastore is full
 

@@ -157,7 +157,7 @@ type demoRow struct {
 	name, moRef, power, address, progress string
 }
 
-// demoRows are the members, and those being made, by ordinal.
+// demoRows are the members, the standby members, and those being made, by ordinal.
 func demoRows(g *demoGroup) (rows []demoRow) {
 	doing := make(map[string]plan.PendingReport)
 	for _, p := range g.report.Pending {
@@ -175,6 +175,16 @@ func demoRows(g *demoGroup) (rows []demoRow) {
 	}
 	for i := range g.Status.Members {
 		add(&g.Status.Members[i])
+	}
+	for _, m := range g.Status.Standby {
+		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: string(plan.PoweredOff), progress: "■■□□ standby"}
+		if p, is := doing[m.Name]; is {
+			row.progress = progressOf(&v1alpha1.Member{MoRef: m.MoRef}, p)
+		} else if !m.Ready && m.Message != "" {
+			row.progress += ": " + m.Message
+		}
+		delete(doing, m.Name)
+		rows = append(rows, row)
 	}
 	for name, p := range doing {
 		if p.Op == plan.Clone || p.Op == plan.Adopt {
