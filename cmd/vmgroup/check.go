@@ -106,6 +106,9 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return err
 	}
 	defer closeSimulator()
+	if len(s.probe.Networks.Allowed) > 0 {
+		o.MayProbe = s.probe.Networks.Allow
+	}
 	if s.simulator && len(o.Templates)+len(o.Groups) == 0 {
 		o.Templates = s.sim.Templates[:1]
 	}

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 		main()
 		os.Exit(0)
 	}
+	http.DefaultClient.Timeout = 2 * time.Minute
 	os.Exit(m.Run())
 }
 
@@ -127,6 +128,7 @@ func (p *process) stop(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	defer time.AfterFunc(2*time.Minute, func() { _ = p.Process.Kill() }).Stop() // it then ends with an error, and its log is shown
 	<-p.logEnd
 	if err := p.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
@@ -289,6 +291,8 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{nil, []string{"serve", "--simulator", "--adopt-from", "*=legacy"}, `--adopt-from (VMGROUP_ADOPT_FROM): "legacy" is not an inventory path of a folder`},
 		{nil, []string{"serve", "--simulator", "--adopt-from", "a=/DC0/vm/a", "--adopt-from", "=/DC0/vm/b"}, `--adopt-from (VMGROUP_ADOPT_FROM): "" is not a namespace`},
 		{[]string{"VMGROUP_ADOPT_FROM=a=/DC0/vm/a, nonsense"}, []string{"serve", "--simulator"}, `--adopt-from (VMGROUP_ADOPT_FROM): "nonsense" is not a rule`},
+		{nil, []string{"serve", "--simulator", "--probe-networks", "10.0.0.1/8"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "10.0.0.1/8" is not a network, such as 10.0.0.0/8 or fd00::/8`},
+		{[]string{"VMGROUP_PROBE_NETWORKS=10.0.0.0/8,all"}, []string{"serve", "--simulator"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "all" is not a network`},
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_ADOPT_FROM (flag --adopt-from)"},
 		{nil, []string{"plan"}, `required flag(s) "file" not set`},
 		{nil, []string{"plan", "-f", "nothing.yaml", "--server", "http://127.0.0.1:1"}, "nothing.yaml"},

@@ -19,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/probe"
 )
 
 type planSettings struct {
@@ -151,7 +152,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 	if err != nil {
 		return nil, nil, err
 	}
-	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log}, vc)
+	groups := loop.New(loop.Config{Slots: 1, Lease: time.Minute, Resync: time.Minute, Log: log, Prober: probe.New(s.probe)}, vc) // it doesn't run, and so asks nobody
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var ended sync.WaitGroup
 	ended.Go(func() { _ = vc.Run(running) })
@@ -178,6 +179,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 		}
 	}
 	return func(ctx context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
+		vc.Resolve(ctx, g)
 		call := plan.Call{Group: g, Finalizing: s.remove, Related: plan.NoRelated(g)}
 		result, outlook, err := groups.Preview(call)
 		if err != nil {

@@ -33,15 +33,18 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 	p := serve(t, against(vc))
 	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
 	for spec, want := range map[string]hook.PlanBlock{
-		"networks: [{network: nowhere}]":           {Op: "Clone", VM: "web-0", Part: "networks", Reason: "NetworkNotFound"},
-		"placement: {datastore: nowhere}":          {Op: "Clone", VM: "web-0", Part: "storage", Reason: "DatastoreNotFound"},
-		"placement: {pool: nowhere}":               {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
-		"placement: {storagePolicy: nowhere}":      {Op: "Clone", VM: "web-0", Part: "storage", Reason: "StoragePolicyNotFound"},
-		"tags: [{category: nowhere, name: x}]":     {Op: "Clone", VM: "web-0", Part: "tags", Reason: "TagNotFound"},
-		"customizationSpec: nowhere":               {Op: "Clone", VM: "web-0", Part: "customization", Reason: "CustomizationSpecNotFound"},
-		"clone: {mode: Linked, snapshot: nowhere}": {Op: "Clone", VM: "web-0", Part: "template and snapshot", Reason: "SnapshotNotFound"},
-		"placement: {zones: [none]}":               {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
-		"replicas: 0":                              {Reason: "TemplateNotFound"}, // see below
+		"networks: [{network: nowhere}]":                                              {Op: "Clone", VM: "web-0", Part: "networks", Reason: "NetworkNotFound"},
+		"placement: {datastore: nowhere}":                                             {Op: "Clone", VM: "web-0", Part: "storage", Reason: "DatastoreNotFound"},
+		"placement: {pool: nowhere}":                                                  {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
+		"placement: {storagePolicy: nowhere}":                                         {Op: "Clone", VM: "web-0", Part: "storage", Reason: "StoragePolicyNotFound"},
+		"tags: [{category: nowhere, name: x}]":                                        {Op: "Clone", VM: "web-0", Part: "tags", Reason: "TagNotFound"},
+		"customizationSpec: nowhere":                                                  {Op: "Clone", VM: "web-0", Part: "customization", Reason: "CustomizationSpecNotFound"},
+		"clone: {mode: Linked, snapshot: nowhere}":                                    {Op: "Clone", VM: "web-0", Part: "template and snapshot", Reason: "SnapshotNotFound"},
+		"disks: [{name: data, sizeGiB: 1, datastore: nowhere}]":                       {Op: "Clone", VM: "web-0", Part: "disks", Reason: "DatastoreNotFound"},
+		"disks: [{name: data, sizeGiB: 1, persistent: true, datastore: nowhere}]":     {Op: "Clone", VM: "web-0", Part: "disks", Reason: "DatastoreNotFound"},
+		"disks: [{name: data, sizeGiB: 1, persistent: true, storagePolicy: nowhere}]": {Op: "Clone", VM: "web-0", Part: "disks", Reason: "StoragePolicyNotFound"},
+		"placement: {zones: [none]}":                                                  {Op: "Clone", VM: "web-0", Part: "resource pool", Reason: "ResourcePoolNotFound"},
+		"replicas: 0":                                                                 {Reason: "TemplateNotFound"}, // see below
 	} {
 		manifest := head + ", " + spec + "}\n"
 		if strings.HasPrefix(spec, "replicas") {
@@ -67,6 +70,69 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 	}
 	if n := vc.Calls()["CloneVM_Task"] + vc.Calls()["CreateFolder"]; n > 1 { // the server makes its own folder
 		t.Errorf("%d calls that create something", n)
+	}
+}
+
+func TestPlanShowsWhatWillBlockAnEditOfAGroupThatRuns(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	g := metacontroller.New(p.url, "shop", "web", "uid-web", 2)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1}} })
+	if _, err := g.Until(t.Context(), metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		edit func(*v1alpha1.VmGroupSpec)
+		want hook.PlanBlock
+	}{
+		{func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "nowhere", Name: "x"}} }, hook.PlanBlock{Op: "Prepare", VM: "web-0", Part: "tags", Reason: "TagNotFound"}},
+		{func(s *v1alpha1.VmGroupSpec) {
+			s.Disks = append(s.Disks, v1alpha1.Disk{Name: "more", SizeGiB: 1, Datastore: "nowhere"})
+		}, hook.PlanBlock{Op: "SetDisks", VM: "web-0", Part: "disks", Reason: "DatastoreNotFound"}},
+	} {
+		edited := g.VmGroup.DeepCopy()
+		c.edit(&edited.Spec)
+		manifest, err := json.Marshal(edited)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"--server", p.url}, {}} {
+			out, errs, status := preview(t, against(vc), string(manifest), append([]string{"-o", "json"}, args...)...)
+			var answers []hook.PlanAnswer
+			if err := json.Unmarshal([]byte(out), &answers); err != nil || status != 1 || len(answers) != 1 || len(answers[0].Blocked) != 1 || answers[0].Blocked[0].Message == "" {
+				t.Fatalf("%v: exit status %d: %s%s", args, status, out, errs)
+			}
+			if answers[0].Blocked[0].Message = ""; answers[0].Blocked[0] != c.want {
+				t.Errorf("%v: %+v", args, answers[0].Blocked)
+			}
+		}
+	}
+}
+
+func TestPlanKnowsWhatATemplateNamesInAContentLibraryWhenItIsAskedForTheFirstTime(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	ref, err := vc.AddTemplate("/DC0/vm", "ubuntu of the library")
+	if err != nil {
+		t.Fatal(err)
+	}
+	vc.AddLibrary("golden")
+	for name, kind := range map[string]string{"ubuntu": "vm-template", "appliance": "ovf"} {
+		if err := vc.AddLibraryItem("golden", name, kind, ref); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := serve(t, against(vc))
+	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	for template, want := range map[string]int{"golden/ubuntu": 2, "golden/appliance": 1, "golden/none": 1} {
+		manifest := strings.Replace(head, "vm-operator-template", template, 1) + "}\n"
+		for _, args := range [][]string{{"--server", p.url}, {}} {
+			out, errs, status := preview(t, against(vc), manifest, args...)
+			if status != want || strings.Contains(out, "LibraryReading") {
+				t.Errorf("%s, %v: exit status %d: %s%s", template, args, status, out, errs)
+			}
+		}
 	}
 }
 
@@ -117,6 +183,12 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", spec, status, errs)
 		}
 	}
+	if _, errs, _ := preview(t, nil, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {cpus: 2, mem: 4}\n", "--simulator"); !strings.Contains(errs, "document 1: unknown field \"spec.cpus\"\n") || !strings.Contains(errs, "document 1: unknown field \"spec.mem\"\n") {
+		t.Errorf("of two unknown fields: %s", errs)
+	}
+	if _, errs, status := preview(t, nil, "", "-f", t.TempDir(), "--simulator"); status != 1 || !strings.Contains(errs, "is a directory: name the files in it") {
+		t.Errorf("of a directory: exit status %d: %s", status, errs)
+	}
 	for manifest, says := range map[string]string{
 		"kind: VmGroup\napiVersion: v2": `found a "VmGroup" of "v2", not a VmGroup of vm.codeconnect.vmworld.com/v1alpha1`,
 		"- 1":                           "not a Kubernetes object",
@@ -127,6 +199,21 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) {
 			t.Errorf("%q: exit status %d: %s", manifest, status, errs)
 		}
+	}
+}
+
+func TestPlanSaysThatNoServerAnswers(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, status := preview(t, nil, head+"}\n", "--server", url); status != 1 || !strings.Contains(errs, "no server answers at "+url) {
+		t.Errorf("exit status %d: %s", status, errs)
 	}
 }
 
@@ -173,6 +260,7 @@ func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
 	for _, c := range []struct{ manifest, sentence, blocked string }{
 		{string(tried), "there is no network", "\nblocked at Clone web-0 networks (NetworkNotFound)\n"},
 		{strings.Replace(head, "vm-operator-template", "nowhere", 1) + "}\n", `template "nowhere" not found`, "\nblocked (TemplateNotFound)\n"},
+		{head + ", readiness: {tcpSocket: {port: 22}}}\n", "the server may ask no member whether its service answers", "\nblocked: not ready yet: web-0, web-1 (ProbeRefused)\n"},
 		{strings.Replace(head, "replicas: 2", "replicas: -1", 1) + "}\n", "spec.replicas: Invalid value", "\nblocked (InvalidSpec)\n"},
 	} {
 		out, errs, status := preview(t, nil, c.manifest, "--server", p.url)

@@ -23,6 +23,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/page"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/probe"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
@@ -120,7 +121,9 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 		return err
 	}
 	defer closeSimulator()
-	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who}, vc)
+	s.probe.Metrics, s.probe.Changed = registry, func(uid types.UID) { groups.Changed(uid) }
+	prober := probe.New(s.probe)
+	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who, Prober: prober}, vc)
 
 	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, Version: version, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
@@ -134,6 +137,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 	var vcErr error
 	vcDone.Go(func() { vcErr = vc.Run(vcContext) })
 	loopDone.Go(func() { groups.Run(ctx) })
+	loopDone.Go(func() { prober.Run(ctx) })
 	failed := make(chan error, 1)
 	servers := open.serve(hook.New(handlers), hook.Health(handlers), log, failed)
 	serving(open)

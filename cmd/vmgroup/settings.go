@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"net"
 	"net/netip"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/probe"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -25,6 +27,9 @@ type settings struct {
 	adoptFrom []string
 	// guestNetworks is the value of --guest-networks.
 	guestNetworks []string
+	// probeNetworks is the value of --probe-networks; probe is made of it.
+	probeNetworks []string
+	probe         probe.Config
 	simulator     bool
 	sim           vcsim.Config
 	// simulatorForAll opens the embedded vCenter to others, where every user may do everything.
@@ -61,6 +66,8 @@ func (s *settings) flags(c *cobra.Command) {
 	env(f, "adopt-from", "VMGROUP_ADOPT_FROM")
 	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks of guests' addresses that reach EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
 	env(f, "guest-networks", "VMGROUP_GUEST_NETWORKS")
+	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server may ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
+	env(f, "probe-networks", "VMGROUP_PROBE_NETWORKS")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
 	env(f, "simulator", "VMGROUP_SIMULATOR")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
@@ -84,17 +91,24 @@ func complete(c *cobra.Command, flag string, values ...string) {
 	}
 }
 
-// networks parses --guest-networks.
-func networks(texts []string) ([]netip.Prefix, error) {
-	var all []netip.Prefix
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(strings.TrimSpace(text))
-		if err != nil || p != p.Masked() {
-			return nil, usageError{fmt.Errorf("--guest-networks (VMGROUP_GUEST_NETWORKS): %q is not a network, such as 10.0.0.0/8 or fd00::/8", text)}
-		}
-		all = append(all, p)
+// networks parses --guest-networks and --probe-networks.
+func (s *settings) networks() (err error) {
+	if s.vcenter.GuestNetworks, err = probe.ParseNetworks(s.guestNetworks); err != nil {
+		return usageError{fmt.Errorf("--guest-networks (VMGROUP_GUEST_NETWORKS): %w", err)}
 	}
-	return all, nil
+	if s.probe.Networks.Allowed, err = probe.ParseNetworks(s.probeNetworks); err != nil {
+		return usageError{fmt.Errorf("--probe-networks (VMGROUP_PROBE_NETWORKS): %w", err)}
+	}
+	own, err := net.InterfaceAddrs()
+	for _, a := range own {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil {
+			s.probe.Networks.Own = append(s.probe.Networks.Own, prefix.Addr().Unmap())
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("this machine's own addresses, which are never probed: %w", err)
+	}
+	return nil
 }
 
 // adoptRules parses --adopt-from.
@@ -168,13 +182,21 @@ func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 // instead of waiting for a vCenter that never comes back.
 const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 
+// debugLines logs each line of another logger at the level debug.
+type debugLines struct{ log zerolog.Logger }
+
+func (d debugLines) Write(line []byte) (int, error) {
+	d.log.Debug().Msg(strings.TrimSpace(string(line)))
+	return len(line), nil
+}
+
 // connect returns the vCenter side; with --simulator it first starts the embedded vCenter, which closeSimulator stops.
 func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimulator func(), err error) {
 	closeSimulator = func() {}
 	if s.vcenter.AdoptFrom, err = adoptRules(s.adoptFrom); err != nil {
 		return nil, nil, err
 	}
-	if s.vcenter.GuestNetworks, err = networks(s.guestNetworks); err != nil {
+	if err = s.networks(); err != nil {
 		return nil, nil, err
 	}
 	if s.simulator {
@@ -190,10 +212,16 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 		if err != nil {
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
 		}
+		stdlog.SetFlags(0)
+		stdlog.SetOutput(debugLines{log}) // govmomi's simulator logs there, in the midst of what the command shows
 		closeSimulator = func() {
 			if err := sim.Close(); err != nil {
 				log.Warn().Err(err).Msg("the embedded vCenter did not close cleanly")
 			}
+		}
+		s.probe.Dial, s.probe.Networks.Own = sim.DialGuest, nil // in memory: no packet leaves the process
+		if len(s.probeNetworks) == 0 {
+			s.probe.Networks.Allowed = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}
 		}
 		url := sim.URL()
 		password, _ := url.User.Password()

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -35,6 +37,28 @@ func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
 		got, err := adoptRules(s.adoptFrom)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q %v: %v, %v", c.variable, c.args, got, err)
+		}
+	}
+}
+
+func TestNobodyIsAskedByDefaultAndTheServerItselfNever(t *testing.T) {
+	t.Parallel()
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, allowed := range [][]string{nil, {"0.0.0.0/0", "::/0"}} {
+		s := &settings{probeNetworks: allowed}
+		if err := s.networks(); err != nil {
+			t.Fatal(err)
+		}
+		if guest := netip.MustParseAddr("192.0.2.7"); s.probe.Networks.Allow(guest) != (allowed != nil) {
+			t.Errorf("with %v, %s may be asked: %t", allowed, guest, s.probe.Networks.Allow(guest))
+		}
+		for _, a := range own {
+			if prefix, err := netip.ParsePrefix(a.String()); err == nil && s.probe.Networks.Allow(prefix.Addr()) {
+				t.Errorf("with %v, the server may ask itself at %s", allowed, prefix.Addr())
+			}
 		}
 	}
 }
