@@ -192,6 +192,19 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 	}
 }
 
+// Kustomize as in kubectl 1.32 panics otherwise (kubernetes/kubernetes#131939).
+func TestAFileDeletesNoMoreThanOneObject(t *testing.T) {
+	for _, path := range files(t) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count("\n"+string(text), "\n$patch: delete"); n > 1 {
+			t.Errorf("%s deletes %d objects: give each a file", path, n)
+		}
+	}
+}
+
 func TestEveryFileParses(t *testing.T) {
 	for _, path := range files(t) {
 		if filepath.Ext(path) == ".env" {
