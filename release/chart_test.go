@@ -287,6 +287,15 @@ func TestWrongValuesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)
 		}
 	}
+	for wrong, where := range map[string]string{
+		"settings.vc_folder=x":                   "at '/settings': additional properties 'vc_folder' not allowed",
+		"settings.VC_PASS=secret":                "at '/settings/VC_PASS'",
+		"podLabels.app\\.kubernetes\\.io/name=x": "at '/podLabels/app.kubernetes.io~1name'",
+	} {
+		if _, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), where) {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
 }
 
 // Each value must be used by a template, or be Metacontroller's.
