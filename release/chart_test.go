@@ -354,3 +354,15 @@ func chartFiles(t *testing.T, dir, pattern string) (texts []string) {
 	}
 	return texts
 }
+
+func TestTheServerIsLetOutToTheNetworksInWhichItAsksMembers(t *testing.T) {
+	out, err := helm(t, "template", "--set", `settings.VMGROUP_PROBE_NETWORKS=10.20.0.0/16\, fd00::/8`, "--show-only", "templates/networkpolicy.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"cidr: 10.20.0.0/16\n", "cidr: fd00::/8\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in:\n%s", want, out)
+		}
+	}
+}
