@@ -72,7 +72,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	label := func(value string) []string {
 		return []string{"label", "vg", "web", vcenterLabel + value, "--overwrite"}
 	}
-	k.refuses(t, "another label", "", label("=east"), vcenterLabel, "default/web", "from '' to 'east'", "Scale the group to 0", "Move a group")
+	k.refuses(t, "another label", "", label("=east"), vcenterLabel, "default/web", "from '' to 'east'", "Scale the group (and spec.standby) to 0", "Move a group")
 	k.survives(t, "refused", was)
 	for step, patch := range map[string]string{
 		"the finalizer": `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup","example.com/other"]}}`,
