@@ -60,11 +60,15 @@ func TestTheSchemaHasTheDefaultsOfThePlanner(t *testing.T) {
 		"deletion.policy":                 v1alpha1.DeletionDelete,
 		"deletion.shutdownTimeoutSeconds": v1alpha1.DefaultShutdownTimeout,
 		"clone.mode":                      v1alpha1.CloneFull,
+		"disks[].provisioning":            v1alpha1.ProvisioningThin,
+		"disks[].retention.whenDeleted":   v1alpha1.RetentionRetain,
+		"disks[].retention.whenScaled":    v1alpha1.RetentionRetain,
 		"placement.antiAffinity":          v1alpha1.AntiAffinityNone,
 		"userData.secretKeyRef.key":       v1alpha1.DefaultUserDataKey,
 		"userData.configMapKeyRef.key":    v1alpha1.DefaultUserDataKey,
 		"service.type":                    v1alpha1.ServiceHeadless,
 		"service.ports[].protocol":        "TCP",
+		"update.windows[].timeZone":       v1alpha1.DefaultTimeZone,
 	}
 	for path, schema := range specFields(t) {
 		var want string
@@ -138,7 +142,10 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 
 // mostItems is how many items a list or map may have, if not MaxListed.
 var mostItems = map[string]int64{
+	"update.windows":           v1alpha1.MaxWindows,
+	"update.windows[].days":    int64(len(v1alpha1.Weekdays)),
 	"placement.zones":          v1alpha1.MaxZones,
+	"disks":                    v1alpha1.MaxDisks,
 	"networks":                 v1alpha1.MaxNetworks,
 	"networks[].ipv4.ranges":   v1alpha1.MaxRanges,
 	"networks[].ipv6.ranges":   v1alpha1.MaxRanges,
@@ -148,6 +155,8 @@ var mostItems = map[string]int64{
 	"customAttributes":         v1alpha1.MaxMarks,
 	"service.ports":            v1alpha1.MaxServicePorts,
 	"service.annotations":      v1alpha1.MaxServiceAnnotations,
+
+	"readiness.httpGet.httpHeaders": v1alpha1.MaxProbeHeaders,
 }
 
 // longest has one of the longest accepted texts for each text field.
@@ -158,6 +167,8 @@ var longest = map[string]string{
 	"replace[].name":                group57 + "-99999",
 	"scaleIn.protected[]":           group57 + "-99999",
 	"scaleIn.remove[]":              group57 + "-99999",
+	"update.windows[].start":        "23:59",
+	"update.windows[].timeZone":     "", // no zone has so long a name
 	"clone.snapshot":                strings.Repeat("ü", v1alpha1.MaxInventoryPath),
 	"placement.datacenter":          strings.Repeat("ü", v1alpha1.MaxInventoryPath),
 	"placement.pool":                strings.Repeat("ü", v1alpha1.MaxInventoryPath),
@@ -165,6 +176,9 @@ var longest = map[string]string{
 	"placement.storagePolicy":       strings.Repeat("ü", v1alpha1.MaxVimName),
 	"placement.folder":              strings.Repeat("ü/", v1alpha1.MaxInventoryPath/2-1) + "üü",
 	"placement.zones[]":             strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"disks[].name":                  strings.Repeat("d", v1alpha1.MaxDiskName),
+	"disks[].datastore":             strings.Repeat("ü", v1alpha1.MaxInventoryPath),
+	"disks[].storagePolicy":         strings.Repeat("ü", v1alpha1.MaxVimName),
 	"networks[].network":            strings.Repeat("ü", v1alpha1.MaxInventoryPath),
 	"networks[].ipv4.ranges[]":      strings.Repeat(" ", v1alpha1.MaxRange-len("10.0.0.7")) + "10.0.0.7",
 	"networks[].ipv4.gateway":       "",
@@ -177,10 +191,14 @@ var longest = map[string]string{
 	"userData.configMapKeyRef.name": strings.Repeat("c", v1alpha1.MaxDomain),
 	"userData.configMapKeyRef.key":  strings.Repeat("k", v1alpha1.MaxDomain),
 	"customizationSpec":             strings.Repeat("ü", v1alpha1.MaxVimName),
-	"tags[].category":               strings.Repeat("ü", v1alpha1.MaxVimName),
-	"tags[].name":                   strings.Repeat("ü", v1alpha1.MaxVimName),
-	"service.ports[].name":          strings.Repeat("p", v1alpha1.MaxPortName),
-	"service.ports[].appProtocol":   strings.Repeat("p", v1alpha1.MaxDomain-64) + "/" + strings.Repeat("p", 63),
+	"readiness.httpGet.path":        "/" + strings.Repeat("~", v1alpha1.MaxProbePath-1),
+
+	"readiness.httpGet.httpHeaders[].name":  strings.Repeat("h", v1alpha1.MaxHeaderName),
+	"readiness.httpGet.httpHeaders[].value": strings.Repeat(" ", v1alpha1.MaxHeaderValue),
+	"tags[].category":                       strings.Repeat("ü", v1alpha1.MaxVimName),
+	"tags[].name":                           strings.Repeat("ü", v1alpha1.MaxVimName),
+	"service.ports[].name":                  strings.Repeat("p", v1alpha1.MaxPortName),
+	"service.ports[].appProtocol":           strings.Repeat("p", v1alpha1.MaxDomain-64) + "/" + strings.Repeat("p", 63),
 }
 
 // The schema and Validate accept and refuse the same values: each bound is tested from both sides.
@@ -274,6 +292,7 @@ func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
 // besides are the fields that others require.
 var besides = map[string]map[string]any{
 	"":                         {"cpu": 1, "memory": 1, "template": "t"},
+	"update.windows[]":         {"start": "22:00", "durationSeconds": 3600},
 	"networks[]":               {"network": "lab"},
 	"networks[].ipv4":          {"ranges": []any{"10.0.0.7"}, "prefixLength": 24},
 	"networks[].ipv6":          {"ranges": []any{"2001:db8::7"}, "prefixLength": 64},

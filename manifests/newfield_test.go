@@ -53,10 +53,11 @@ func typeFields(path string, of reflect.Type, into map[string]bool) {
 // changedInPlace are the fields whose change replaces no member. All others must enter the revision, otherwise a change of them
 // would reach only new members.
 var changedInPlace = []string{
-	"cpu", "memory", "replicas", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
+	"cpu", "memory", "replicas", "standby", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
 	"readiness", "update", "healing", "scaleIn", "deletion", "service",
 	"placement.antiAffinity",
 	"placement.datacenter", "placement.folder", // cannot change while there are members
+	"rootDisk", "disks[]", // the stamp has a member's own disks
 	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses
 	"userData", // the revision has the digest of its text
 }

@@ -52,6 +52,11 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 // said is the value without false and 0, which may be left out.
 func said(value any) any {
 	fields, ok := value.(map[string]any)
+	if list, is := value.([]any); is {
+		for i := range list {
+			list[i] = said(list[i])
+		}
+	}
 	if !ok {
 		return value
 	}
@@ -105,6 +110,7 @@ var instead = map[string]string{
 	"userData.configMapKeyRef.name": "# configMapKeyRef: {name: ",
 	"userData.configMapKeyRef.key":  ", key: ",
 	"customizationSpec":             "# customizationSpec: ",
+	"readiness.tcpSocket.port":      "# tcpSocket: {port: ",
 }
 
 func TestTheFullSampleShowsEveryField(t *testing.T) {
