@@ -173,7 +173,7 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *te
 	s.recover()
 	t.Logf("all groups are up %s after vCenter answers again", time.Since(began).Round(time.Millisecond))
 	after, bytes := 0, uint64(0)
-	eventually(t, patience, "the goroutines of the storm end", func() bool {
+	eventually(t, realPatience, "the goroutines of the storm end", func() bool {
 		s.clients.CloseIdleConnections()
 		http.DefaultClient.CloseIdleConnections()
 		runtime.GC()
@@ -200,7 +200,7 @@ func (j *judge) CloseIdleConnections() { j.next.CloseIdleConnections() }
 // recover calls for all groups, as Metacontroller would, until each is up, and checks what exists.
 func (s *storm) recover() {
 	s.t.Helper()
-	limit := patience
+	limit := realPatience
 	if *overloadFull {
 		limit = 15 * time.Minute
 	}

@@ -38,7 +38,7 @@ func runProcesses(t *testing.T, seed uint64) {
 	// call makes a hook call to any replica, which may be stopped, and reports whether it was answered.
 	call := func(finalizing bool) (finalized bool) {
 		i := random.IntN(len(servers))
-		patient := patience
+		patient := realPatience
 		if stopped[i] {
 			patient = 30 * time.Millisecond
 		}
@@ -81,7 +81,7 @@ func runProcesses(t *testing.T, seed uint64) {
 	g.Generation++
 	began := time.Now()
 	for !call(true) {
-		if time.Since(began) > patience {
+		if time.Since(began) > realPatience {
 			t.Fatalf("seed %d: not finalized: %s", seed, g.Status.LastMessage)
 		}
 		if random.IntN(10) == 0 {

@@ -105,7 +105,7 @@ func TestAStoppedReplicaThatResumesTakesDownNoMemberOfTheNewSpec(t *testing.T) {
 			time.Sleep(max(paused.lease, pauseNoticed))
 			stop := r.sample(func() int { return tally(r.members(), isOn) })
 			paused.resume()
-			eventually(t, patience, "its call is answered", func() bool { return paused.answered(at) })
+			eventually(t, realPatience, "its call is answered", func() bool { return paused.answered(at) })
 			paused.done()
 			up(t, g)
 			if seen := stop(); seen.least < 3 {

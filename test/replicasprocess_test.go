@@ -134,7 +134,7 @@ func (r *rig) serveProcess() *processReplica {
 		p.url = "http://" + address
 	case <-ended:
 		r.t.Fatalf("a replica ended: %s", p.logged())
-	case <-time.After(patience):
+	case <-time.After(realPatience):
 		r.t.Fatalf("a replica does not listen: %s", p.logged())
 	}
 	return p
@@ -173,7 +173,7 @@ func (p *processReplica) resume() { p.signal(syscall.SIGCONT) }
 // ready waits until the replica has read vCenter's inventory, and waits for updates.
 func (p *processReplica) ready() {
 	p.t.Helper()
-	eventually(p.t, patience, "the replica watches vCenter", func() bool {
+	eventually(p.t, realPatience, "the replica watches vCenter", func() bool {
 		return slices.ContainsFunc(p.wire.Calls(), func(c vcsim.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
 	})
 }
@@ -186,8 +186,8 @@ func (p *processReplica) answered(call vcsim.Call) bool {
 // done waits until the replica has nothing under way and no lease to begin anything.
 func (p *processReplica) done() {
 	p.t.Helper()
-	eventually(p.t, patience, "the replica has nothing to do", func() bool {
-		res, err := http.Get(p.url + "/groups")
+	eventually(p.t, realPatience, "the replica has nothing to do", func() bool {
+		res, err := (&http.Client{Timeout: time.Minute}).Get(p.url + "/groups")
 		if err != nil {
 			return false
 		}
