@@ -19,7 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// tasksUnderWay counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for.
+// tasksUnderWay counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for, and the task of
+// PowerOnMultiVM_Task itself, which ends when the VM's own has begun: for a moment both are there.
 func (r *rig) tasksUnderWay() (n int) {
 	client := r.Admin().Client
 	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
@@ -37,7 +38,8 @@ func (r *rig) tasksUnderWay() (n int) {
 			properties[p.Name] = p.Val
 		}
 		state := properties["info.state"]
-		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && properties["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) {
+		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && properties["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) &&
+			properties["info.descriptionId"] != "Datacenter.ExecuteVmPowerOnLRO" {
 			n++
 		}
 	}
