@@ -3,6 +3,7 @@ package test
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +171,33 @@ func TestQuarantineEndsAfterItsTimeOrWithTheGroup(t *testing.T) {
 		r.allGone(was)
 		if r.vm(web+"/*") != nil {
 			t.Errorf("left: %v", r.names(web))
+		}
+	})
+}
+
+// A PowerOn of another replica that stood still on its way turns a VM on that is in quarantine by then, as an operator would.
+func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 2)
+		g.Spec.Deletion.QuarantineSeconds = 3600
+		up(t, g)
+		g.Scale(1)
+		until(t, g, "web-1 is in quarantine", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.names(quarantine)) == 1 })
+		kept := quarantine + "/" + r.names(quarantine)[0]
+		runs := func() bool {
+			return slices.ContainsFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.Path == kept && isOn(vm) })
+		}
+		r.must(r.PowerOn(kept))
+		until(t, g, "it is off", func(metacontroller.Answer) bool { return !runs() })
+
+		time.Sleep(5 * time.Minute)
+		r.must(r.PowerOn(kept))
+		time.Sleep(10 * time.Minute)
+		up(t, g)
+		if !runs() {
+			t.Error("what an operator powered on later is off")
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/probe"
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -46,11 +48,13 @@ type rig struct {
 	find  *find.Finder
 	// network is the one in memory that all parts of the rig are on; nil: loopback, in real time.
 	network   *memnet.Network
-	transport *http.Transport // of all clients but the server's own
-	direct    bool            // replicas call vCenter and are called without HTTP and XML
-	hooks     memnet.Handlers // of the replicas, if direct
-	planted   *defect         // in all replicas; nil: none
-	served    int             // replicas started so far
+	transport *http.Transport                                                      // of all clients but the server's own
+	direct    bool                                                                 // replicas call vCenter and are called without HTTP and XML
+	hooks     memnet.Handlers                                                      // of the replicas, if direct
+	planted   *defect                                                              // in all replicas; nil: none
+	served    int                                                                  // replicas started so far
+	probed    probe.Networks                                                       // in which replicas ask members
+	dialGuest func(ctx context.Context, network, address string) (net.Conn, error) // as they see it; nil: DialGuest
 }
 
 // newRig starts a vCenter on a network in memory, whose tasks and guests take their time. Call it in a bubble; it ends with it.
@@ -110,7 +114,8 @@ func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport
 			t.Errorf("close the embedded vCenter: %v", err)
 		}
 	})
-	return &rig{VCenter: sim, t: t, network: network, transport: transport}
+	return &rig{VCenter: sim, t: t, network: network, transport: transport,
+		probed: probe.Networks{Allowed: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}}
 }
 
 // login logs the administrator in (again: a restart ends all sessions).
@@ -180,6 +185,12 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 		r.t.Fatal(err)
 	}
 	loopCfg.Who = vc.Who
+	dial := r.DialGuest
+	if r.dialGuest != nil {
+		dial = r.dialGuest
+	}
+	prober := probe.New(probe.Config{Networks: r.probed, Dial: dial, Changed: vcCfg.Changed})
+	loopCfg.Prober = prober
 	r.served++
 	groups = loop.New(loopCfg, r.planted.in(vc, r.served))
 	listener := r.listen()
@@ -189,8 +200,9 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 	refuse := r.hooks.Handle(listener.Addr().String(), hooks)
 	loopCtx, stopLoop := context.WithCancel(context.Background())
 	vcCtx, stopVC := context.WithCancel(context.Background())
-	loopDone, vcDone := make(chan struct{}), make(chan struct{})
+	loopDone, vcDone, proberDone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() { defer close(loopDone); groups.Run(loopCtx) }()
+	go func() { defer close(proberDone); prober.Run(loopCtx) }()
 	go func() { defer close(vcDone); _ = vc.Run(vcCtx) }()
 	stopped := false
 	s := &serverReplica{rig: r, url: "http://" + listener.Addr().String(), loop: groups, stop: func() {
@@ -202,6 +214,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 		_ = web.Close()
 		stopLoop()
 		<-loopDone
+		<-proberDone
 		stopVC()
 		<-vcDone
 		if outside := role.Outside(callsIn(r.t, vcCfg.Metrics.(*prometheus.Registry))); len(outside) > 0 {

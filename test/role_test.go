@@ -82,7 +82,8 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		r := roleRig(t)
 		r.Restrict(leastRole()...)
 		registry := prometheus.NewRegistry()
-		g := r.serve(inCluster0, counted(registry)).group("web", 3)
+		server := r.serve(inCluster0, counted(registry))
+		g := server.group("web", 3)
 		everything(&g.Spec)
 		up(t, g)
 		g.Scale(2)
@@ -91,14 +92,25 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		up(t, g)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
 		up(t, g)
+		r.addGolden()
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = golden })
+		up(t, g)
 		remove(t, g)
+		db := server.group("db", 1)
+		db.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}, {Name: "scratch", SizeGiB: 1}}
+		up(t, db)
+		db.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Template, s.Disks[0].SizeGiB, s.Disks[1].SizeGiB = otherTemplate, 2, 2
+		})
+		up(t, db)
+		remove(t, db)
 		made := callsIn(t, registry)
 		if outside := role.Outside(made); len(outside) > 0 {
 			t.Errorf("calls outside the least role: %v", outside)
 		}
 		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
-			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag",
-			"tagging/tag-association attach-multiple-tags-to-object"} {
+			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag", "content/library/item find", "GET vcenter/vm-template/library-items",
+			"tagging/tag-association attach-multiple-tags-to-object", "CreateDisk_Task", "RetrieveVStorageObject", "ExtendDisk_Task", "DeleteVStorageObject_Task"} {
 			if made[method] == 0 {
 				t.Errorf("the life never called %s, so it proves nothing about it", method)
 			}
@@ -153,12 +165,26 @@ var lackings = []lacking{
 	{privilege: "InventoryService.Tagging.ObjectAttachable", change: tagged},
 	{privilege: "Global.ManageCustomFields", change: func(s *v1alpha1.VmGroupSpec) { s.CustomAttributes = map[string]string{"new": "x"} }},
 	{privilege: "Global.SetCustomField", change: func(s *v1alpha1.VmGroupSpec) { s.CustomAttributes = map[string]string{"new": "x"} }},
+	{privilege: "VirtualMachine.Config.EditDevice", change: withDisk, then: grow},
+	{privilege: "VirtualMachine.Config.DiskExtend", change: withDisk, then: grow},
+	{privilege: "Datastore.FileManagement", change: withPersistentDisk},
+	{privilege: "VirtualMachine.Config.AddExistingDisk", change: withPersistentDisk},
 	{privilege: "VirtualMachine.Config.Rename", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
 	{privilege: "VirtualMachine.Inventory.Move", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
 }
 
 func tagged(s *v1alpha1.VmGroupSpec)       { s.Tags = []v1alpha1.Tag{{Category: "known", Name: "tag"}} }
 func inQuarantine(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 3600 }
+
+func withDisk(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1}} }
+
+func withPersistentDisk(s *v1alpha1.VmGroupSpec) {
+	s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+}
+
+func grow(g *metacontroller.Group) {
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].SizeGiB = 2 })
+}
 
 // elsewhere are privileges whose absence no status can show in this rig, and where it is tested.
 var elsewhere = map[string]string{

@@ -1,0 +1,153 @@
+package test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// holds puts an annotation on a group that holds a member's VM.
+func holds(g *metacontroller.Group, member, moRef string) {
+	g.Annotations = map[string]string{v1alpha1.AnnotationHold + "test": member + "/" + moRef}
+}
+
+// heldUntil is until when an answer says that a VM is held.
+func heldUntil(a metacontroller.Answer, moRef string) time.Time {
+	for _, m := range a.Status.Members {
+		if m.MoRef == moRef {
+			return m.HeldUntil.Time
+		}
+	}
+	return time.Time{}
+}
+
+func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
+	t.Parallel()
+	for name, deleted := range map[string]bool{"scale-in": false, "deletion": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{Tools: true})
+				server := r.serve()
+				g := server.group("web", 3)
+				g.Spec.Deletion.HoldTimeoutSeconds = 3600
+				up(t, g)
+				ref := refs(r.members())["web-2"]
+				holds(g, "web-2", ref)
+				call := g.Sync
+				if g.Scale(1); deleted {
+					call = g.Finalize
+				}
+				var until time.Time
+				for began := time.Now(); time.Since(began) < 30*time.Minute; time.Sleep(2 * time.Second) {
+					a, err := call(within(t))
+					r.must(err)
+					switch held := heldUntil(a, ref); {
+					case until.IsZero():
+						until = held
+					case !held.Equal(until):
+						t.Fatalf("held until %s, and then until %s", until, held)
+					}
+					if time.Since(began) > 10*time.Minute && server != nil {
+						server.stop()
+						server = nil
+						g.URL = r.serve().url
+					}
+				}
+				// (Of a deleted group, the member that announces the deletion goes last, and is off until then.)
+				if left := r.members(); len(left) != 2 || tally(left, func(vm vcsim.VM) bool { return vm.Ref.Value == ref && isOn(vm) }) != 1 || until.IsZero() {
+					t.Fatalf("after half an hour, held until %s: %v", until, refs(left))
+				}
+				if g.Annotations = nil; deleted {
+					remove(t, g)
+				} else {
+					up(t, g)
+				}
+				if time.Now().After(until) {
+					t.Error("it went only when its time was over")
+				}
+			})
+		})
+	}
+}
+
+func TestAHoldThatNobodyEndsIsOverInTime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Deletion.HoldTimeoutSeconds, g.Spec.Readiness.Check = 600, v1alpha1.ReadyToolsRunning
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
+		up(t, g)
+		was := refs(r.members())
+		holds(g, "web-1", was["web-1"])
+		available := r.sample(func() int { return tally(r.members(), hasTools) })
+		began := time.Now()
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		up(t, g)
+		if took := time.Since(began); took < 10*time.Minute {
+			t.Errorf("the update took %s", took)
+		}
+		if e := available(); e.least < 3 {
+			t.Errorf("as few as %d of 3 were available", e.least)
+		}
+		r.allNew(was, 3)
+	})
+}
+
+// A bubble begins at midnight, UTC.
+func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		g.Spec.Update.Windows = []v1alpha1.Window{{Start: "02:00", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}
+		up(t, g)
+		was := refs(r.members())
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		a := up(t, g)
+		if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Message != "2 of 2 members differ from the spec and are kept (update.windows: the next one opens at 2000-01-01T02:00:00+01:00)" {
+			t.Errorf("%+v", c)
+		}
+		opens := time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC)
+		r.steady(g, time.Until(opens)-time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
+		r.sameVMs(was)
+		time.Sleep(time.Until(opens) + time.Minute) // the server wakes by itself, as long as its lease lasts
+		if r.Calls()["CloneVM_Task"] <= 2 && r.Calls()["ShutdownGuest"] == 0 {
+			t.Error("nothing is begun a minute after the window opens")
+		}
+		up(t, g)
+		r.allNew(was, 2)
+	})
+}
+
+func TestMembersAreReplacedBeforeTheyAreTooOld(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 3)
+		g.Spec.Update.MaxAgeSeconds, g.Spec.Readiness.Check = seconds(3600), v1alpha1.ReadyToolsRunning
+		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
+		up(t, g)
+		was := refs(r.members())
+		available := r.sample(func() int { return tally(r.members(), hasTools) })
+		exist := r.sample(func() int { return len(r.members()) })
+		r.steady(g, 50*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
+		for began := time.Now(); time.Since(began) < 14*time.Minute; time.Sleep(5 * time.Second) {
+			_, err := g.Sync(within(t))
+			r.must(err)
+		}
+		up(t, g)
+		if e := available(); e.least < 3 {
+			t.Errorf("as few as %d of 3 were available", e.least)
+		}
+		if e := exist(); e.most > 4 {
+			t.Errorf("up to %d members", e.most)
+		}
+		r.allGone(was)
+	})
+}

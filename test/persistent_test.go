@@ -1,0 +1,75 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// disksOf lists the persistent disks: name, size in GiB, how many VMs wrote to it, and who has it.
+func (r *rig) disksOf() (all []string) {
+	for _, d := range r.FirstClassDisks() {
+		var who []string
+		for _, w := range d.Written {
+			if !slices.Contains(who, w.InstanceUUID) {
+				who = append(who, w.InstanceUUID)
+			}
+		}
+		has := "nobody"
+		if len(d.VMs) > 0 {
+			has = strings.TrimPrefix(strings.Join(d.VMs, ","), web+"/")
+		}
+		all = append(all, fmt.Sprintf("%s %d %d %s", d.Name, d.CapacityMB>>10, len(who), has))
+	}
+	return all
+}
+
+func (r *rig) disksAre(when string, want ...string) {
+	r.t.Helper()
+	if got := r.disksOf(); !slices.Equal(got, want) {
+		r.t.Errorf("%s, the disks are %q, not %q", when, got, want)
+	}
+}
+
+// The disk of an ordinal is in each next VM of it, with what the last one wrote.
+func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Datastores: 2})
+		g := r.serve(func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }).group("web", 2)
+		g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
+		up(t, g)
+		r.disksAre("at first", "default/web-0/data 2 1 web-0", "default/web-1/data 2 1 web-1")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+		up(t, g)
+		r.disksAre("after a roll", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].SizeGiB = 3 })
+		up(t, g)
+		r.disksAre("grown", "default/web-0/data 3 2 web-0", "default/web-1/data 3 2 web-1")
+		g.Scale(1)
+		up(t, g)
+		r.disksAre("scaled in", "default/web-0/data 3 2 web-0", "default/web-1/data 3 2 nobody")
+		if d := g.Status.Disks; len(d) != 2 || d[1].State != v1alpha1.DiskDetached || d[1].Ordinal != 1 {
+			t.Errorf("the status has %+v", d)
+		}
+		g.Scale(2)
+		up(t, g)
+		r.disksAre("scaled out", "default/web-0/data 3 2 web-0", "default/web-1/data 3 3 web-1")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].Retention.WhenScaled = v1alpha1.RetentionDelete })
+		g.Scale(1)
+		up(t, g)
+		r.disksAre("scaled in for good", "default/web-0/data 3 2 web-0")
+		if d := g.Status.Disks; len(d) != 1 {
+			t.Errorf("the status has %+v", d)
+		}
+		remove(t, g)
+		r.disksAre("when the group is gone", "default/web-0/data 3 2 nobody")
+	})
+}

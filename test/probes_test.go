@@ -1,0 +1,204 @@
+package test
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/probe"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// answering is a group of three whose members are ready while they answer, and are healed after two minutes without.
+func answering(t *testing.T, change ...func(*rig)) (*rig, *metacontroller.Group) {
+	t.Helper()
+	r := newChangeRig(t, vcsim.Guest{Tools: true})
+	for _, f := range change {
+		f(r)
+	}
+	g := r.serve().group("web", 3)
+	g.Spec.Readiness = v1alpha1.Readiness{HTTPGet: &v1alpha1.HTTPGet{Port: 8080}, TimeoutSeconds: seconds(120)}
+	return r, g
+}
+
+// syncFor syncs a group for a while, and fails if that shows otherwise.
+func syncFor(t *testing.T, g *metacontroller.Group, d time.Duration, what string, holds func(metacontroller.Answer) bool) {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(5 * time.Second) {
+		if a, err := g.Sync(within(t)); err != nil || !holds(a) {
+			t.Fatalf("after %s not %s: %v, %s", time.Since(began), what, err, a.Status.LastMessage)
+		}
+	}
+}
+
+func doubted(a metacontroller.Answer) bool {
+	return condition(a, v1alpha1.ConditionReadinessDoubted).Status == "True"
+}
+
+func TestAMemberWhoseServiceIsDownIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		up(t, g)
+		was := refs(r.members())
+		r.StopService(was["web-1"], true)
+		a := until(t, g, "web-1 is not ready", notReady(1))
+		if m := a.Status.Members[1]; m.Reason != "NotAnswering" || !strings.HasSuffix(m.Message, ": connection refused") {
+			t.Errorf("%s: %s", m.Reason, m.Message)
+		}
+		up(t, g)
+		if n := r.Calls()["ResetVM_Task"]; n != 1 {
+			t.Errorf("%d resets", n)
+		}
+		r.allGone(map[string]string{"web-1": was["web-1"]})
+		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
+			t.Errorf("members: %v, want %v as before", is, was)
+		}
+		remove(t, g)
+	})
+}
+
+func TestNobodyIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		g.Spec.Service = &v1alpha1.Service{}
+		up(t, g)
+		was := refs(r.members())
+		r.CutGuests(true)
+		until(t, g, "it is doubted", func(a metacontroller.Answer) bool {
+			if a.Status.ReadyReplicas != 3 {
+				t.Fatalf("%d are ready: %s", a.Status.ReadyReplicas, a.Status.LastMessage)
+			}
+			return doubted(a)
+		})
+		g.Edit(func(s *spec) { s.Template = otherTemplate })
+		syncFor(t, g, 20*time.Minute, "as before", func(a metacontroller.Answer) bool { return doubted(a) && a.Status.ReadyReplicas == 3 })
+		r.sameVMs(was)
+		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
+			t.Errorf("%v", calls)
+		}
+		r.CutGuests(false)
+		a := up(t, g)
+		if doubted(a) {
+			t.Error("it is still doubted")
+		}
+		r.allGone(was)
+		if n := r.Calls()["ResetVM_Task"]; n > 0 {
+			t.Errorf("%d resets after the path was mended", n)
+		}
+	})
+}
+
+func TestARestartOfTheServerMakesNobodyUnready(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		up(t, g)
+		was := refs(r.members())
+		for _, cut := range []bool{false, true} {
+			r.CutGuests(cut)
+			g.URL = r.serve().url
+			syncFor(t, g, 5*time.Minute, "ready", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 3 })
+		}
+		r.sameVMs(was)
+	})
+}
+
+func TestAGroupThatNeverAnsweredIsNotReadyAndInNoDoubt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		g.Spec.Healing.Action = v1alpha1.HealNone
+		r.CutGuests(true)
+		syncFor(t, g, 10*time.Minute, "without a doubt", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 0 && !doubted(a) })
+		r.CutGuests(false)
+		up(t, g)
+	})
+}
+
+func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		up(t, g)
+		r.probed = probe.Networks{Allowed: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}}
+		g.URL = r.serve().url
+		g.Scale(4)
+		a := until(t, g, "the fourth is refused", func(a metacontroller.Answer) bool {
+			return len(a.Status.Members) == 4 && strings.Contains(a.Status.Members[3].Message, "--probe-networks")
+		})
+		if c := condition(a, v1alpha1.ConditionReadinessDoubted); a.Status.ReadyReplicas != 3 || c.Reason != "ProbeRefused" {
+			t.Errorf("%d ready, %s: %s", a.Status.ReadyReplicas, c.Reason, c.Message)
+		}
+	})
+}
+
+func TestAServerThatMayAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.probed = probe.Networks{}
+		g := r.serve().group("web", 3)
+		g.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
+		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+			return len(a.Status.Members) == 0 && strings.Contains(a.Status.LastMessage, "--probe-networks")
+		})
+		g.Edit(func(s *spec) { s.Readiness.TCPSocket = nil })
+		up(t, g)
+	})
+}
+
+// Each replica asks by itself. One that does not reach a member keeps no call from being answered, and the two don't fight over it.
+func TestReplicasThatSeeDifferentAnswersChangeAMembersReadinessOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		up(t, g)
+		one, lost := g.URL, r.vmAddress(t, "web-1")
+		r.dialGuest = func(ctx context.Context, network, address string) (net.Conn, error) {
+			if strings.HasPrefix(address, lost+":") {
+				return nil, &net.OpError{Op: "dial", Err: syscall.EHOSTUNREACH}
+			}
+			return r.DialGuest(ctx, network, address)
+		}
+		other := r.serve().url
+		changes, was := 0, true
+		const minutes = 30
+		for n := range minutes * 12 {
+			g.URL = []string{one, other}[n%2]
+			a, err := g.Sync(within(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if is := a.Status.Members[1].Ready; is != was {
+				changes, was = changes+1, is
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if changes < 2 || changes > minutes {
+			t.Errorf("%d changes in %d minutes", changes, minutes)
+		}
+		if calls := r.Calls(); calls["ResetVM_Task"]+calls["PowerOffVM_Task"] > 0 {
+			t.Errorf("%v", calls)
+		}
+	})
+}
+
+func (r *rig) vmAddress(t *testing.T, name string) string {
+	t.Helper()
+	for _, vm := range r.members() {
+		if vm.Name == name && vm.IP != "" {
+			return vm.IP
+		}
+	}
+	t.Fatalf("%s has no address", name)
+	return ""
+}
