@@ -17,7 +17,9 @@ func (s *step) start() (over bool, err error) {
 		over = v.quarantine != ""
 	case plan.Clone, plan.ConfirmGone, plan.RemoveFolder, plan.Destroy:
 	default:
-		over, err = s.startOwn()
+		if !s.goesOn {
+			over, err = s.startOwn()
+		}
 	}
 	if over || err != nil {
 		v.read("")
@@ -41,12 +43,39 @@ func (s *step) start() (over bool, err error) {
 		if m := s.vc.find(a.MoRef); err == nil && a.NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
 			err = twin
 		}
+		if err == nil && a.Marked && slices.ContainsFunc(a.Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(s.vc.find(a.MoRef).Disks), id) }) {
+			err = changed
+		}
+		if s.call = (diskCall{}); err == nil && len(s.vc.find(a.MoRef).attached) > 0 {
+			err = s.startParting()
+		}
+	case plan.SetDisks, plan.DeleteDisks:
+		return s.startDisks()
+	case plan.Prepare:
+		m := s.vc.find(a.MoRef)
+		if err = s.look(); err == nil && m.ChangeVersion != s.guard {
+			err = changed
+		}
+		if err == nil {
+			_, err = identified(m.Disks, m)
+		}
 	case plan.PowerOn, plan.PowerOff, plan.ShutdownGuest:
+		if m := s.vc.find(a.MoRef); a.Standby && m.Standby && m.ChangeVersion != s.guard && !m.gone {
+			err = changed
+			break
+		}
+		if a.Op == plan.PowerOn && v.vms[a.MoRef].vm.Marked { // seen since this was planned
+			err = untried(changed)
+			break
+		}
 		if g := v.vms[a.MoRef]; a.Marked || a.Op == plan.PowerOn && time.Since(g.read) > 100*time.Millisecond {
 			if err = s.look(); err == nil {
 				err = s.lookAtOthers()
 			}
 			err = untried(err)
+		}
+		if err == nil && a.Op == plan.PowerOn {
+			err = untried(s.hasDisks())
 		}
 	case plan.Quarantine, plan.Reset:
 		err = s.look()
@@ -56,6 +85,9 @@ func (s *step) start() (over bool, err error) {
 	}
 	if err == nil {
 		s.stamp()
+		if a.Op == plan.PowerOn {
+			s.judgePowerOn()
+		}
 		s.judge()
 	}
 	return false, err
@@ -88,6 +120,9 @@ func (s *step) startOwn() (over bool, err error) {
 		over = !m.Marked && m.Quarantined.IsZero() && m.Generation >= a.Generation
 	case plan.Quarantine:
 		over = !m.Quarantined.IsZero()
+	case plan.Prepare:
+		over = m.Prepared == a.Details.Prepared
+	case plan.SetDisks:
 	case plan.Reconfigure:
 		if on := m.Power == plan.PoweredOn; unchanged && on != a.Hot {
 			return false, wrongPower
@@ -95,6 +130,10 @@ func (s *step) startOwn() (over bool, err error) {
 	case plan.Reset:
 		if unchanged && m.Marked {
 			return false, changed
+		}
+	case plan.PowerOn:
+		if unchanged || !a.Standby || !m.Standby {
+			return false, nil
 		}
 	default:
 		return false, nil
@@ -144,8 +183,12 @@ func (s *step) lookAtOthers() error {
 	return tooFew
 }
 
-// stamp is what a step writes before it acts: that a member is restarted.
+// stamp is what a step writes before it acts: that a member is restarted, or is no standby member any more.
 func (s *step) stamp() {
+	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.PowerOn && m.Standby {
+		m.Standby, m.Generation = false, max(m.Generation, s.a.Generation)
+		m.reconfigured()
+	}
 	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.Reset {
 		s.vc.apply(m, plan.Action{Op: plan.Reset, MoRef: m.MoRef})
 		m.Restarted = seconds(time.Now())

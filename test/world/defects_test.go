@@ -21,6 +21,11 @@ const (
 	hidesAsGone           // a VM that can't be read counts as gone
 	awayIsGone            // a VM that vCenter doesn't have counts as destroyed
 	endsUnselected        // a group that isn't selected counts as deleted
+	takesByName           // a disk of that name is taken, whoever owns it
+	attachesUsed          // a disk is attached that another VM has
+	makesAnother          // a disk is made each time, and none is looked for
+	startsWithout         // a member is powered on without a look at its disks
+	deletesDisks          // a VM is destroyed with its disks
 )
 
 // twistCall changes what a replica is called with.

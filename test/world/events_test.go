@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -116,6 +116,9 @@ var users = []kind{
 	{"a user resizes", 2, false, func(w *world, a, _ int) {
 		w.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = int32(1 + a%3) })
 	}},
+	{"a user edits standby", 1, false, func(w *world, a, _ int) {
+		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Standby = int32(a % 3) })
+	}},
 	{"a user deletes", 1, false, func(w *world, _, _ int) { w.delete() }},
 	{"a user reapplies", 3, false, func(w *world, _, _ int) {
 		if w.kube.group == nil {
@@ -168,7 +171,10 @@ func script(set setting) []event {
 	r := rand.New(rand.NewPCG(set.seed, 2))
 	var from []kind
 	total := 0
-	for _, k := range kinds {
+	for i, k := range kinds {
+		if i >= len(kinds)-len(storage) && !set.disks {
+			break
+		}
 		if !k.harm || !set.peaceful {
 			from, total = append(from, k), total+k.weight
 		}

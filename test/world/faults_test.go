@@ -43,6 +43,12 @@ var (
 	nameConflict   = person(plan.ReasonNameConflict)
 	twin           = person(plan.ReasonDuplicateMember)
 	unmanaged      = passing(plan.ReasonFolderHoldsStranger)
+	diskMissing    = person("DiskMissing")
+	diskInUse      = person("DiskInUse")
+	duplicateDisk  = person("DuplicateDisk")
+	diskInSnapshot = person("DiskHeldBySnapshot")
+	extendRefused  = person("DiskExtendRefused")
+	storageOut     = passing("DatastoreInaccessible")
 	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
 	noPermission   = person("MissingPrivilege")

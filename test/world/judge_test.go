@@ -29,17 +29,20 @@ func least(s *v1alpha1.VmGroupSpec) int {
 	if unavailable == 0 && count(s.Update.MaxSurge, v1alpha1.DefaultMaxSurge, true) == 0 {
 		unavailable = 1
 	}
+	if s.HasPersistentDisks() { // no surge
+		unavailable = max(1, unavailable)
+	}
 	return max(0, int(*s.Replicas)-unavailable)
 }
 
 // works reports whether a member works: it is on and healthy, and nothing that takes it down has begun, except for a step that was
-// planned while it did not work.
+// planned while it did not work. (vCenter refuses to destroy a VM that is on.)
 func (w *world) works(m *machine) bool {
 	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
 		return false
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
-		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && !s.isOvertaken(m) &&
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && s.a.Op != plan.Destroy && !s.isOvertaken(m) &&
 			(s.phase == underWay || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
 	})
 }
@@ -68,6 +71,7 @@ func (w *world) working() (n int) {
 // look checks vCenter after an event.
 func (w *world) look() {
 	uid := w.kube.uid()
+	w.lookAtDisks()
 	for i, m := range w.vc.vms {
 		if m.gone && !m.away() || m.uid == "" {
 			continue
@@ -122,6 +126,8 @@ func (w *world) judgeBegun(s *step) {
 			s.saw = append(s.saw, m.MoRef)
 		}
 	}
+	w.judgeHeld(s)
+	s.deletes = s.mayDelete()
 	if !s.by.view.known {
 		w.violated("3: %s begins while the inventory is unknown", s)
 	}
@@ -140,6 +146,21 @@ func (w *world) judgeBegun(s *step) {
 	}
 	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !s.a.NeverOn && !w.deleted(s.ref.UID) {
 		w.violated("7: %s takes down a member without requiring its mark", s)
+	}
+}
+
+// judgeHeld checks that a replica takes no member down that it knows to be held.
+func (w *world) judgeHeld(s *step) {
+	g := s.by.view.vms[s.a.MoRef]
+	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || w.deleted(s.ref.UID) {
+		return
+	}
+	vm := &g.vm
+	if slices.ContainsFunc(w.vc.vms, func(m *machine) bool { return m.MoRef != vm.MoRef && m.claims(s.ref.UID) && m.Ordinal == vm.Ordinal }) {
+		return // a twin
+	}
+	if vm.Power == plan.PoweredOn && vm.Shutdown.At.IsZero() && vm.Marked && time.Since(vm.MarkedAt) < holdTimeout*time.Second {
+		w.violated("%s begins for %s, which is held and was marked %s ago", s, vm.MoRef, time.Since(vm.MarkedAt))
 	}
 }
 
@@ -221,7 +242,7 @@ func (w *world) off() string {
 	if g == nil {
 		return ""
 	}
-	revision, seen := plan.Revision(&g.Spec), map[int32]bool{}
+	revision, seen, standby := plan.Revision(&g.Spec), map[int32]bool{}, int32(0)
 	for _, m := range w.vc.vms {
 		if m.gone || m.uid != g.UID {
 			continue
@@ -232,16 +253,25 @@ func (w *world) off() string {
 			if m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
 				return m.MoRef + " is still in quarantine"
 			}
-		case m.Marked || m.Power != plan.PoweredOn || seen[m.Ordinal]:
+		case m.IsStandby() && !m.Marked && m.Revision == revision && m.CPU == g.Spec.CPU && !seen[m.Ordinal]:
+			seen[m.Ordinal] = true
+			standby++
+		case m.Marked || m.Power != plan.PoweredOn || m.Standby || seen[m.Ordinal]:
 			return fmt.Sprintf("%s (%s) is %s, marked: %v %s", m.Name, m.MoRef, m.Power, m.Marked, m.Why)
 		case m.Revision != revision || m.CPU != g.Spec.CPU:
 			return fmt.Sprintf("%s (%s) has %d CPUs and revision %s", m.Name, m.MoRef, m.CPU, m.Revision)
 		default:
+			if off := w.disksOff(m); off != "" {
+				return off
+			}
 			seen[m.Ordinal] = true
 		}
 	}
-	if len(seen) != int(*g.Spec.Replicas) {
-		return fmt.Sprintf("%d members, want %d", len(seen), *g.Spec.Replicas)
+	if standby != g.Spec.Standby || g.Status.StandbyReplicas != standby {
+		return fmt.Sprintf("%d standby members (status: %d), want %d", standby, g.Status.StandbyReplicas, g.Spec.Standby)
+	}
+	if len(seen) != int(*g.Spec.Replicas+standby) {
+		return fmt.Sprintf("%d members and standby ones, want %d and %d", len(seen), *g.Spec.Replicas, standby)
 	}
 	if s := &g.Status; s.Phase != v1alpha1.PhaseRunning || s.ReadyReplicas != *g.Spec.Replicas {
 		return fmt.Sprintf("status: %s, %d ready: %s", s.Phase, s.ReadyReplicas, s.LastMessage)

@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +19,11 @@ import (
 // kube is Kubernetes and Metacontroller: the group, its children, and earlier versions. Stored objects are replaced, never
 // modified.
 type kube struct {
-	group    *v1alpha1.VmGroup   // nil: none exists
-	versions []*v1alpha1.VmGroup // of this group, for stale caches
-	promises []int               // how many members each generation of its spec promises to keep working
+	group    *v1alpha1.VmGroup       // nil: none exists
+	versions []*v1alpha1.VmGroup     // of this group, for stale caches
+	specs    []*v1alpha1.VmGroupSpec // each generation of its spec
+	givenUp  []string                // disks, by the annotation
+	promises []int                   // how many members each generation of its spec promises to keep working
 	children map[plan.ChildKey]plan.ObservedChild
 	uids     int
 	// finalizing: the finalize hook was called for the group.
@@ -28,7 +32,8 @@ type kube struct {
 	// held: Metacontroller's finalizer is on the group. It is set before the first sync.
 	held          bool
 	unselected    bool
-	finalizeAsked time.Time // when a finalize hook was last called without a deletion
+	finalizeAsked time.Time       // when a finalize hook was last called without a deletion
+	letGo         map[string]bool // VMs that were held, and are not any more
 }
 
 // waitingCall is a hook call that waits in the socket of a paused replica.
@@ -58,7 +63,8 @@ func (w *world) create() {
 	g := &v1alpha1.VmGroup{Spec: *w.set.spec.DeepCopy()}
 	g.Namespace, g.Name, g.UID, g.Generation = "default", "web", types.UID(fmt.Sprint("uid-", k.uids)), 1
 	k.versions, k.promises, k.children = nil, []int{least(&g.Spec)}, map[plan.ChildKey]plan.ObservedChild{}
-	k.finalizing, k.held, k.unselected, k.finalizeAsked = false, false, false, time.Time{}
+	k.finalizing, k.held, k.unselected, k.finalizeAsked, k.letGo = false, false, false, time.Time{}, map[string]bool{}
+	k.specs = []*v1alpha1.VmGroupSpec{&g.Spec}
 	k.store(g)
 	w.promise = 0
 }
@@ -70,8 +76,11 @@ func (w *world) edit(change func(*v1alpha1.VmGroupSpec)) {
 	}
 	g := *w.kube.group
 	g.Spec = *g.Spec.DeepCopy()
-	change(&g.Spec)
+	if change(&g.Spec); w.set.disks { // the API refuses it
+		g.Spec.Standby = 0
+	}
 	g.Generation++
+	w.kube.specs = append(w.kube.specs, &g.Spec)
 	w.kube.store(&g)
 	w.kube.promises = append(w.kube.promises, least(&g.Spec))
 	w.promise = min(w.promise, least(&g.Spec))
@@ -88,6 +97,7 @@ func (w *world) delete() {
 	g := *w.kube.group
 	now := metav1.NewTime(seconds(time.Now()))
 	g.DeletionTimestamp, g.Generation = &now, g.Generation+1
+	w.kube.specs = append(w.kube.specs, &g.Spec)
 	w.kube.store(&g)
 	w.promise = 0
 }
@@ -150,6 +160,10 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 		return result
 	}
 	r.called = time.Now()
+	if int(g.Generation) >= r.spec[g.UID] {
+		r.holds = g.Annotations
+		r.last = g
+	}
 	r.spec[g.UID] = max(r.spec[g.UID], int(g.Generation))
 	if w.history != nil {
 		text, err := json.Marshal(result.Status)
@@ -163,6 +177,37 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 		w.judgeFinalized(g.UID)
 	}
 	return result
+}
+
+// holdTimeout is for how long members may be held, in seconds.
+const holdTimeout = 60
+
+// hold returns the annotations of somebody who holds each member that shows up in the status. One with an even ordinal is let go when the
+// status says that it is waited for; the others are held until their time is over.
+func (k *kube) hold(members []v1alpha1.Member) map[string]string {
+	annotations := map[string]string{}
+	for i := range members {
+		m := &members[i]
+		if k.letGo[m.MoRef] = k.letGo[m.MoRef] || !m.HeldUntil.IsZero() && m.Ordinal%2 == 0; !k.letGo[m.MoRef] {
+			annotations[v1alpha1.AnnotationHold+m.MoRef] = plan.MemberName("web", m.Ordinal) + "/" + m.MoRef
+		}
+	}
+	return annotations
+}
+
+// annotations are those of the group.
+func (w *world) annotations(g *v1alpha1.VmGroup) map[string]string {
+	all := g.Annotations
+	if w.set.holds {
+		all = w.kube.hold(g.Status.Members)
+	}
+	if len(w.kube.givenUp) > 0 {
+		if all = maps.Clone(all); all == nil {
+			all = map[string]string{}
+		}
+		all[v1alpha1.AnnotationGiveUpDisks] = strings.Join(w.kube.givenUp, ",")
+	}
+	return all
 }
 
 // gone removes the group.
@@ -193,6 +238,7 @@ func (w *world) stored(result *plan.Result) {
 	}
 	g := *k.group
 	g.Status = result.Status
+	g.Annotations = w.annotations(&g)
 	k.group = &g
 	if k.versions = append(k.versions, &g); len(k.versions) > 12 {
 		k.versions = slices.Delete(k.versions, 0, 1)

@@ -86,6 +86,7 @@ func (w *world) rest() {
 		}
 	}
 	w.allComeBack()
+	w.tendDisks()
 	for _, m := range w.vc.vms {
 		if m.hidden {
 			m.hidden = false
@@ -145,6 +146,7 @@ func (w *world) moves() bool {
 // goOn continues everything that can, and reports whether there was anything.
 func (w *world) goOn(n int) (busy bool) {
 	w.resolveTwins()
+	w.tendDisks()
 	for _, m := range w.vc.vms {
 		switch {
 		case m.gone:

@@ -21,6 +21,8 @@ type setting struct {
 	// peaceful: only users and the server's replicas do anything, so availability must never fall below the promise.
 	peaceful bool
 	deletes  bool // the group is deleted in the end
+	holds    bool // somebody holds each member, and lets every second one go when asked: see kube.hold
+	disks    bool // the group has persistent disks
 	defect   defect
 }
 
@@ -45,10 +47,28 @@ func settingOf(seed uint64) setting {
 	case 1:
 		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge = &none, &one
 	}
+	s.spec.Standby = []int32{0, 0, 0, 1, 2}[r.IntN(5)]
+	if s.holds = seed%8 == 5; s.holds {
+		s.spec.Deletion.HoldTimeoutSeconds = holdTimeout
+	}
 	if s.tools {
 		s.spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		if r.IntN(2) == 0 {
+			s.spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
+		}
+	}
+	if s.disks = seed%16 == 3 || seed%16 == 13; s.disks {
+		s.withDisks(rand.New(rand.NewPCG(seed, 3)))
 	}
 	return s
+}
+
+// withDisks gives the group persistent disks. The API refuses standby members and a quarantine beside them.
+func (s *setting) withDisks(r *rand.Rand) {
+	s.spec.Standby, s.spec.Deletion.QuarantineSeconds = 0, 0
+	for _, name := range []string{"data", "log"}[:1+r.IntN(2)] {
+		s.spec.Disks = append(s.spec.Disks, v1alpha1.Disk{Name: name, SizeGiB: 10, Persistent: true, Retention: retentionOf(r.IntN(4))})
+	}
 }
 
 // begin starts a life.
@@ -66,6 +86,7 @@ func (w *world) begin() {
 		for i := range *g.Spec.Replicas {
 			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Folder: w.vc.folder,
 				Revision: plan.Revision(&g.Spec), Generation: 1, CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}})
+			w.vc.furnish(m, &g.Spec)
 			w.vc.power(m, true)
 			w.vc.boots(m)
 		}

@@ -83,7 +83,7 @@ func report(t *testing.T, set setting, events []event, wrong string) string {
 }
 
 func describe(s *setting) string {
-	return fmt.Sprintf("%d replicas of the server with %d slots; up: %v, tools: %v, guests halt when asked: %v, peaceful: %v; %d VMs, shutdown %d s, quarantine %d s, unavailable %v, surge %v, resize %q, order %q",
-		s.replicas, s.slots, s.up, s.tools, s.halts, s.peaceful, *s.spec.Replicas, *s.spec.Deletion.ShutdownTimeoutSeconds, s.spec.Deletion.QuarantineSeconds,
+	return fmt.Sprintf("%d replicas of the server with %d slots; up: %v, tools: %v, guests halt when asked: %v, peaceful: %v; %d VMs, shutdown %d s, quarantine %d s, held for %d s, unavailable %v, surge %v, resize %q, order %q",
+		s.replicas, s.slots, s.up, s.tools, s.halts, s.peaceful, *s.spec.Replicas, *s.spec.Deletion.ShutdownTimeoutSeconds, s.spec.Deletion.QuarantineSeconds, s.spec.Deletion.HoldTimeoutSeconds,
 		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge, s.spec.Update.Resize, s.spec.ScaleIn.Order)
 }

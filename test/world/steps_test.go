@@ -37,7 +37,18 @@ type step struct {
 	// promised is the lowest promise when it began, as far as its replica could know.
 	promised int
 	saw      []string // the members that worked, as its replica saw it when it began
-	orphan   bool     // nothing awaits it: the replica was killed, or the reply came too early
+	// A step for disks: its task, whether that is not its first, what the stamp is to say, the disk that it has just made, those that are
+	// ready for the VM, by name, those that it attaches, and whether it may delete any.
+	call   diskCall
+	goesOn bool
+	given  string
+	// attached: its disks are in the VM, and are to be bound.
+	attached bool
+	madeDisk *disk
+	ready    map[string]*disk
+	got      []*disk
+	deletes  bool
+	orphan   bool // nothing awaits it: the replica was killed, or the reply came too early
 }
 
 func (s *step) String() string {
@@ -61,7 +72,7 @@ func (w *world) advance(s *step, how, which int) {
 		case s.by.paused:
 		case how == refused:
 			s.end(refusals[which%len(refusals)])
-		case s.a.Op == plan.Quarantine && w.changesPower(s.a.MoRef, plan.PowerOn): // it awaits that one
+		case (s.a.Op == plan.Quarantine || s.detachesFirst()) && w.changesPower(s.a.MoRef, plan.PowerOn): // it awaits that one
 		default:
 			if over, err := s.start(); over || err != nil {
 				s.end(err)
@@ -93,6 +104,10 @@ func (w *world) advance(s *step, how, which int) {
 		}
 		if how == lost && s.err == nil {
 			s.err = replyLost
+		}
+		if s.err == nil && s.continues() {
+			s.phase, s.goesOn = begun, true
+			return
 		}
 		s.finish()
 	case answered:

@@ -19,6 +19,9 @@ func (w *world) changesPower(moRef string, op plan.Op) bool {
 // effect does what the task does in vCenter.
 func (s *step) effect() error {
 	vc, a := s.vc, s.a
+	if s.call.what != "" {
+		return s.diskDone()
+	}
 	switch a.Op {
 	case plan.CreateFolder:
 		if vc.folder == "" {
@@ -70,7 +73,7 @@ func (s *step) changes(m *machine) error {
 		return nil
 	}
 	switch a.Op {
-	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure:
+	case plan.Mark, plan.Unmark, plan.Quarantine, plan.Reconfigure, plan.Prepare:
 		if m.ChangeVersion != s.guard {
 			return changed
 		}
@@ -81,6 +84,12 @@ func (s *step) changes(m *machine) error {
 		m.reconfigured()
 	case plan.PowerOn:
 		if m.Power != plan.PoweredOn {
+			if vc.locked(m) {
+				return diskInUse
+			}
+			if m.parted && m.member(s.kube.uid()) && !s.deleted(m.uid) {
+				s.violated("12: %s turns on a guest whose disks a step has detached", s)
+			}
 			vc.power(m, true)
 		}
 	case plan.PowerOff:
@@ -112,6 +121,12 @@ func (s *step) changes(m *machine) error {
 		if m.Power == plan.PoweredOn {
 			return wrongPower
 		}
+		if s.set.defect == deletesDisks {
+			for _, d := range m.attached {
+				s.judgeDelete(d)
+				d.gone = true
+			}
+		}
 		vc.removes(m)
 	default:
 		panic("the model doesn't know the step " + string(a.Op))
@@ -128,6 +143,7 @@ func (s *step) cloned() error {
 		s.holder = holder.MoRef
 		return nil // the replica checks whose it is
 	}
+	vc.listDisks()
 	m := vc.add(s.ref.UID, a)
 	s.made = m.MoRef
 	s.arrives(m)

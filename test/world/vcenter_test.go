@@ -35,9 +35,13 @@ type machine struct {
 	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
 	// faulty: it is down, or unhealthy, through no step.
-	faulty  bool
-	version int // of its configuration: the changeVersion
-	state   int // counts all changes, for the views
+	faulty   bool
+	attached []*disk // persistent ones
+	taken    []*disk // those that an operator detached
+	parted   bool    // a step has detached some
+	snapshot bool
+	version  int // of its configuration: the changeVersion
+	state    int // counts all changes, for the views
 }
 
 // patience is how long a guest that was asked may take to halt: one that takes longer ignores the request.
@@ -82,6 +86,9 @@ type vcenter struct {
 	next               int
 	folder, quarantine string
 	folders            int // counts the changes of the two
+	disks              []*disk
+	data               map[owner]*disk // the disk that a guest wrote to last
+	storageOut         bool            // no datastore can be read
 }
 
 func (v *vcenter) ref(kind string) string {
@@ -138,6 +145,7 @@ func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
 func (v *vcenter) power(m *machine, on bool) {
 	if on {
 		m.Power, m.Boot, m.wasOn, m.faulty = plan.PoweredOn, time.Now(), true, false
+		v.write(m)
 	} else {
 		m.Power, m.Boot = plan.PoweredOff, time.Time{}
 	}
@@ -184,12 +192,20 @@ func (v *vcenter) text() string {
 			is   bool
 			word string
 		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"},
-			{m.Tools, " tools"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}} {
+			{m.Tools, " tools"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}, {m.snapshot, " snapshot"}} {
 			if f.is {
 				b.WriteString(f.word)
 			}
 		}
+		for _, d := range m.attached {
+			b.WriteString(" " + d.id)
+		}
 		b.WriteByte(';')
+	}
+	for _, d := range v.disks {
+		if !d.gone {
+			fmt.Fprintf(&b, " %s=%s bound:%v lost:%v open:%v boots:%d;", d.id, d.owner, d.bound, d.lost, d.open, len(d.log))
+		}
 	}
 	return b.String()
 }
@@ -278,7 +294,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	for _, m := range v.vcenter.vms {
 		if g := v.vms[m.MoRef]; g != nil && !g.gone && !g.blind && g.uid == ref.UID && (g.vm.Reachable || !hidesAsGone) {
 			s.VMs = append(s.VMs, g.vm)
-			if last := &s.VMs[len(s.VMs)-1]; v.vcenter.set.defect == seesAllWell && !last.Marked {
+			if last := &s.VMs[len(s.VMs)-1]; v.vcenter.set.defect == seesAllWell && !last.Marked && !last.Standby {
 				last.Power, last.Tools = plan.PoweredOn, true
 			}
 		}

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -72,6 +73,11 @@ type replica struct {
 	called  time.Time
 	updated time.Time         // when its view was last up to date
 	spec    map[types.UID]int // the newest generation that it was called for
+	holds   map[string]string // the annotations of its last call
+	last    *v1alpha1.VmGroup // the newest group that it was called with
+	// probed are the members that it asks, and concluded is what it knows of them, by moRef.
+	probed    []plan.Asked
+	concluded map[string]plan.Answer
 }
 
 func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
@@ -108,9 +114,9 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 func (w *world) start() *replica {
 	w.started++
 	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), beats: make(chan time.Time), stopped: make(chan struct{}),
-		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, spec: map[types.UID]int{}}
+		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, spec: map[types.UID]int{}, concluded: map[string]plan.Answer{}}
 	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
-	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Beats: r.beats,
+	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Beats: r.beats, Prober: r,
 		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
