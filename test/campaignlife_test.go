@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -35,6 +36,9 @@ type whole struct {
 	unmanaged map[string]string // what they were, by moRef
 	stamps    stamps
 
+	versions [2]types.ManagedObjectReference // of golden, in the shape ofLibrary
+	print    string                          // the present version's fingerprint; empty in another shape
+
 	mu     sync.Mutex       // guards the fields below
 	struck map[strike]place // where calls were broken
 	killed bool             // and no new replica runs yet
@@ -52,13 +56,22 @@ type place struct {
 // shapes are the kinds of lives. Most groups are like the plain one; the rich one makes other calls too.
 var shapes = map[string]func(*spec){
 	"plain": func(s *spec) {},
+	"persistent": func(s *spec) {
+		s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true, Retention: v1alpha1.DiskRetention{WhenScaled: v1alpha1.RetentionDelete}}}
+	},
+	"standby": func(s *spec) { s.Standby = 1 },
+	ofLibrary: func(s *spec) { s.Template, s.Update.OnTemplateChange = golden, v1alpha1.TemplateChangeReplace },
 	"rich": func(s *spec) {
-		s.Deletion.QuarantineSeconds = 60
+		s.Deletion.QuarantineSeconds, s.Deletion.HoldTimeoutSeconds = 60, 60
 		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
 		s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+		s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2}}
 		s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
 	},
 }
+
+// ofLibrary is the shape whose members are cloned from an item of a content library; its roll is a version that is checked in.
+const ofLibrary = "library"
 
 // newWhole makes a vCenter with unmanaged VMs in it, and a first replica of the server.
 func newWhole(t testing.TB, j job) *whole {
@@ -66,6 +79,10 @@ func newWhole(t testing.TB, j job) *whole {
 	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 	w := &whole{rig: r, job: j, began: time.Now(),
 		nth: map[string]int{}, struck: map[strike]place{}, unmanaged: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
+	if j.shape == ofLibrary {
+		w.versions = w.addGolden()
+		w.print = w.fingerprint(object.NewVirtualMachine(w.Admin().Client, w.versions[0]))
+	}
 	w.plant("/DC0/vm", "web-1")
 	w.must(w.PowerOn("/DC0/vm/web-1"))
 	w.plant("/DC0/vm", "web")
@@ -73,7 +90,7 @@ func newWhole(t testing.TB, j job) *whole {
 	w.start()
 	w.group = w.server.group("web", 3)
 	w.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(60)
-	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
+	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120), HTTPGet: &v1alpha1.HTTPGet{Port: 80}}
 	shapes[j.shape](&w.group.Spec)
 	w.watch = w.newWatch()
 	return w
@@ -147,8 +164,16 @@ func (w *whole) run() {
 		{"not selected for a moment", w.unselect},
 		{"scale to 5", func() { w.meet("/DC0/vm/vm-operator/default"); g.Scale(5) }},
 		{"scale to 2", func() { g.Scale(2) }},
-		{"roll", func() { g.Edit(func(s *spec) { s.Template = otherTemplate }) }},
+		{"roll", w.roll},
 		{"resize", func() { g.Edit(func(s *spec) { s.CPU, s.Memory = 3, 5 }) }},
+		{"more disks", func() {
+			if len(g.Spec.Disks) > 0 {
+				g.Edit(func(s *spec) {
+					s.Disks = append(slices.Clone(s.Disks), v1alpha1.Disk{Name: "log", SizeGiB: 1})
+					s.Disks[0].SizeGiB++
+				})
+			}
+		}},
 		{"user data", func() {
 			g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config 1"}}}
 			g.Edit(func(s *spec) { s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}} })
@@ -183,6 +208,16 @@ func (w *whole) run() {
 	}
 }
 
+// roll makes all members outdated.
+func (w *whole) roll() {
+	if w.job.shape != ofLibrary {
+		w.group.Edit(func(s *spec) { s.Template = otherTemplate })
+		return
+	}
+	w.CheckIn("ubuntu", w.versions[1])
+	w.print = w.fingerprint(object.NewVirtualMachine(w.Admin().Client, w.versions[1]))
+}
+
 // unselect has Metacontroller call finalize as for a group that its CompositeController no longer selects: it is refused, and
 // nothing is removed.
 func (w *whole) unselect() {
@@ -203,12 +238,16 @@ func (w *whole) enter(phase string) {
 // byOperator does something to the first member, as an operator would: the promise of availability doesn't cover that.
 func (w *whole) byOperator(do func(vcsim.VM) error) {
 	w.watch.lower(w.promise() - 1)
-	w.must(do(w.own()[0]))
+	serving := slices.DeleteFunc(w.own(), func(vm vcsim.VM) bool { return vm.Power != types.VirtualMachinePowerStatePoweredOn })
+	w.must(do(serving[0]))
 }
 
 // promise is how many members the server must keep available: replicas less maxUnavailable, which is 25%, rounded down.
 func (w *whole) promise() int {
 	n := int(*w.group.Spec.Replicas)
+	if n < 4 && w.group.Spec.HasPersistentDisks() {
+		return n - 1
+	}
 	return n - n/4
 }
 
@@ -263,7 +302,7 @@ func (w *whole) revision() string {
 // differences reports what differs from the spec, including objects of the group that shouldn't exist.
 func (w *whole) differences() string {
 	s := &w.group.Spec
-	seen := map[int32]bool{}
+	seen, standby := map[int32]bool{}, int32(0)
 	for _, vm := range w.VMs() {
 		if vm.Template || w.unmanaged[vm.Ref.Value] != "" {
 			continue
@@ -273,10 +312,19 @@ func (w *whole) differences() string {
 		switch {
 		case err != nil || stamp.UID != w.group.UID || stamp.Marked || !stamp.Quarantined.IsZero() || seen[stamp.Ordinal]:
 			return fmt.Sprintf("%s: %v, %+v", vm.Path, err, stamp)
-		case vm.Path != web+"/"+name || vm.Power != types.VirtualMachinePowerStatePoweredOn || !vm.Tools:
+		case w.print != "" && stamp.Fingerprint != w.print:
+			return fmt.Sprintf("%s was cloned from %s instead of %s", vm.Path, stamp.Fingerprint, w.print)
+		case vm.Path == web+"/"+name && stamp.Standby && vm.Power == types.VirtualMachinePowerStatePoweredOff:
+			standby++
+		case vm.Path != web+"/"+name || vm.Power != types.VirtualMachinePowerStatePoweredOn || !vm.Tools || stamp.Standby:
 			return fmt.Sprintf("%s is %s, tools %t", vm.Path, vm.Power, vm.Tools)
+		}
+		switch {
 		case stamp.Revision != w.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory:
 			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision)
+		}
+		if how := plan.DisksToChange(s, stamp.Given) + plan.DisksOtherwise(s, stamp.Given); how != "" {
+			return vm.Path + " " + how
 		}
 		if len(s.Tags) > 0 {
 			if tags, err := w.TagsOf(vm.Path); err != nil || fmt.Sprint(tags) != "[team/shop]" {
@@ -285,8 +333,8 @@ func (w *whole) differences() string {
 		}
 		seen[stamp.Ordinal] = true
 	}
-	if len(seen) != int(*s.Replicas) {
-		return fmt.Sprintf("want %d members; ordinals: %v", *s.Replicas, seen)
+	if len(seen) != int(*s.Replicas+s.Standby) || standby != s.Standby {
+		return fmt.Sprintf("want %d members and %d standby ones, %d are; ordinals: %v", *s.Replicas, s.Standby, standby, seen)
 	}
 	return ""
 }

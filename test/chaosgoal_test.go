@@ -37,7 +37,7 @@ func (l *life) off() string {
 	if l.deleting {
 		return "the former group is not gone"
 	}
-	s, perOrdinal, prints := &l.group.Spec, map[int32]bool{}, map[string]bool{}
+	s, perOrdinal, prints, standby := &l.group.Spec, map[int32]bool{}, map[string]bool{}, 0
 	for _, vm := range l.ours() {
 		stamp, _ := stampOf(vm)
 		if !stamp.Quarantined.IsZero() {
@@ -46,7 +46,10 @@ func (l *life) off() string {
 			}
 			continue
 		}
-		if stamp.Marked || !isOn(vm) || perOrdinal[stamp.Ordinal] {
+		if stamp.Standby && !isOn(vm) {
+			standby++
+		}
+		if stamp.Marked || stamp.Standby == isOn(vm) || perOrdinal[stamp.Ordinal] {
 			return fmt.Sprintf("%s: %s, %+v", vm.Path, vm.Power, stamp)
 		}
 		if stamp.Revision != l.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
@@ -60,8 +63,8 @@ func (l *life) off() string {
 			prints[stamp.Fingerprint] = true
 		}
 	}
-	if len(perOrdinal) != int(*s.Replicas) {
-		return fmt.Sprintf("want %d members; ordinals: %v", *s.Replicas, perOrdinal)
+	if len(perOrdinal)-standby != int(*s.Replicas) || standby != int(s.Standby) {
+		return fmt.Sprintf("want %d members and %d standby ones, %d are; ordinals: %v", *s.Replicas, s.Standby, standby, perOrdinal)
 	}
 	if s.Update.OnTemplateChange == v1alpha1.TemplateChangeReplace && len(prints) > 1 {
 		return fmt.Sprintf("members of %d versions of the template", len(prints))
@@ -112,6 +115,9 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	}
 	if address := fmt.Sprintf("10.0.0.%d", 10+stamp.Ordinal); len(s.Networks) > 0 && l.addressOf(d) != address {
 		return fmt.Sprintf("the guest of %s gets %s, and not %s", vm.Path, l.addressOf(d), address)
+	}
+	if how := plan.DisksToChange(s, stamp.Given) + plan.DisksOtherwise(s, stamp.Given); how != "" && stamp.Former.Entry == "" {
+		return vm.Path + " " + how
 	}
 	return l.offMarks(vm)
 }

@@ -14,6 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -40,6 +41,7 @@ type life struct {
 	hidden    []vcsim.VM
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 	backup    *vcsim.Backup
+	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
 }
 
 // docker0 is its address in every guest; it leads to no member.
@@ -87,6 +89,7 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.must(l.AddCustomizationSpec("linux", false))
+	l.versions = l.addGolden()
 	l.planted = planted
 	for range profile.replicas {
 		l.replicas = append(l.replicas, l.start())
@@ -97,6 +100,14 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 	if profile.tools {
 		l.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
 		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(600)
+	}
+	if profile.answers {
+		l.group.Spec.Readiness.TCPSocket, l.group.Spec.Readiness.TimeoutSeconds = &v1alpha1.TCPSocket{Port: 22}, seconds(120)
+		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(600)
+	}
+	if profile.persistent {
+		l.group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		l.fitPersistent()
 	}
 	l.begin()
 	_, err := l.AddVM("/DC0/vm", "web-1")
@@ -167,6 +178,7 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 
 // edited must be called after each change of the spec.
 func (l *life) edited(format string, args ...any) {
+	l.fitPersistent()
 	l.group.Generation++
 	l.say("generation %d: %s", l.group.Generation, fmt.Sprintf(format, args...))
 	l.specs = append(l.specs, *l.group.Spec.DeepCopy())

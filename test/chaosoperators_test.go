@@ -124,6 +124,8 @@ var operators = []operation{
 	{"re-publish", 2, func(l *life) {
 		template := pick(l.rand, []string{"vm-operator-template", otherTemplate})
 		l.say("%s: %v", template, l.Republish("/DC0/vm/"+template))
+		l.versions[0], l.versions[1] = l.versions[1], l.versions[0]
+		l.CheckIn("ubuntu", l.versions[0])
 	}},
 	{"customizations fail", 1, func(l *life) {
 		n := l.rand.IntN(3)
@@ -228,6 +230,12 @@ var guests = []operation{
 		l.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == name })
 	}},
 	{"guests stop hanging", 1, func(l *life) { l.HangShutdown(nil) }},
+	onMember("a service", 3, func(l *life, vm vcsim.VM) error {
+		stop := l.rand.IntN(3) > 0
+		l.say("its service stops: %t", stop)
+		l.StopService(vm.Ref.Value, stop)
+		return nil
+	}),
 	onMember("health", 5, func(l *life, vm vcsim.VM) error {
 		health := vcsim.Health(l.rand.IntN(3))
 		l.say("as well as %d", health)

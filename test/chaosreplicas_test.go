@@ -198,6 +198,11 @@ var breaks = []operation{
 		c.wire.Cut()
 		l.counts.add("break", "Cut")
 	}},
+	{"the path to the guests", 2, func(l *life) {
+		cut := l.rand.IntN(2) == 0
+		l.say("the path to the guests is cut: %t", cut)
+		l.CutGuests(cut)
+	}},
 	{"the wires are repaired", 4, func(l *life) {
 		for _, c := range l.replicas {
 			c.wire.Mend()

@@ -58,12 +58,17 @@ type profile struct {
 	// arrives: a replica that never saw a member makes it again if the status that it gets never had the member (docs/design.md, known
 	// limits).
 	departing bool
+	// answers: and it is ready only while its service answers.
+	answers bool
+	// persistent: each ordinal has a disk of its own.
+	persistent bool
 }
 
 func profileOf(seed uint64) profile {
 	r := rand.New(rand.NewPCG(seed, 2))
 	return profile{peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
-		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1}
+		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1, answers: r.IntN(3) == 0,
+		persistent: r.IntN(4) == 0}
 }
 
 // operationsOf lists what can happen in a life of that profile.

@@ -26,8 +26,12 @@ var edits = []operation{
 		return fmt.Sprint(n)
 	}),
 	change("template", 4, func(_ *life, s *v1alpha1.VmGroupSpec) string {
-		s.Template = map[string]string{"vm-operator-template": otherTemplate, otherTemplate: "vm-operator-template"}[s.Template]
+		s.Template = map[string]string{"vm-operator-template": otherTemplate, otherTemplate: golden, golden: "vm-operator-template"}[s.Template]
 		return s.Template
+	}),
+	change("standby", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Standby = int32(l.rand.IntN(3))
+		return fmt.Sprint(s.Standby)
 	}),
 	change("cpu", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.CPU = int32(1 + l.rand.IntN(4))
@@ -100,6 +104,15 @@ var edits = []operation{
 		}
 		return fmt.Sprint(s.CustomAttributes)
 	}),
+	change("disks", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		if n := len(s.Disks); n == 0 || n < 3 && l.rand.IntN(2) == 0 {
+			s.Disks = append(slices.Clip(s.Disks), v1alpha1.Disk{Name: fmt.Sprintf("disk%d", n), SizeGiB: 1})
+		} else {
+			s.Disks = slices.Clone(s.Disks)
+			s.Disks[l.rand.IntN(n)].SizeGiB++
+		}
+		return fmt.Sprint(s.Disks)
+	}),
 	change("anti-affinity", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.AntiAffinity = pick(l.rand, []v1alpha1.AntiAffinity{"", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired})
 		return string(s.Placement.AntiAffinity)
@@ -122,6 +135,30 @@ var edits = []operation{
 		}
 		return fmt.Sprint(s.Service != nil)
 	}),
+	change("how old members become", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Update.MaxAgeSeconds = pick(l.rand, []*int32{nil, seconds(3600)})
+		return fmt.Sprint(s.Update.MaxAgeSeconds != nil)
+	}),
+	change("windows", 1, func(l *life, s *v1alpha1.VmGroupSpec) string { // half of each hour, from a minute of its own on
+		s.Update.Windows = nil
+		for begin, h := l.rand.IntN(60), 0; begin > 10 && h < v1alpha1.MaxWindows; h++ {
+			s.Update.Windows = append(s.Update.Windows, v1alpha1.Window{Start: fmt.Sprintf("%02d:%02d", h, begin), DurationSeconds: 1800})
+		}
+		return fmt.Sprint(len(s.Update.Windows))
+	}),
+	change("how long members may be held", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Deletion.HoldTimeoutSeconds = pick(l.rand, []int32{0, 60, 300})
+		return fmt.Sprint(s.Deletion.HoldTimeoutSeconds)
+	}),
+	{"somebody holds members, or lets them go", 4, func(l *life) { // which doesn't change the generation
+		l.group.Annotations = map[string]string{}
+		for _, m := range l.group.Status.Members {
+			if l.rand.IntN(2) == 0 {
+				l.group.Annotations[v1alpha1.AnnotationHold+m.MoRef] = fmt.Sprintf("web-%d/%s", m.Ordinal, m.MoRef)
+			}
+		}
+		l.say("held: %v", l.group.Annotations)
+	}},
 	change("deletion policy", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Deletion.Policy = pick(l.rand, []v1alpha1.DeletionPolicy{"", v1alpha1.DeletionRetain})
 		return string(s.Deletion.Policy)
@@ -133,7 +170,9 @@ var edits = []operation{
 	change("back to an earlier spec", 3, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		i := l.rand.IntN(len(l.specs))
 		paused := s.Paused
+		disks := s.Disks // the API server refuses that they go or shrink
 		*s = *l.specs[i].DeepCopy()
+		s.Disks = disks
 		s.Paused = paused && s.Paused // a life must not spend its time in a pause
 		return fmt.Sprintf("%d: %d replicas of %s", i, *s.Replicas, s.Template)
 	}),

@@ -29,11 +29,12 @@ type watch struct {
 	wrongs  []string
 	uid     types.UID
 	buried  []types.UID
-	least   int             // how many members are promised to work
-	twins   string          // why there may be twins; empty: there must be none
-	excused map[string]bool // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
-	seen    lastSeen        // each VM as last seen, for the diary
-	changed time.Time       // when that last changed
+	least   int               // how many members are promised to work
+	twins   string            // why there may be twins; empty: there must be none
+	excused map[string]bool   // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
+	seen    lastSeen          // each VM as last seen, for the diary
+	changed time.Time         // when that last changed
+	written map[string]string // the owners of the persistent disks that guests wrote to, by id
 }
 
 func newWatch() *watch {
@@ -99,6 +100,12 @@ func (w *watch) twinsByHand(how string) {
 	w.twins = how
 }
 
+func (w *watch) isExcused(instanceUUID string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.excused[instanceUUID]
+}
+
 // excuse notes VMs that may come back, or run on where vCenter does not see them, through no fault of the server.
 func (w *watch) excuse(instanceUUIDs ...string) {
 	w.mu.Lock()
@@ -137,7 +144,7 @@ func (l *life) leastOf(s *v1alpha1.VmGroupSpec) int {
 		return n
 	}
 	unavailable := count(s.Update.MaxUnavailable, false)
-	if unavailable == 0 && count(s.Update.MaxSurge, true) == 0 {
+	if unavailable == 0 && (count(s.Update.MaxSurge, true) == 0 || s.HasPersistentDisks()) {
 		unavailable = 1
 	}
 	return max(0, int(*s.Replicas)-unavailable)
@@ -186,6 +193,9 @@ func (w *watch) look(l *life) {
 		if !stamp.Marked {
 			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
 		}
+	}
+	if wrong := w.wrongDisks(l); wrong != "" {
+		l.t.Errorf("%s", wrong)
 	}
 	if l.profile.peaceful && working < least {
 		l.t.Errorf("fewer working members than promised: %d, not %d", working, least)

@@ -1,0 +1,66 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+)
+
+// fitPersistent changes what the API server refuses beside persistent disks.
+func (l *life) fitPersistent() {
+	if s := &l.group.Spec; s.HasPersistentDisks() {
+		s.Adopt, s.Deletion.QuarantineSeconds, s.Standby = nil, 0, 0
+	}
+}
+
+// wrongDisks says what must never be of persistent disks: one in two VMs, one of another group or ordinal in a VM, one that a guest wrote to
+// and that is gone, and two of one ordinal that guests wrote to.
+func (w *watch) wrongDisks(l *life) string {
+	written, here := map[string]string{}, map[string]bool{}
+	for _, d := range l.FirstClassDisks() {
+		here[d.ID] = true
+		owner := d.Metadata[fcd.KeyOwner]
+		known := slices.DeleteFunc(slices.Clone(d.UUIDs), func(id string) bool { return w.isExcused(id) }) // a user gave the others up while vCenter did not have them
+		if len(known) > 1 {
+			return fmt.Sprintf("the disk %s is in %v", d.Name, d.VMs)
+		}
+		if len(d.Written) == 0 {
+			continue
+		}
+		if other, is := written[owner]; is {
+			return fmt.Sprintf("guests wrote to two disks of %s: %s and %s", owner, other, d.ID)
+		}
+		written[owner] = d.ID
+		for _, x := range d.Written {
+			if of := l.ownerOf(x.InstanceUUID); of != "" && !strings.HasPrefix(owner, of+"/") {
+				return fmt.Sprintf("%s, of %s, wrote to the disk of %s", x.VM, of, owner)
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, owner := range w.written {
+		if !here[id] {
+			return fmt.Sprintf("the disk %s of %s is gone", id, owner)
+		}
+	}
+	for owner, id := range written {
+		if w.written == nil {
+			w.written = map[string]string{}
+		}
+		w.written[id] = owner
+	}
+	return ""
+}
+
+// ownerOf is the UID and ordinal that the stamp of the VM with that instanceUuid has; empty if it has none.
+func (l *life) ownerOf(instanceUUID string) string {
+	for _, vm := range l.VMs() {
+		if s, err := stampOf(vm); err == nil && s.InstanceUUID == instanceUUID {
+			return fmt.Sprintf("%s/%d", s.UID, s.Ordinal)
+		}
+	}
+	return ""
+}
