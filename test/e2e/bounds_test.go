@@ -71,7 +71,7 @@ func breaches(path string, s *bounded, value any, set func(spec map[string]any, 
 		add(fmt.Sprintf("%q", s.Enum[0]), "Otherwise")
 	}
 	if s.Pattern != "" {
-		add(s.Pattern, "/ ? /")
+		add(s.Pattern, "/ ?\t/")
 	}
 	switch v := value.(type) {
 	case map[string]any:
@@ -109,6 +109,7 @@ func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 	spec["placement"].(map[string]any)["pool"] = "C0"
 	spec["userData"].(map[string]any)["configMapKeyRef"] = map[string]any{"name": "a", "key": "a"}
 	spec["customizationSpec"] = "a"
+	spec["readiness"].(map[string]any)["tcpSocket"] = map[string]any{"port": 1}
 	all := breaches("spec", specSchema(t), spec, func(spec map[string]any, value any) { maps.Copy(spec, value.(map[string]any)) })
 	if len(all) < 90 {
 		t.Errorf("found only %d bounds", len(all))

@@ -61,8 +61,8 @@ func TestTheServerContinuesAfterItIsKilledDuringItsWork(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "restart-server")
 	g := r.up(t, namespace, "web", 2)
-	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=6")
 	clones := r.vcenter.Calls()["CloneVM_Task"]
+	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=6")
 	eventually(t, func() string {
 		if r.vcenter.Calls()["CloneVM_Task"] == clones {
 			return "nothing is cloned"

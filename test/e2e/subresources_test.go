@@ -15,7 +15,7 @@ import (
 )
 
 // report is the status of a group that has two of three members.
-const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2,
+const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2, "standbyReplicas": 1,
 	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 of 3"}`
 
 // stored makes a group with a status.
@@ -43,8 +43,8 @@ NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MES
 web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3
 `},
 		{"vmgroups -o wide", `
-NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED
-web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3  0          2
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3  0          2        1
 `},
 		{"vmgroup/web -o name", `
 vmgroup.vm.codeconnect.vmworld.com/web
@@ -210,6 +210,45 @@ func TestAGroupStaysInItsFolderWhileItHasMembers(t *testing.T) {
 		case c.field == "" && err != nil:
 			t.Errorf("%+v: %v", c, err)
 		case c.field != "" && !names(refusal(t, err), c.field, says):
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A disk that is given up is data that is lost, or so somebody may think.
+func TestDisksAreOnlyAddedAndGrowWhileTheGroupHasMembers(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "disks")
+	const before = `{"rootDisk": {"sizeGiB": 40}, "disks": [{"name": "data", "sizeGiB": 10}, {"name": "log", "sizeGiB": 5}]}`
+	for i, c := range []struct {
+		current     int
+		edit, field string
+	}{
+		{3, `{"disks": [{"name": "data", "sizeGiB": 20}, {"name": "log", "sizeGiB": 5}, {"name": "new", "sizeGiB": 1}]}`, ""},
+		{3, `{"rootDisk": {"sizeGiB": 41}}`, ""},
+		{3, `{"rootDisk": {"sizeGiB": 39}}`, "spec.rootDisk"},
+		{3, `{"rootDisk": null}`, "spec.rootDisk"},
+		{3, `{"disks": null}`, "spec.disks"},
+		{3, `{"disks": [{"name": "data", "sizeGiB": 10}]}`, "spec.disks"},
+		{3, `{"disks": [{"name": "log", "sizeGiB": 5}, {"name": "data", "sizeGiB": 10}]}`, "spec.disks"},
+		{3, `{"disks": [{"name": "data", "sizeGiB": 10}, {"name": "log", "sizeGiB": 4}]}`, "spec.disks"},
+		{0, `{"rootDisk": null, "disks": [{"name": "log", "sizeGiB": 4}]}`, ""},
+		{0, `{"disks": [{"name": "log", "sizeGiB": 4}, {"name": "log", "sizeGiB": 4}]}`, "spec.disks[1]"},
+		{0, `{"disks": [{"name": "Log", "sizeGiB": 4}]}`, "spec.disks[0].name"},
+		{0, `{"clone": {"mode": "Linked"}}`, "spec.rootDisk"},
+		{3, `{"disks": [{"name": "data", "sizeGiB": 10, "persistent": true}, {"name": "log", "sizeGiB": 5}]}`, "spec.disks"},
+		{0, `{"disks": [{"name": "data", "sizeGiB": 10, "persistent": true}], "deletion": {"quarantineSeconds": 60}}`, "spec.deletion.quarantineSeconds"},
+		{0, `{"disks": [{"name": "data", "sizeGiB": 10, "persistent": true}], "adopt": ["vm-7"]}`, "spec.adopt"},
+		{0, `{"disks": [{"name": "data", "sizeGiB": 10, "persistent": true, "retention": {"whenScaled": "Delete"}}]}`, ""},
+	} {
+		name := fmt.Sprintf("web%d", i)
+		k.stored(t, namespace, name, parse(t, []byte(before)), fmt.Sprintf(
+			`{"phase": "RUNNING", "currentReplicas": %d, "desiredReplicas": 0, "readyReplicas": 0, "availableReplicas": 0, "updatedReplicas": 0}`, c.current))
+		_, err := k.groups(namespace).Patch(context.Background(), name, types.MergePatchType, []byte(`{"spec":`+c.edit+`}`), metav1.PatchOptions{})
+		switch {
+		case c.field == "" && err != nil:
+			t.Errorf("%+v: %v", c, err)
+		case c.field != "" && !names(refusal(t, err), c.field, ""):
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
