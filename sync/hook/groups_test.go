@@ -230,7 +230,7 @@ func TestNoGroupsAreAnEmptyList(t *testing.T) {
 	}
 }
 
-func TestThePageIsServedOnGETAndMeasuredByItsPattern(t *testing.T) {
+func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	t.Parallel()
 	meter := prometheus.NewRegistry()
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })
@@ -244,7 +244,10 @@ func TestThePageIsServedOnGETAndMeasuredByItsPattern(t *testing.T) {
 		if code, body := ask("GET", path); code != 200 || body != "page "+path {
 			t.Errorf("%s: %d %s", path, code, body)
 		}
-		for _, method := range []string{"POST", "PUT", "DELETE", "HEAD"} {
+		if code, _ := ask("HEAD", path); code != 200 {
+			t.Errorf("HEAD %s: %d", path, code)
+		}
+		for _, method := range []string{"POST", "PUT", "DELETE"} {
 			if code, _ := ask(method, path); code != 405 {
 				t.Errorf("%s %s: %d", method, path, code)
 			}
@@ -254,7 +257,7 @@ func TestThePageIsServedOnGETAndMeasuredByItsPattern(t *testing.T) {
 		t.Errorf("%d %s", code, body)
 	}
 	_, metrics := ask("GET", "/metrics")
-	for _, want := range []string{`vmgroup_hook_duration_seconds_count{code="200",hook="/"} 1`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/*"} 2`} {
+	for _, want := range []string{`vmgroup_hook_duration_seconds_count{code="200",hook="/"} 2`, `vmgroup_hook_duration_seconds_count{code="200",hook="/ui/*"} 4`} {
 		if !strings.Contains(metrics, want) || strings.Contains(metrics, "shop") {
 			t.Errorf("no %s in %s", want, metrics)
 		}

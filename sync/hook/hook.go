@@ -79,13 +79,14 @@ type server struct {
 }
 
 // New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It authenticates nobody (package guard does).
-// GET requests change nothing.
+// GET requests change nothing, and each may be a HEAD request, as RFC 9110, section 9.1, has it.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
 	}
 	s := &server{Config: cfg, budget: newBudget(), scouts: make(chan struct{}, scoutsAtOnce)}
 	r := chi.NewRouter()
+	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusNotFound, "there is no "+r.URL.Path+": POST to /sync, /finalize, /customize or /plan, or GET /, /groups, /groups/{namespace}/{name}, /slots or /sd")
 	})
@@ -255,6 +256,7 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 func Health(cfg Config) http.Handler {
 	s := &server{Config: cfg}
 	r := chi.NewRouter()
+	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
 		refuse(w, http.StatusNotFound, "only /healthz, /readyz and /metrics are here; the hooks have another address")
 	})
