@@ -29,10 +29,13 @@ func figuresOf(t *testing.T) *rig {
 }
 
 // How long groups take from kubectl apply until the API server's status shows all members ready, and from kubectl delete until they
-// are gone, each beside a bare loop with the same slots.
+// are gone, each beside a bare loop with the same slots, and how many vCenter calls that made. Where a vCenter's tasks take no time, a
+// deletion takes as long as the API server, Metacontroller, the server and the embedded vCenter need of this machine's processors; the
+// bare loop needs only the last. So there are fleets whose tasks take their time, as in a real vCenter, too.
 func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 	r := figuresOf(t)
 	fast := vcsim.Latency{Clone: 200 * time.Millisecond, Power: 200 * time.Millisecond}
+	lasting := vcsim.Latency{Clone: time.Second, Power: 500 * time.Millisecond, Reconfigure: 100 * time.Millisecond, Other: 250 * time.Millisecond}
 	for _, f := range []struct {
 		bare.Fleet
 		latency vcsim.Latency
@@ -42,11 +45,16 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 		{bare.Fleet{Groups: 20, Members: 5, Slots: 8}, fast},
 		{bare.Fleet{Groups: 100, Members: 2, Slots: 8}, fast},
 		{bare.Fleet{Groups: 200, Members: 2, Slots: 8}, fast},
+		{bare.Fleet{Groups: 1, Members: 60, Slots: 8}, lasting},
+		{bare.Fleet{Groups: 30, Members: 5, Slots: 8}, lasting},
+		{bare.Fleet{Groups: 75, Members: 2, Slots: 8}, lasting},
+		{bare.Fleet{Groups: 75, Members: 2, Slots: 32}, lasting},
 	} {
 		name := fmt.Sprintf("%d-of-%d-in-%d-slots", f.Groups, f.Members, f.Slots)
 		t.Run(name, func(t *testing.T) {
 			r.at(t, f.latency, f.Slots, strings.Fields(*figuresFlags)...)
-			var up, down, upRatio, downRatio []float64
+			var up, down, upRatio, downRatio, upCalls, downCalls []float64
+			members := float64(f.Groups * f.Members)
 			for round := range *figuresRounds {
 				bareUp, bareDown := bareFigures(t, f.Fleet, f.latency)
 				its := r.follow(t, fmt.Sprintf("%s-%d", name, round))
@@ -55,17 +63,20 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 				its.running(t, f.Groups, f.Members, 10*time.Minute)
 				ourUp := time.Since(began)
 				middle := r.traffic(t)
+				upCalls = append(upCalls, float64(middle.vims-before.vims)/members)
 				t.Logf("up: %.1f s, vCenter done after %.1f s, bare %.1f s; %s", ourUp.Seconds(), r.lastDone(t, "PowerOn").Sub(began).Seconds(), bareUp.Seconds(), middle.since(before))
 				time.Sleep(5 * time.Second) // what follows an answer is written
 				middle, began = r.traffic(t), its.remove(t, f.Groups)
 				its.gone(t, 10*time.Minute)
 				ourDown := time.Since(began)
-				t.Logf("down: %.1f s, vCenter done after %.1f s, bare %.1f s; %s", ourDown.Seconds(), r.lastDone(t, "ConfirmGone").Sub(began).Seconds(), bareDown.Seconds(), r.traffic(t).since(middle))
+				end := r.traffic(t)
+				t.Logf("down: %.1f s, vCenter done after %.1f s, bare %.1f s; %s", ourDown.Seconds(), r.lastDone(t, "ConfirmGone").Sub(began).Seconds(), bareDown.Seconds(), end.since(middle))
+				downCalls = append(downCalls, float64(end.vims-middle.vims)/members)
 				up, down = append(up, ourUp.Seconds()), append(down, ourDown.Seconds())
 				upRatio, downRatio = append(upRatio, ourUp.Seconds()/bareUp.Seconds()), append(downRatio, ourDown.Seconds()/bareDown.Seconds())
 			}
-			t.Logf("FIGURE %d groups of %d, %d slots, clones of %s: up %.1f s, %.2f times a bare loop; down %.1f s, %.2f times", f.Groups, f.Members, f.Slots,
-				f.latency.Clone, median(up), median(upRatio), median(down), median(downRatio))
+			t.Logf("FIGURE %d groups of %d, %d slots, clones of %s: up %.1f s, %.2f times a bare loop, %.1f vCenter calls a member; down %.1f s, %.2f times, %.1f calls", f.Groups, f.Members, f.Slots,
+				f.latency.Clone, median(up), median(upRatio), median(upCalls), median(down), median(downRatio), median(downCalls))
 		})
 	}
 }
