@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // manifests are the VmGroups that a command is given in files.
@@ -42,9 +44,51 @@ type other struct {
 	text            []byte // in JSON
 }
 
+// holdsData reports whether it is an object that spec.userData of a group can name.
+func (o *other) holdsData() bool {
+	return o.APIVersion == "v1" && (o.Kind == "Secret" || o.Kind == "ConfigMap")
+}
+
+// asStored is the object as the API server stores it: a Secret's stringData is in its data, in base64.
+func (o *other) asStored() (json.RawMessage, error) {
+	var object struct {
+		Data       map[string]json.RawMessage `json:"data,omitempty"`
+		BinaryData map[string]json.RawMessage `json:"binaryData,omitempty"`
+		StringData map[string]string          `json:"stringData,omitempty"`
+	}
+	if json.Unmarshal(o.text, &object) != nil { // the error could quote a value
+		return nil, fmt.Errorf("%s: the data of %s %s must be text by key", o.where, o.Kind, o.Metadata.Name)
+	}
+	for key, text := range object.StringData {
+		if object.Data == nil {
+			object.Data = map[string]json.RawMessage{}
+		}
+		object.Data[key], _ = json.Marshal([]byte(text))
+	}
+	object.StringData = nil
+	return json.Marshal(object)
+}
+
 // note reports that the object was skipped.
 func (o *other) note() string {
 	return fmt.Sprintf("%s: skipped a %s of %s: not a VmGroup", o.where, o.Kind, o.APIVersion)
+}
+
+// related is what Metacontroller would send for a group if these objects were in the cluster: the one that spec.userData names. It is nil
+// if none of them is that.
+func (m *manifests) related(g *v1alpha1.VmGroup, objects []*other) (json.RawMessage, error) {
+	ref, wanted := plan.UserDataOf(g)
+	for _, o := range objects {
+		if !wanted || o.Kind != ref.Kind || o.Metadata.Name != ref.Name || cmp.Or(o.Metadata.Namespace, m.namespace) != ref.Namespace {
+			continue
+		}
+		stored, err := o.asStored()
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(map[string]map[string]json.RawMessage{ref.Kind + ".v1": {ref.Namespace + "/" + ref.Name: stored}})
+	}
+	return nil, nil
 }
 
 // read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that the files may be

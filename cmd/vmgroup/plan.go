@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -45,8 +46,9 @@ The exit status is 0 if there is nothing to do, 2 if there is something to do, a
 something blocks a group.
 
 plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or else by the
-namespace and name in its members' stamps. Only the server that Metacontroller calls for the group
-knows its user data (spec.userData): ask it with --server.`,
+namespace and name in its members' stamps. It takes the user data (spec.userData) from a Secret or
+ConfigMap among the manifests. Otherwise, only the server that Metacontroller calls for the group knows
+it: ask it with --server.`,
 		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
   vmgroup plan -f group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
     --server-ca-file ca.crt --server-token-file token
@@ -80,7 +82,14 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 		return usageError{fmt.Errorf("--output %q: must be table, json or yaml", s.output)}
 	}
 	note := func(text string) { fmt.Fprintln(notes, "vmgroup:", plan.Printable(text)) }
-	groups, err := s.read(in, func(o *other) { note(o.note()) })
+	var data []*other
+	groups, err := s.read(in, func(o *other) {
+		if o.holdsData() {
+			data = append(data, o)
+		} else {
+			note(o.note())
+		}
+	})
 	if err != nil {
 		return err
 	}
@@ -97,7 +106,11 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 			now := metav1.Now()
 			g.DeletionTimestamp = &now
 		}
-		a, err := ask(ctx, g)
+		related, err := s.related(g, data)
+		if err != nil {
+			return err
+		}
+		a, err := ask(ctx, g, related)
 		if err != nil {
 			return fmt.Errorf("plan %s/%s: %w", g.Namespace, g.Name, err)
 		}
@@ -120,8 +133,11 @@ func verdict(answers []hook.PlanAnswer) error {
 	return nil
 }
 
+// asker plans a group. related is what Metacontroller would send beside it; nil if that is unknown.
+type asker func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (hook.PlanAnswer, error)
+
 // asker returns the function that plans a group: it asks a running server, or looks at vCenter.
-func (s *planSettings) asker(ctx context.Context, note func(string)) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+func (s *planSettings) asker(ctx context.Context, note func(string)) (ask asker, done func(), err error) {
 	if s.remote.server == "" {
 		s.remote.findHere(os.Getenv, note)
 	}
@@ -133,7 +149,7 @@ func (s *planSettings) asker(ctx context.Context, note func(string)) (ask func(c
 }
 
 // lookDirectly connects to vCenter and waits until its inventory has been read. The loop never runs, so nothing is ever changed.
-func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), done func(), err error) {
+func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func(), err error) {
 	log, err := s.logger(os.Stderr)
 	if err != nil {
 		return nil, nil, err
@@ -178,9 +194,13 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask func(context.Conte
 			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
 		}
 	}
-	return func(ctx context.Context, g *v1alpha1.VmGroup) (hook.PlanAnswer, error) {
+	return func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (hook.PlanAnswer, error) {
 		vc.Resolve(ctx, g)
-		call := plan.Call{Group: g, Finalizing: s.remove, Related: plan.NoRelated(g)}
+		data, err := hook.UserData(g, related)
+		if err != nil {
+			return hook.PlanAnswer{}, err
+		}
+		call := plan.Call{Group: g, Finalizing: s.remove, Related: data}
 		result, outlook, err := groups.Preview(call)
 		if err != nil {
 			return hook.PlanAnswer{}, err

@@ -73,6 +73,37 @@ func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 	}
 }
 
+// A first apply often has the group and its Secret in one file.
+func TestPlanTakesUserDataFromTheManifests(t *testing.T) {
+	t.Parallel()
+	const from, data = ", userData: {secretKeyRef: {name: boot}}}\n---\n", "apiVersion: v1\nkind: Secret\nmetadata: {name: boot"
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	for _, c := range []struct {
+		manifest, says string
+		status         int
+	}{
+		{head + from + data + ", namespace: shop}\nstringData: {user-data: '#cloud-config planted'}\n", "Clone", 2},
+		{data + ", namespace: shop}\ndata: {user-data: I2Nsb3VkLWNvbmZpZyBwbGFudGVk}\n---\n" + head + from, "Clone", 2},
+		{head + from + data + "}\nstringData: {user-data: '#cloud-config planted'}\n", "blocked (UserDataNotGiven)", 1}, // in namespace default
+		{head + from + data + ", namespace: shop}\nstringData: {another: planted}\n", "blocked (UserDataKeyNotFound)", 1},
+		{head + from + data + ", namespace: shop}\ndata: planted\n", "standard input, document 2: the data of Secret boot must be text by key", 1},
+		{head + from + data + ", namespace: shop}\ndata: {user-data: planted!}\n", "base64", 1},
+	} {
+		for _, args := range [][]string{{"--server", p.url}, {}} {
+			out, errs, status := preview(t, against(vc), c.manifest, args...)
+			if status != c.status || !strings.Contains(out+errs, c.says) || strings.Contains(out+errs, "planted") || strings.Contains(errs, "skipped") {
+				t.Errorf("%v, exit status %d: %s%s%s", args, status, out, errs, c.manifest)
+			}
+		}
+	}
+	_, errs, status := preview(t, nil, head+from+data+", namespace: shop}\nstringData: {user-data: planted}\n", "--server", "http://vmgroup.example.com")
+	if status != 1 || !strings.Contains(errs, "plain HTTP to another machine, so others on the network could read the user data") {
+		t.Errorf("exit status %d: %s", status, errs)
+	}
+}
+
 func TestPlanShowsWhatWillBlockAnEditOfAGroupThatRuns(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})

@@ -51,7 +51,7 @@ func (r *remote) findHere(getenv func(string) string, note func(string)) {
 		return
 	}
 	if getenv("VMGROUP_CLIENT_CA_FILE") != "" && r.certFile == "" {
-		note("the server here requires a client certificate, so plan looks at vCenter itself and knows no user data (--server, --server-client-cert-file)")
+		note("the server here requires a client certificate, so plan looks at vCenter itself and knows no user data but that in the manifests (--server, --server-client-cert-file)")
 		return
 	}
 	scheme := "http"
@@ -93,7 +93,7 @@ func nameIn(file string) string {
 }
 
 // asker returns the function that asks the server for a plan.
-func (r *remote) asker(remove bool) (func(context.Context, *v1alpha1.VmGroup) (hook.PlanAnswer, error), error) {
+func (r *remote) asker(remove bool) (asker, error) {
 	target, err := url.Parse(r.server)
 	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
 		return nil, usageError{fmt.Errorf(`--server: give a URL such as "https://127.0.0.1:8443"`)}
@@ -106,8 +106,11 @@ func (r *remote) asker(remove bool) (func(context.Context, *v1alpha1.VmGroup) (h
 	if err != nil {
 		return nil, usageError{err}
 	}
-	return func(ctx context.Context, g *v1alpha1.VmGroup) (answer hook.PlanAnswer, err error) {
-		body, err := json.Marshal(map[string]any{"parent": g, "children": map[string]any{}, "finalizing": remove})
+	return func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (answer hook.PlanAnswer, err error) {
+		if related != nil && readable(target) {
+			return answer, errors.New("--server is plain HTTP to another machine, so others on the network could read the user data; use https://, or leave it out of the files")
+		}
+		body, err := json.Marshal(map[string]any{"parent": g, "children": map[string]any{}, "related": related, "finalizing": remove})
 		if err != nil {
 			return answer, err
 		}
@@ -123,12 +126,18 @@ func (r *remote) asker(remove bool) (func(context.Context, *v1alpha1.VmGroup) (h
 	}, nil
 }
 
+// readable reports whether others on the network could read what is sent there.
+func readable(target *url.URL) bool {
+	ip := net.ParseIP(target.Hostname())
+	return target.Scheme == "http" && target.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback())
+}
+
 // token reads the token. It refuses to send it unencrypted to another machine.
 func (r *remote) token(target *url.URL) (string, error) {
 	if r.tokenFile == "" {
 		return "", nil
 	}
-	if ip := net.ParseIP(target.Hostname()); target.Scheme == "http" && target.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if readable(target) {
 		return "", errors.New("--server-token-file: --server is plain HTTP to another machine, so others on the network could read the token; use https://")
 	}
 	text, err := os.ReadFile(r.tokenFile)

@@ -24,9 +24,9 @@ type relatedData struct {
 	BinaryData map[string]json.RawMessage `json:"binaryData"`
 }
 
-// userData extracts the user data of a group from the related objects of a request; it keeps nothing else of them. Only
-// an invalid request is an error; missing user data is a fault.
-func userData(g *v1alpha1.VmGroup, related json.RawMessage) (plan.Related, error) {
+// UserData extracts the user data of a group from the related objects of a request; it keeps nothing else of them. Only
+// an invalid request is an error, without any of their data; missing user data is a fault.
+func UserData(g *v1alpha1.VmGroup, related json.RawMessage) (plan.Related, error) {
 	ref, wanted := plan.UserDataOf(g)
 	if !wanted {
 		return plan.Related{}, nil

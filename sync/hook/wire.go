@@ -64,7 +64,7 @@ func (r *Request) call() (plan.Call, error) {
 	}
 	c := plan.Call{Group: g, Finalizing: r.Finalizing}
 	var err error
-	if c.Related, err = userData(g, r.Related); err != nil {
+	if c.Related, err = UserData(g, r.Related); err != nil {
 		return plan.Call{}, err
 	}
 	for kind, objects := range r.Children {

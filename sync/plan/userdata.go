@@ -104,7 +104,7 @@ func NoRelated(g *v1alpha1.VmGroup) Related {
 	}
 	return r.fault(ReasonUserDataNotGiven,
 		"spec.userData names %s, but neither this request nor a hook call for the group has brought it here: "+
-			"ask the server that Metacontroller calls for the group, or apply the group first", r)
+			"add it to the manifests, ask the server that Metacontroller calls for the group, or apply the group first", r)
 }
 
 // NotGiven reports whether the call has no related objects although the group wants some.
