@@ -297,8 +297,11 @@ func (p *tab) press(key string) {
 	p.do("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": key, "code": key, "windowsVirtualKeyCode": codes[key]}, nil)
 }
 
+// insert types a text into the field that has the focus. autofocus gives it only when the page is drawn, which may be after it is loaded
+// (HTML, "flush autofocus candidates").
 func (p *tab) insert(text string) {
 	p.t.Helper()
+	p.until("a field has the focus", `document.activeElement.matches("input")`)
 	p.do("Input.insertText", map[string]any{"text": text}, nil)
 }
 
