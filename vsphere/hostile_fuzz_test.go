@@ -128,10 +128,7 @@ func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 var answersAll = flag.Bool("answers.all", false, "twist each answer in every way, instead of in one")
 
 func TestNoAnswerOfAVCenterCrashesTheServerAndEachFaultIsTyped(t *testing.T) {
-	r, err := recorded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recorded(t)
 	for m, method := range r.methods() {
 		t.Run(method, func(t *testing.T) {
 			t.Parallel()
@@ -149,10 +146,7 @@ func FuzzWhatAVCenterAnswers(f *testing.F) {
 		f.Add(uint8(3*mend), uint8(mend%3), uint8(mend), uint16(5*mend), uint8(mend))
 	}
 	f.Fuzz(func(t *testing.T, method, nth, mend uint8, at uint16, pick uint8) {
-		r, err := recorded()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := recorded(t)
 		methods := r.methods()
 		live(t, twisted(r, methods[int(method)%len(methods)], int(nth), int(mend), int(at), int(pick)))
 	})

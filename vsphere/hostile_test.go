@@ -19,6 +19,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -28,7 +29,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// A hostile vCenter is made from a friendly one: its answers during a life of a group are recorded once, and played back in
+// A hostile vCenter is made from a friendly one: its answers during a life of a group are recorded once, and played back, both in
 // memory and virtual time, with a test's change of one answer, or of all to one method.
 
 // said is one recorded answer.
@@ -275,9 +276,26 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	}
 }
 
-// recorded is the life as a friendly vCenter answers it.
-var recorded = sync.OnceValues(func() (*recorder, error) {
-	vc, err := vcsim.Start(vcsim.Config{Templates: []string{"ubuntu"}, Clusters: 1, Hosts: 2, Datastores: 2, Pods: 1, Guest: vcsim.Guest{Tools: true}})
+var (
+	recording sync.Once
+	friendly  *recorder
+	unfit     error
+)
+
+// recorded is the life as a friendly vCenter answers it. The first test that needs it records it, in virtual time: how busy the machine
+// is changes nothing.
+func recorded(t *testing.T) *recorder {
+	t.Helper()
+	recording.Do(func() { synctest.Test(t, func(*testing.T) { friendly, unfit = record() }) })
+	if friendly == nil {
+		t.Fatalf("the life of a friendly vCenter was not recorded: %v", unfit)
+	}
+	return friendly
+}
+
+func record() (*recorder, error) {
+	network := memnet.New()
+	vc, err := vcsim.Start(vcsim.Config{Listener: network.Listen(), Templates: []string{"ubuntu"}, Clusters: 1, Hosts: 2, Datastores: 2, Pods: 1, Guest: vcsim.Guest{Tools: true}})
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +317,9 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 	_, e = vc.AddTag("tier", "db")
 	must(e)
 	must(vc.RegisterExtension(role.ExtensionKey))
-	v, e := New(hostileConfig(vc.URL().Host))
+	cfg := hostileConfig(vc.URL().Host)
+	cfg.Dial = network.DialContext
+	v, e := New(cfg)
 	must(e)
 	if err != nil {
 		return nil, err
@@ -327,7 +347,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 				a, ready = next(v)
 			}
 			if !ready {
-				time.Sleep(5 * time.Millisecond) // only while recording, which is in real time
+				time.Sleep(5 * time.Millisecond)
 			}
 		}
 		if !ready {
@@ -338,7 +358,7 @@ var recorded = sync.OnceValues(func() (*recorder, error) {
 		}
 	}
 	return r, nil
-})
+}
 
 func hostileConfig(host string) Config {
 	return Config{Config: session.Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop(), SearchMost: 300},
@@ -348,10 +368,7 @@ func hostileConfig(host string) Config {
 // live runs the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and steps
 // fail only with a typed fault. It returns the faults by step.
 func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*vcfault.Error {
-	r, err := recorded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := recorded(t)
 	faults := map[int]*vcfault.Error{}
 	synctest.Test(t, func(t *testing.T) {
 		v, err := New(hostileConfig("vcenter.test"))
