@@ -32,12 +32,22 @@ const (
 type events struct {
 	notes []plan.Note          // waiting for an Event
 	heard map[string]time.Time // when each note came, by key
-	down  map[string]bool      // VMs that this server took down, by moRef
+	power map[string]outage    // of VMs, by moRef
 	asked []plan.Note          // waiting for the user who did it
 	told  []toldEvent          // Events that are in answers
 	news  bool                 // the last answer, with those, had another status than its call
 	spent float64              // of the burst
 	since time.Time            // spent is as of then
+}
+
+// outage is what is known of a VM that is off, or was.
+type outage struct {
+	ours bool // this server took it down
+	told bool // as somebody else's, and not over
+	// over is how many told outages ended with a power-on by this server, and ended is when the last did. The key of a note comes
+	// from the stored status, which two outages between two calls share.
+	over  int
+	ended time.Time
 }
 
 type toldEvent struct {
@@ -56,8 +66,21 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 		maps.DeleteFunc(e.heard, func(_ string, at time.Time) bool { return now.Sub(at) >= heardFor })
 	}
 	for _, n := range notes {
-		if _, before := e.heard[n.Key]; before || n.Deed == plan.DeedPoweredOff && e.down[n.MoRef] {
+		o := e.power[n.MoRef]
+		if n.Deed == plan.DeedPoweredOff {
+			if o.ours || !o.ended.IsZero() && !n.At.After(o.ended) {
+				continue
+			}
+			if o.over > 0 {
+				n.Key = fmt.Sprintf("%s/%d", n.Key, o.over)
+			}
+		}
+		if _, before := e.heard[n.Key]; before {
 			continue
+		}
+		if n.Deed == plan.DeedPoweredOff {
+			o.told = true
+			e.setPower(n.MoRef, o)
 		}
 		if e.heard == nil {
 			e.heard = map[string]time.Time{}
@@ -77,16 +100,31 @@ func (l *Loop) hear(g *group, s *plan.VCenterState, notes []plan.Note) (ask bool
 	return l.cfg.Who != nil && g.events.hold()
 }
 
-// tookDown keeps the server's own actions from being reported as somebody else's: the stored status may be older than the action.
-func (e *events) tookDown(a *plan.Action) {
+// acted keeps the server's own actions from being reported as somebody else's: the stored status may be older than the action.
+func (e *events) acted(a *plan.Action, err error, now time.Time) {
+	o := e.power[a.MoRef]
 	switch a.Op {
 	case plan.PowerOff, plan.ShutdownGuest:
-		if e.down == nil {
-			e.down = map[string]bool{}
+		o.ours = true
+		e.setPower(a.MoRef, o)
+	case plan.PowerOn:
+		o.ours = false
+		if o.told && err == nil {
+			o.told, o.ended = false, now
+			o.over++
 		}
-		e.down[a.MoRef] = true
-	case plan.PowerOn, plan.Destroy:
-		delete(e.down, a.MoRef)
+		e.setPower(a.MoRef, o)
+	case plan.Destroy:
+		delete(e.power, a.MoRef)
+	}
+}
+
+func (e *events) setPower(moRef string, o outage) {
+	if e.power == nil {
+		e.power = map[string]outage{}
+	}
+	if e.power[moRef] = o; o == (outage{}) {
+		delete(e.power, moRef)
 	}
 }
 

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,6 +131,43 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 			t.Errorf("after a restart: %q", got)
 		}
 	})
+}
+
+func TestAnOutageThatIsHealedBetweenTwoCallsIsNotTakenForTheNext(t *testing.T) {
+	var e events
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	hear := func() { // the note of an outage seen now, beside the same stored status
+		e.hear(now, nil, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: "web-1", Key: "off/vm-1/then", At: now,
+			Deed: plan.DeedPoweredOff, MoRef: "vm-1"})
+	}
+	expect := func(want int, why string) {
+		t.Helper()
+		if got := len(e.notes); got != want {
+			t.Fatalf("%s: %d notes, not %d", why, got, want)
+		}
+		now = now.Add(time.Second)
+	}
+	hear()
+	hear()
+	expect(1, "one outage")
+	e.acted(&plan.Action{Op: plan.PowerOn, MoRef: "vm-1"}, errors.New("no host has room"), now)
+	hear()
+	expect(1, "a power-on that failed")
+	e.acted(&plan.Action{Op: plan.PowerOn, MoRef: "vm-1"}, nil, now)
+	hear()
+	expect(1, "a plan made before the power-on ended")
+	hear()
+	hear()
+	expect(2, "a second outage")
+	if e.notes[0].Key == e.notes[1].Key {
+		t.Error("both outages have one key, so the second Event would have the name of the first")
+	}
+	e.acted(&plan.Action{Op: plan.PowerOff, MoRef: "vm-1"}, nil, now)
+	hear()
+	expect(2, "the server's own power-off")
+	if e.acted(&plan.Action{Op: plan.Destroy, MoRef: "vm-1"}, nil, now); len(e.power) > 0 {
+		t.Error("a VM that was destroyed is remembered")
+	}
 }
 
 func TestTwoReplicasGiveOneEventOneName(t *testing.T) {

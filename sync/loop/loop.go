@@ -329,7 +329,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work pace.Wor
 			l.hear(g, nil, []plan.Note{note})
 		}
 		if l.cfg.Events {
-			g.events.tookDown(&a)
+			g.events.acted(&a, err, now)
 		}
 		l.returned(g, &a, err, took, now)
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
