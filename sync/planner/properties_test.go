@@ -245,9 +245,10 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("leaves a ready member to be removed alone for drainSeconds", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		if o.Group.Spec.Service == nil || o.Group.Spec.Deletion.Policy == v1alpha1.DeletionRetain {
-			t.Skip()
+		if o.Group.Spec.Service == nil {
+			o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 120}
 		}
+		o.Group.Spec.Deletion.Policy = ""
 		drain := time.Duration(o.Group.Spec.Service.DrainSeconds) * time.Second
 		for _, a := range planner.Make(o).Actions {
 			m, since := find(&o, a.MoRef), o.FinalizingSince
