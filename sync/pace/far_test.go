@@ -13,6 +13,7 @@ type far struct {
 	queue   []*task
 	running []*task
 	users   []*user
+	next    int // whose turn it is to begin
 	most    int // queued and running at once, so far
 }
 
@@ -38,7 +39,9 @@ type user struct {
 func (f *far) start() {
 	for again := true; again; {
 		again = false
-		for _, u := range f.users { // in turns
+		for i := range f.users { // in turns, as a loop's groups wait in one queue
+			i = (f.next + i) % len(f.users)
+			u := f.users[i]
 			if u.left == 0 {
 				continue
 			}
@@ -51,6 +54,7 @@ func (f *far) start() {
 				t.run = u.pace.Begin(w, f.now)
 			}
 			u.left, u.open, again = u.left-1, u.open+1, true
+			f.next = i + 1
 			f.queue = append(f.queue, t)
 		}
 	}

@@ -9,7 +9,7 @@
 // uses it keeps one.
 //
 // Each kind of action has a window; clones also have one for each source and for each target. Only a window that was used up
-// grows, and the narrowest one that was used up is blamed for trouble.
+// grows, and the narrowest one that was used up, or where actions queue, is blamed for trouble.
 //
 // The package is pure: time is data, and equal calls give equal answers.
 package pace
@@ -227,10 +227,15 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 	return nil
 }
 
-// blame shrinks the narrowest of an action's windows that was used up while it ran; if none was, the widest.
+// blame shrinks the narrowest of an action's windows that was used up while it ran, or where actions are queued much longer than
+// others of their kind; if there is none, the widest.
 func (p *Pace) blame(r *Running, now time.Time, o Outcome, why string) []Number {
 	keys := r.work.keys()
-	i := slices.IndexFunc(keys, func(k key) bool { return !p.window(k).fullAt.Before(r.began) })
+	widest := p.window(keys[len(keys)-1])
+	i := slices.IndexFunc(keys, func(k key) bool {
+		x := p.window(k)
+		return !x.fullAt.Before(r.began) || o.Queued > queuedMost && x.queued > widest.queued*3/2
+	})
 	if i < 0 {
 		i = len(keys) - 1
 	}
