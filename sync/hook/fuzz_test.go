@@ -333,3 +333,16 @@ func TestAChildWithoutANameIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// Found by FuzzHookRequest: the answer had such a child without an apiVersion.
+func TestAChildWithoutAKindOrAVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"", ".", "ConfigMap", "ConfigMap v1", "ConfigMap.", ".v1"} {
+		body := fmt.Appendf(nil, `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"}},"children":{%q:{"default/web-members":{}}}}`, key)
+		for i, path := range fuzzPaths {
+			if w := send(serve(&keeper{}), path, body); w.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%q: %d %s: %d %s", key, i, path, w.Code, w.Body)
+			}
+		}
+	}
+}

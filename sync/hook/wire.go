@@ -68,13 +68,16 @@ func (r *Request) call() (plan.Call, error) {
 		return plan.Call{}, err
 	}
 	for kind, objects := range r.Children {
+		if of, version, _ := strings.Cut(kind, "."); len(objects) > 0 && (of == "" || version == "") {
+			return plan.Call{}, fmt.Errorf("children has %q, which is no kind and version, such as %q", kind, plan.KindConfigMap)
+		}
 		for key, child := range objects {
 			if c.Children == nil {
 				c.Children = make(map[plan.ChildKey]plan.ObservedChild, len(objects))
 			}
 			name := key[strings.LastIndexByte(key, '/')+1:] // v2: namespace/name
 			if name == "" {
-				return plan.Call{}, fmt.Errorf("children has a %s without a name", orNothing(kind))
+				return plan.Call{}, fmt.Errorf("children has a %s without a name", kind)
 			}
 			applied := child.Metadata.Annotations[metacontrollerLastApplied]
 			if !json.Valid([]byte(applied)) {
