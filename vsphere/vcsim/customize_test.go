@@ -71,6 +71,32 @@ func TestCustomizedGuestKeepsItsAddressAcrossBoots(t *testing.T) {
 	})
 }
 
+// It is in the guest's files, which stay when the VM leaves the inventory.
+func TestCustomizedGuestKeepsItsAddressWhenItsVMIsRegisteredAgain(t *testing.T) {
+	for _, booted := range []bool{true, false} {
+		t.Run(map[bool]string{true: "customized", false: "customized at its next boot"}[booted], func(t *testing.T) {
+			inABubble(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+				ok(t, c.cloneAs(t, "vm", func(spec *types.VirtualMachineCloneSpec) { spec.Customization = customization("web", "192.0.2.7") }))
+				if booted {
+					ok(t, v.PowerOn("vm"))
+					ok(t, v.PowerOff("vm"))
+				}
+				ok(t, v.Unregister("vm"))
+				ok(t, v.Register(v.OutsideInventory()[0].InstanceUUID))
+				ok(t, v.PowerOn("vm"))
+				if d := details(t, v, "vm"); d.IP != "192.0.2.7" || d.HostName != "web" || d.Customization == nil {
+					t.Errorf("host name %q, address %q, customization %v", d.HostName, d.IP, d.Customization)
+				}
+				var vm mo.VirtualMachine
+				ok(t, c.RetrieveOne(c.ctx, theVM(t, v, "vm").Ref, []string{"guest.customizationInfo"}, &vm))
+				if info := vm.Guest.CustomizationInfo; info == nil || info.CustomizationStatus != string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_SUCCEEDED) {
+					t.Errorf("%+v", info)
+				}
+			})
+		})
+	}
+}
+
 // customization sets the host name of a Linux guest and the address of its only adapter.
 func customization(host, ip string) *types.CustomizationSpec {
 	return &types.CustomizationSpec{

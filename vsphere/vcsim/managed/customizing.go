@@ -29,15 +29,12 @@ func (v *Objects) FailCustomizations(match func(VM) bool, errorMsg string) {
 // setCustomizationStatus reports the status of a customization that has not ended yet; success becomes failure as FailCustomizations says.
 // The caller holds the world lock.
 func (v *Objects) setCustomizationStatus(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
+	if !v.due[vm.Self] || !v.guest.Tools {
+		return
+	}
 	info := types.GuestInfoCustomizationInfo{}
-	due := v.due[vm.Self]
 	if was := vm.Guest.CustomizationInfo; was != nil {
 		info.StartTime = was.StartTime
-		due = due || was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING) ||
-			was.CustomizationStatus == string(types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING) // the VM left the inventory and came back
-	}
-	if !due || !v.guest.Tools {
-		return
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	switch status {

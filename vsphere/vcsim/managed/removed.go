@@ -114,6 +114,9 @@ func (v *Objects) addVM(ctx *simulator.Context, d *removedVM, folder *simulator.
 		vm.ResourcePool = &d.pool
 	}
 	v.objects.PutEntity(folder, &vm)
+	if spec := v.customized[d.vm.Self]; spec != nil {
+		v.customized[vm.Self], v.due[vm.Self] = spec, v.due[d.vm.Self]
+	}
 	for _, snapshot := range v.snapshotsOf(&vm) {
 		snapshot.Vm = vm.Self
 	}
