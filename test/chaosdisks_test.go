@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // fitPersistent changes what the API server refuses beside persistent disks.
@@ -17,7 +18,7 @@ func (l *life) fitPersistent() {
 
 // wrongDisks says what must never be of persistent disks: one in two VMs, one of another group or ordinal in a VM, one that a guest wrote to
 // and that is gone, and two of one ordinal that guests wrote to.
-func (w *watch) wrongDisks(l *life) string {
+func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	written, here := map[string]string{}, map[string]bool{}
 	for _, d := range l.FirstClassDisks() {
 		here[d.ID] = true
@@ -34,7 +35,7 @@ func (w *watch) wrongDisks(l *life) string {
 		}
 		written[owner] = d.ID
 		for _, x := range d.Written {
-			if of := l.ownerOf(x.InstanceUUID); of != "" && !strings.HasPrefix(owner, of+"/") {
+			if of := ownerOf(vms, x.InstanceUUID); of != "" && !strings.HasPrefix(owner, of+"/") {
 				return fmt.Sprintf("%s, of %s, wrote to the disk of %s", x.VM, of, owner)
 			}
 		}
@@ -56,8 +57,8 @@ func (w *watch) wrongDisks(l *life) string {
 }
 
 // ownerOf is the UID and ordinal that the stamp of the VM with that instanceUuid has; empty if it has none.
-func (l *life) ownerOf(instanceUUID string) string {
-	for _, vm := range l.VMs() {
+func ownerOf(vms []vcsim.VM, instanceUUID string) string {
+	for _, vm := range vms {
 		if s, err := stampOf(vm); err == nil && s.InstanceUUID == instanceUUID {
 			return fmt.Sprintf("%s/%d", s.UID, s.Ordinal)
 		}

@@ -27,7 +27,7 @@ func (l *life) converge() {
 	l.complete()
 	l.bringBack()
 	l.repair()
-	for began := time.Now(); l.off() != ""; time.Sleep(3 * time.Second) { // another replica may still correct what one replica began
+	for began := time.Now(); l.off() != ""; time.Sleep(8 * time.Second) { // another replica may still correct what one replica began
 		if l.watch.still(began) {
 			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -42,8 +42,9 @@ func (l *life) converge() {
 			}
 		}
 	}
-	// A replica that saw fewer members a moment ago may have marked one too many, and will withdraw the mark.
-	for began := time.Now(); l.off() != "" && time.Since(began) < 30*time.Second; {
+	// A replica that saw fewer members a moment ago may have marked one too many: it withdraws the mark, or the group makes another
+	// standby member in the place of one that is gone.
+	for began := time.Now(); l.off() != "" && !l.watch.still(began); {
 		time.Sleep(time.Second)
 	}
 	if off := l.off(); off != "" {
@@ -158,7 +159,7 @@ func (l *life) end() {
 	l.promises()
 	existed := refsOf(l.VMs())
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
-	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(2 * time.Second) {
+	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(6 * time.Second) {
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}

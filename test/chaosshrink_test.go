@@ -46,7 +46,7 @@ func shrink(list []step, until time.Time, fails func([]step) bool) []step {
 
 func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
 	t.Parallel()
-	all := script(17)
+	all := script(31)
 	for _, matter := range [][]int{nil, {0}, {24}, {3, 9, 12}, {3, 4, 5}, {0, 24}} {
 		flaky := rand.New(rand.NewPCG(1, 1))
 		runs := 0
@@ -59,22 +59,22 @@ func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
 			}
 			return flaky.IntN(50) > 0 // fails most of the time
 		})
-		if numbers(least) != numbers(kept(script(17), append([]int{}, matter...))) {
+		if numbers(least) != numbers(kept(script(31), append([]int{}, matter...))) {
 			t.Errorf("want %v, got %s", matter, numbers(least))
 		}
 		if runs > 200 {
 			t.Errorf("%d runs", runs)
 		}
 	}
-	if len(all) != steps {
+	if len(all) != mostSteps {
 		t.Error("shrink changed its argument")
 	}
 }
 
 func TestShrinkEndsInTimeAndReturnsStepsThatWereSeenToFail(t *testing.T) {
 	t.Parallel()
-	all := script(17)
-	if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != steps {
+	all := script(31)
+	if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != mostSteps {
 		t.Errorf("%s are left, but nothing was seen to fail", numbers(least))
 	}
 	last := []step(nil)
@@ -86,7 +86,7 @@ func TestShrinkEndsInTimeAndReturnsStepsThatWereSeenToFail(t *testing.T) {
 		}
 		return len(some) > 2
 	})
-	if len(least) != steps && !slices.Equal(least, last) {
+	if len(least) != mostSteps && !slices.Equal(least, last) {
 		t.Errorf("%s are left; %s failed last", numbers(least), numbers(last))
 	}
 }

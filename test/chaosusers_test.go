@@ -258,7 +258,7 @@ var stale = []operation{{"a stale parent", 5, func(l *life) {
 // settle calls until all replicas report that the group is as its spec says, for a quarter of an hour at most; then its
 // availability is promised.
 func (l *life) settle() {
-	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(3 * time.Second) {
+	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(8 * time.Second) {
 		l.reap()
 		if l.deleting {
 			l.call(l.any())

@@ -194,7 +194,7 @@ func (w *watch) look(l *life) {
 			on[stamp.Ordinal] = fmt.Sprintf("%s (%s)", vm.Path, vm.Ref.Value)
 		}
 	}
-	if wrong := w.wrongDisks(l); wrong != "" {
+	if wrong := w.wrongDisks(l, vms); wrong != "" {
 		l.t.Errorf("%s", wrong)
 	}
 	if l.profile.peaceful && working < least {

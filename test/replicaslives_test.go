@@ -66,7 +66,7 @@ func runReplicasLife(t *testing.T, seed uint64) {
 	c.group.Spec.Deletion = v1alpha1.Deletion{ShutdownTimeoutSeconds: seconds(60), QuarantineSeconds: []int32{0, 0, 12 * 3600}[random.IntN(3)]}
 	c.group.Spec.Placement.Folder = []string{"", "teams/a"}[random.IntN(2)]
 	twins := c.sample(c.twinsOn)
-	for range 20 {
+	for range lengthOf(seed) {
 		c.step()
 	}
 	c.settle()
