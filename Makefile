@@ -85,7 +85,7 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 
 .PHONY: campaign
 campaign: ## Make every vCenter call fail in every way, then run randomized lives until stopped (BREAKS=... at most for the first, ROUNDS=..., ROUND=... lives)
-	@set -e; export GOGC=400; lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
+	@set -e; export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@"; }; \
 	lives -run '^(TestCampaign|TestLivesFindPlantedDefectsAndFailAgain)$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
 		seed=$$((10 + round * 100000)); round=$$((round + 1)); \

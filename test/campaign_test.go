@@ -19,7 +19,7 @@ var (
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
 	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich:Rename_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
-	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life; a life of the first round always has six")
+	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life; a life of the first round has at least six")
 	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
 )
 
@@ -88,13 +88,13 @@ func newCampaign(t *testing.T, of ...string) *campaign {
 	return c
 }
 
-// packed is how many breaks a life of the first round has, so that each kind of break of each method comes early. All later rounds
-// break one call per life, or -campaign.packed.
+// packed is how many breaks a life of the first round has at least, so that each kind of break of each method comes early. All later
+// rounds break one call per life, or -campaign.packed.
 const packed = 6
 
 // jobs lists all breaks of all calls. Each kind of break of each method comes early: first one of each, then another of each, and
 // so on.
-func (c *campaign) jobs() (all []job) {
+func (c *campaign) jobs() []job {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
 	rounds := map[int][]job{}
 	for _, shape := range slices.Sorted(maps.Keys(c.learnt)) {
@@ -110,40 +110,39 @@ func (c *campaign) jobs() (all []job) {
 			}
 		}
 	}
+	var later []job
 	for _, round := range slices.Sorted(maps.Keys(rounds)) {
 		jobs := rounds[round]
 		r.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-		if round == 0 {
-			jobs = pack(jobs, packed)
-		} else {
-			jobs = pack(jobs, *campaignPacked)
+		if round > 0 {
+			later = append(later, jobs...)
 		}
-		all = append(all, jobs...)
 	}
-	return all
+	return slices.Concat(pack(rounds[0], max(packed, *campaignPacked)), pack(later, *campaignPacked))
 }
 
-// pack makes one life of up to n breaks. A life can break each call only once.
+// pack makes lives of up to n breaks each. A life can break each call only once, so a break goes to the first life of its shape that
+// has room and leaves that call alone.
 func pack(jobs []job, n int) (packs []job) {
-	open := map[string]*job{}
+	open := map[string][]*job{}
+	var all []*job
 	for _, j := range jobs {
-		o := open[j.shape]
-		switch {
-		case n < 2:
-			packs = append(packs, j)
-		case o == nil:
-			open[j.shape] = &j
-		case slices.ContainsFunc(o.strikes, func(s strike) bool { return s.method == j.strikes[0].method && s.nth == j.strikes[0].nth }):
-			packs = append(packs, j)
-		default:
-			if o.strikes = append(o.strikes, j.strikes...); len(o.strikes) == n {
-				packs = append(packs, *o)
-				delete(open, j.shape)
-			}
+		s := j.strikes[0]
+		i := slices.IndexFunc(open[j.shape], func(o *job) bool {
+			return !slices.ContainsFunc(o.strikes, func(other strike) bool { return other.method == s.method && other.nth == s.nth })
+		})
+		if i < 0 {
+			open[j.shape] = append(open[j.shape], &job{shape: j.shape})
+			i = len(open[j.shape]) - 1
+			all = append(all, open[j.shape][i])
+		}
+		o := open[j.shape][i]
+		if o.strikes = append(o.strikes, s); len(o.strikes) >= n {
+			open[j.shape] = slices.Delete(open[j.shape], i, i+1)
 		}
 	}
-	for _, shape := range slices.Sorted(maps.Keys(open)) {
-		packs = append(packs, *open[shape])
+	for _, o := range all {
+		packs = append(packs, *o)
 	}
 	return packs
 }
