@@ -27,7 +27,7 @@ func (l *life) converge() {
 	l.complete()
 	l.bringBack()
 	l.repair()
-	for began := time.Now(); l.off() != ""; time.Sleep(8 * time.Second) { // another replica may still correct what one replica began
+	for began := time.Now(); l.off() != ""; time.Sleep(seldom) { // another replica may still correct what one replica began
 		if l.watch.still(began) {
 			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
@@ -159,7 +159,7 @@ func (l *life) end() {
 	l.promises()
 	existed := refsOf(l.VMs())
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
-	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(6 * time.Second) {
+	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(seldom) {
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}

@@ -221,9 +221,10 @@ func (l *life) unselect() {
 var times = []operation{
 	{"time passes", 12, func(l *life) {
 		d := time.Duration(20+l.rand.IntN(400)) * time.Second
+		least := []time.Duration{0, seldom}[l.rand.IntN(2)]
 		for began := time.Now(); time.Since(began) < d; {
 			a := l.call(l.any())
-			time.Sleep(a.Resync())
+			time.Sleep(max(a.Resync(), least))
 		}
 	}},
 	{"until it is as the spec says, or a quarter of an hour", 6, (*life).settle},
@@ -258,7 +259,7 @@ var stale = []operation{{"a stale parent", 5, func(l *life) {
 // settle calls until all replicas report that the group is as its spec says, for a quarter of an hour at most; then its
 // availability is promised.
 func (l *life) settle() {
-	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(8 * time.Second) {
+	for began := time.Now(); time.Since(began) < 15*time.Minute; time.Sleep(seldom) {
 		l.reap()
 		if l.deleting {
 			l.call(l.any())

@@ -259,7 +259,7 @@ func (c *replicasLife) settle() {
 		c.thaw(i)
 	}
 	for began := time.Now(); ; {
-		for ; c.wrong() != ""; time.Sleep(2 * time.Second) {
+		for ; c.wrong() != ""; time.Sleep(seldom) {
 			if time.Since(began) > patience {
 				c.t.Fatal(c.wrong())
 			}
