@@ -72,3 +72,40 @@ func TestTheNameOfABreakRepeatsIt(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryBreakIsInOneLifeAndNoLifeBreaksACallTwice(t *testing.T) {
+	t.Parallel()
+	var jobs []job
+	for _, shape := range []string{"plain", "rich"} {
+		for nth := range 7 {
+			for _, kind := range []string{breakRefused, breakReplyLost, breakStalled} {
+				jobs = append(jobs, job{shape, []strike{{method: "CloneVM_Task", nth: nth, kind: kind}}})
+			}
+		}
+	}
+	for n, lives := range map[int]int{1: 42, 2: 24, 5: 12, 7: 6, 20: 6} {
+		seen := map[string]int{}
+		packs := pack(jobs, n)
+		for _, life := range packs {
+			calls := map[int]bool{}
+			for _, s := range life.strikes {
+				if calls[s.nth] {
+					t.Errorf("up to %d breaks in a life: %s breaks a call twice", n, life.name())
+				}
+				calls[s.nth] = true
+				seen[job{life.shape, []strike{s}}.name()]++
+			}
+			if len(life.strikes) > n {
+				t.Errorf("%s has more than %d breaks", life.name(), n)
+			}
+		}
+		for _, j := range jobs {
+			if seen[j.name()] != 1 {
+				t.Errorf("up to %d breaks in a life: %s is in %d lives", n, j.name(), seen[j.name()])
+			}
+		}
+		if len(packs) > lives {
+			t.Errorf("up to %d breaks in a life: %d lives, want at most %d", n, len(packs), lives)
+		}
+	}
+}
