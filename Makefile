@@ -58,7 +58,7 @@ UNWATCHED   := bufio bytes compress/flate compress/gzip encoding/base64 encoding
 
 .PHONY: test
 test: ## Run the tests, with -race where a C compiler exists (with CI=true it must); the long ones too with LONG=1 or CI=true
-	@set --; [ -n '$(LONG)' ] || set -- -skip "^($$(grep -v '^#' test/long-tests.txt | paste -sd '|'))\$$"; \
+	@set --; [ -n '$(LONG)' ] || set -- -skip "^($$(grep -v '^#' test/long-tests.txt | paste -sd '|' -))\$$"; \
 	if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo '#include <stdlib.h>' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
 		set -- "$$@" -race -gcflags=all=-d=checkptr=0\ -dwarf=false; echo "testing with -race" >&2; \
 		[ -n '$(LONG)' ] || for package in $(UNWATCHED); do set -- "$$@" "-gcflags=$$package=-d=checkptr=0 -dwarf=false -race=false -l"; done; \
