@@ -48,13 +48,29 @@ func (v *view) rank(m *member) int {
 		rank = 4
 	case m.Marked: // about to be
 		rank = 5
-	case m.differs() != "":
+	case m.differs() != "" || v.superseded(m):
 		rank = 6
 	}
 	if v.policy.Protects(m.name) {
 		rank += 8
 	}
 	return rank
+}
+
+// superseded reports whether a member was made from another version of the template than the newest member, while nobody knows the
+// present version, as when a server has just started: an update that is under way replaces those, so what is one too many must not be
+// the member that the update has made.
+func (v *view) superseded(m *member) bool {
+	if !v.policy.ReplaceOnTemplate || v.State.Template.Fingerprint != "" || m.Fingerprint == "" {
+		return false
+	}
+	newest := m
+	for i := range v.members {
+		if o := &v.members[i]; !o.duplicate && o.Revision == m.Revision && o.Fingerprint != "" && o.Created.After(newest.Created) {
+			newest = o
+		}
+	}
+	return newest.Fingerprint != m.Fingerprint
 }
 
 func (v *view) byOrder(x, y *member) int {
