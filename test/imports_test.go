@@ -24,13 +24,15 @@ var walls = map[string]struct {
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
-	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/answers", "sync/planner/calendar", "sync/planner/children", "sync/planner/conditions", "sync/planner/hindrance", "sync/planner/hold", "sync/planner/policy", "sync/planner/unselected", "sync/planner/zones"}},
+	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/addresses", "sync/planner/answers", "sync/planner/calendar", "sync/planner/children", "sync/planner/conditions", "sync/planner/hindrance", "sync/planner/hold", "sync/planner/parting", "sync/planner/policy", "sync/planner/unselected", "sync/planner/zones"}},
+	"sync/planner/addresses":      {ours: []string{"sync/plan", "sync/planner/children"}},
 	"sync/planner/answers":        {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/calendar":       {ours: []string{"api/v1alpha1"}},
 	"sync/planner/conditions":     {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/forecast":       {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner"}},
 	"sync/planner/hold":           {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/hindrance":      {ours: []string{"sync/plan"}},
+	"sync/planner/parting":        {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/policy":         {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/unselected":     {ours: []string{"sync/plan", "sync/planner/children"}},
 	"sync/planner/zones":          {},
@@ -105,7 +107,7 @@ var guarded = map[string]string{
 }
 
 // pure are the standard packages that the planner, its language, the pace and the ledger of probes may use: no context, clock, logger, I/O or goroutine.
-var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "maps", "math",
+var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "math",
 	"net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
 func TestImportsRunOneWay(t *testing.T) {

@@ -2,10 +2,10 @@ package planner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/addresses"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
@@ -76,13 +76,13 @@ func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) pla
 		v.createFolder()
 		return 0, 0
 	}
-	held := v.heldAddresses()
+	held := addresses.HeldBy(v.State.VMs)
 	for n := range count {
 		a := each(n)
 		ordinal := ordinals.Pick()
 		name := plan.MemberName(v.Group.Name, ordinal)
 		details, ok := v.details(ordinal)
-		for ok && held.byOther(ordinal, details.AddressText) {
+		for ok && held.ByOther(ordinal, details.AddressText) {
 			ordinal = ordinals.Pick()
 			name = plan.MemberName(v.Group.Name, ordinal)
 			details, ok = v.details(ordinal)
@@ -210,26 +210,4 @@ func (v *view) templateFault() *plan.Fault {
 	}
 	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, Person: true, Message: fmt.Sprintf(
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
-}
-
-// heldAddresses maps each static address to the ordinal of the member that has it, according to the stamps: the ranges may have
-// changed since members were made.
-type heldAddresses map[string]int32
-
-func (v *view) heldAddresses() heldAddresses {
-	held := heldAddresses{}
-	for i := range v.State.VMs {
-		for _, address := range plan.AddressesIn(v.State.VMs[i].Addresses) {
-			held[address] = v.State.VMs[i].Ordinal
-		}
-	}
-	return held
-}
-
-// byOther reports whether a member with another ordinal has one of these addresses.
-func (h heldAddresses) byOther(ordinal int32, text string) bool {
-	return slices.ContainsFunc(plan.AddressesIn(text), func(address string) bool {
-		by, held := h[address]
-		return held && by != ordinal
-	})
 }

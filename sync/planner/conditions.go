@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/addresses"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/conditions"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
@@ -143,7 +145,7 @@ func (v *view) exceptions(c *conditions.List) {
 	if names := v.vanished(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := v.sharedAddresses(); shared != "" {
+	if shared := addresses.Shared(v.reports()); shared != "" {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
 	if ignored := v.ignoredHolds(); len(ignored) > 0 {
@@ -202,4 +204,16 @@ func (v *view) changeExceptions(c *conditions.List) {
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, v.changedTemplate())
 	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, v.suspended)
 	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(v.adoption, 10))
+}
+
+// reports yields the members that run, and which addresses their guests report.
+func (v *view) reports() iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		for i := range v.members {
+			m := &v.members[i]
+			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.Tools && !yield(m.name, m.IPs) {
+				return
+			}
+		}
+	}
 }

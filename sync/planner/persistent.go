@@ -5,22 +5,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/parting"
 )
 
 // A persistent disk belongs to an ordinal, and the member's VM, of which the name is the lock, to whoever has it. So such a group makes no
 // extra members, and its ordinals are 0 … n-1: an extra one would have empty disks. A member that is replaced goes first, and its disks
-// stay; the next one gets them before it runs, as a part of its preparation:
-//
-//	the stamp of the old VM   the stored status         step
-//	------------------------  ------------------------  -----------------------------------------------------------------
-//	has the disks             does not list them        none: the next status lists them (they would be forgotten)
-//	has the disks             lists them                Destroy, which detaches what is attached first
-//	has the disks             lists them otherwise,     none: the next status lists them with this VM, so that they are missed
-//	                          retention Delete          when they are deleted
-//	has the disks             scaled in or deleted,     DeleteDisks, while the VM with its stamp is there
-//	                          retention Delete
-//	no longer has them        lists them                none: the next status leaves them out (they would be missed)
-//	no longer has them        does not list them        Destroy
+// stay (see package parting); the next one gets them before it runs, as a part of its preparation.
 
 // dense reports whether the ordinals are 0 … n-1.
 func (v *view) dense() bool { return v.Group.Spec.HasPersistentDisks() }
@@ -73,39 +63,16 @@ func (v *view) lacksData(m *member) bool {
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (v *view) partDisks(m *member, on ground, reason string) (first, goesOn bool) {
-	has, listed := plan.Persistent(m.VM.Disks), false
-	var giveUp []string
-	for _, d := range has {
-		if v.retention(m, d.Name, on) == v1alpha1.RetentionDelete {
-			giveUp = append(giveUp, d.ID)
-		}
-	}
-	otherwise := func(was v1alpha1.PersistentDisk) bool { return was.MoRef != m.MoRef && slices.Contains(giveUp, was.ID) }
-	if !v.Finalizing && slices.ContainsFunc(v.Group.Status.Disks, otherwise) {
-		return v.awaitStatus(), true
-	}
-	if len(giveUp) > 0 {
-		return true, v.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, GiveUp: giveUp,
+	step := parting.Before(v.Group.Status.Disks, m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
+	switch {
+	case step.AwaitStatus:
+		v.waitDisks = true
+		v.wakeAt(v.Now.Add(resyncBusy))
+	case len(step.Delete) > 0:
+		return true, v.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, GiveUp: step.Delete,
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})
 	}
-	if v.Finalizing { // nobody will ask
-		return false, true
-	}
-	for _, was := range v.Group.Status.Disks {
-		listed = listed || was.MoRef == m.MoRef && !slices.ContainsFunc(has, func(d plan.MemberDisk) bool { return d.ID == was.ID })
-	}
-	for _, d := range has {
-		in := slices.ContainsFunc(v.Group.Status.Disks, func(was v1alpha1.PersistentDisk) bool { return was.ID == d.ID })
-		listed = listed || in == (d.Parted == plan.PartedDeleted) // to be left out, or to be listed
-	}
-	return listed && v.awaitStatus(), true
-}
-
-// awaitStatus waits for the next status to be stored.
-func (v *view) awaitStatus() bool {
-	v.waitDisks = true
-	v.wakeAt(v.Now.Add(resyncBusy))
-	return true
+	return step.AwaitStatus, true
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
