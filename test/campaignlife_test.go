@@ -32,6 +32,7 @@ type whole struct {
 	interfere func(phase string) // calls that the test makes unseen by the campaign
 	last      string             // the last phase to run; empty: all
 	began     time.Time
+	created   map[string]int // the calls until the group was made, by method
 
 	unmanaged map[string]string // what they were, by moRef
 	stamps    stamps
@@ -73,12 +74,23 @@ var shapes = map[string]func(*spec){
 // ofLibrary is the shape whose members are cloned from an item of a content library; its roll is a version that is checked in.
 const ofLibrary = "library"
 
+// The chapters of a group's life. Each begins with its creation and ends with its deletion, and takes half as long as both in one life.
+const (
+	scaled  = "scaled"
+	updated = "updated"
+)
+
+var (
+	chapters   = []string{scaled, updated}
+	replicasOf = map[string]int32{scaled: 3, updated: 2}
+)
+
 // newWhole makes a vCenter with unmanaged VMs in it, and a first replica of the server.
 func newWhole(t testing.TB, j job) *whole {
 	t.Helper()
 	r := memoryRig(t, wayOfName(j.name()), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
 	w := &whole{rig: r, job: j, began: time.Now(),
-		nth: map[string]int{}, struck: map[strike]place{}, unmanaged: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
+		created: map[string]int{}, nth: map[string]int{}, struck: map[strike]place{}, unmanaged: map[string]string{}, stamps: stamps{read: map[string]stamp.Stamp{}}}
 	if j.shape == ofLibrary {
 		w.versions = w.addGolden()
 		w.print = w.fingerprint(object.NewVirtualMachine(w.Admin().Client, w.versions[0]))
@@ -88,7 +100,7 @@ func newWhole(t testing.TB, j job) *whole {
 	w.plant("/DC0/vm", "web")
 	w.know()
 	w.start()
-	w.group = w.server.group("web", 3)
+	w.group = w.server.group("web", replicasOf[j.chapter])
 	w.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(60)
 	w.group.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120), HTTPGet: &v1alpha1.HTTPGet{Port: 80}}
 	shapes[j.shape](&w.group.Spec)
@@ -157,16 +169,19 @@ func (w *whole) wrongf(format string, args ...any) {
 func (w *whole) run() {
 	g := w.group
 	stage := []struct {
-		name string
-		do   func()
+		chapter, name string
+		do            func()
 	}{
-		{"create 3", func() {}},
-		{"not selected for a moment", w.unselect},
-		{"scale to 5", func() { w.meet("/DC0/vm/vm-operator/default"); g.Scale(5) }},
-		{"scale to 2", func() { g.Scale(2) }},
-		{"roll", w.roll},
-		{"resize", func() { g.Edit(func(s *spec) { s.CPU, s.Memory = 3, 5 }) }},
-		{"more disks", func() {
+		{"", "create", func() {}},
+		{scaled, "not selected for a moment", w.unselect},
+		{scaled, "scale to 5", func() { w.meet("/DC0/vm/vm-operator/default"); g.Scale(5) }},
+		{scaled, "scale to 2", func() { g.Scale(2) }},
+		{scaled, "heal one that is off", func() { w.byOperator(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
+		{scaled, "heal one that is gone", func() { w.byOperator(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
+		{scaled, "heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.SetHealth(vm.Path, vcsim.HungUntilReset) }) }},
+		{updated, "roll", w.roll},
+		{updated, "resize", func() { g.Edit(func(s *spec) { s.CPU, s.Memory = 3, 5 }) }},
+		{updated, "more disks", func() {
 			if len(g.Spec.Disks) > 0 {
 				g.Edit(func(s *spec) {
 					s.Disks = append(slices.Clone(s.Disks), v1alpha1.Disk{Name: "log", SizeGiB: 1})
@@ -174,15 +189,15 @@ func (w *whole) run() {
 				})
 			}
 		}},
-		{"user data", func() {
+		{updated, "user data", func() {
 			g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": "#cloud-config 1"}}}
 			g.Edit(func(s *spec) { s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}} })
 		}},
-		{"heal one that is off", func() { w.byOperator(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
-		{"heal one that is gone", func() { w.byOperator(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
-		{"heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.SetHealth(vm.Path, vcsim.HungUntilReset) }) }},
 	}
 	for _, s := range stage {
+		if s.chapter != "" && s.chapter != w.chapter {
+			continue
+		}
 		w.enter(s.name)
 		w.watch.lower(w.promise())
 		s.do()
@@ -195,6 +210,9 @@ func (w *whole) run() {
 		}
 		w.look()
 		w.watch.keep(w.promise())
+		if s.chapter == "" {
+			w.created = w.calls()
+		}
 		if s.name == w.last {
 			break
 		}
@@ -256,15 +274,14 @@ func (w *whole) promise() int {
 const campaignLimit = time.Hour
 
 // seldom is the time between two hook calls of a life that only waits. The server needs none to do its work, and Metacontroller's own,
-// every two seconds, took more processor time than all the rest of a life.
+// every two seconds, take more processor time than all the rest of a life. A few lives have those.
 const seldom = 15 * time.Second
 
-// drive calls a hook until the answer is as expected, in lives by HTTP as often as Metacontroller does. It replaces a replica that was
-// killed.
+// drive calls a hook until the answer is as expected. It replaces a replica that was killed.
 func (w *whole) drive(call func(context.Context) (metacontroller.Answer, error), holds func(metacontroller.Answer) bool, wrong func() string) bool {
 	w.t.Helper()
 	began, least := time.Now(), seldom
-	if wayOfName(w.job.name()) == byHTTP {
+	if oftenOfName(w.job.name()) {
 		least = 0
 	}
 	for {

@@ -24,7 +24,7 @@ func TestTheCampaignDetectsPlantedFaults(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := &recorder{TB: t}
-		w := newWhole(c, job{shape: "plain"})
+		w := newWhole(c, job{course: plain})
 		w.interfere = func(phase string) {
 			switch phase {
 			case "scale to 5": // as if the server had taken down a member that is needed
@@ -62,7 +62,7 @@ func TestTheNameOfABreakRepeatsIt(t *testing.T) {
 	for _, method := range slices.Concat(slices.Sorted(maps.Keys(taskFaults)), []string{"Login", "CreateFolder", "WaitForUpdatesEx", restLogin}) {
 		for _, s := range kindsFor(method) {
 			s.nth = 7
-			j := job{"rich", []strike{s, {method: "Logout", nth: 1, kind: breakRefused}}}
+			j := job{course{"rich", updated}, []strike{s, {method: "Logout", nth: 1, kind: breakRefused}}}
 			if again, err := parseJob(j.name()); err != nil || again.name() != j.name() || again.strikes[0] != s {
 				t.Errorf("%s is read as %+v (%v)", j.name(), again, err)
 			}
@@ -76,10 +76,10 @@ func TestTheNameOfABreakRepeatsIt(t *testing.T) {
 func TestEveryBreakIsInOneLifeAndNoLifeBreaksACallTwice(t *testing.T) {
 	t.Parallel()
 	var jobs []job
-	for _, shape := range []string{"plain", "rich"} {
+	for _, of := range []course{plain, {"rich", scaled}} {
 		for nth := range 7 {
 			for _, kind := range []string{breakRefused, breakReplyLost, breakStalled} {
-				jobs = append(jobs, job{shape, []strike{{method: "CloneVM_Task", nth: nth, kind: kind}}})
+				jobs = append(jobs, job{of, []strike{{method: "CloneVM_Task", nth: nth, kind: kind}}})
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func TestEveryBreakIsInOneLifeAndNoLifeBreaksACallTwice(t *testing.T) {
 					t.Errorf("up to %d breaks in a life: %s breaks a call twice", n, life.name())
 				}
 				calls[s.nth] = true
-				seen[job{life.shape, []strike{s}}.name()]++
+				seen[job{life.course, []strike{s}}.name()]++
 			}
 			if len(life.strikes) > n {
 				t.Errorf("%s has more than %d breaks", life.name(), n)

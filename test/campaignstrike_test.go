@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,9 +53,28 @@ func (s strike) String() string {
 	return text
 }
 
+// course is what the group of a life is like, and which chapter of its life is run.
+type course struct{ shape, chapter string }
+
+// String returns "rich, updated".
+func (c course) String() string { return c.shape + ", " + c.chapter }
+
+// courses lists all of them, in order.
+func courses() (all []course) {
+	for _, shape := range slices.Sorted(maps.Keys(shapes)) {
+		for _, chapter := range chapters {
+			all = append(all, course{shape, chapter})
+		}
+	}
+	return all
+}
+
+// plain is the course of a job whose name gives none.
+var plain = course{"plain", scaled}
+
 // job is one life to run.
 type job struct {
-	shape   string
+	course
 	strikes []strike
 }
 
@@ -67,17 +88,19 @@ func (j job) name() string {
 			text += " + " + s.String()
 		}
 	}
-	if j.shape != "plain" {
-		text = j.shape + ":" + text
+	if j.course != plain {
+		text = j.course.String() + ":" + text
 	}
 	return text
 }
 
 // parseJob reads what name returns.
 func parseJob(text string) (j job, err error) {
-	j.shape = "plain"
-	if before, after, found := strings.Cut(text, ":"); found && shapes[before] != nil {
-		j.shape, text = before, after
+	j.course = plain
+	for _, c := range courses() {
+		if rest, found := strings.CutPrefix(text, c.String()+":"); found {
+			j.course, text = c, rest
+		}
 	}
 	if text == "unbroken" {
 		return j, nil
