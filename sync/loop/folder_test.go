@@ -36,6 +36,29 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 	})
 }
 
+// Found by the model in test/world, seed 41739: an operator moved a member out of the group's folder, the server restarted, and the group
+// was deleted before it was called with vCenter's state known. The folder that the member was in was taken for the group's, its own
+// stayed, and so did a clone in it that nobody had seen yet.
+func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 1)
+		m.change(c.Ref(), func(s *plan.VCenterState) {
+			m.unknown, s.Folder = true, "group-web"
+			s.VMs = []plan.VM{{Name: "web-0", MoRef: "vm-7", InstanceUUID: "i7", Folder: "group-elsewhere", Power: plan.PoweredOn, Reachable: true}}
+		})
+		l.Renew(c)
+		m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = false })
+		l.Changed(c.Group.UID)
+		time.Sleep(100 * time.Millisecond)
+		c = deletion(c)
+		until(t, 10*time.Minute, "the group is gone", func() bool { return l.Renew(c).Finalized })
+		if n := m.count(plan.RemoveFolder); n != 1 {
+			t.Errorf("its folder is removed %d times: %q", n, m.begun())
+		}
+	})
+}
+
 // count is how many steps of a kind were begun.
 func (m *model) count(op plan.Op) (n int) {
 	for _, line := range m.begun() {

@@ -31,7 +31,8 @@ type group struct {
 	blind           bool      // vCenter's state was unknown when the newest call came
 	folderSeen      time.Time // when vCenter last showed the group's folder
 	folderMade      bool      // CreateFolder succeeded, and vCenter was not observed since
-	ownFolders      []string  // moRefs: see plan.Observed
+	ownFolders      []string  // moRefs of folders that were at the group's path: see plan.Observed
+	memberFolders   []string  // and of those elsewhere that members were in
 	newestStamp     int64     // the highest generation seen in a stamp
 	unselected      unselected
 
@@ -149,7 +150,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	o := plan.Observed{
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, Blind: g.blind, FinalizingSince: g.finalizingSince,
-		FolderSeen: g.folderSeen, OwnFolders: g.ownFolders, NewestStamp: g.newestStamp,
+		FolderSeen: g.folderSeen, OwnFolders: slices.Concat(g.ownFolders, g.memberFolders), NewestStamp: g.newestStamp,
 		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
 		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
 	}
@@ -210,8 +211,12 @@ func (g *group) saw(o *plan.Observed) {
 	}
 	for i := range o.State.VMs {
 		g.newestStamp = max(g.newestStamp, o.State.VMs[i].Generation)
-		if o.State.VMs[i].Quarantined.IsZero() {
-			g.ownFolders = owning(g.ownFolders, o.State.VMs[i].Folder)
+		switch folder := o.State.VMs[i].Folder; {
+		case !o.State.VMs[i].Quarantined.IsZero():
+		case folder == o.State.Folder:
+			g.ownFolders = owning(g.ownFolders, folder)
+		default:
+			g.memberFolders = owning(g.memberFolders, folder)
 		}
 	}
 }
