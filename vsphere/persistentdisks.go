@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,11 +14,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // obtainDisks finds or makes the persistent disks among those that a member lacks.
@@ -121,8 +124,14 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 			kept = append(kept, d)
 		}
 	}
-	if err := v.persistent.Delete(ctx, func(o fcd.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, gone...); err != nil {
-		return err
+	for _, at := range gone {
+		err := v.persistent.Delete(ctx, func(o fcd.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at)
+		if err == nil || narrow.Fatal(err) || errors.Is(err, vcfault.ErrTaskLost) { // no answer: it may be deleted
+			v.inventory.DiskDeleted(at.ID)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
 		return err

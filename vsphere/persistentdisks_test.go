@@ -352,7 +352,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			g := v1alpha1.VmGroup{Spec: spec}
 			g.Status.Disks = listed
 			set := p.settingDisks(spec)
-			set.Details.Held = plan.DiskStatuses(&g, []plan.VM{vm})
+			set.Details.Held = plan.DiskStatuses(&g, []plan.VM{vm}, nil)
 			if (len(set.Details.Held) == 0) != (op == plan.DeleteDisks) {
 				t.Errorf("%s: the status has %v", op, set.Details.Held)
 			}
@@ -401,6 +401,39 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 		replace.Keeps = nil // the status has left it out
 		p.do(replace)
 	})
+}
+
+// An operator destroys a VM while its disks are deleted, or the answer is lost, so no stamp says what became of them. (Found by test/world,
+// seeds 3042861 and 3036787.)
+func TestTheServerKnowsWhichDisksItDeletedThoughTheirVMIsGone(t *testing.T) {
+	t.Parallel()
+	for what, fails := range map[string]vim.BaseMethodFault{"deleted": nil, "no answer": new(vim.RequestCanceled), "refused": new(vim.TaskInProgress)} {
+		synctest.Test(t, func(t *testing.T) {
+			w, p := placed(t, vcsim.Config{})
+			vm, err := p.attached()
+			w.must(err)
+			p.do(guarded(plan.Mark, vm))
+			_, _, vm = p.given("web-0")
+			a := guarded(plan.DeleteDisks, vm)
+			a.Marked, a.GiveUp = true, []string{plan.Persistent(vm.Disks)[0].ID}
+			if fails != nil {
+				w.FailTask(vcsim.DeleteDisk, nil, fails, 1)
+			}
+			w.Hold(vcsim.DeleteDisk)
+			done := make(chan error, 1)
+			go func() { done <- p.Do(context.Background(), web, a) }()
+			time.Sleep(10 * time.Second) // the deletion is under way
+			w.must(w.Destroy("/DC0/vm/vm-operator/shop/web/web-0"))
+			w.Release(vcsim.DeleteDisk)
+			if err := <-done; err == nil {
+				t.Errorf("%s: no error", what)
+			}
+			ask := plan.Query{Template: "ubuntu", Disks: []v1alpha1.PersistentDisk{{ID: a.GiveUp[0]}, {ID: "another"}}}
+			if got := p.State(web, ask).DeletedDisks; (len(got) == 1 && got[0] == a.GiveUp[0]) != (what != "refused") {
+				t.Errorf("%s: deleted are %q", what, got)
+			}
+		})
+	}
 }
 
 func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {

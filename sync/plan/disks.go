@@ -176,9 +176,9 @@ func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
 
 // DiskStatuses lists the persistent disks of a group: those in the stamps of its VMs, and those in its stored status that are detached
 // by now, and that nobody deleted or gave up. One that was in a VM that is here, and no longer in its stamp, was deleted; one that is to be deleted
-// counts as such.
-func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk) {
-	var leaving []string
+// counts as such. deleted are the ids of others: their VM may have left before a status could leave them out.
+func DiskStatuses(g *v1alpha1.VmGroup, vms []VM, deleted []string) (all []v1alpha1.PersistentDisk) {
+	leaving := slices.Clip(deleted)
 	for i := range vms {
 		for _, d := range Persistent(vms[i].Disks) {
 			state := v1alpha1.DiskAttached
@@ -195,8 +195,8 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk)
 	}
 	for _, was := range g.Status.Disks {
 		attached := slices.ContainsFunc(all, func(d v1alpha1.PersistentDisk) bool { return d.ID == was.ID })
-		deleted := was.MoRef != "" && slices.ContainsFunc(vms, func(vm VM) bool { return vm.MoRef == was.MoRef })
-		if !attached && !deleted && !slices.Contains(leaving, was.ID) && !g.GivesUp(was.ID) {
+		unstamped := was.MoRef != "" && slices.ContainsFunc(vms, func(vm VM) bool { return vm.MoRef == was.MoRef })
+		if !attached && !unstamped && !slices.Contains(leaving, was.ID) && !g.GivesUp(was.ID) {
 			was.State, was.MoRef = v1alpha1.DiskDetached, ""
 			all = append(all, was)
 		}

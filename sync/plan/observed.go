@@ -110,6 +110,8 @@ type VCenterState struct {
 	// vCenter does not have: such a VM is off, and its stamp says what it is when it comes back. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
 	Gone []VMID
+	// DeletedDisks are the ids of those of Query.Disks that this replica of the server has deleted, or may have.
+	DeletedDisks []string
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), without proof that they were destroyed.
 	Vanished []Vanished
@@ -148,6 +150,8 @@ type Query struct {
 	RecordedIn string
 	// Folders are the folders that the group's status says were made for it, in that vCenter.
 	Folders []string
+	// Disks are the persistent disks in the group's status. It is immutable.
+	Disks []v1alpha1.PersistentDisk
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
@@ -177,7 +181,7 @@ func (o *Observed) Query() Query {
 
 // queryOf is what a group wants to know.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Disks: g.Status.Disks, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {

@@ -38,7 +38,7 @@ func (v *view) excess(m *member) bool { return !v.dense() || int(m.Ordinal) >= v
 
 // diskStatuses lists the persistent disks.
 func (v *view) diskStatuses() []v1alpha1.PersistentDisk {
-	return plan.DiskStatuses(v.Group, v.State.VMs)
+	return plan.DiskStatuses(v.Group, v.State.VMs, v.State.DeletedDisks)
 }
 
 // heldDisks are those that the member with that ordinal is to get.

@@ -198,6 +198,7 @@ func (s *step) startDelete(m *machine) (over bool, err error) {
 		d, err := s.vc.readDisk(has.ID)
 		switch {
 		case err == diskMissing:
+			s.by.view.deleted[has.ID] = true
 			continue
 		case err != nil:
 			return false, err
@@ -272,7 +273,7 @@ func (s *step) diskDone() error {
 			return diskInUse
 		}
 		s.judgeDelete(d)
-		d.gone = true
+		d.gone, d.by = true, s.by
 		return nil
 	}
 	m := vc.find(a.MoRef)
@@ -336,6 +337,13 @@ func (s *step) startParting() error {
 		return nil
 	}
 	return s.detaches(s.vc.find(s.a.MoRef))
+}
+
+// deletesDisk: the replica knows that it has deleted a disk, or may have.
+func (s *step) deletesDisk() {
+	if s.call.what == "delete" {
+		s.by.view.deleted[s.call.of.id] = true
+	}
 }
 
 // continues reports whether another task follows the one that has ended.

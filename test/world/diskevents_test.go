@@ -148,6 +148,29 @@ func (w *world) tendDisks() {
 	w.deleteCopies()
 }
 
+// giveUpForgotten gives up disks that a replica deleted that was killed then, where somebody destroyed the VM before any status could
+// leave them out: no replica can tell such a disk from one that is lost, so the status asks (DiskMissing).
+func (w *world) giveUpForgotten() {
+	for _, d := range w.stale() {
+		if !slices.Contains(w.running(), d.by) {
+			w.giveUp(d.id)
+		}
+	}
+}
+
+// stale are the disks in the status that a replica has deleted.
+func (w *world) stale() (all []*disk) {
+	if w.kube.group == nil {
+		return nil
+	}
+	for _, listed := range w.kube.group.Status.Disks {
+		if d := w.vc.disk(listed.ID); d != nil && d.by != nil {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
 // attachAgain attaches disks to members again that operators took (DiskMissing).
 func (w *world) attachAgain() {
 	for _, m := range w.vc.vms {

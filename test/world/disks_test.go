@@ -20,6 +20,7 @@ type disk struct {
 	gib   int32
 	bound bool
 	gone  bool
+	by    *replica  // which deleted it
 	lost  bool      // vCenter doesn't find it: it is being moved, or its catalogue is behind
 	open  bool      // a backup has it open
 	shown time.Time // from when on vCenter lists it

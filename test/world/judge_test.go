@@ -149,7 +149,8 @@ func (w *world) judgeBegun(s *step) {
 	}
 }
 
-// judgeHeld checks that a replica takes no member down that it knows to be held.
+// judgeHeld checks that a replica takes no member down that it knows to be held. A VM in quarantine is none, whoever powers it on (seed
+// 4013013).
 func (w *world) judgeHeld(s *step) {
 	g := s.by.view.vms[s.a.MoRef]
 	if g == nil || !takesDown(s.a.Op) || s.a.Op == plan.Reset || s.by.holds[v1alpha1.AnnotationHold+s.a.MoRef] == "" || w.deleted(s.ref.UID) {
@@ -159,7 +160,7 @@ func (w *world) judgeHeld(s *step) {
 	if slices.ContainsFunc(w.vc.vms, func(m *machine) bool { return m.MoRef != vm.MoRef && m.claims(s.ref.UID) && m.Ordinal == vm.Ordinal }) {
 		return // a twin
 	}
-	if vm.Power == plan.PoweredOn && vm.Shutdown.At.IsZero() && vm.Marked && time.Since(vm.MarkedAt) < holdTimeout*time.Second {
+	if vm.Power == plan.PoweredOn && vm.Shutdown.At.IsZero() && vm.Marked && vm.Quarantined.IsZero() && time.Since(vm.MarkedAt) < holdTimeout*time.Second {
 		w.violated("%s begins for %s, which is held and was marked %s ago", s, vm.MoRef, time.Since(vm.MarkedAt))
 	}
 }
@@ -272,6 +273,9 @@ func (w *world) off() string {
 	}
 	if len(seen) != int(*g.Spec.Replicas+standby) {
 		return fmt.Sprintf("%d members and standby ones, want %d and %d", len(seen), *g.Spec.Replicas, standby)
+	}
+	if stale := w.stale(); len(stale) > 0 {
+		return fmt.Sprintf("the status lists %s, which %s has deleted", stale[0].id, stale[0].by.name)
 	}
 	if s := &g.Status; s.Phase != v1alpha1.PhaseRunning || s.ReadyReplicas != *g.Spec.Replicas {
 		return fmt.Sprintf("status: %s, %d ready: %s", s.Phase, s.ReadyReplicas, s.LastMessage)

@@ -118,6 +118,7 @@ func (w *world) rest() {
 func (w *world) await(what string, off func() string) {
 	idle, began := time.Second, time.Now()
 	for n := 0; w.wrong == ""; n++ {
+		w.giveUpForgotten()
 		if off() == "" && !w.moves() && !slices.ContainsFunc(w.running(), func(r *replica) bool { return !r.view.known || len(r.view.late()) > 0 }) {
 			return
 		}

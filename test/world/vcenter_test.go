@@ -232,10 +232,11 @@ type view struct {
 	folder, quarantine string
 	folders            int
 	wanted             map[string]bool // VMs with a requested read
+	deleted            map[string]bool // disks that the replica has deleted, by id
 }
 
 func newView(v *vcenter) *view {
-	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}}
+	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}, deleted: map[string]bool{}}
 }
 
 // late lists what the replica has not seen yet: VMs in the order in which they were made, and "" for the folders.
@@ -322,6 +323,11 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() && m.Quarantined.IsZero() &&
 			!slices.ContainsFunc(ask.Recorded, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
 			s.Vanished = append(s.Vanished, vanishedAs(m))
+		}
+	}
+	for i := range ask.Disks {
+		if id := ask.Disks[i].ID; v.deleted[id] {
+			s.DeletedDisks = append(s.DeletedDisks, id)
 		}
 	}
 	s.Folder, s.Quarantine = v.folder, v.quarantine

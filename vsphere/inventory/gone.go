@@ -3,7 +3,8 @@ package inventory
 // goneMax bounds how many VMs are remembered as gone. A forgotten one is read again when a group asks for it.
 const goneMax = 4096
 
-// goneSet remembers the last moRefs that answered ManagedObjectNotFound. (vCenter reuses a moRef only after a restore.)
+// goneSet remembers the last moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore), or the last disks
+// that were deleted.
 type goneSet struct {
 	refs  map[string]bool
 	order []string
@@ -31,3 +32,10 @@ func (g *goneSet) add(ref string) {
 
 // drop forgets a VM that exists after all, as after a restore of vCenter's database.
 func (g *goneSet) drop(ref string) { delete(g.refs, ref) }
+
+// DiskDeleted remembers that this replica of the server has deleted a persistent disk, or may have: no VM of the group waits for it.
+func (n *Inventory) DiskDeleted(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.deleted.add(id)
+}

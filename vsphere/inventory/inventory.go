@@ -45,7 +45,8 @@ type Inventory struct {
 	places     *places
 	clusters   clusters
 	gone       goneSet
-	unknown    int // VMs with a stamp of a version that this server does not know
+	deleted    goneSet // persistent disks that this replica of the server has deleted, by id
+	unknown    int     // VMs with a stamp of a version that this server does not know
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
@@ -136,7 +137,7 @@ func (n *Inventory) clear() {
 	n.templates = map[string][]string{}
 	n.places = newPlaces(0)
 	n.clusters = clusters{}
-	n.gone = goneSet{}
+	n.gone, n.deleted = goneSet{}, goneSet{}
 	n.unknown = 0
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()

@@ -44,6 +44,11 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			}
 		}
 	}
+	for i := range ask.Disks {
+		if id := ask.Disks[i].ID; n.deleted.has(id) {
+			s.DeletedDisks = append(s.DeletedDisks, id)
+		}
+	}
 	s.Vanished = n.vanishedOf(ref.UID)
 	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
 	if n.own == nil {

@@ -239,26 +239,24 @@ func (d *Disks) owned(disk fcd.Disk, owner fcd.Owner) error {
 	return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, and not to %s: correct its metadata.", disk.ID, cmp.Or(disk.Owner.String(), "nobody"), owner)
 }
 
-// Delete deletes disks of that group that no VM has. One that is gone is no error.
-func (d *Disks) Delete(ctx context.Context, owner func(fcd.Owner) bool, disks ...fcd.Ref) error {
-	for _, at := range disks {
-		disk, err := d.fcd.Retrieve(ctx, at)
-		switch {
-		case vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason == vcfault.ReasonDiskMissing:
-			continue
-		case err != nil:
-			return err
-		case !owner(disk.Owner):
-			return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
-		}
-		if err = d.Free(ctx, VM{}, at); err != nil {
-			return err
-		}
-		if err = d.fcd.Delete(ctx, at); err != nil {
-			return err
-		}
-		d.tidy(ctx, disk.Owner, disk.Ref)
+// Delete deletes a disk of that group that no VM has. One that is gone is no error.
+func (d *Disks) Delete(ctx context.Context, owner func(fcd.Owner) bool, at fcd.Ref) error {
+	disk, err := d.fcd.Retrieve(ctx, at)
+	switch {
+	case vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason == vcfault.ReasonDiskMissing:
+		return nil
+	case err != nil:
+		return err
+	case !owner(disk.Owner):
+		return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
 	}
+	if err = d.Free(ctx, VM{}, at); err != nil {
+		return err
+	}
+	if err = d.fcd.Delete(ctx, at); err != nil {
+		return err
+	}
+	d.tidy(ctx, disk.Owner, disk.Ref)
 	return nil
 }
 
