@@ -35,7 +35,8 @@ func (s *step) judgeAttach(m *machine, d *disk) {
 	}
 }
 
-// judgePowerOn checks the disks of a member when its power-on reaches vCenter.
+// judgePowerOn checks the disks of a member when its power-on reaches vCenter. What guests wrote to a disk that was never bound doesn't
+// count: only an operator who powers on a VM before its first power-on lets a guest write to one (docs/design.md, known limits).
 func (s *step) judgePowerOn() {
 	m := s.vc.find(s.a.MoRef)
 	for i := range s.set.spec.Disks {
@@ -46,7 +47,10 @@ func (s *step) judgePowerOn() {
 			continue
 		}
 		d := m.attached[at]
-		if before := s.vc.data[of]; before != nil && before != d && !before.gone && !slices.Contains(s.kube.givenUp, before.id) {
+		if !d.bound && s.set.defect != startsWithout {
+			s.violated("12: %s begins, and nothing says that the disk %s may hold data", s, d.id)
+		}
+		if before := s.vc.data[of]; before != nil && before != d && !before.gone && before.bound && !slices.Contains(s.kube.givenUp, before.id) {
 			s.violated("12: %s begins with the disk %s, and what guests wrote before (%q) is on %s", s, d.id, before.log, before.id)
 		}
 	}
