@@ -59,6 +59,39 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 	})
 }
 
+// Found by the model in test/world, seed 6009804: a replica began to create the group's folder, stood still for 3 s, and created it after
+// another one had said that nothing of the group was left.
+func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
+	for name, later := range map[string]func(*model, plan.Ref){
+		"its call is long ago": func(*model, plan.Ref) { time.Sleep(11 * time.Second) },
+		"the folder was there meanwhile": func(m *model, ref plan.Ref) {
+			m.change(ref, func(s *plan.VCenterState) { s.Folder = "group-web" })
+			time.Sleep(time.Second)
+			m.change(ref, func(s *plan.VCenterState) { s.Folder = "" })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newModel(time.Second)
+			m.took[plan.CreateFolder] = time.Minute
+			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+				c := call("web", 1)
+				l.Renew(c)
+				time.Sleep(time.Second)
+				if m.count(plan.CreateFolder) != 1 || !l.Leased(c.Group.UID, plan.FolderKey) {
+					t.Fatalf("the folder is not being created: %q", m.begun())
+				}
+				later(m, c.Ref())
+				if l.Leased(c.Group.UID, plan.FolderKey) {
+					t.Error("the step continues")
+				}
+				if l.Renew(c); !l.Leased(c.Group.UID, plan.FolderKey) {
+					t.Error("the step doesn't continue for a later call")
+				}
+			})
+		})
+	}
+}
+
 // count is how many steps of a kind were begun.
 func (m *model) count(op plan.Op) (n int) {
 	for _, line := range m.begun() {

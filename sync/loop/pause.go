@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // A process may stand still for any time and then continue: it was stopped, or its node was suspended or starved. It does not
@@ -84,10 +86,14 @@ func (l *Loop) leased(g *group, now time.Time) bool {
 // Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
 // of its calls: between two of them the process may have stood still, and another replica acted. A step that began
 // before the group was deleted must not continue: the lease of the deletion does not permit making members, and the replica that ends
-// the group waits only one lease for those that do not know of the deletion yet. A step that only reads needs no lease.
+// the group waits only one lease for those that do not know of the deletion yet. Nor does one continue that creates the group's folder,
+// when it would no longer begin: where there is no folder, nothing waits for it. A step that only reads needs no lease.
 func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g := l.groups[uid]
-	return l.leased(g, time.Now()) && !g.outdated[vm] || l.confirming(uid)
+	g, now := l.groups[uid], time.Now()
+	if g != nil && g.running[vm].Op == plan.CreateFolder && !plan.MayCreateFolder(now, g.renewed, g.folderSeen) {
+		return false
+	}
+	return l.leased(g, now) && !g.outdated[vm] || l.confirming(uid)
 }

@@ -72,6 +72,16 @@ const (
 	ConfirmGone Op = "ConfirmGone"
 )
 
+// folderGrace is the maximum age of the last hook call for which a folder may be created.
+const folderGrace = 10 * time.Second
+
+// MayCreateFolder reports whether the last hook call, at called, permits creating the group's folder now. A replica of the server whose
+// lease has outlived the group must not recreate the folder that another one has removed: so the call is recent, and came after the
+// folder was last seen (zero if it never was).
+func MayCreateFolder(now, called, seen time.Time) bool {
+	return now.Sub(called) <= folderGrace && called.After(seen)
+}
+
 // Action is one step that is wanted now. Equal observations give equal actions.
 type Action struct {
 	Op Op

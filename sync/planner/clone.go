@@ -185,7 +185,7 @@ func (v *view) pickOrdinals() *zones.Picker {
 
 // createFolder creates the group's folder, and reports whether nothing hinders it.
 func (v *view) createFolder() bool {
-	if v.Now.Sub(v.Called) > folderGrace || !v.Called.After(v.FolderSeen) || v.Blind || v.later {
+	if !plan.MayCreateFolder(v.Now, v.Called, v.FolderSeen) || v.Blind || v.later {
 		v.waitCall = true
 		return true
 	}

@@ -17,10 +17,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/unselected"
 )
 
-// folderGrace is the maximum age of the last hook call for which a folder may be created: a server whose lease has
-// outlived the group must not recreate the folder that another replica has removed.
-const folderGrace = 10 * time.Second
-
 // Make plans a group. The first row that applies decides what holds it back:
 //
 //	finalizing  abandoned  spec     vCenter          stamps       | figures   children      actions
