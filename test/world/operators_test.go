@@ -19,7 +19,7 @@ var operators = []kind{
 		}
 	}},
 	{"an operator powers on", 1, true, func(w *world, a, _ int) {
-		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOff }), a); m != nil {
+		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOff && !w.vc.locked(m) }), a); m != nil {
 			w.vc.power(m, true)
 			m.halts = false
 		}

@@ -319,9 +319,10 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
 		}
 	}
-	for _, m := range v.vcenter.vms { // those that it remembers
-		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() && m.Quarantined.IsZero() &&
-			!slices.ContainsFunc(ask.Recorded, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
+	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]
+	for _, m := range v.vcenter.vms { // those that it remembers as members
+		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() &&
+			g.vm.Quarantined.IsZero() && !g.vm.IsStandby() && !slices.ContainsFunc(members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
 			s.Vanished = append(s.Vanished, vanishedAs(m))
 		}
 	}
