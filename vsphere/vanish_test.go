@@ -68,6 +68,20 @@ func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 	return w, p, asRecorded(vm)
 }
 
+// It was promoted since: it ran, so it may run elsewhere.
+func TestAMemberVanishesThoughTheLastKnownStatusCallsItAStandbyOne(t *testing.T) {
+	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
+		d, err := w.Details("web-0")
+		w.must(err)
+		w.must(w.RemoveHost(d.Host))
+		late := plan.Query{Template: "ubuntu", Kept: 1, Recorded: []v1alpha1.Member{{Name: m.Name, MoRef: m.MoRef}}}
+		p.until("it is looked for", func() bool { s := p.State(web, late); return s.IsGone(m.MoRef, "") })
+		if s := p.State(web, late); s.IsGone(m.MoRef, m.InstanceUUID) || len(s.Vanished) != 1 || !s.Vanished[0].Is(&m) {
+			t.Errorf("%+v, gone %+v", s.Vanished, s.Gone)
+		}
+	})
+}
+
 func TestAMemberWhoseHostIsRemovedHasVanishedAndComesBackWithItsHost(t *testing.T) {
 	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		d, err := w.Details("web-0")
