@@ -145,11 +145,13 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 
 // await waits for a task of the step in ctx to end.
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
-	who, is := ctx.Value(acting{}).(actor)
+	who, is := ctx.Value(acting{}).(*actor)
+	kind := ""
 	if is {
 		v.underWay.Await(who.uid, who.vm, task)
+		kind = who.kind()
 	}
-	info, err := v.tasks.Wait(ctx, task)
+	info, err := v.tasks.Wait(ctx, task, kind)
 	if is {
 		queued, ran := tasks.Times(info)
 		who.took.Queued += queued

@@ -2,6 +2,7 @@ package tasks
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ func (t *Tasks) Run(ctx context.Context) {
 	defer func() { w.close(ctx) }()
 	var reads sync.WaitGroup
 	reads.Go(func() { t.readProgress(ctx) })
+	reads.Go(func() { t.readShort(ctx) })
 	defer reads.Wait()
 	for {
 		if !t.nap(ctx, &w) {
@@ -187,12 +189,12 @@ func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 	}
 	if a.set == nil {
 		session.Sleep(ctx, emptyPause) // in case vCenter did not wait
-		return t.reread(ctx, w)
+		return t.reread(ctx, w.session, slices.Collect(maps.Keys(w.listed)))
 	}
 	w.note(a)
 	for _, filter := range a.set.FilterSet {
 		for _, update := range filter.ObjectSet {
-			if err := t.update(ctx, w, update); err != nil {
+			if err := t.update(ctx, w.session, update); err != nil {
 				return err
 			}
 		}
@@ -200,15 +202,15 @@ func (t *Tasks) take(ctx context.Context, w *watch, a answer) error {
 	return nil
 }
 
-// reread reads the tasks without updates for a whole wait, as the inventory is read again periodically: no
+// reread reads tasks. Those that are watched are read without updates for a whole wait, as the inventory is read again periodically: no
 // action may wait forever because one update was missed.
-func (t *Tasks) reread(ctx context.Context, w *watch) error {
+func (t *Tasks) reread(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference) error {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "Task", PathSet: taskPaths}}}
-	for ref := range w.listed {
+	for _, ref := range refs {
 		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 	}
 	for len(spec.ObjectSet) > 0 {
-		objects, err := session.Retrieve(ctx, w.session, spec)
+		objects, err := session.Retrieve(ctx, s, spec)
 		if gone := vcfault.MissingObject(err); gone.Value != "" {
 			left := slices.DeleteFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone })
 			if len(left) == len(spec.ObjectSet) {
@@ -226,7 +228,7 @@ func (t *Tasks) reread(ctx context.Context, w *watch) error {
 			for _, p := range o.PropSet {
 				u.ChangeSet = append(u.ChangeSet, types.PropertyChange{Name: p.Name, Op: types.PropertyChangeOpAssign, Val: p.Val})
 			}
-			if err := t.update(ctx, w, u); err != nil {
+			if err := t.update(ctx, s, u); err != nil {
 				return err
 			}
 		}
@@ -236,7 +238,7 @@ func (t *Tasks) reread(ctx context.Context, w *watch) error {
 }
 
 // update processes the update of one task.
-func (t *Tasks) update(ctx context.Context, w *watch, u types.ObjectUpdate) error {
+func (t *Tasks) update(ctx context.Context, s *session.Session, u types.ObjectUpdate) error {
 	t.mu.Lock()
 	a := t.awaited[u.Obj]
 	t.mu.Unlock()
@@ -264,7 +266,7 @@ func (t *Tasks) update(ctx context.Context, w *watch, u types.ObjectUpdate) erro
 		t.finish(u.Obj, nil)
 	case types.TaskInfoStateError:
 		if a.info.Error == nil { // the state came before the error: read both
-			info, err := w.read(ctx, u.Obj)
+			info, err := readInfo(ctx, s, u.Obj)
 			if err != nil {
 				return err
 			}

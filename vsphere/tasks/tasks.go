@@ -49,14 +49,18 @@ type Tasks struct {
 
 	mu      sync.Mutex
 	awaited map[types.ManagedObjectReference]*awaited
+	short   shortTasks
 }
 
 // awaited is one task that is awaited. info and err are read after done is closed.
 type awaited struct {
 	done    chan struct{}
 	waiters int
-	info    types.TaskInfo
-	err     error
+	kind    string
+	// read: it is not watched (short.go).
+	read bool
+	info types.TaskInfo
+	err  error
 	// Since when it is awaited, and how it gets on (progress.go).
 	began    time.Time
 	progress progress
@@ -70,26 +74,29 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 		added:    make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 		awaited:  map[types.ManagedObjectReference]*awaited{},
+		short:    shortTasks{kinds: map[string]duration{}, added: make(chan struct{}, 1)},
 	}
 }
 
 // Wait blocks until the task has ended and returns its state, result, error and times; the rest of the
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
-// vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference) (*types.TaskInfo, error) {
+// vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
+// as long as each other.
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
 		now := time.Now()
-		a = &awaited{done: make(chan struct{}), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
+		a = &awaited{done: make(chan struct{}), kind: kind, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
 		t.awaited[ref] = a
 	}
 	a.waiters++
-	t.mu.Unlock()
-	select {
-	case t.added <- struct{}{}:
-	default:
+	added := t.added
+	if a.read {
+		added = t.short.added
 	}
+	t.mu.Unlock()
+	signal(added)
 
 	select {
 	case <-a.done:
@@ -128,17 +135,20 @@ func (t *Tasks) finish(ref types.ManagedObjectReference, err error) {
 	defer t.mu.Unlock()
 	if a := t.awaited[ref]; a != nil {
 		a.err = err
+		if err == nil {
+			t.short.learn(a.kind, &a.info)
+		}
 		close(a.done)
 		delete(t.awaited, ref)
 	}
 }
 
-// wanted lists the tasks that are awaited and not in listed.
+// wanted lists the tasks that are to be watched and not in listed.
 func (t *Tasks) wanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for ref := range t.awaited {
-		if !listed[ref] {
+	for ref, a := range t.awaited {
+		if !a.read && !listed[ref] {
 			refs = append(refs, ref)
 		}
 	}
@@ -157,8 +167,14 @@ func (t *Tasks) unwanted(listed map[types.ManagedObjectReference]bool) (refs []t
 	return refs
 }
 
+// idle reports whether there is nothing to watch.
 func (t *Tasks) idle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.awaited) == 0
+	for _, a := range t.awaited {
+		if !a.read {
+			return false
+		}
+	}
+	return true
 }

@@ -164,11 +164,11 @@ func (w *watch) close(ctx context.Context) {
 	}
 }
 
-// read reads a task's info now.
-func (w *watch) read(ctx context.Context, ref types.ManagedObjectReference) (types.TaskInfo, error) {
+// readInfo reads a task's whole info.
+func readInfo(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (types.TaskInfo, error) {
 	var t mo.Task
 	err := session.Contained("the reading of a task", func() error {
-		return property.DefaultCollector(w.session.Vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
+		return property.DefaultCollector(s.Vim).RetrieveOne(ctx, ref, []string{"info"}, &t)
 	})
 	return t.Info, err
 }

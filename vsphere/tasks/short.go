@@ -1,0 +1,183 @@
+package tasks
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// A task that is watched costs a change of the list, vCenter's answer to that, and the answer when it ends, which several tasks share
+// only if they begin or end together. With few slots, short tasks don't: three calls each. So a short task of a kind whose time is
+// known is not watched but read when it should have ended, in one call with others that should end a moment later.
+const (
+	// shortMost is the longest time of a kind whose tasks are read, if it always takes that.
+	shortMost = 4 * time.Second
+	// readMost is how many tasks are awaited at most where a new one is read: more are large answers, and the watch's answers are then
+	// shared by many.
+	readMost = 24
+	// readEvery is the shortest time between two reads.
+	readEvery = 30 * time.Millisecond
+	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; againShare is
+	// after which share it is read again if it had not ended.
+	lateShare, againShare = 12, 6
+	// watchFor is how long all new tasks are watched after a read failed: the watch finds out what is wrong.
+	watchFor = 10 * time.Second
+)
+
+// shortTasks knows how long tasks take, by kind, and when all of them are watched. Tasks.mu guards it.
+type shortTasks struct {
+	kinds map[string]duration
+	// added has a token when there is a new task to read.
+	added chan struct{}
+	// watched is until when all new tasks are watched.
+	watched time.Time
+}
+
+// duration is how long tasks of a kind take, by vCenter's clock, and how far from that they are: moving averages with the weights that
+// TCP uses for its round trips (RFC 6298, section 2).
+type duration struct{ mean, deviation time.Duration }
+
+// read is after how long a task is read first: when it has probably ended or, if that varies too much, when it may have.
+func (d duration) read() time.Duration {
+	if d.deviation > d.again() {
+		return d.mean - d.deviation
+	}
+	return d.mean + d.deviation
+}
+
+// again is after how long a task is read again that had not ended.
+func (d duration) again() time.Duration { return d.mean / againShare }
+
+// most is how long a task takes at most, unless something is wrong.
+func (d duration) most() time.Duration { return 2*d.mean + 4*d.deviation }
+
+// learn notes how long a task took that succeeded: queued, and then running.
+func (s *shortTasks) learn(kind string, info *types.TaskInfo) {
+	if info.QueueTime.IsZero() || info.CompleteTime == nil {
+		return // vCenter doesn't say
+	}
+	queued, ran := Times(info)
+	took := queued + ran
+	d, known := s.kinds[kind]
+	if !known {
+		s.kinds[kind] = duration{took, took / 2}
+		return
+	}
+	off := took - d.mean
+	s.kinds[kind] = duration{d.mean + off/8, d.deviation + (off.Abs()-d.deviation)/4}
+}
+
+// reads decides whether a new task is read. The caller holds t.mu.
+func (t *Tasks) reads(kind string) bool {
+	d, known := t.short.kinds[kind]
+	return known && kind != "" && d.most() <= 2*shortMost && len(t.awaited) < readMost && time.Now().After(t.short.watched)
+}
+
+// readShort reads the tasks that are not watched, until ctx ends.
+func (t *Tasks) readShort(ctx context.Context) {
+	var last time.Time
+	for {
+		refs, due := t.nextRead(last)
+		var now <-chan time.Time
+		if len(refs) > 0 {
+			now = time.After(time.Until(due))
+		}
+		select {
+		case <-now:
+		case <-t.short.added:
+			continue
+		case <-ctx.Done():
+			return
+		}
+		last = time.Now()
+		if err := t.readNow(session.WithOperationID(ctx), refs); err != nil {
+			t.log.Debug().Err(err).Msg("short tasks are watched for a while")
+			t.watchInstead(refs, last.Add(watchFor))
+			continue
+		}
+		t.watchInstead(t.overdue(refs), time.Time{})
+	}
+}
+
+// nextRead returns the tasks to read, and when: once the first has probably ended, and those that probably end soon after it.
+func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, due time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var ends []time.Time
+	var mean time.Duration
+	for ref, a := range t.awaited {
+		if !a.read {
+			continue
+		}
+		d := t.short.kinds[a.kind]
+		end := a.began.Add(d.read())
+		if !end.After(last) { // it was read too early
+			end = last.Add(d.again())
+		}
+		refs, ends, mean = append(refs, ref), append(ends, end), mean+d.mean
+	}
+	if len(refs) == 0 {
+		return nil, due
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	soon := ends[0].Add(mean / time.Duration(len(refs)) / lateShare)
+	for _, end := range ends {
+		if !end.After(soon) {
+			due = end
+		}
+	}
+	if next := last.Add(readEvery); due.Before(next) {
+		due = next
+	}
+	return refs, due
+}
+
+// readNow reads tasks and processes what it finds.
+func (t *Tasks) readNow(ctx context.Context, refs []types.ManagedObjectReference) error {
+	s, err := t.sessions.Session(ctx)
+	if err != nil {
+		return err
+	}
+	return t.reread(ctx, s, refs)
+}
+
+// overdue returns those of refs that take much longer than others of their kind.
+func (t *Tasks) overdue(refs []types.ManagedObjectReference) (late []types.ManagedObjectReference) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, ref := range refs {
+		if a := t.awaited[ref]; a != nil && time.Since(a.began) > t.short.kinds[a.kind].most()+10*batchEvery {
+			late = append(late, ref)
+		}
+	}
+	return late
+}
+
+// watchInstead has tasks watched from now on, and all new ones until then.
+func (t *Tasks) watchInstead(refs []types.ManagedObjectReference, until time.Time) {
+	t.mu.Lock()
+	if until.After(t.short.watched) {
+		t.short.watched = until
+	}
+	for _, ref := range refs {
+		if a := t.awaited[ref]; a != nil {
+			a.read = false
+		}
+	}
+	t.mu.Unlock()
+	if len(refs) > 0 {
+		signal(t.added)
+	}
+}
+
+// signal leaves a token in a channel that holds one.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
