@@ -167,8 +167,8 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 
 	result := l.plan(&observed, call.Ref(), owns)
 	l.ask(&observed)
-	if echo { // nothing is done before the next call, which comes soon if anybody receives this one's answer
-		result.Resync = min(result.Resync, 2*pauseEcho)
+	if echo { // nothing is done, and no group gone, before the next call, which comes soon if anybody receives this one's answer
+		result.Resync, result.Finalized = min(result.Resync, 2*pauseEcho), false
 	}
 
 	l.mu.Lock()

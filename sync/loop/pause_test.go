@@ -64,6 +64,28 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	})
 }
 
+// Found by the model in test/world, seed 6574895: this replica stood still after it had confirmed that nothing of a deleted group was left.
+// Another one, which did not know of the deletion, had just created the folder, and cloned into it once the group was gone.
+func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
+	m := newModel(time.Second)
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := deletion(call("web", 1))
+		l.Renew(c)
+		time.Sleep(500 * time.Millisecond) // it is being confirmed
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Folder = "group-web" })
+		time.Sleep(time.Minute)
+		l.standStill(5 * time.Second)
+		if l.Renew(c).Finalized {
+			t.Error("the group is gone, and its folder is there")
+		}
+		time.Sleep(2 * time.Second)
+		until(t, time.Minute, "the group is gone", func() bool { return l.Renew(c).Finalized })
+		if m.count(plan.RemoveFolder) != 1 {
+			t.Errorf("%q", m.begun())
+		}
+	})
+}
+
 func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 	began := time.Now()
 	woken := began.Round(0).Add(time.Hour) // the monotonic clock stood still, or is not known
