@@ -63,6 +63,11 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 				want.Held = append(want.Held, fcd.Ref{ID: held.ID, Datastore: held.Datastore})
 			}
 		}
+		for _, d := range plan.Persistent(m.Stamp.Given) {
+			if d.Name == w.Disk.Name && d.Parted == plan.PartedDeleted {
+				want.Parted = append(want.Parted, fcd.Ref{ID: d.ID, Datastore: d.Datastore})
+			}
+		}
 		if w.Made, err = v.persistent.Obtain(ctx, want); err != nil {
 			return err
 		}

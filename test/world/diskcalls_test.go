@@ -153,6 +153,13 @@ func (s *step) findDisk(of owner) (*disk, error) {
 			return d, err
 		}
 	}
+	for _, parted := range plan.Persistent(s.given) {
+		if d := s.vc.disk(parted.ID); parted.Name == of.name && parted.Parted == plan.PartedDeleted && d != nil && d.owner == of {
+			if d, err := s.vc.readDisk(parted.ID); err != diskMissing {
+				return d, err
+			}
+		}
+	}
 	if s.vc.storageOut {
 		return nil, storageOut
 	}

@@ -42,6 +42,8 @@ type Wanted struct {
 	Profile                 []types.BaseVirtualMachineProfileSpec
 	// Held are the disks that the owner had before; one of them must be found.
 	Held []fcd.Ref
+	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
+	Parted []fcd.Ref
 	// Datastores are the moRefs of all datastores that it may be on.
 	Datastores []string
 	// VM, by all its ids, may have it already.
@@ -185,12 +187,11 @@ func (d *Disks) Free(ctx context.Context, vm VM, disks ...fcd.Ref) error {
 
 // find returns the owner's disk; one without an id if the owner never had one.
 func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
-	for _, at := range w.Held {
-		disk, err := d.fcd.Retrieve(ctx, at)
-		if err == nil {
+	for i, at := range slices.Concat(w.Held, w.Parted) {
+		switch disk, err := d.fcd.Retrieve(ctx, at); {
+		case err == nil && (i < len(w.Held) || disk.Owner == w.Owner):
 			return disk, d.owned(disk, w.Owner)
-		}
-		if vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing {
+		case err != nil && vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing:
 			return disk, err
 		}
 	}
