@@ -146,7 +146,7 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 // await waits for a task of the step in ctx to end.
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
 	who, is := ctx.Value(acting{}).(*actor)
-	kind := ""
+	var kind tasks.Kind
 	if is {
 		v.underWay.Await(who.uid, who.vm, task)
 		kind = who.kind()

@@ -175,6 +175,9 @@ func (op Op) TakesDown() bool {
 var ranks = []Op{CreateFolder, CreateQuarantine, SetRules, Prepare, Reconfigure, PowerOn, SetDisks, Unmark, Adopt, Rename, Move, Clone, Mark, Reset, ShutdownGuest,
 	PowerOff, DeleteDisks, Quarantine, Release, Destroy, RemoveFolder, ConfirmGone}
 
+// TakesAway reports whether the step is one of those that take something away: nobody waits for what follows it.
+func (op Op) TakesAway() bool { return slices.Index(ranks, op) >= slices.Index(ranks, Mark) }
+
 // SortByRank orders actions by rank, then by ordinal.
 func SortByRank(actions []Action) {
 	slices.SortStableFunc(actions, func(a, b Action) int {

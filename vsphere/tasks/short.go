@@ -2,7 +2,6 @@ package tasks
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -21,16 +20,31 @@ const (
 	readMost = 24
 	// readEvery is the shortest time between two reads.
 	readEvery = 30 * time.Millisecond
-	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; againShare is
-	// after which share it is read again if it had not ended.
-	lateShare, againShare = 12, 6
+	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; unhurriedShare is
+	// that of an unhurried one, and againShare is after which share a task is read again that had not ended.
+	lateShare, unhurriedShare, againShare = 12, 3, 6
 	// watchFor is how long all new tasks are watched after a read failed: the watch finds out what is wrong.
 	watchFor = 10 * time.Second
 )
 
+// Kind is a kind of tasks that take about as long as each other; the zero Kind is unknown. The end of an Unhurried one may be noticed later,
+// which saves calls.
+type Kind struct {
+	Name      string
+	Unhurried bool
+}
+
+// late is how much later than it probably ended a task of that kind may be read.
+func (k Kind) late(d duration) time.Duration {
+	if k.Unhurried {
+		return d.mean / unhurriedShare
+	}
+	return d.mean / lateShare
+}
+
 // shortTasks knows how long tasks take, by kind, and when all of them are watched. Tasks.mu guards it.
 type shortTasks struct {
-	kinds map[string]duration
+	kinds map[Kind]duration
 	// added has a token when there is a new task to read.
 	added chan struct{}
 	// watched is until when all new tasks are watched.
@@ -56,7 +70,7 @@ func (d duration) again() time.Duration { return d.mean / againShare }
 func (d duration) most() time.Duration { return 2*d.mean + 4*d.deviation }
 
 // learn notes how long a task took that succeeded: queued, and then running.
-func (s *shortTasks) learn(kind string, info *types.TaskInfo) {
+func (s *shortTasks) learn(kind Kind, info *types.TaskInfo) {
 	if info.QueueTime.IsZero() || info.CompleteTime == nil {
 		return // vCenter doesn't say
 	}
@@ -72,9 +86,9 @@ func (s *shortTasks) learn(kind string, info *types.TaskInfo) {
 }
 
 // reads decides whether a new task is read. The caller holds t.mu.
-func (t *Tasks) reads(kind string) bool {
+func (t *Tasks) reads(kind Kind) bool {
 	d, known := t.short.kinds[kind]
-	return known && kind != "" && d.most() <= 2*shortMost && len(t.awaited) < readMost && time.Now().After(t.short.watched)
+	return known && kind != Kind{} && d.most() <= 2*shortMost && len(t.awaited) < readMost && time.Now().After(t.short.watched)
 }
 
 // readShort reads the tasks that are not watched, until ctx ends.
@@ -108,7 +122,7 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var ends []time.Time
-	var mean time.Duration
+	var latest time.Time
 	for ref, a := range t.awaited {
 		if !a.read {
 			continue
@@ -118,15 +132,16 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 		if !end.After(last) { // it was read too early
 			end = last.Add(d.again())
 		}
-		refs, ends, mean = append(refs, ref), append(ends, end), mean+d.mean
+		if late := end.Add(a.kind.late(d)); len(ends) == 0 || late.Before(latest) {
+			latest = late
+		}
+		refs, ends = append(refs, ref), append(ends, end)
 	}
 	if len(refs) == 0 {
 		return nil, due
 	}
-	slices.SortFunc(ends, time.Time.Compare)
-	soon := ends[0].Add(mean / time.Duration(len(refs)) / lateShare)
 	for _, end := range ends {
-		if !end.After(soon) {
+		if !end.After(latest) && end.After(due) {
 			due = end
 		}
 	}

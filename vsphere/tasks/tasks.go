@@ -56,7 +56,7 @@ type Tasks struct {
 type awaited struct {
 	done    chan struct{}
 	waiters int
-	kind    string
+	kind    Kind
 	// read: it is not watched (short.go).
 	read bool
 	info types.TaskInfo
@@ -74,7 +74,7 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 		added:    make(chan struct{}, 1),
 		ended:    make(chan struct{}),
 		awaited:  map[types.ManagedObjectReference]*awaited{},
-		short:    shortTasks{kinds: map[string]duration{}, added: make(chan struct{}, 1)},
+		short:    shortTasks{kinds: map[Kind]duration{}, added: make(chan struct{}, 1)},
 	}
 }
 
@@ -82,7 +82,7 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
 // vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
 // as long as each other.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string) (*types.TaskInfo, error) {
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {

@@ -58,10 +58,10 @@ type outcome struct {
 }
 
 func (r *rig) wait(ctx context.Context, ref types.ManagedObjectReference) <-chan outcome {
-	return r.waitKind(ctx, ref, "")
+	return r.waitKind(ctx, ref, Kind{})
 }
 
-func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, kind string) <-chan outcome {
+func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, kind Kind) <-chan outcome {
 	result := make(chan outcome, 1)
 	go func() {
 		info, err := r.waiting.Wait(ctx, ref, kind)
@@ -292,7 +292,7 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 						defer func() { <-free }()
 						ref := r.Task()
 						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { r.End(ref, nil, nil) })
-						if _, err := r.waiting.Wait(t.Context(), ref, ""); err != nil {
+						if _, err := r.waiting.Wait(t.Context(), ref, Kind{}); err != nil {
 							t.Error(err)
 						}
 					})
