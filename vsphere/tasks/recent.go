@@ -9,19 +9,33 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// Recent returns vCenter's recent tasks, as far as our user may see them.
+// recentPaths are the properties that tell of a recent task what it is, whose, and whether it has ended. There can be hundreds, and the
+// whole info of each, with its result and error, is several times as large.
+var recentPaths = []string{taskState, taskKind, taskReason, taskEntity}
+
+// Recent returns vCenter's recent tasks, as far as our user may see them: of each the task itself, its state, description, reason and
+// entity.
 func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
-		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info"}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: recentPaths}},
 	})
 	var infos []types.TaskInfo
 	for _, o := range objects {
-		if info, is := session.LookUp[types.TaskInfo](o, "info"); is {
-			info.Task = o.Ref
-			infos = append(infos, info)
+		info := types.TaskInfo{Task: o.Ref}
+		var is bool
+		if info.State, is = session.LookUp[types.TaskInfoState](o, taskState); !is {
+			continue
 		}
+		info.DescriptionId, _ = session.LookUp[string](o, taskKind)
+		if entity, is := session.LookUp[types.ManagedObjectReference](o, taskEntity); is {
+			info.Entity = &entity
+		}
+		if user, is := session.LookUp[types.TaskReasonUser](o, taskReason); is {
+			info.Reason = &user
+		}
+		infos = append(infos, info)
 	}
 	return infos, err
 }

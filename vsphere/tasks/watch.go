@@ -12,8 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// The properties of a task that are watched. Not "info" as a whole: on a real vCenter each step of its progress
-// would be an update.
+// The properties of a task that are read or watched. Not "info" as a whole: on a real vCenter each step of its progress would be an update.
 const (
 	taskState    = "info.state"
 	taskError    = "info.error"
@@ -21,6 +20,9 @@ const (
 	taskQueued   = "info.queueTime"
 	taskStarted  = "info.startTime"
 	taskComplete = "info.completeTime"
+	taskKind     = "info.descriptionId"
+	taskReason   = "info.reason"
+	taskEntity   = "info.entity"
 )
 
 var taskPaths = []string{taskState, taskError, taskResult, taskQueued, taskStarted, taskComplete}
