@@ -93,11 +93,12 @@ func (c *cadence) next(longest, finish time.Duration, busy bool) time.Duration {
 	if busy { // what Metacontroller could not make anyway is not asked for
 		longest = max(longest, share(c.busy, callsMost))
 	}
-	switch {
-	case c.rate == 0:
+	if c.rate == 0 {
 		return longest
-	case finish == 0:
-		return min(max(share(c.groups, c.rate), soonestSettled), longest)
+	}
+	longest = min(max(share(c.groups, c.rate), soonestSettled), longest)
+	if finish == 0 {
+		return longest
 	}
 	return min(max(finish+afterEnd, soonestBusy, share(c.busy, 2*c.rate)), longest)
 }
