@@ -147,11 +147,15 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
 	who, is := ctx.Value(acting{}).(*actor)
 	var kind tasks.Kind
+	var started func(time.Duration)
 	if is {
 		v.underWay.Await(who.uid, who.vm, task)
 		kind = who.kind()
+		if tell := v.cfg.Started; tell != nil {
+			started = func(queued time.Duration) { tell(who.uid, who.vm, queued) }
+		}
 	}
-	info, err := v.tasks.Wait(ctx, task, kind)
+	info, err := v.tasks.Wait(ctx, task, kind, started)
 	if is {
 		queued, ran := tasks.Times(info)
 		who.took.Queued += queued

@@ -109,6 +109,16 @@ func (l *Loop) takeChoice(g *group) {
 	}
 }
 
+// Started tells that vCenter has started an action's task, after it had queued it for so long. The numbers may be larger then.
+func (l *Loop) Started(uid types.UID, vm string, queued time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.groups[uid]; g != nil && g.paced[vm] != nil {
+		l.pace.Started(g.paced[vm], queued)
+		l.next()
+	}
+}
+
 // returned gives back the slot of an action that has ended. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
 	if g.paced[a.VM] == nil {

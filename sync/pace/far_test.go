@@ -38,6 +38,15 @@ type user struct {
 // start begins what may begin now.
 func (f *far) start() {
 	for again := true; again; {
+		again = f.begin()
+		f.most = max(f.most, len(f.queue)+len(f.running))
+		f.carryOut()
+	}
+}
+
+// begin lets users begin what they may, and reports whether any did.
+func (f *far) begin() (any bool) {
+	for again := true; again; {
 		again = false
 		for i := range f.users { // in turns, as a loop's groups wait in one queue
 			i = (f.next + i) % len(f.users)
@@ -53,12 +62,16 @@ func (f *far) start() {
 			if u.pace != nil {
 				t.run = u.pace.Begin(w, f.now)
 			}
-			u.left, u.open, again = u.left-1, u.open+1, true
+			u.left, u.open, again, any = u.left-1, u.open+1, true, true
 			f.next = i + 1
 			f.queue = append(f.queue, t)
 		}
 	}
-	f.most = max(f.most, len(f.queue)+len(f.running))
+	return any
+}
+
+// carryOut starts what there is room for.
+func (f *far) carryOut() {
 	same := map[string]int{}
 	for _, r := range f.running {
 		same[r.work.Source]++
@@ -70,6 +83,9 @@ func (f *far) start() {
 		same[t.work.Source]++
 		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
 		f.running = append(f.running, t)
+		if t.run != nil {
+			t.by.pace.Started(t.run, f.now.Sub(t.queued))
+		}
 		return true
 	})
 }

@@ -1,12 +1,12 @@
 // Package pace finds how many actions may run at once. It is told what begins and how it ended, and answers whether one more may
 // begin, and why the numbers are what they are.
 //
-// A number is a window, as in TCP: it grows by one for each action that ends well while it is used up, until the first trouble; after
-// that by one for each full window. On trouble it shrinks: the far side queued an action for more than ten seconds, took more than
-// twice as long as it can (three times in a row), made no progress, or said that it has too much to do. It shrinks at most once in the
-// time of a median action, and what began before it shrank says nothing more about it. So several that share the far side find their
-// shares without knowing of each other (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else
-// uses it keeps one.
+// A number is a window, as in TCP: while it is used up it grows by one for each action that ends well, until the first trouble; after
+// that by one for each full window. It begins low, and up to 20 also grows by one for each action that the far side starts at once. On
+// trouble it shrinks: the far side queued an action for more than ten seconds, took more than twice as long as it can (three times in a
+// row), made no progress, or said that it has too much to do. It shrinks at most once in the time of a median action, and what began
+// before it shrank says nothing more about it. So several that share the far side find their shares without knowing of each other
+// (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else uses it keeps one.
 //
 // Each kind of action has a window; clones also have one for each source and for each target. Only a window that was used up
 // grows, and the narrowest one that was used up, or where actions queue, is blamed for trouble.
@@ -55,6 +55,11 @@ type Outcome struct {
 const (
 	// Begin is where windows begin: in actions, for a source or target in heavy clones.
 	Begin = 8
+	// startedMost is to what a window grows for actions that have only started: what starts at once may yet turn out to be slow. It is
+	// what VMware Horizon has a vCenter provision at once by default.
+	startedMost = 20
+	// atOnce is for how long an action that starts at once is queued at most.
+	atOnce = time.Second
 	// floor is the least that a window shrinks to.
 	floor = 2
 	// queuedMost is how long an action may be queued without that being trouble.
@@ -133,11 +138,12 @@ func (p *Pace) take(w Work, n int) {
 
 // Running is an action under way.
 type Running struct {
-	work  Work
-	began time.Time
-	most  []int // that its windows' use has been, while it ran
-	away  bool  // it stands still
-	stood bool  // it has stood still
+	work    Work
+	began   time.Time
+	most    []int // that its windows' use has been, while it ran
+	started bool  // as far as is known, and at once
+	away    bool  // it stands still
+	stood   bool  // it has stood still
 }
 
 // Begin notes that an action begins.
@@ -154,6 +160,17 @@ func (p *Pace) Begin(w Work, now time.Time) *Running {
 		r.most = append(r.most, x.used)
 	}
 	return r
+}
+
+// Started notes that the far side has started an action, after it had queued it for so long.
+func (p *Pace) Started(r *Running, queued time.Duration) {
+	if queued > atOnce || r.started || r.away {
+		return
+	}
+	r.started = true
+	for _, k := range r.work.keys() {
+		p.window(k).started(r, r.work.cost(k))
+	}
 }
 
 // Stand notes that an action stands still: it takes no room until it goes on. trouble is empty if that says nothing about the far side's load.

@@ -70,6 +70,46 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 	}
 }
 
+func TestAWindowGrowsToTwentyWhileActionsStartAtOnce(t *testing.T) {
+	for name, tc := range map[string]struct{ room, atFirst, afterOne int }{
+		"there is room for all": {1000, 20, 40},
+		"there is room for six": {6, 14, 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := &far{now: noon, room: always(tc.room), takes: func(time.Time) time.Duration { return 40 * time.Second }, users: []*user{rising(256)}}
+			f.run(noon.Add(time.Second))
+			if f.most != tc.atFirst {
+				t.Errorf("%d begin at first, want %d", f.most, tc.atFirst)
+			}
+			f.run(noon.Add(41 * time.Second))
+			if f.most != tc.afterOne {
+				t.Errorf("%d are under way after the first have ended, want %d", f.most, tc.afterOne)
+			}
+		})
+	}
+}
+
+// A window that trouble has made smaller grows by full windows only.
+func TestAfterTroubleAWindowDoesNotGrowForStarts(t *testing.T) {
+	u := rising(64)
+	var all []*Running
+	for range Begin {
+		all = append(all, u.pace.Begin(fromOne(0), noon))
+	}
+	u.pace.End(all[0], noon.Add(time.Minute), Outcome{Overload: "too much"})
+	was := numberOf(u, "host-1").Size
+	for _, r := range all[1:] {
+		u.pace.Started(r, 0)
+		u.pace.End(r, noon.Add(time.Minute), Outcome{Failed: true})
+	}
+	for u.pace.May(fromOne(0), false) {
+		u.pace.Started(u.pace.Begin(fromOne(0), noon.Add(2*time.Minute)), 0)
+	}
+	if n := numberOf(u, "host-1").Size; n != was {
+		t.Errorf("it was %d and is %d", was, n)
+	}
+}
+
 func TestReplicasFindTheirSharesWithoutKnowingOfEachOther(t *testing.T) {
 	for _, replicas := range []int{2, 3} {
 		t.Run(fmt.Sprint(replicas), func(t *testing.T) {

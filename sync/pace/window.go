@@ -77,20 +77,29 @@ func (x *window) peakSince(then time.Time) int {
 	return x.peak
 }
 
+// started notes an action that has started at once.
+func (x *window) started(r *Running, cost int) {
+	if !x.fullAt.Before(r.began) && x.shrunk.at.IsZero() && x.size < startedMost*x.scale {
+		x.earn(cost, x.scale)
+	}
+}
+
 // ended notes an action without trouble.
 func (x *window) ended(r *Running, cost int, took time.Duration) {
 	x.took.add(took)
-	if x.fullAt.Before(r.began) {
-		return // it was not used up, so it has not shown that it could be more
+	switch {
+	case x.fullAt.Before(r.began): // it was not used up, so it has not shown that it could be more
+	case r.began.Before(x.shrunk.at):
+	case x.shrunk.at.IsZero():
+		x.earn(cost, x.scale)
+	default:
+		x.earn(cost, x.size)
 	}
-	x.earned += cost
-	needs := x.size
-	if x.shrunk.at.IsZero() {
-		needs = x.scale
-	} else if r.began.Before(x.shrunk.at) {
-		return
-	}
-	if x.earned >= needs {
+}
+
+// earn notes what an action has earned; what it needs to grow by one is needs.
+func (x *window) earn(cost, needs int) {
+	if x.earned += cost; x.earned >= needs {
 		x.earned -= needs
 		x.size = min(x.size+x.scale, x.most)
 	}

@@ -276,6 +276,11 @@ func (t *Tasks) update(ctx context.Context, s *session.Session, u types.ObjectUp
 			a.info.Error = &types.LocalizedMethodFault{Fault: &types.RuntimeFault{}}
 		}
 		t.finish(u.Obj, task.Error{LocalizedMethodFault: a.info.Error})
+	case types.TaskInfoStateRunning:
+		if tell := a.started; tell != nil && a.info.StartTime != nil && !a.info.QueueTime.IsZero() {
+			a.started = nil
+			tell(max(0, a.info.StartTime.Sub(a.info.QueueTime)))
+		}
 	}
 	return nil
 }

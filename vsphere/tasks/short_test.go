@@ -20,7 +20,7 @@ var powerOff = Kind{Name: "PowerOff1"}
 func (r *rig) taking(ctx context.Context, kind Kind, long time.Duration) error {
 	ref := r.Task()
 	time.AfterFunc(long, func() { r.End(ref, nil, nil) })
-	_, err := r.waiting.Wait(ctx, ref, kind)
+	_, err := r.waiting.Wait(ctx, ref, kind, nil)
 	return err
 }
 

@@ -57,6 +57,8 @@ type awaited struct {
 	done    chan struct{}
 	waiters int
 	kind    Kind
+	// started is called once vCenter has started the task; nil once it was.
+	started func(queued time.Duration)
 	// read: it is not watched (short.go).
 	read bool
 	info types.TaskInfo
@@ -82,12 +84,15 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
 // vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
 // as long as each other.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind) (*types.TaskInfo, error) {
+//
+// A task that is watched may be seen to run: then started, which must not block and may be nil, is called with how long vCenter had
+// queued it.
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind, started func(queued time.Duration)) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
 		now := time.Now()
-		a = &awaited{done: make(chan struct{}), kind: kind, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
+		a = &awaited{done: make(chan struct{}), kind: kind, started: started, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
 		t.awaited[ref] = a
 	}
 	a.waiters++

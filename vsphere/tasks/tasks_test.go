@@ -64,7 +64,7 @@ func (r *rig) wait(ctx context.Context, ref types.ManagedObjectReference) <-chan
 func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, kind Kind) <-chan outcome {
 	result := make(chan outcome, 1)
 	go func() {
-		info, err := r.waiting.Wait(ctx, ref, kind)
+		info, err := r.waiting.Wait(ctx, ref, kind, nil)
 		result <- outcome{info, err}
 	}()
 	return result
@@ -273,6 +273,24 @@ func TestABrokenWatchInALiveSessionIsRebuiltAndNotLeaked(t *testing.T) {
 
 // The calls per task, besides the one that starts it: its share of adding it to the list, of vCenter's answer
 // to that, and of the answer when it ends.
+func TestTheStartOfAWatchedTaskIsToldOnce(t *testing.T) {
+	inABubble(t, func(t *testing.T, r *rig) {
+		ref, told, done := r.Task(), make(chan time.Duration, 2), make(chan error, 1)
+		go func() {
+			_, err := r.waiting.Wait(t.Context(), ref, Kind{}, func(queued time.Duration) { told <- queued })
+			done <- err
+		}()
+		time.Sleep(time.Second)
+		if len(told) != 1 || <-told != 0 {
+			t.Errorf("a task that runs was not said to, or said to have been queued")
+		}
+		r.End(ref, nil, nil)
+		if err := <-done; err != nil || len(told) > 0 {
+			t.Error(err, len(told))
+		}
+	})
+}
+
 func TestRunningTasksShareTheirCalls(t *testing.T) {
 	for _, tc := range []struct {
 		slots int
@@ -292,7 +310,7 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 						defer func() { <-free }()
 						ref := r.Task()
 						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { r.End(ref, nil, nil) })
-						if _, err := r.waiting.Wait(t.Context(), ref, Kind{}); err != nil {
+						if _, err := r.waiting.Wait(t.Context(), ref, Kind{}, nil); err != nil {
 							t.Error(err)
 						}
 					})
