@@ -1,10 +1,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -187,6 +190,7 @@ func (f *followed) gone(t *testing.T, most time.Duration) {
 type traffic struct {
 	at                           time.Time
 	calls, writes, vims          int
+	methods                      map[string]int // of vCenter, and how often each was called
 	kube, metacontroller, server time.Duration
 	vcenter                      time.Duration // and the test
 }
@@ -198,7 +202,8 @@ func (r *rig) traffic(t *testing.T) traffic {
 		n.calls += calls
 	}
 	n.writes = len(r.writes(t))
-	for _, calls := range r.vcenter.Calls() {
+	n.methods = r.vcenter.Calls()
+	for _, calls := range n.methods {
 		n.vims += calls
 	}
 	return n
@@ -210,6 +215,18 @@ func (n traffic) since(was traffic) string {
 	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s, vCenter %.1f s",
 		float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds, float64(n.vims-was.vims)/seconds,
 		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds(), (n.vcenter - was.vcenter).Seconds())
+}
+
+// each lists the vCenter calls since then for each of so many members, those that are made most first.
+func (n traffic) each(was traffic, members float64) string {
+	var all []string
+	count := func(method string) int { return n.methods[method] - was.methods[method] }
+	for _, method := range slices.SortedFunc(maps.Keys(n.methods), func(a, b string) int { return cmp.Or(count(b)-count(a), strings.Compare(a, b)) }) {
+		if each := float64(count(method)) / members; each >= 0.05 {
+			all = append(all, fmt.Sprintf("%s %.2f", method, each))
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // lastDone is when the last action of a kind ended, as the server's log has it.
