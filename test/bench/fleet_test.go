@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
@@ -38,7 +39,7 @@ import (
 
 var (
 	fleetSizes  = flag.String("fleet.sizes", "1000,5000,10000,20000,40000", "the numbers of VMs in vCenter")
-	fleetLimit  = flag.String("fleet.limit", "230MiB", "GOMEMLIMIT of the server: nine tenths of the memory limit, as in the manifests")
+	fleetLimit  = flag.String("fleet.limit", "", "GOMEMLIMIT of the server; by default the one that docs/install.md names for the size")
 	fleetIdle   = flag.Duration("fleet.idle", 15*time.Second, "how long the fleet is watched at rest")
 	fleetHeap   = flag.String("fleet.heap", "", "a file for the server's heap profile at its end")
 	fleetDuring = flag.Duration("fleet.during", 20*time.Second, "how long it is watched during full reads, at least")
@@ -170,6 +171,14 @@ func residentMB(field string) float64 {
 	return float64(n) / 1024
 }
 
+// limitFor is the GOMEMLIMIT for so many VMs: nine tenths of the memory limit.
+func limitFor(machines int) string {
+	if machines > 20000 {
+		return "345MiB"
+	}
+	return "230MiB"
+}
+
 // fleetServer is the server's process, seen from the benchmark.
 type fleetServer struct {
 	b      *testing.B
@@ -181,7 +190,7 @@ type fleetServer struct {
 func startFleetServer(b *testing.B, f *fleet) *fleetServer {
 	b.Helper()
 	c := exec.Command(os.Args[0])
-	c.Env = append(os.Environ(), beTheServer+"=fleet", "GOMEMLIMIT="+*fleetLimit, "FLEET_HOST="+f.Listener.Addr().String(),
+	c.Env = append(os.Environ(), beTheServer+"=fleet", "GOMEMLIMIT="+cmp.Or(*fleetLimit, limitFor(f.groups*perGroup*2)), "FLEET_HOST="+f.Listener.Addr().String(),
 		"FLEET_THUMBPRINT="+vcfault.Thumbprint(f.Certificate()))
 	c.Stderr = os.Stderr
 	in, err1 := c.StdinPipe()
