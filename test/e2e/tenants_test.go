@@ -171,6 +171,20 @@ func TestALimitStopsNeitherMetacontrollerNorDeletionsNorGroupsThatExist(t *testi
 	k.kubectl(t, "-n", "team-a", "wait", "--for=delete", "vg/web", "--timeout=1m")
 }
 
+// Several limits each bound, so the second one shows what an empty list refuses.
+func TestAnEmptyListAllowsNothing(t *testing.T) {
+	k := tenants(t)
+	create := []string{"create", "-f", "-"}
+	narrow := func(fields string) {
+		k.kubectlWith(t, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroupLimit\nmetadata: {name: narrow, namespace: team-a}\nspec: {"+fields+"}", "apply", "-f", "-")
+	}
+	narrow("pools: [], tags: []")
+	k.refuses(t, "a pool", manifest(t, "team-a", "web", with(within(), "tags", nil)), create,
+		"spec.placement.pool of VmGroup team-a/web is 'team-a': in namespace team-a, VmGroupLimit narrow allows nothing")
+	k.refuses(t, "a tag", manifest(t, "team-a", "web", placed(map[string]any{"zones": []string{"team-a-1"}})), create,
+		"spec.tags of VmGroup team-a/web has 'backup/daily': in namespace team-a, VmGroupLimit narrow allows nothing")
+}
+
 // Zones must not be a way around the pools: a group whose zones are taken away would run in the server's own pool.
 func TestAGroupCannotLeaveItsZonesForAPoolThatIsNotAllowed(t *testing.T) {
 	k := tenants(t)
@@ -208,7 +222,9 @@ func TestAResourceQuotaBoundsTheNumberOfGroups(t *testing.T) {
 		})
 	}
 	_, err := k.KubectlWith(manifest(t, "team-a", "three", within()), "create", "-f", "-")
-	if err == nil || !strings.Contains(err.Error(), "exceeded quota: groups") {
+	const count = "count/vmgroups.vm.codeconnect.vmworld.com="
+	says := `"three" is forbidden: exceeded quota: groups, requested: ` + count + "1, used: " + count + "2, limited: " + count + "2"
+	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("a third group: %v", err)
 	}
 	k.kubectl(t, "-n", "team-a", "scale", "vg/one", "--replicas=5")
