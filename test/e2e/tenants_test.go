@@ -47,6 +47,10 @@ func with(spec map[string]any, field string, value any) map[string]any {
 
 func placed(placement map[string]any) map[string]any { return with(within(), "placement", placement) }
 
+func disk(name, datastore, storagePolicy string) map[string]any {
+	return map[string]any{"name": name, "sizeGiB": 10, "datastore": datastore, "storagePolicy": storagePolicy}
+}
+
 func manifest(t *testing.T, namespace, name string, spec map[string]any) string {
 	t.Helper()
 	text, err := json.Marshal(map[string]any{
@@ -85,6 +89,9 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		"zones in place of pool": placed(map[string]any{"zones": []string{"team-a-1", "team-a-2"}}),
 		"every optional field":   with(placed(map[string]any{"pool": "team-a", "datastore": "team-a", "datacenter": "DC0"}), "customizationSpec", "windows"),
 		"no tags":                with(within(), "tags", nil),
+		"standby members":        with(within(), "standby", 2),
+		"disks beside the VM":    with(within(), "disks", []any{disk("data", "", "")}),
+		"disks that are placed":  with(within(), "disks", []any{disk("data", "team-a", "gold"), disk("logs", "", "gold")}),
 	} {
 		if _, err := k.KubectlWith(manifest(t, "team-a", "web", spec), append(create, "--dry-run=server")...); err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -101,6 +108,7 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		spec                map[string]any
 	}{
 		{"spec.replicas", "6", "at most 5", with(within(), "replicas", 6)},
+		{"spec.replicas + spec.standby", "6", "at most 5", with(within(), "standby", 3)},
 		{"spec.cpu", "5", "at most 4", with(within(), "cpu", 5)},
 		{"spec.memory", "17", "at most 16", with(within(), "memory", 17)},
 		{"spec.template", "'/DC0/vm/debian-13'", "'ubuntu-24.04', 'debian-13'", with(within(), "template", "/DC0/vm/debian-13")},
@@ -111,6 +119,8 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		{"spec.placement.zones", "'team-b-1'", "'team-a-1', 'team-a-2'", placed(map[string]any{"zones": []string{"team-a-1", "team-b-1"}})},
 		{"spec.placement.datastore", "'fast'", "'', 'team-a'", placed(map[string]any{"pool": "team-a", "datastore": "fast"})},
 		{"spec.placement.storagePolicy", "'platinum'", "'gold', ''", placed(map[string]any{"pool": "team-a", "storagePolicy": "platinum"})},
+		{"spec.disks[].datastore", "'fast'", "'', 'team-a'", with(within(), "disks", []any{disk("data", "", ""), disk("logs", "fast", "")})},
+		{"spec.disks[].storagePolicy", "'platinum'", "'gold', ''", with(within(), "disks", []any{disk("data", "", "platinum")})},
 		{"spec.networks[].network", "'admin'", "'app', 'db'", with(within(), "networks", network("app", "admin"))},
 		{"spec.networks[].network", "''", "'app', 'db'", with(within(), "networks", nil)},
 		{"spec.tags", "'backup/never'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "backup", "name": "never"}})},
@@ -171,8 +181,8 @@ func TestALimitStopsNeitherMetacontrollerNorDeletionsNorGroupsThatExist(t *testi
 	k.kubectl(t, "-n", "team-a", "wait", "--for=delete", "vg/web", "--timeout=1m")
 }
 
-// Several limits each bound, so the second one shows what an empty list refuses.
-func TestAnEmptyListAllowsNothing(t *testing.T) {
+// Several limits each bound, so the second one shows what a narrow one refuses.
+func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t *testing.T) {
 	k := tenants(t)
 	create := []string{"create", "-f", "-"}
 	narrow := func(fields string) {
@@ -183,6 +193,41 @@ func TestAnEmptyListAllowsNothing(t *testing.T) {
 		"spec.placement.pool of VmGroup team-a/web is 'team-a': in namespace team-a, VmGroupLimit narrow allows nothing")
 	k.refuses(t, "a tag", manifest(t, "team-a", "web", placed(map[string]any{"zones": []string{"team-a-1"}})), create,
 		"spec.tags of VmGroup team-a/web has 'backup/daily': in namespace team-a, VmGroupLimit narrow allows nothing")
+
+	narrow("datastores: [team-a]")
+	spec := placed(map[string]any{"pool": "team-a", "datastore": "team-a"})
+	k.refuses(t, "a disk that a policy places", manifest(t, "team-a", "web", with(spec, "disks", []any{disk("data", "", "gold")})), create,
+		"spec.disks[].datastore of VmGroup team-a/web has '': in namespace team-a, VmGroupLimit narrow allows 'team-a'")
+	k.kubectlWith(t, manifest(t, "team-a", "web", with(spec, "disks", []any{disk("data", "", ""), disk("logs", "team-a", "gold")})), create...)
+	narrow("datastores: [other], storagePolicies: [other], pools: [team-a]")
+	k.refuses(t, "another disk", "", []string{"-n", "team-a", "patch", "vg", "web", "--type=json", "-p",
+		`[{"op":"add","path":"/spec/disks/-","value":{"name":"new","sizeGiB":1,"datastore":"team-a"}}]`}, "spec.disks[].datastore of VmGroup team-a/web has 'team-a'")
+	k.kubectl(t, "-n", "team-a", "patch", "vg", "web", "--type=json", "-p", `[{"op":"replace","path":"/spec/disks/1/sizeGiB","value":20}]`)
+}
+
+// A Scale shows neither spec.standby nor anything else that could hold it.
+func TestALimitCountsStandbyMembersExceptWhereAScaleSetsTheReplicas(t *testing.T) {
+	k := tenants(t)
+	k.kubectlWith(t, manifest(t, "team-a", "web", with(within(), "standby", 2)), "create", "-f", "-")
+	patch := func(text string) []string {
+		return []string{"-n", "team-a", "patch", "vg", "web", "--type=merge", "-p", text}
+	}
+	says := func(n int) string {
+		return fmt.Sprintf("spec.replicas + spec.standby of VmGroup team-a/web is %d: in namespace team-a, VmGroupLimit bounds allows at most 5", n)
+	}
+	k.refuses(t, "more members", "", patch(`{"spec":{"replicas":4}}`), says(6))
+	k.kubectl(t, "-n", "team-a", "scale", "vg/web", "--replicas=5")
+	k.refuses(t, "more standby members", "", patch(`{"spec":{"standby":3}}`), says(8))
+	k.refuses(t, "standby members in place of others", "", patch(`{"spec":{"standby":7,"replicas":0}}`), says(7))
+	k.kubectl(t, patch(`{"spec":{"cpu":1}}`)...)
+	k.kubectl(t, patch(`{"spec":{"standby":1}}`)...)
+
+	t.Log("with maxStandby, what a Scale may add is bounded as well")
+	k.kubectl(t, "-n", "team-a", "patch", "vgl", "bounds", "--type=merge", "-p", `{"spec":{"maxStandby":0}}`)
+	k.refuses(t, "a standby member", manifest(t, "team-a", "other", with(within(), "standby", 1)), []string{"create", "-f", "-"},
+		"spec.standby of VmGroup team-a/other is 1: in namespace team-a, VmGroupLimit bounds allows at most 0")
+	k.kubectl(t, patch(`{"spec":{"cpu":2}}`)...)
+	k.kubectl(t, patch(`{"spec":{"standby":0}}`)...)
 }
 
 // Zones must not be a way around the pools: a group whose zones are taken away would run in the server's own pool.

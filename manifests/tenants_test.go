@@ -1,0 +1,103 @@
+package manifests_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+)
+
+// unbounded are the fields that no VmGroupLimit bounds. None of them names an object of vCenter that the server takes from elsewhere,
+// nor says how many VMs there are or how large they are.
+var unbounded = []string{
+	"inventory", "paused", "update", "healing", "scaleIn", "deletion", "readiness", "service", // how members live, and who learns of them
+	"replace[]",                // members of the group
+	"adopt[]",                  // the server's --adopt-from bounds it
+	"clone",                    // how the template is cloned
+	"userData",                 // a Secret or ConfigMap of the group's namespace
+	"customAttributes[]",       // texts
+	"rootDisk", "disks[].name", // of the member
+	"disks[].sizeGiB", "disks[].provisioning", "disks[].persistent", "disks[].retention", // docs/tenants.md says that the space is bounded in vCenter
+	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest is told
+	"placement.antiAffinity",
+	"tags[].create", // of a tag that is allowed
+}
+
+// A field that says where VMs come from or go to, or how many or how large they are, must be bounded too: it would be a way around the limit.
+func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
+	objects := build(t, "tenants")
+	policy := decode[admissionv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy/vmgroup-limits")
+	variables := map[string]string{}
+	for _, v := range policy.Spec.Variables {
+		variables[v.Name] = v.Expression
+	}
+	used := regexp.MustCompile(`variables\.(\w+)`)
+	var whole func(string) string // with the variables that it uses, and without the limit's own fields
+	whole = func(expression string) string {
+		return regexp.MustCompile(`params\.spec\.\w+`).ReplaceAllString(used.ReplaceAllStringFunc(expression, func(name string) string {
+			return "(" + whole(variables[strings.TrimPrefix(name, "variables.")]) + ")"
+		}), "")
+	}
+	bounded := map[string]string{} // what is looked at, by the path that the refusal names
+	for _, v := range policy.Spec.Validations {
+		named, _, found := strings.Cut(strings.TrimPrefix(v.MessageExpression, `"`), " of ")
+		if !found {
+			t.Errorf("the refusal doesn't begin with its field: %s", v.MessageExpression)
+		}
+		for field := range strings.SplitSeq(named, " + ") {
+			bounded[strings.TrimPrefix(field, "spec.")] += " " + whole(v.Expression)
+		}
+	}
+	looksAt := func(path string) bool {
+		parent, name, _ := strings.Cut(path, "[].")
+		expressions := bounded[path] + bounded[strings.TrimSuffix(path, "[]")]
+		if name != "" {
+			expressions += bounded[parent]
+		}
+		return regexp.MustCompile(`\.\??` + strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]") + `\b`).MatchString(expressions)
+	}
+	found := map[string]bool{}
+	for path, schema := range specFields(t) {
+		excused := slices.IndexFunc(unbounded, func(p string) bool { return path == p || strings.HasPrefix(path, p+".") })
+		switch looks := looksAt(path); {
+		case !looks && excused < 0:
+			t.Errorf("no VmGroupLimit bounds spec.%s (%s): add it to manifests/components/tenants/groups.yaml and docs/tenants.md, or to unbounded here", path, schema.Type)
+		case looks && excused >= 0:
+			t.Errorf("spec.%s is bounded, although unbounded lists it", path)
+		case excused >= 0:
+			found[unbounded[excused]] = true
+		}
+	}
+	for _, path := range unbounded {
+		if !found[path] {
+			t.Errorf("there is no spec.%s", path)
+		}
+	}
+}
+
+func TestEveryFieldOfALimitBoundsSomethingAndIsInTheDocument(t *testing.T) {
+	objects := build(t, "tenants")
+	limit := decode[apiextensionsv1.CustomResourceDefinition](t, objects, "CustomResourceDefinition/vmgrouplimits.vm.codeconnect.vmworld.com")
+	policy := string(objects["ValidatingAdmissionPolicy/vmgroup-limits"])
+	page := string(read(t, "../docs/tenants.md"))
+	fields := limit.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
+	for name := range fields {
+		if !strings.Contains(policy, "has(params.spec."+name+")") {
+			t.Errorf("the policy doesn't use %s", name)
+		}
+		if !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("docs/tenants.md doesn't explain %s", name)
+		}
+	}
+	for _, m := range regexp.MustCompile(`params\.spec\.\??(\w+)`).FindAllStringSubmatch(policy, -1) {
+		if _, known := fields[m[1]]; !known {
+			t.Errorf("the policy uses %s, which a VmGroupLimit doesn't have", m[1])
+		}
+	}
+	if len(fields) < 10 {
+		t.Errorf("only %d fields", len(fields))
+	}
+}
