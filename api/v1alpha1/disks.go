@@ -137,6 +137,16 @@ func (g *VmGroup) GivesUp(id string) bool {
 	return false
 }
 
+// DisksLeft are the ids of the persistent disks that the status lists and that nobody gave up.
+func (g *VmGroup) DisksLeft() (ids []string) {
+	for i := range g.Status.Disks {
+		if id := g.Status.Disks[i].ID; !g.GivesUp(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // HasPersistentDisks reports whether members have disks that outlive them.
 func (s *VmGroupSpec) HasPersistentDisks() bool {
 	return slices.ContainsFunc(s.Disks, func(d Disk) bool { return d.Persistent })

@@ -161,9 +161,9 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	case !s.Known:
 		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 	}
-	if was := v.madeIn(); was != "" && was != s.VCenter {
+	if was, what := v.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, Person: true, Message: fmt.Sprintf(
-			"the members were made in vCenter %s, and %s answers now: point the server back, or recreate the group", was, s.VCenter)}
+			"the %s were made in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
 	}
 	if v.Finalizing {
 		return true, nil
@@ -238,18 +238,22 @@ func (v *view) elsewhere() *plan.Fault {
 	return nil
 }
 
-// madeIn returns the vCenter that the group's members were made in, according to the status and the stamps; it is empty for a group
-// without members, and with nothing in quarantine.
-func (v *view) madeIn() string {
+// madeIn returns the vCenter that the group's members, or the persistent disks that they left, were made in, according to the status and
+// the stamps; it is empty for a group without members, with nothing in quarantine and without such disks. They hold no deletion back:
+// the status lists those that outlive the group to its end, and an install of another vCenter has nothing to do with them.
+func (v *view) madeIn() (vcenter, what string) {
 	for i := range v.State.VMs {
 		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
-			return was
+			return was, "members"
 		}
 	}
-	if len(v.Group.Status.Members)+len(v.Group.Status.Quarantined)+len(v.Group.Status.Standby) > 0 {
-		return v.Group.Status.VCenterUUID
+	switch s := &v.Group.Status; {
+	case len(s.Members)+len(s.Quarantined)+len(s.Standby) > 0:
+		return s.VCenterUUID, "members"
+	case !v.Finalizing && len(v.Group.DisksLeft()) > 0:
+		return s.VCenterUUID, "persistent disks"
 	}
-	return ""
+	return "", ""
 }
 
 func (v *view) sortMembers() {

@@ -13,7 +13,7 @@ import (
 // group lets it go once nothing can come there (unselected); then the other one goes on.
 func (v *view) otherInstall() *plan.Fault {
 	s := &v.Group.Status
-	if len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby) > 0 || v.AnyRunning() {
+	if len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(

@@ -30,8 +30,9 @@ func TestNothingIsMadeForAGroupThatAnotherInstallHas(t *testing.T) {
 // The install that has the members continues, whatever other finalizers there are.
 func TestAnInstallThatHasSomethingOfAGroupContinues(t *testing.T) {
 	for name, change := range map[string]func(*plan.Observed){
-		"a VM":               func(o *plan.Observed) { addMembers(o, 1) },
-		"a member to ask of": func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{{Name: "web-0", MoRef: "vm-7"}} },
+		"a VM":                      func(o *plan.Observed) { addMembers(o, 1) },
+		"a member to ask of":        func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{{Name: "web-0", MoRef: "vm-7"}} },
+		"a disk that a member left": func(o *plan.Observed) { o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}} },
 		"a clone under way": func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
 		},

@@ -99,6 +99,16 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 		"a recorded VM in quarantine is not seen": {func(o *plan.Observed) {
 			o.Group.Status.Quarantined = []v1alpha1.Quarantined{{Name: "web-0-vm-100", MoRef: "vm-100"}}
 		}, false, false, false},
+		"a persistent disk is left": {func(o *plan.Observed) {
+			o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}
+		}, false, false, false},
+		"a persistent disk was given up": {func(o *plan.Observed) {
+			o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}
+			o.Group.Annotations = map[string]string{v1alpha1.AnnotationGiveUpDisks: "disk-1"}
+		}, true, false, false},
+		"its persistent disks are in another vCenter": {func(o *plan.Observed) {
+			o.Group.Status.VCenterUUID, o.Group.Status.Disks = "another", []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}
+		}, true, false, false},
 		"its members are in another vCenter": {func(o *plan.Observed) {
 			o.Group.Status.VCenterUUID, o.Group.Status.Members = "another", []v1alpha1.Member{recorded}
 		}, true, false, false},
@@ -138,4 +148,29 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 
 func confirming(state plan.State) map[string]plan.Pending {
 	return map[string]plan.Pending{plan.ConfirmKey: {Op: plan.ConfirmGone, State: state, Fault: plan.Fault{Message: "clones are under way"}}}
+}
+
+// With replicas 0, what a group has may be its persistent disks alone: another vCenter must not make new, empty ones.
+func TestNothingIsMadeWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	o.Group.Status.VCenterUUID, o.Group.Status.Disks = "another", []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}
+	r := planner.Make(o)
+	if len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "the persistent disks were made in vCenter another") {
+		t.Errorf("%v, %s: %s", r.Actions, r.Status.Phase, r.Status.LastMessage)
+	}
+	if r.Status.VCenterUUID != "another" || len(r.Status.Disks) != 1 {
+		t.Errorf("the record is lost: %q, %v", r.Status.VCenterUUID, r.Status.Disks)
+	}
+
+	deleted := o
+	deleted.Finalizing, deleted.Emptied, deleted.Group.DeletionTimestamp = true, true, &o.Group.CreationTimestamp
+	if r := planner.Make(deleted); !r.Finalized {
+		t.Errorf("the disks hold the deletion back: %s", r.Status.LastMessage)
+	}
+
+	o.Group.Annotations = map[string]string{v1alpha1.AnnotationGiveUpDisks: "disk-1"}
+	if r := planner.Make(o); len(r.Actions) == 0 {
+		t.Errorf("given up, they still hold the group: %s", r.Status.LastMessage)
+	}
 }

@@ -37,6 +37,8 @@ func Answer(o *plan.Observed) plan.Result {
 	case len(recordedHere(o)) > 0:
 		r.Refusal = refusal(o, fmt.Sprintf("its status records %s that vCenter does not show and has not confirmed to be gone (%s)",
 			plan.Count(len(recordedHere(o)), "VM"), plan.AtMost(recordedHere(o), 5)))
+	case len(disksHere(o)) > 0:
+		r.Refusal = refusal(o, fmt.Sprintf("its status records %s in this vCenter (%s)", plan.Count(len(disksHere(o)), "persistent disk"), plan.AtMost(disksHere(o), 5)))
 	case o.AnyRunning():
 		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still under way", Retry: retry}
 	case o.Now.Before(over):
@@ -76,10 +78,10 @@ func asReceived(observed map[plan.ChildKey]plan.ObservedChild) []plan.Child {
 // recordedHere names the VMs that the status records in this vCenter, or in one that it does not name, and that are not
 // confirmed to be gone.
 func recordedHere(o *plan.Observed) []string {
-	s := &o.Group.Status
-	if s.VCenterUUID != "" && s.VCenterUUID != o.State.VCenter {
+	if isElsewhere(o) {
 		return nil
 	}
+	s := &o.Group.Status
 	var names []string
 	note := func(name, moRef, instanceUUID string) {
 		if !o.State.IsGone(moRef, instanceUUID) {
@@ -96,6 +98,20 @@ func recordedHere(o *plan.Observed) []string {
 		note(s.Standby[i].Name, s.Standby[i].MoRef, "")
 	}
 	return names
+}
+
+// disksHere are the persistent disks that the status records in this vCenter. They outlive VMs, and only this install finds them.
+func disksHere(o *plan.Observed) []string {
+	if isElsewhere(o) {
+		return nil
+	}
+	return o.Group.DisksLeft()
+}
+
+// isElsewhere reports whether the status is about another vCenter.
+func isElsewhere(o *plan.Observed) bool {
+	was := o.Group.Status.VCenterUUID
+	return was != "" && was != o.State.VCenter
 }
 
 func vmNames(vms []plan.VM) string {
