@@ -213,6 +213,11 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 			tree: append(with("vcenters"), "patches:", "- target: {kind: ValidatingAdmissionPolicy, name: vmgroup-vcenters|vmgroup-selectors}",
 				"  patch: |", "    - op: replace", "      path: /spec/variables/0/expression", `      value: "['us-east', 'west']"`),
 		},
+		"more than 1,000 groups": {
+			values: []string{existing, "compositeController.resyncPeriodSeconds=300"},
+			tree: []string{"resources: [manifests]", "patches:", "- target: {kind: CompositeController}", "  patch: |",
+				"    - op: replace", "      path: /spec/resyncPeriodSeconds", "      value: 300"},
+		},
 		"another vCenter": {namespace: "vmgroup-us-east", values: append(another, existing), tree: of()},
 		"another vCenter with everything": {
 			namespace: "vmgroup-us-east",
@@ -281,7 +286,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
 		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
-		"vcenter.name=US", "vcenters={a b}",
+		"vcenter.name=US", "vcenters={a b}", "compositeController.resyncPeriodSeconds=0", "compositeController.resyncPeriodSeconds=5m",
 	} {
 		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)
