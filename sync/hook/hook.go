@@ -137,6 +137,10 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	result := s.Keeper.Renew(call.Call)
+	if result.Refusal != nil {
+		refuseCall(w, result.Refusal)
+		return
+	}
 	s.answer(w, call.Call, &result, func(out SyncResponse) any { return out })
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +38,27 @@ func TestTheFinalizersOfOtherInstallsReachThePlan(t *testing.T) {
 		if got := k.calls[0].Group.Finalizers; !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
+	}
+}
+
+// On 422 Metacontroller leaves status and children alone, and an Event says why.
+func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
+	var request map[string]any
+	if err := json.Unmarshal(captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"], &request); err != nil {
+		t.Fatal(err)
+	}
+	parent := request["parent"].(map[string]any)
+	parent["metadata"].(map[string]any)["finalizers"] = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
+	parent["status"] = map[string]any{
+		"vCenterUUID": "another", "members": []any{map[string]any{"name": "web-0", "moRef": "vm-7"}},
+		"conditions": []any{map[string]any{"type": "VCenterChanged", "status": "False", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-11-21T03:00:00Z"}},
+	}
+	body, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := post(serve(&keeper{state: healthy()}), "/sync", body)
+	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "another install of VmGroup serves") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -235,6 +236,41 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 		}
 		if took := time.Since(began); took < 5*time.Second || writes > 1+int(took/busyMost)+2 {
 			t.Errorf("%d writes in %s", writes, took)
+		}
+	})
+}
+
+// A refused call is followed by the next one when Metacontroller's back-off says so. That isn't late: the statuses of other groups must not lag for it.
+func TestARefusedGroupIsNeverLate(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		contested := make([]plan.Call, 30)
+		for i := range contested {
+			contested[i] = call(fmt.Sprintf("contested-%d", i), 1)
+			contested[i].Group.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
+			contested[i].Group.Status = v1alpha1.VmGroupStatus{VCenterUUID: "another", Members: []v1alpha1.Member{{Name: "contested-0", MoRef: "vm-7"}},
+				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionVCenterChanged, Status: metav1.ConditionFalse}}}
+		}
+		web := call("web", 0)
+		web.Group.Spec.Inventory = v1alpha1.InventoryNone
+		var due, last time.Time
+		longest := time.Duration(0)
+		for i := range 600 { // each of the contested ones once a minute; web, which comes in the middle, when it is due
+			if r := l.Renew(contested[i%len(contested)]); r.Refusal == nil {
+				t.Fatalf("it is not refused: %s", r.Status.LastMessage)
+			}
+			for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(100 * time.Millisecond) {
+				if i < 300 || time.Now().Before(due) {
+					continue
+				}
+				if i > 450 {
+					longest = max(longest, time.Since(last))
+				}
+				last = time.Now()
+				due = last.Add(l.Renew(web).Resync)
+			}
+		}
+		if longest == 0 || longest > 1100*time.Millisecond {
+			t.Errorf("another group is called every %s", longest)
 		}
 	})
 }

@@ -195,8 +195,12 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	return result
 }
 
-// callAgain decides when the group's next call is to come.
+// callAgain decides when the group's next call is to come. After a refusal it comes when Metacontroller's back-off says so: it is never late.
 func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
+	if r.Refusal != nil {
+		g.busy, g.due = false, time.Time{}
+		return
+	}
 	g.busy = r.Resync <= busyMost || len(g.running) > 0
 	l.cadence.count(l.groups, l.cfg.Lease, now)
 	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.pace.Size(kindOf(op)) }, now)

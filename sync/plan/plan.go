@@ -32,7 +32,7 @@ type Result struct {
 	SlowStart bool
 	// Notes are what is new since the stored status.
 	Notes []Note
-	// Refusal is why the call is refused instead of answered; nil if it is answered.
+	// Refusal is why the call is refused instead of answered; nil if it is answered. What else the result has is not sent then.
 	Refusal *Refusal
 }
 

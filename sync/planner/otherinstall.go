@@ -3,6 +3,10 @@ package planner
 import (
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -19,4 +23,18 @@ func (v *view) otherInstall() *plan.Fault {
 	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(
 		"another install of VmGroup has this group (its finalizer is %s): nothing is made here until that one lets it go; if both select the group, correct its label or a labelSelector",
 		v.Group.Finalizers[0])}
+}
+
+// servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers
+// select it. This install has reported VCenterChanged, and the other one, which doesn't see that, has written it back as False: so
+// they would write the status in turns, for ever. A group that only this install is called for, such as one whose label was changed,
+// keeps the condition as True, and its status is written.
+func (v *view) servedElsewhere() *plan.Refusal {
+	if v.hold == nil || v.hold.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||
+		!meta.IsStatusConditionPresentAndEqual(v.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
+		return nil
+	}
+	return &plan.Refusal{Message: fmt.Sprintf(
+		"another install of VmGroup serves VmGroup %s/%s (its finalizer is %s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
+		v.Group.Namespace, v.Group.Name, v.Group.Finalizers[0], v.hold.Message)}
 }

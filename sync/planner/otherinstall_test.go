@@ -1,8 +1,13 @@
 package planner_test
 
 import (
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -53,5 +58,41 @@ func TestADeletionDoesNotWaitForAnotherInstall(t *testing.T) {
 	o.Group.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
 	if r := planner.Make(o); strings.Contains(r.Status.LastMessage, "another install") {
 		t.Error(r.Status.LastMessage)
+	}
+}
+
+// Two installs select a group that has VMs: what the second one writes, the first one writes back, and each write is a hook call for both.
+func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T) {
+	t.Parallel()
+	o := observed(2)
+	o.Group.Status.VCenterUUID, o.Group.Status.Members = "another", []v1alpha1.Member{{Name: "web-0", MoRef: "vm-7"}}
+	o.Group.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
+	first := planner.Make(o)
+	if first.Refusal != nil || first.Status.Phase != v1alpha1.PhaseError {
+		t.Fatalf("%s: %s, refused %v", first.Status.Phase, first.Status.LastMessage, first.Refusal)
+	}
+	o.Group.Status = first.Status
+	if again := planner.Make(o); again.Refusal != nil || !reflect.DeepEqual(again.Status, first.Status) {
+		t.Errorf("nobody contradicts it, yet it is refused, or another status: %v", again.Refusal)
+	}
+
+	o.Group.Status.Conditions = slices.Clone(first.Status.Conditions)
+	meta.FindStatusCondition(o.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged).Status = metav1.ConditionFalse // as the other one writes it
+	r := planner.Make(o)
+	if r.Refusal == nil || r.Refusal.Retry != 0 || len(r.Actions)+len(r.Notes) > 0 {
+		t.Fatalf("refused %v, %v, %v", r.Refusal, r.Actions, r.Notes)
+	}
+	for _, says := range []string{"default/web", "compositecontroller-vmgroup-east", "vCenter another", "labelSelector"} {
+		if !strings.Contains(r.Refusal.Message, says) {
+			t.Errorf("it does not say %q: %s", says, r.Refusal.Message)
+		}
+	}
+	if len(r.Refusal.Message) > 900 { // an Event has 1,024 bytes, and Metacontroller's words are before
+		t.Errorf("%d bytes are too many for an Event", len(r.Refusal.Message))
+	}
+
+	o.Group.Finalizers = nil
+	if r := planner.Make(o); r.Refusal != nil {
+		t.Errorf("there is no other install: %v", r.Refusal)
 	}
 }

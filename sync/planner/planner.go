@@ -28,6 +28,7 @@ import (
 //	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
 //	no          -          any      unknown          any          | kept      as last applied  none
 //	no          -          any      another than was any          | kept      as last applied  none
+//	no          -          any      another, served  any          | kept      as last applied  none; refused
 //	no          -          any      elsewhere, maybe any          | kept      as last applied  none
 //	no          -          invalid  known            any          | observed  as last applied  none
 //	no          -          valid    settings unfit   any          | observed  wanted        none
@@ -36,7 +37,8 @@ import (
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
 //
-// "elsewhere, maybe" is a group that another install of the server has (otherInstall).
+// "elsewhere, maybe" is a group that another install of the server has (otherInstall); "another, served" one that another install
+// writes the status of (servedElsewhere).
 //
 // "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (package unselected).
 //
@@ -72,7 +74,9 @@ func Make(o plan.Observed) plan.Result {
 		r.Resync = min(r.Resync, max(r.Wake, time.Second))
 	}
 	r.Status = v.status(v.message())
-	r.Notes = v.notes(&r.Status)
+	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
+		r.Notes = v.notes(&r.Status)
+	}
 	return r
 }
 

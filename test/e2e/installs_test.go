@@ -157,3 +157,58 @@ func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	t.Logf("two installs select it: %d and %d VMs, finalizers %v, %s: %s", here, there, g.Finalizers, g.Status.Phase, g.Status.LastMessage)
 	k("delete", "vg", "--all", "--timeout=3m")
 }
+
+// A group has VMs when a second install begins to select it: a wrong selector, without the policies that forbid it. The first one serves
+// it as before, and the second neither makes VMs nor writes what it thinks of it in turns with the first.
+func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "two-serve")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	const ours = "        operator: DoesNotExist\n"
+	r.applyController(t, overlay(t, "components/metacontroller-rights"), ours, "        operator: In\n        values: [east]\n")
+	defer r.selecting(t)
+	r.kubectlWith(t, strings.Replace(labeled("web", "east"), "replicas: 3", "replicas: 2", 1), "-n", namespace, "apply", "-f", "-")
+	g := r.settled(t, namespace, "web", 2)
+
+	east := r.install(t)
+	eventually(t, func() string {
+		if fs := r.group(t, namespace, "web").Finalizers; len(fs) != 2 {
+			return fmt.Sprintf("the second install does not select the group: %v", fs)
+		}
+		return ""
+	})
+	statuses := func() (n int) {
+		for _, w := range r.writes(t) {
+			if w.Namespace == namespace && w.Resource == "vmgroups/status" {
+				n++
+			}
+		}
+		return n
+	}
+	began, before := time.Now(), statuses()
+	eventually(t, func() string {
+		out := k("get", "events", "--field-selector", "involvedObject.name=web,reason=SyncError", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
+		if !strings.Contains(out, "another install of VmGroup serves") {
+			return "no Event says that two installs select the group:\n" + out
+		}
+		return ""
+	})
+	r.quiet(t)
+	first, settled := statuses()-before, statuses()
+	time.Sleep(lease)
+	if n := statuses() - settled; n > 0 {
+		t.Errorf("the status was written %d times in %s, after %d times before", n, lease, first)
+	}
+	g2 := r.settled(t, namespace, "web", 2)
+	keeps(t, g, g2)
+	r.onePerOrdinal(t, namespace, "web", 2)
+	east.onePerOrdinal(t, namespace, "web", 0)
+	t.Logf("%d writes of the status in %s:\n%s\n%s", statuses()-before, time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
+
+	t.Log("the first one goes on")
+	k("scale", "vg/web", "--replicas=3")
+	r.settled(t, namespace, "web", 3)
+	east.onePerOrdinal(t, namespace, "web", 0)
+	k("delete", "vg", "web", "--timeout=3m")
+	r.onePerOrdinal(t, namespace, "web", 0)
+}
