@@ -47,9 +47,6 @@ type life struct {
 // docker0 is its address in every guest; it leads to no member.
 const docker0 = "172.17.0.1"
 
-// outcome is the result of a life: the violations, and what happened.
-type outcome struct{ wrong, diary []string }
-
 // runLife runs a life through the steps, with a vCenter and replicas of its own, which end with it.
 func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
 	synctest.Test(t, func(t *testing.T) { o = runInBubble(t, seed, steps, planted, counts) })
@@ -68,7 +65,7 @@ func runInBubble(t testing.TB, seed uint64, steps []step, planted *defect, count
 		operations := operationsOf(l.profile)
 		for _, s := range steps {
 			l.rand = rand.New(rand.NewPCG(s.dice, 0))
-			d := operations[slices.IndexFunc(operations, func(d operation) bool { return d.name == s.operation })]
+			d := named(operations, s.operation)
 			counts.add("operation", d.name)
 			l.calls()
 			l.say("# %d: %s", s.n, d.name)

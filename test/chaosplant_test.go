@@ -15,14 +15,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-var (
-	chaosPlant  = flag.String("chaos.plant", "", "plant a defect in the replicas, to see that lives find it: "+strings.Join(defectNames(), ", "))
-	chaosRepeat = flag.Int("chaos.repeat", 0, "how often to repeat a life that failed, to see how often it fails again")
-)
+var chaosPlant = flag.String("chaos.plant", "", "plant a defect in the replicas, to see that random lives find it: "+strings.Join(defectNames(), ", "))
 
 // defect is a defect that is planted in all replicas of a life.
 type defect struct {
 	name string
+	by   *randomLives // the lives that must find it
 	// call replaces a hook call on its way to a replica, and step the step that a replica takes. The number tells replicas apart.
 	call  func(plan.Call) plan.Call
 	step  func(replica int, a plan.Action) plan.Action
@@ -32,14 +30,14 @@ type defect struct {
 }
 
 var defects = []defect{
-	{name: "unbounded", found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
+	{name: "unbounded", by: &chaosLives, found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
 		call: func(c plan.Call) plan.Call {
 			g, all := *c.Group, intstr.FromString("100%")
 			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
 			return c
 		},
 		step: func(_ int, a plan.Action) plan.Action { return a }},
-	{name: "unlocked", found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
+	{name: "unlocked", by: &chaosLives, found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
 		call: func(c plan.Call) plan.Call { return c },
 		step: func(replica int, a plan.Action) plan.Action {
 			if a.Op == plan.Clone {
@@ -104,16 +102,6 @@ type alteredCalls struct {
 // Renew takes the altered call.
 func (h alteredCalls) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(c)) }
 
-// repeats runs a life again this many times, and returns how often it fails again.
-func repeats(t *testing.T, seed uint64, steps []step, d *defect, times int) (again int) {
-	for range times {
-		if o := runLife(t, seed, steps, d, newCounts()); len(o.wrong) > 0 {
-			again++
-		}
-	}
-	return again
-}
-
 // Some life finds a planted defect, and is repeated to see how often it fails again.
 //
 //	go test ./test -run PlantedDefects -v -chaos.repeat 20
@@ -130,21 +118,23 @@ func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 	}
 	const most = 50
 	for _, d := range all {
+		report := t.Logf // where .ci/run shows it
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := d.first; seed < d.first+most; seed++ {
-				o := runLife(t, seed, script(seed), &d, newCounts())
+				steps := d.by.script(seed)
+				o := d.by.run(t, seed, steps, &d, newCounts())
 				if !slices.ContainsFunc(o.wrong, func(text string) bool { return strings.HasPrefix(text, d.found) }) {
 					continue
 				}
-				again := repeats(t, seed, script(seed), &d, times)
-				t.Logf("seed %d is life %d: %s; it fails again %d times of %d", seed, seed-d.first+1, first(o.wrong[0]), again, times)
+				again := d.by.again(t, seed, &d).fails(steps, times)
+				report("%s: seed %d is life %d: %s; it fails again %d times of %d", d.name, seed, seed-d.first+1, first(o.wrong[0]), again, times)
 				if d.sure && again == 0 {
 					t.Error("it doesn't fail again")
 				}
 				return
 			}
-			if t.Logf("no life of %d finds it", most); d.sure {
+			if report("%s: no life of %d finds it", d.name, most); d.sure {
 				t.Fail()
 			}
 		})

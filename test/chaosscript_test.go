@@ -17,11 +17,19 @@ type step struct {
 	dice      uint64
 }
 
-// operation is something that can happen in a life.
-type operation struct {
+// operationIn is something that can happen in a life of some kind.
+type operationIn[L any] struct {
 	name   string
 	weight int
-	do     func(*life)
+	do     func(*L)
+}
+
+// operation is something that can happen in a life of TestChaos.
+type operation = operationIn[life]
+
+// named is the operation of that name.
+func named[L any](operations []operationIn[L], name string) operationIn[L] {
+	return operations[slices.IndexFunc(operations, func(d operationIn[L]) bool { return d.name == name })]
 }
 
 // mostSteps is how many steps a long script has.
@@ -38,16 +46,17 @@ func lengthOf(seed uint64) int {
 }
 
 // script is the life that a seed gives.
-func script(seed uint64) []step {
-	r := rand.New(rand.NewPCG(seed, 1))
-	operations, all := operationsOf(profileOf(seed)), 0
+func script(seed uint64) []step { return scriptOf(seed, operationsOf(profileOf(seed))) }
+
+// scriptOf draws the script of a seed from some operations.
+func scriptOf[L any](seed uint64, operations []operationIn[L]) (list []step) {
+	r, all := rand.New(rand.NewPCG(seed, 1)), 0
 	for _, d := range operations {
 		all += d.weight
 	}
-	var list []step
 	for n := range lengthOf(seed) {
 		at := r.IntN(all)
-		i := slices.IndexFunc(operations, func(d operation) bool { at -= d.weight; return at < 0 })
+		i := slices.IndexFunc(operations, func(d operationIn[L]) bool { at -= d.weight; return at < 0 })
 		list = append(list, step{n: n, operation: operations[i].name, dice: r.Uint64()})
 	}
 	return list
@@ -96,7 +105,7 @@ func operationsOf(t profile) []operation {
 // noSteps is -chaos.keep for a life without steps.
 const noSteps = "none"
 
-// parseKeep reads -chaos.keep; nil: all.
+// parseKeep reads -chaos.keep and -replicas.keep; nil: all.
 func parseKeep(text string) (keep []int, err error) {
 	switch text {
 	case "":
@@ -107,7 +116,7 @@ func parseKeep(text string) (keep []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 0 || n >= mostSteps {
-			return nil, fmt.Errorf("-chaos.keep: %q is not the number of a step", part)
+			return nil, fmt.Errorf("%q is not the number of a step", part)
 		}
 		keep = append(keep, n)
 	}

@@ -10,11 +10,11 @@ import (
 // tries is how often a candidate runs: it counts as failing if it fails once, because lives are not deterministic.
 const tries = 3
 
-// shrink finds fewer steps that still fail, by delta debugging: it leaves out halves, quarters and so on, and finally single steps,
-// as long as the rest fails, until no single step can be left out or the time is over. It returns steps that were seen to fail (if
-// those that it got were).
-func shrink(list []step, until time.Time, fails func([]step) bool) []step {
-	failsOnce := func(some []step) bool {
+// shrink finds fewer steps (or breaks) that still fail, by delta debugging: it leaves out halves, quarters and so on, and finally
+// single ones, as long as the rest fails, until no single one can be left out or the time is over. It returns steps that were seen to
+// fail (if those that it got were).
+func shrink[T any](list []T, until time.Time, fails func([]T) bool) []T {
+	failsOnce := func(some []T) bool {
 		for range tries {
 			if time.Now().After(until) {
 				return false

@@ -1,0 +1,120 @@
+package test
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	chaosShrink = flag.Duration("chaos.shrink", 0, "how long to shrink a failing life of any kind (default 3m in a campaign, otherwise not at all)")
+	chaosRepeat = flag.Int("chaos.repeat", 0, "how often to repeat a failing life of any kind, to see how often it fails again")
+)
+
+// outcome is the result of a life: the violations, and what happened.
+type outcome struct{ wrong, diary []string }
+
+// shrinkTime is how long a failing life is shrunk.
+func shrinkTime(campaign bool) time.Duration {
+	if *chaosShrink == 0 && campaign {
+		return 3 * time.Minute
+	}
+	return *chaosShrink
+}
+
+// again is how a life is tried again that failed: with all its steps (or breaks), and with fewer.
+type again[T any] struct {
+	live  func([]T) outcome
+	flags func([]T) string // which run these steps
+	// What to do, and for how long: see the flags of these names.
+	repeat int
+	shrink time.Duration
+}
+
+// report fails the test because of a life. On one line it returns what was wrong, how often that happens again, and the fewest steps
+// with which it still does.
+func (a again[T]) report(t *testing.T, steps []T, o outcome) string {
+	t.Helper()
+	t.Errorf("%s\nagain: %s\nwhat happened:\n%s", strings.Join(o.wrong, "\n"), a.command(steps), strings.Join(o.diary, "\n"))
+	line := fmt.Sprintf("%s: %s%s", cmp.Or(first(o.wrong[0]), "without a message"), a.flags(steps), a.repeats(steps))
+	if a.shrink > 0 {
+		least := shrink(steps, time.Now().Add(a.shrink), func(some []T) bool {
+			tried := a.live(some)
+			if len(tried.wrong) > 0 {
+				o = tried
+			}
+			return len(tried.wrong) > 0
+		})
+		if len(least) < len(steps) {
+			t.Errorf("shrunk from %d steps to %d: %s\n%s\nwhat happened:\n%s", len(steps), len(least), a.command(least), strings.Join(o.wrong, "\n"), strings.Join(o.diary, "\n"))
+			line += fmt.Sprintf("; shrunk from %d steps to %d: %s%s", len(steps), len(least), a.flags(least), a.repeats(least))
+		}
+	}
+	t.Log(line)
+	return line
+}
+
+func (a again[T]) command(steps []T) string { return "go test ./test -race " + a.flags(steps) }
+
+// repeats says how often a life fails again.
+func (a again[T]) repeats(steps []T) string {
+	if a.repeat == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (fails again %d times of %d)", a.fails(steps, a.repeat), a.repeat)
+}
+
+// fails runs a life this many times, and returns how often it fails.
+func (a again[T]) fails(steps []T, times int) (n int) {
+	for range times {
+		if len(a.live(steps).wrong) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// first is the first line of a text, cut to the length of a name.
+func first(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line[:min(len(line), 100)]
+}
+
+// randomLives are random lives of one kind: a seed gives the script of each.
+type randomLives struct {
+	script func(seed uint64) []step
+	run    func(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) outcome
+	flags  string // which run the life of a seed with some steps
+}
+
+var chaosLives = randomLives{script, runLife, "-run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s"}
+
+// again is how the life of a seed is tried again.
+func (k *randomLives) again(t *testing.T, seed uint64, planted *defect) again[step] {
+	return again[step]{repeat: *chaosRepeat,
+		live:  func(some []step) outcome { return k.run(t, seed, some, planted, newCounts()) },
+		flags: func(some []step) string { return fmt.Sprintf(k.flags, seed, numbers(some)) }}
+}
+
+// test runs lives, or those of their steps that keep numbers, and reports the ones that fail.
+func (k *randomLives) test(t *testing.T, c crew, keep string, shrink time.Duration) {
+	t.Helper()
+	some, err := parseKeep(keep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted, counts := plantedDefect(t), newCounts()
+	c.more = counts.sums
+	c.run(t, func(t *testing.T, seed uint64) {
+		steps := kept(k.script(seed), some)
+		if o := k.run(t, seed, steps, planted, counts); len(o.wrong) > 0 {
+			a := k.again(t, seed, planted)
+			a.shrink = shrink
+			counts.add("violation", a.report(t, steps, o))
+		}
+	})
+	t.Log(counts)
+}
