@@ -58,6 +58,23 @@ func (r *rig) members() []vcsim.VM {
 	})
 }
 
+// unselectedWrong begins what is wrong with the answer to a finalize of a group that isn't being deleted.
+const unselectedWrong = "a group that is not selected"
+
+// judgeUnselected checks the answer to a finalize of a group that isn't being deleted (Group.Unselect): it is finalized only if vCenter has
+// nothing of it.
+func (r *rig) judgeUnselected(g *metacontroller.Group, finalized bool, err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatalf("%s: %v", unselectedWrong, err)
+	}
+	for _, vm := range r.VMs() {
+		if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); finalized && err == nil && stamp.Owned(g.UID, vm.InstanceUUID) {
+			r.t.Errorf("%s is finalized, and has %s (%s)", unselectedWrong, vm.Path, vm.Ref.Value)
+		}
+	}
+}
+
 // refs are the moRefs of VMs, by name.
 func refs(vms []vcsim.VM) map[string]string {
 	all := map[string]string{}

@@ -90,7 +90,10 @@ type randomLives struct {
 	flags  string // which run the life of a seed with some steps
 }
 
-var chaosLives = randomLives{script, runLife, "-run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s"}
+var (
+	chaosLives   = randomLives{script, runLife, "-run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s"}
+	replicaLives = randomLives{replicasScript, runReplicasLife, "-run 'TestLivesWithSeveralReplicas$' -replicas.seed %d -replicas.keep %s"}
+)
 
 // again is how the life of a seed is tried again.
 func (k *randomLives) again(t *testing.T, seed uint64, planted *defect) again[step] {

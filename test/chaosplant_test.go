@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
@@ -45,6 +46,15 @@ var defects = []defect{
 			}
 			return a
 		}},
+	{name: "unselected", by: &replicaLives, found: unselectedWrong, first: 1, sure: true, // a group that isn't selected counts as deleted
+		call: func(c plan.Call) plan.Call {
+			if c.Unselected() {
+				g, now := *c.Group, metav1.Now()
+				g.DeletionTimestamp, c.Group = &now, &g
+			}
+			return c
+		},
+		step: func(_ int, a plan.Action) plan.Action { return a }},
 }
 
 func defectNames() (names []string) {

@@ -9,7 +9,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -197,19 +196,9 @@ func (l *life) unselect() {
 		c := l.any()
 		l.group.URL = c.url
 		finalized, said, err := l.group.Unselect(within(l.t))
-		switch {
-		case err != nil && c.dead.Load():
-		case err != nil:
-			l.t.Fatalf("a group that is not selected: %v", err)
-		case finalized:
-			l.say("%s finalizes the group", c.agent)
-			for _, vm := range l.VMs() {
-				if stamp, err := stamp.Decode(vm.ExtraConfig[stamp.Key]); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
-					l.t.Errorf("a group was finalized that has %s (%s)", vm.Path, vm.Ref.Value)
-				}
-			}
-		default:
-			l.sayOnce("%s: %s", c.agent, said)
+		if err == nil || !c.dead.Load() {
+			l.sayOnce("%s, not selected: finalized %t, %s", c.agent, finalized, said)
+			l.judgeUnselected(l.group, finalized, err)
 		}
 		if time.Since(began) >= d {
 			return

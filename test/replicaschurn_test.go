@@ -31,9 +31,15 @@ func TestRandomlyKilledAndStoppedProcessesKeepOneVMPerOrdinal(t *testing.T) {
 func runProcesses(t *testing.T, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 5))
 	life := &replicasLife{rig: newRealRig(t, vcsim.Config{Latency: briskly})}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d; what happened:\n%s", seed, strings.Join(life.diary, "\n"))
+		}
+	})
 	servers := []*processReplica{life.serveProcess(), life.serveProcess(), life.serveProcess()}
 	stopped := map[int]bool{}
 	g := servers[0].group("web", 3)
+	life.group = g
 	twins := life.sample(life.twinsOn)
 	// call makes a hook call to any replica, which may be stopped, and reports whether it was answered.
 	call := func(finalizing bool) (finalized bool) {
@@ -68,9 +74,24 @@ func runProcesses(t *testing.T, seed uint64) {
 			stopped[i] = false
 		}
 	}
-	for range 15 {
+	resume := func() {
+		for i, s := range servers {
+			s.resume()
+			stopped[i] = false
+		}
+	}
+	const rounds = 15
+	unselected := random.IntN(rounds)
+	for round := range rounds {
 		for range 3 {
 			call(false)
+		}
+		if round == unselected {
+			resume()
+			for _, s := range servers {
+				s.done() // with what it was about to do when it stopped
+			}
+			life.unselectOnce(servers[random.IntN(len(servers))].url)
 		}
 		if random.IntN(3) == 0 {
 			g.Scale(int32(random.IntN(5)))
@@ -89,10 +110,7 @@ func runProcesses(t *testing.T, seed uint64) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	for i, s := range servers {
-		s.resume()
-		stopped[i] = false
-	}
+	resume()
 	time.Sleep(200 * time.Millisecond) // calls that waited in the sockets are handled; nothing shows that
 	for _, s := range servers {
 		s.done()
@@ -105,6 +123,22 @@ func runProcesses(t *testing.T, seed uint64) {
 		for i, s := range servers {
 			t.Logf("replica %d:\n%s", i, strings.TrimSpace(s.logged()))
 		}
+	}
+}
+
+// unselectOnce has a replica asked, once all is as the spec says, to finalize the group as one that is not selected: nothing may change.
+func (c *replicasLife) unselectOnce(url string) {
+	c.group.URL = url
+	eventually(c.t, realPatience, "the members are as the spec says", func() bool {
+		_, err := c.group.Sync(within(c.t))
+		return err == nil && c.wrong() == ""
+	})
+	members := c.looks()
+	finalized, said, err := c.group.Unselect(within(c.t))
+	c.say("not selected: finalized %t, %s", finalized, said)
+	c.judgeUnselected(c.group, finalized, err)
+	if now := c.looks(); now != members {
+		c.t.Errorf("%s has changed from\n%s\nto\n%s", unselectedWrong, members, now)
 	}
 }
 

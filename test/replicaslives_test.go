@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,57 +21,76 @@ var (
 	replicasLives = flag.Int("replicas.lives", 1, "how many lives with several replicas of the server to run, if -replicas.for is 0")
 	replicasFor   = flag.Duration("replicas.for", 0, "how long to run lives with several replicas")
 	replicasSeed  = flag.Uint64("replicas.seed", 2, "the first seed; a failure names its own")
+	replicasKeep  = flag.String("replicas.keep", "", "the steps of the script to carry out, such as 3,9,12; all by default")
 )
 
 // TestLivesWithSeveralReplicas runs random lives with two or three replicas of the server: each hook call goes to any of them;
 // replicas stop at a call to vCenter and continue before or after their lease ends, are killed and started, lose the network, and
 // get parents that are old. At no moment are two VMs of one ordinal on; in the end there are exactly the members of the spec; and
-// when the group was finalized, nothing of it is left, whatever arrives late.
+// when the group was finalized, nothing of it is left, whatever arrives late. A failing script is shrunk and repeated like that of
+// TestChaos.
 func TestLivesWithSeveralReplicas(t *testing.T) {
 	t.Parallel()
-	crew{abreast: runtime.GOMAXPROCS(0), first: *replicasSeed, lives: *replicasLives, lasts: *replicasFor}.run(t, func(t *testing.T, seed uint64) {
-		synctest.Test(t, func(t *testing.T) { runReplicasLife(t, seed) })
-	})
+	replicaLives.test(t, crew{abreast: runtime.GOMAXPROCS(0), first: *replicasSeed, lives: *replicasLives, lasts: *replicasFor}, *replicasKeep,
+		shrinkTime(*replicasFor > 0 || *replicasLives > 1))
 }
 
 // replicasLife is one life.
 type replicasLife struct {
 	*rig
-	rand    *rand.Rand
+	counts  *counts
+	rand    *rand.Rand // of the step that runs now
 	servers []*wiredReplica
 	thaws   map[int]func() // of the replicas that are stopped
 	group   *metacontroller.Group
 	old     []metacontroller.Group // earlier states of the group
+	asked   time.Time              // when a replica was last asked to finalize the group, which was not selected
 
-	mu    sync.Mutex
-	diary []string
-	seen  lastSeen
+	mu     sync.Mutex // guards the fields below
+	diary  []string
+	wrongs []string
+	seen   lastSeen
 }
 
-func runReplicasLife(t *testing.T, seed uint64) {
-	random := rand.New(rand.NewPCG(seed, 3))
-	c := &replicasLife{rand: random, thaws: map[int]func(){}, rig: newRigBy(t, wayOf(seed), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate},
-		Guest: vcsim.Guest{Tools: seed%2 == 0}})}
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("again: go test ./test -race -run 'TestLivesWithSeveralReplicas$' -replicas.seed %d\nwhat happened:\n%s", seed, strings.Join(c.lines(), "\n"))
-		}
+// runReplicasLife runs a life through the steps, with a vCenter and replicas of its own, which end with it.
+func runReplicasLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &replicasLife{counts: counts, thaws: map[int]func(){}}
+		tr := &trial{TB: t, report: c.violated}
+		tr.run(func() { c.live(tr, seed, steps, planted) })
+		o = outcome{wrong: c.wrongs, diary: c.diary}
 	})
-	for range 2 + random.IntN(2) {
+	return o
+}
+
+func (c *replicasLife) live(t testing.TB, seed uint64, steps []step, planted *defect) {
+	c.rand = rand.New(rand.NewPCG(seed, 3))
+	c.rig = newRigBy(t, wayOf(seed), vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: seed%2 == 0}})
+	c.planted = planted
+	for range 2 + c.rand.IntN(2) {
 		c.servers = append(c.servers, c.serveWired())
 	}
 	c.group = c.servers[0].group("web", 3)
-	c.group.Spec.Deletion = v1alpha1.Deletion{ShutdownTimeoutSeconds: seconds(60), QuarantineSeconds: []int32{0, 0, 12 * 3600}[random.IntN(3)]}
-	c.group.Spec.Placement.Folder = []string{"", "teams/a"}[random.IntN(2)]
+	c.group.Spec.Deletion = v1alpha1.Deletion{ShutdownTimeoutSeconds: seconds(60), QuarantineSeconds: []int32{0, 0, 12 * 3600}[c.rand.IntN(3)]}
+	c.group.Spec.Placement.Folder = []string{"", "teams/a"}[c.rand.IntN(2)]
 	twins := c.sample(c.twinsOn)
-	for range lengthOf(seed) {
-		c.step()
+	for _, s := range steps {
+		c.rand = rand.New(rand.NewPCG(s.dice, 0))
+		c.step(s)
 	}
+	c.rand = rand.New(rand.NewPCG(seed, 4))
 	c.settle()
 	c.end()
 	if seen := twins(); seen.most > 0 {
 		t.Errorf("two VMs of one ordinal were on at once")
 	}
+}
+
+func (c *replicasLife) violated(text string) {
+	c.say("!!! %s", text)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wrongs = append(c.wrongs, text)
 }
 
 func (c *replicasLife) say(format string, args ...any) {
@@ -85,12 +102,6 @@ func (c *replicasLife) say(format string, args ...any) {
 // wait waits up to this many seconds.
 func (c *replicasLife) wait(most int) {
 	time.Sleep(time.Duration(c.rand.IntN(1000*most)) * time.Millisecond)
-}
-
-func (c *replicasLife) lines() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.diary)
 }
 
 // twinsOn counts the VMs that are on beside another one of their ordinal, in quarantine or not.
@@ -117,122 +128,6 @@ func (c *replicasLife) awake() int {
 			return i
 		}
 	}
-}
-
-// sync calls any replica, and sometimes keeps the state of the group.
-func (c *replicasLife) sync() {
-	if c.rand.IntN(3) == 0 {
-		c.old = append(c.old, metacontroller.Group{VmGroup: *c.group.DeepCopy(), Children: c.group.Children, Client: c.group.Client})
-	}
-	i := c.awake()
-	c.group.URL = c.servers[i].url
-	a, err := c.group.Sync(within(c.t))
-	if err != nil {
-		c.t.Fatal("a hook failed:", err)
-	}
-	c.say("replica %d, generation %d: %s %d/%d %s", i, c.group.Generation, a.Status.Phase, a.Status.CurrentReplicas, a.Status.DesiredReplicas, a.Status.LastMessage)
-}
-
-// stale sends any replica an earlier state of the group. Its answer is sometimes stored, as Metacontroller would.
-func (c *replicasLife) stale(store bool) {
-	if len(c.old) == 0 {
-		return
-	}
-	g := c.old[c.rand.IntN(len(c.old))]
-	i := c.awake()
-	g.URL = c.servers[i].url
-	a, err := g.Sync(within(c.t))
-	if err != nil {
-		c.t.Fatal("a hook failed:", err)
-	}
-	c.say("replica %d, stale, generation %d: %s %s", i, g.Generation, a.Status.Phase, a.Status.LastMessage)
-	if store {
-		c.group.Status, c.group.Children = g.Status, g.Children
-	}
-}
-
-// unselect has a replica asked to finalize the group as one that is no longer selected: nothing may be removed.
-func (c *replicasLife) unselect() {
-	i := c.awake()
-	c.group.URL = c.servers[i].url
-	finalized, said, err := c.group.Unselect(within(c.t))
-	if err != nil {
-		c.t.Fatal("a hook failed:", err)
-	}
-	c.say("replica %d, not selected: finalized %t, %s", i, finalized, said)
-}
-
-var replicasMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
-	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
-
-// clientGoes is when a replica gives up a call and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
-// then never does. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
-const clientGoes = 90 * time.Second
-
-// freezeOne stops a replica at its next call of some method.
-func (c *replicasLife) freezeOne() {
-	if len(c.thaws) == len(c.servers)-1 {
-		return
-	}
-	i, method := c.awake(), replicasMethods[c.rand.IntN(len(replicasMethods))]
-	c.say("replica %d stops at its next %s", i, method)
-	_, c.thaws[i] = c.servers[i].freezeFor(method, clientGoes)
-}
-
-func (c *replicasLife) thaw(i int) {
-	if c.thaws[i] == nil {
-		return
-	}
-	c.say("replica %d continues", i)
-	c.thaws[i]()
-	c.servers[i].wire.On(nil)
-	delete(c.thaws, i)
-}
-
-func (c *replicasLife) step() {
-	for range 1 + c.rand.IntN(3) {
-		c.sync()
-		c.wait(20)
-	}
-	i := c.rand.IntN(len(c.servers))
-	switch c.rand.IntN(13) {
-	case 0, 1:
-		c.group.Scale(int32(c.rand.IntN(6)))
-		c.say("scaled to %d", *c.group.Spec.Replicas)
-	case 2:
-		c.group.Edit(func(s *v1alpha1.VmGroupSpec) {
-			s.Template = []string{"vm-operator-template", otherTemplate}[c.rand.IntN(2)]
-		})
-		c.say("template %s", c.group.Spec.Template)
-	case 3:
-		c.group.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = int32(1 + c.rand.IntN(4)) })
-		c.say("cpu %d", c.group.Spec.CPU)
-	case 4, 5, 6:
-		c.freezeOne()
-	case 7, 8:
-		c.thaw(i)
-	case 9:
-		c.kill(i)
-	case 10:
-		c.say("replica %d has no network for a moment", i)
-		c.servers[i].wire.Cut()
-		c.wait(60)
-		c.servers[i].wire.Mend()
-	case 11:
-		c.unselect()
-	default:
-		c.stale(c.rand.IntN(2) == 0)
-	}
-	c.wait(120)
-}
-
-// kill ends a replica at once, whatever it had under way, and starts another one.
-func (c *replicasLife) kill(i int) {
-	c.say("replica %d is killed, and another one started", i)
-	c.servers[i].wire.Kill()
-	c.thaw(i)
-	c.servers[i].stop()
-	c.servers[i] = c.serveWired()
 }
 
 // wrong reports what differs from the spec.
