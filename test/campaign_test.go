@@ -3,10 +3,7 @@ package test
 import (
 	"flag"
 	"fmt"
-	"maps"
-	"math/rand/v2"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +13,8 @@ import (
 )
 
 var (
-	campaignFor      = flag.Duration("campaign.for", 0, "how long the campaign may take; 0: a handful of breaks")
+	campaignFor      = flag.Duration("campaign.for", 0, "how long the campaign may take; 0: a handful of breaks, or all with -campaign.whole")
+	campaignWhole    = flag.Bool("campaign.whole", false, "fail if -campaign.for is over before every break was tried")
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
 	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich, updated:Rename_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
@@ -31,8 +29,8 @@ const handful = "plain, updated:CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/S
 // TestCampaign runs whole lives of a group (campaignlife_test.go) and breaks one vCenter call in each: every call in turn,
 // identified by method and by its number among the calls of that method, and in every way (campaignstrike_test.go). At the end of
 // each phase the members are exactly as the spec says; no unmanaged VM has changed, nothing is left after the delete, availability
-// never falls below its promise, no session leaks, and the number of additional calls is bounded (campaigntally_test.go). Unbroken
-// lives show which calls there are.
+// never falls below its promise, no session leaks, and the number of additional calls is bounded (campaignbound_test.go). Unbroken
+// lives show which calls there are. Of a life that fails, the fewest breaks that still do are found, as far as the time allows.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	switch {
@@ -42,10 +40,10 @@ func TestCampaign(t *testing.T) {
 		for i := range *campaignTimes {
 			t.Run(fmt.Sprint("life ", i), func(t *testing.T) { c.run(t, j) })
 		}
-	case *campaignFor <= 0:
+	case *campaignFor <= 0 && !*campaignWhole:
 		c := newCampaign(t)
 		c.run(t, namedJob(t, handful))
-		if c.tally.lives["not reached"] > 0 {
+		if len(c.tally.missed) > 0 {
 			t.Error("not all of these breaks happened")
 		}
 		c.summarize(t)
@@ -53,6 +51,7 @@ func TestCampaign(t *testing.T) {
 		c := newCampaign(t, courses()...)
 		c.all(t)
 		c.summarize(t)
+		c.complete(t)
 	}
 }
 
@@ -68,15 +67,17 @@ func namedJob(t *testing.T, text string) job {
 // campaign is what is known of the lives so far.
 type campaign struct {
 	began, deadline time.Time
+	whole           bool                      // it must run everything
 	learnt          map[course]map[string]int // how often an unbroken life calls each method, at most
 	common          map[course]map[string]int // and how often before its chapter begins, at least
 	tally           campaignTally
+	violations      atomic.Int32
 }
 
 // newCampaign runs two unbroken lives of each course, to learn their calls.
 func newCampaign(t *testing.T, of ...course) *campaign {
-	c := &campaign{began: time.Now()}
-	c.tally.lives, c.tally.plan, c.tally.met = map[string]int{}, map[string]int{}, map[string]int{}
+	c := &campaign{began: time.Now(), whole: *campaignWhole}
+	c.tally = newTally()
 	if *campaignFor > 0 {
 		c.deadline = time.Now().Add(*campaignFor)
 	}
@@ -102,80 +103,20 @@ func newCampaign(t *testing.T, of ...course) *campaign {
 	return c
 }
 
-// packed is how many breaks a life of the first round has at least, so that each kind of break of each method comes early. All later
-// rounds break one call per life, or -campaign.packed.
-const packed = 6
-
-// jobs lists all breaks of all calls; those that make the group are broken in the first chapter's lives. Each kind of break of each
-// method comes early: first one of each, then another of each, and so on.
-func (c *campaign) jobs() []job {
-	r := rand.New(rand.NewPCG(*campaignSeed, 2))
-	rounds := map[int][]job{}
-	for _, of := range courses() {
-		for _, method := range slices.Sorted(maps.Keys(c.learnt[of])) {
-			if of.shape != plain.shape && c.learnt[plain][method] > 0 && !isChange(method) {
-				continue // all reads of objects are alike
-			}
-			known := 0
-			if of.chapter != plain.chapter {
-				known = c.common[of][method]
-			}
-			for _, s := range kindsFor(method) {
-				for round, nth := range r.Perm(c.learnt[of][method] - known) {
-					s.nth = known + nth + 1
-					rounds[round] = append(rounds[round], job{of, []strike{s}})
-				}
-			}
-		}
-	}
-	var later []job
-	for _, round := range slices.Sorted(maps.Keys(rounds)) {
-		jobs := rounds[round]
-		r.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-		if round > 0 {
-			later = append(later, jobs...)
-		}
-	}
-	return slices.Concat(pack(rounds[0], max(packed, *campaignPacked)), pack(later, *campaignPacked))
-}
-
-// pack makes lives of up to n breaks each. A life can break each call only once, so a break goes to the first life of its course that
-// has room and leaves that call alone.
-func pack(jobs []job, n int) (packs []job) {
-	open := map[course][]*job{}
-	var all []*job
-	for _, j := range jobs {
-		s := j.strikes[0]
-		i := slices.IndexFunc(open[j.course], func(o *job) bool {
-			return !slices.ContainsFunc(o.strikes, func(other strike) bool { return other.method == s.method && other.nth == s.nth })
-		})
-		if i < 0 {
-			open[j.course] = append(open[j.course], &job{course: j.course})
-			i = len(open[j.course]) - 1
-			all = append(all, open[j.course][i])
-		}
-		o := open[j.course][i]
-		if o.strikes = append(o.strikes, s); len(o.strikes) >= n {
-			open[j.course] = slices.Delete(open[j.course], i, i+1)
-		}
-	}
-	for _, o := range all {
-		packs = append(packs, *o)
-	}
-	return packs
-}
-
-// all runs as many lives as the time allows.
+// all runs as many lives as the time allows. A break may not happen in a life with many others, because one takes the life another way:
+// then it is tried once more, with few others.
 func (c *campaign) all(t *testing.T) {
 	jobs := c.jobs()
-	c.tally.planned(jobs)
+	c.tally.plan(jobs)
 	defer progress(t, c.sums)()
-	c.each(t, jobs, func(t *testing.T, j job) { c.run(t, j) })
+	run := func(t *testing.T, j job) { c.run(t, j) }
+	c.each(t, jobs, run)
+	c.each(t, pack(c.tally.missing(), few), run)
 }
 
-// each runs each life in a subtest of its own, several at once.
+// each runs each life in a subtest of its own, several at once, until the time is over.
 func (c *campaign) each(t *testing.T, jobs []job, do func(*testing.T, job)) {
-	var next atomic.Int64
+	var next, ran atomic.Int64
 	var all sync.WaitGroup
 	for range *campaignParallel {
 		all.Go(func() {
@@ -185,27 +126,56 @@ func (c *campaign) each(t *testing.T, jobs []job, do func(*testing.T, job)) {
 					return
 				}
 				t.Run(strings.ReplaceAll(jobs[n].name(), "/", "·"), func(t *testing.T) { do(t, jobs[n]) })
+				ran.Add(1)
 			}
 		})
 	}
 	all.Wait()
+	c.tally.notRun(len(jobs) - int(ran.Load()))
 }
 
-// run runs one life, and returns how often its replicas called each method: until the group was made, and in all.
+// mostTriedAgain is how many violations of a campaign are repeated and shrunk: a defect that makes hundreds of lives fail is known by then.
+const mostTriedAgain = 5
+
+// run runs one life, and reports it if it fails. It returns how often its replicas called each method: until the group was made, and
+// in all.
 func (c *campaign) run(t *testing.T, j job) (created, calls map[string]int) {
+	o, w := c.live(t, j)
+	c.tally.note(w, len(o.wrong) > 0)
+	if len(o.wrong) > 0 {
+		fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // all breaks at once
+		a := again[strike]{
+			live: func(some []strike) outcome { o, _ := c.live(t, job{j.course, some}); return o },
+			flags: func(some []strike) string {
+				return fmt.Sprintf("-run 'TestCampaign$' -campaign.only '%s'", job{j.course, some}.name())
+			}}
+		if c.violations.Add(1) <= mostTriedAgain {
+			a.repeat, a.shrink = *chaosRepeat, shrinkTime(*campaignOnly == "")
+		}
+		c.tally.violated(a.report(t, j.strikes, o))
+	}
+	return w.created, w.calls()
+}
+
+// live runs one life, with a vCenter and replicas of its own, which end with it.
+func (c *campaign) live(t *testing.T, j job) (o outcome, w *whole) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWhole(t, j)
-		defer func() {
-			c.tally.note(w)
-			if t.Failed() {
-				fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // all breaks at once
-				t.Logf("go test ./test -run TestCampaign -campaign.only '%s'\n%s", j.name(), w.story())
-			}
-		}()
-		w.run()
-		w.close()
-		w.bound(c.learnt[j.course])
-		created, calls = w.created, w.calls()
+		var mu sync.Mutex
+		tr := &trial{TB: t, report: func(text string) {
+			mu.Lock()
+			defer mu.Unlock()
+			o.wrong = append(o.wrong, text)
+		}}
+		w = &whole{job: j}
+		tr.run(func() {
+			w = newWhole(tr, j)
+			w.run()
+			w.close()
+			w.bound(c.learnt[j.course])
+		})
+		if len(o.wrong) > 0 {
+			o.diary = w.story()
+		}
 	})
-	return created, calls
+	return o, w
 }

@@ -109,3 +109,43 @@ func TestEveryBreakIsInOneLifeAndNoLifeBreaksACallTwice(t *testing.T) {
 		}
 	}
 }
+
+func TestACampaignNamesWhatNeverHappenedAndFailsIfThatIsMuchOrNotAllWasRun(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		missed, notRun int
+		whole          bool
+		want           []string
+	}{
+		"few are missed":                      {missed: 2, whole: true},
+		"many are missed":                     {missed: 3, whole: true, want: []string{"3 of 1000 breaks never happened, want at most 2"}},
+		"the time is over":                    {notRun: 7},
+		"the time is over, and all must run":  {notRun: 7, whole: true, want: []string{"the time (-campaign.for) was over with 7 lives left to run"}},
+		"many are missed in some of the time": {missed: 3, notRun: 7},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &recorder{TB: t}
+			all := &campaign{whole: c.whole, tally: newTally()}
+			var jobs []job
+			for nth := range 1000 {
+				jobs = append(jobs, job{plain, []strike{{method: "CloneVM_Task", nth: nth + 1, kind: taskFails}}})
+			}
+			all.tally.plan(jobs)
+			all.tally.notRun(c.notRun)
+			for n, j := range jobs {
+				w := &whole{job: j, nth: map[string]int{}}
+				if n >= c.missed {
+					w.struck = map[strike]place{j.strikes[0]: {}}
+				}
+				all.tally.note(w, false)
+			}
+			if missing := all.tally.missing(); len(missing) != c.missed {
+				t.Errorf("%d breaks are to be tried again, want %d", len(missing), c.missed)
+			}
+			all.complete(r)
+			if !slices.Equal(r.errors, c.want) {
+				t.Errorf("got %q, want %q", r.errors, c.want)
+			}
+		})
+	}
+}

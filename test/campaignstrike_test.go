@@ -154,7 +154,9 @@ func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }
 // kindsFor lists the breaks for a method: every kind, and a fault of each typed reason that it may answer.
 func kindsFor(method string) (all []strike) {
 	for _, kind := range []string{breakReplyLost, breakRefused, breakSessionGone, breakKilledAfter, breakKilledBefore, breakStalled} {
-		all = append(all, strike{method: method, kind: kind})
+		if kind != breakSessionGone || !slices.Contains(withoutSession, method) {
+			all = append(all, strike{method: method, kind: kind})
+		}
 	}
 	for _, reason := range faultsOf(method) {
 		all = append(all, strike{method: method, kind: breakFaulted, reason: reason})
@@ -166,6 +168,9 @@ func kindsFor(method string) (all []strike) {
 	}
 	return all
 }
+
+// withoutSession are the methods that are called before there is a session that could be gone.
+var withoutSession = []string{"RetrieveServiceContent", "Login", restLogin}
 
 // taskKinds are the kinds of the tasks that methods begin.
 var taskKinds = map[string]vcsim.Kind{
