@@ -13,6 +13,11 @@ const packed = 6
 // few is how many breaks a life has at most that tries again what did not happen.
 const few = 3
 
+// alike is how many reads of each method are broken in each way in the lives of a course whose group isn't plain. What a read answers
+// differs from shape to shape; what the server does when it fails hardly does. So all reads are broken in the plain group's lives only: in
+// the others they would be more breaks than all there are.
+const alike = 2
+
 // jobs lists all breaks of all calls; those that make the group are broken in the first chapter's lives. Each kind of break of each
 // method comes early: first one of each, then another of each, and so on.
 func (c *campaign) jobs() []job {
@@ -20,15 +25,16 @@ func (c *campaign) jobs() []job {
 	rounds := map[int][]job{}
 	for _, of := range courses() {
 		for _, method := range slices.Sorted(maps.Keys(c.learnt[of])) {
-			if of.shape != plain.shape && c.learnt[plain][method] > 0 && !isChange(method) {
-				continue // all reads of objects are alike
-			}
 			known := 0
 			if of.chapter != plain.chapter {
 				known = c.common[of][method]
 			}
 			for _, s := range kindsFor(method) {
-				for round, nth := range r.Perm(c.learnt[of][method] - known) {
+				calls := r.Perm(c.learnt[of][method] - known)
+				if of.shape != plain.shape && c.learnt[plain][method] > 0 && !isChange(method) {
+					calls = calls[:min(len(calls), alike)]
+				}
+				for round, nth := range calls {
 					s.nth = known + nth + 1
 					rounds[round] = append(rounds[round], job{of, []strike{s}})
 				}
