@@ -171,10 +171,10 @@ func residentMB(field string) float64 {
 	return float64(n) / 1024
 }
 
-// limitFor is the GOMEMLIMIT for so many VMs: nine tenths of the memory limit.
+// limitFor is the GOMEMLIMIT for so many VMs.
 func limitFor(machines int) string {
 	if machines > 20000 {
-		return "345MiB"
+		return "256MiB"
 	}
 	return "230MiB"
 }
