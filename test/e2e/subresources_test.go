@@ -43,7 +43,7 @@ NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MES
 web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3
 `},
 		{"vmgroups -o wide", `
-NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY
+NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY  VCENTER
 web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3  0          2        1
 `},
 		{"vmgroup/web -o name", `
@@ -61,6 +61,24 @@ vmgroup.vm.codeconnect.vmworld.com/web
 	k.kubectl(t, "-n", namespace, "wait", "--for=jsonpath={.status.phase}=PENDING", "--timeout=1m", "vg/web")
 	if out := k.kubectl(t, "explain", "vg.spec.cpu"); !strings.Contains(out, "1 to 768") {
 		t.Error(out)
+	}
+}
+
+// The label of a group that nobody serves names no install: kubectl shows it, and the command of docs/vcenters.md lists such groups.
+func TestKubectlFindsTheGroupsThatNobodyServes(t *testing.T) {
+	k := api(t)
+	namespace := k.namespace(t, "unserved")
+	k.stored(t, namespace, "web", map[string]any{"template": "ubuntu-24.04"}, report)
+	k.kubectlWith(t, labeled("lost", "esat"), "-n", namespace, "create", "-f", "-")
+	if out := k.kubectl(t, "-n", namespace, "get", "vg", "lost", "-o", "wide"); !regexp.MustCompile(`STANDBY +VCENTER\n(.*) esat\n$`).MatchString(out) {
+		t.Errorf("kubectl get vg -o wide doesn't show the label:\n%s", out)
+	}
+	template := regexp.MustCompile(`kubectl get vg -A -o (go-template=)'(.*)'\n`).FindStringSubmatch(string(read(t, repository+"/docs/vcenters.md")))
+	if template == nil {
+		t.Fatal("docs/vcenters.md has no such command")
+	}
+	if out := k.kubectl(t, "-n", namespace, "get", "vg", "-o", template[1]+template[2]); out != namespace+"/lost esat\n" {
+		t.Errorf("the command lists %q", out)
 	}
 }
 
