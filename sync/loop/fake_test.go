@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -20,6 +21,9 @@ type model struct {
 	fault func(group plan.Ref, a plan.Action) error // may be nil; changed by setFault once the loop runs
 	loop  *Loop
 	limit *limit // of what is carried out at once; may be nil
+	// limits are those of clones to each datastore; nil if limit is that of all. datastore is that of the settings; it may be empty.
+	limits    map[string]*limit
+	datastore string
 
 	mu      sync.Mutex
 	worlds  map[types.UID]*plan.Observed
@@ -43,7 +47,7 @@ func (m *model) world(ref plan.Ref) *plan.Observed {
 	return w
 }
 
-func (m *model) State(ref plan.Ref, _ plan.Query) plan.VCenterState {
+func (m *model) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.unknown {
@@ -51,6 +55,9 @@ func (m *model) State(ref plan.Ref, _ plan.Query) plan.VCenterState {
 	}
 	s := m.world(ref).State
 	s.VMs = append([]plan.VM(nil), s.VMs...)
+	if to := cmp.Or(ask.Datastore, m.datastore); to != "" {
+		s.Target = "DC0/" + to
+	}
 	return s
 }
 
@@ -61,7 +68,10 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 	m.log = append(m.log, fmt.Sprintf("%s %s %s", a.Op, ref.Name, a.VM))
 	m.now++
 	m.peak = max(m.peak, m.now)
-	took := m.took[a.Op]
+	took, limit := m.took[a.Op], m.limit
+	if a.Op == plan.Clone && m.limits != nil {
+		limit = m.limits[cmp.Or(a.Details.Spec.Placement.Datastore, m.datastore)]
+	}
 	m.mu.Unlock()
 	defer func() {
 		m.mu.Lock()
@@ -69,8 +79,8 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 		m.mu.Unlock()
 	}()
 	said := plan.Took{Ran: took}
-	if m.limit != nil && took > 0 {
-		said = m.limit.carryOut(ctx, took)
+	if limit != nil && took > 0 {
+		said = limit.carryOut(ctx, took)
 	} else {
 		select {
 		case <-time.After(took):

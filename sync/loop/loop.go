@@ -288,7 +288,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}
-	i, work, waits := l.first(g, actions, observed.State.Template.Host)
+	i, work, waits := l.first(g, actions, &observed.State)
 	if i < 0 {
 		l.wait(g, waits)
 		return

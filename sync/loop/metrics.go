@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -37,6 +38,11 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			}
 		}
 	})
+	metrics.SlotsNarrowest.Gauge(r, func(set func(float64, ...string)) {
+		for place, n := range l.narrowest() {
+			set(float64(n), place)
+		}
+	})
 	metrics.Groups.Gauge(r, func(set func(float64, ...string)) {
 		for phase, n := range l.phases() {
 			set(float64(n), string(phase))
@@ -58,7 +64,33 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			m.Gauge(r, func(set func(float64, ...string)) { l.eachGroup(count, set) })
 		}
 	}
-	return meters{actions: metrics.Actions.Counter(r), reduced: metrics.SlotsReduced.Counter(r), duration: metrics.ActionDuration.Histogram(r)}
+	reduced := metrics.SlotsReduced.Counter(r)
+	for _, kind := range pace.Kinds {
+		for _, trouble := range pace.Troubles {
+			reduced.WithLabelValues(string(kind), string(trouble)) // a first one is an increase, too
+		}
+	}
+	return meters{actions: metrics.Actions.Counter(r), reduced: reduced, duration: metrics.ActionDuration.Histogram(r)}
+}
+
+// narrowest is how many clones may run at once from the source, and to the target, where these are fewest; none while there is none.
+func (l *Loop) narrowest() map[string]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	least := map[string]int{}
+	for _, n := range l.pace.Numbers() {
+		place := "source"
+		switch {
+		case n.Target != "":
+			place = "target"
+		case n.Source == "":
+			continue
+		}
+		if now, has := least[place]; !has || n.Size < now {
+			least[place] = n.Size
+		}
+	}
+	return least
 }
 
 func (m meters) ended(a *plan.ActionReport) {

@@ -65,8 +65,13 @@ func TestTheNumbersOfSlotsAreMetrics(t *testing.T) {
 		}
 		time.Sleep(10 * time.Minute)
 		all := gathered(t, r)
-		if !slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "slots_reduced_total{kind=clones}") }) || !slices.Contains(all, "slots{kind=others} 8") {
+		has := func(sample string) bool { return slices.Contains(all, sample) }
+		if has("slots_reduced_total{kind=clones,reason=queued} 0") || !has("slots_reduced_total{kind=clones,reason=slow} 0") ||
+			!has("slots_reduced_total{kind=power,reason=queued} 0") || !has("slots{kind=others} 8") {
 			t.Errorf("vCenter queues all but two: %q", all)
+		}
+		if n := numberFor(l).Now; n > 4 || !has(fmt.Sprint("slots_narrowest{place=source} ", n)) || slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "place=target") }) {
+			t.Errorf("of one source the number is %d: %q", n, all)
 		}
 	})
 }

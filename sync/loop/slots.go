@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -21,21 +22,12 @@ func kindOf(op plan.Op) pace.Kind {
 	return pace.Others
 }
 
-// workOf returns what an action puts a load on. host is where clones of the group's template copy from; empty if not known.
-func workOf(a *plan.Action, host string) pace.Work {
+// workOf returns what an action of a group puts a load on.
+func workOf(a *plan.Action, s *plan.VCenterState) pace.Work {
 	w := pace.Work{Kind: kindOf(a.Op), Like: string(a.Op)}
 	if a.Op == plan.Clone {
-		w.Source, w.Like = host, a.Template
-		if host == "" {
-			w.Source = a.Template
-		}
-		if a.Details != nil && a.Details.Spec != nil {
-			spec := a.Details.Spec
-			w.Light = spec.Clone.Mode == v1alpha1.CloneLinked
-			if w.Target = spec.Placement.Datastore; w.Target != "" && spec.Placement.Datacenter != "" {
-				w.Target = spec.Placement.Datacenter + "/" + w.Target
-			}
-		}
+		w.Source, w.Target, w.Like = cmp.Or(s.Template.Host, a.Template), s.Target, a.Template
+		w.Light = a.Details != nil && a.Details.Spec != nil && a.Details.Spec.Clone.Mode == v1alpha1.CloneLinked
 	}
 	return w
 }
@@ -47,12 +39,12 @@ func (l *Loop) free(g *group, w pace.Work) bool {
 }
 
 // first returns the first action with a free slot, or that needs none; or -1 and what the group waits for. The caller holds l.mu.
-func (l *Loop) first(g *group, actions []plan.Action, host string) (at int, work pace.Work, waits []pace.Work) {
+func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at int, work pace.Work, waits []pace.Work) {
 	for i := range actions {
 		if !takesSlot(&actions[i]) {
 			return i, pace.Work{}, nil
 		}
-		w := workOf(&actions[i], host)
+		w := workOf(&actions[i], s)
 		if slices.Contains(waits, w) {
 			continue
 		}
@@ -124,19 +116,20 @@ func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now
 	if g.paced[a.VM] == nil {
 		return
 	}
-	shrunk := l.pace.End(g.paced[a.VM], now, pace.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered})
+	how := pace.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}
+	shrunk := l.pace.End(g.paced[a.VM], now, how)
 	delete(g.paced, a.VM)
-	l.tellShrunk(shrunk)
+	l.tellShrunk(shrunk, how.Trouble())
 	if rest := l.pace.Rest(now); rest > 0 {
 		l.queue.AddAfter("", rest) // no group's turn, but next comes after it
 	}
 }
 
 // tellShrunk logs and counts numbers that have become smaller. The caller holds l.mu.
-func (l *Loop) tellShrunk(shrunk []pace.Number) {
+func (l *Loop) tellShrunk(shrunk []pace.Number, trouble pace.Trouble) {
 	for i := range shrunk {
 		n := &shrunk[i]
-		l.metrics.reduced.WithLabelValues(string(n.Kind)).Inc()
+		l.metrics.reduced.WithLabelValues(string(n.Kind), string(trouble)).Inc()
 		l.cfg.Log.Info().Int("most", n.Size).Str("reason", n.Why).Msg("fewer " + numberOf(n).Of + " run at once")
 	}
 }

@@ -1,14 +1,17 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/pace"
@@ -18,13 +21,15 @@ import (
 // limit is a vCenter's bound on what takes time: it carries out so many at once, in the order in which they came, and queues the others.
 // Several models may share it.
 type limit struct {
-	mu    sync.Mutex
-	room  int
-	slow  int // all takes so many times as long
-	queue []chan struct{}
-	now   int // queued and running
-	most  int // of these, so far
-	begun int
+	mu   sync.Mutex
+	room int
+	slow int // all takes so many times as long
+	// unseen makes what is queued say that it runs.
+	unseen bool
+	queue  []chan struct{}
+	now    int // queued and running
+	most   int // of these, so far
+	begun  int
 }
 
 func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
@@ -57,6 +62,9 @@ func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 		l.queue = l.queue[1:]
 	} else {
 		l.room++
+	}
+	if l.unseen {
+		return plan.Took{Ran: time.Since(came)}
 	}
 	return plan.Took{Queued: began.Sub(came), Ran: time.Since(began)}
 }
@@ -241,6 +249,60 @@ func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
 	}
 }
 
+// numberOfThose is the number of such steps.
+func numberOfThose(l *Loop, of string) plan.SlotNumber {
+	for _, n := range l.Slots().Numbers {
+		if n.Of == of {
+			return n
+		}
+	}
+	return plan.SlotNumber{}
+}
+
+// The template is on one host, which takes more than all three targets do.
+func TestATargetThatIsNarrowerThanTheSourceBindsOnlyItsClones(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		unseen bool
+		most   int // clones to the slow target that may run at once
+		why    string
+	}{{"tasks are queued", false, 4, "vCenter queued"}, {"queued tasks say that they run", true, 16, "tasks took"}} {
+		t.Run(c.name, func(t *testing.T) {
+			unseen := c.unseen
+			m := newModel(40 * time.Second)
+			m.datastore, m.limits = "default", map[string]*limit{"slow": {room: 2, unseen: unseen}, "fast": {room: 24, unseen: unseen}, "default": {room: 24, unseen: unseen}}
+			bubble(t, m, day, func(t *testing.T, l *Loop) {
+				calls := map[string]plan.Call{}
+				for _, datastore := range []string{"", "fast", "slow"} {
+					c := call("to-"+cmp.Or(datastore, "default"), 100)
+					c.Group.Spec.Placement.Datastore = datastore
+					m.set(c.Ref(), func(s *plan.VCenterState) { s.Template.Host = "host-1" })
+					l.Renew(c)
+					calls[datastore] = c
+				}
+				time.Sleep(12*time.Minute + 10*time.Second) // no clone ends just now
+				if source := numberOfThose(l, "clones from host-1"); source.Now < 10 {
+					t.Errorf("the source of all: %+v", source)
+				}
+				for _, datastore := range []string{"", "fast"} {
+					c := calls[datastore]
+					if _, on := m.members(c.Ref()); on < 60 { // 40, if the source is blamed
+						t.Errorf("%d of %s are on", on, c.Group.Name)
+					}
+				}
+				time.Sleep(13 * time.Minute) // by then the others are up
+				slow := numberOfThose(l, "clones to DC0/slow")
+				if slow.Now > c.most || !strings.Contains(slow.Reason, c.why) {
+					t.Errorf("the slow target: %+v", slow)
+				}
+				if g := l.Groups()[2]; g.Name != "to-slow" || len(g.WaitsFor) != 1 || g.WaitsFor[0] != slow {
+					t.Errorf("%s waits for %+v", g.Name, g.WaitsFor)
+				}
+			})
+		})
+	}
+}
+
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	m := newModel(time.Hour)
 	bubble(t, m, day, func(t *testing.T, l *Loop) {
@@ -262,8 +324,9 @@ func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 }
 
 func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
-	m := newModel(24 * time.Hour)
-	bubble(t, m, day, func(t *testing.T, l *Loop) {
+	m, r, cfg := newModel(24*time.Hour), prometheus.NewRegistry(), day
+	cfg.Metrics = r
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 		c := call("web", 100)
 		l.Renew(c)
 		time.Sleep(10 * time.Minute)
@@ -277,6 +340,9 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := m.underWay(); n > began+1 || began != pace.Begin {
 			t.Errorf("%d under way, %d before: %+v", n, began, numberFor(l))
+		}
+		if all := gathered(t, r); !slices.Contains(all, "slots_reduced_total{kind=clones,reason=stalled} 1") {
+			t.Errorf("%q", all)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -27,7 +28,7 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 			if fault.Reason == plan.ReasonTaskStalled {
 				trouble = "a task made no progress"
 			}
-			l.tellShrunk(l.pace.Stand(g.paced[vm], time.Now(), trouble))
+			l.tellShrunk(l.pace.Stand(g.paced[vm], time.Now(), trouble), pace.Stalled)
 		case g.stalled[vm].Reason != "":
 			delete(g.stalled, vm)
 			l.pace.GoOn(g.paced[vm])

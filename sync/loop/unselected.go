@@ -99,7 +99,7 @@ func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 		return
 	}
 	confirm := g.unselected.confirm[0]
-	work := workOf(&confirm, "")
+	work := workOf(&confirm, &plan.VCenterState{})
 	if !l.free(g, work) {
 		return
 	}

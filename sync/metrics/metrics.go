@@ -30,8 +30,9 @@ var (
 	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease that no VM has.", "namespace", "group")
 	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
 
-	Slots        = add("vmgroup_slots", "How many vCenter actions of a kind may run at once now.", "kind")
-	SlotsReduced = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind may run at once.", "kind")
+	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind may run at once now.", "kind")
+	SlotsNarrowest = add("vmgroup_slots_narrowest", "How many clones may run at once now from the source (a host), or to the target (a datastore), where these are fewest.", "place")
+	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind may run at once, by how that showed.", "kind", "reason")
 
 	ActionsRunning = add("vmgroup_actions_running", "vCenter actions under way that take a slot.")
 	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")

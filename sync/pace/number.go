@@ -46,7 +46,7 @@ func (p *Pace) Hinders(w Work) (all []Number) {
 	return all
 }
 
-func rank(k Kind) int { return slices.Index([]Kind{Clones, Power, Others}, k) }
+func rank(k Kind) int { return slices.Index(Kinds, k) }
 
 func (p *Pace) number(k key, x *window) Number {
 	return Number{Kind: k.kind, Source: k.source, Target: k.target, Size: x.size / x.scale, Most: x.most / x.scale,

@@ -9,7 +9,7 @@
 // (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else uses it keeps one.
 //
 // Each kind of action has a window; clones also have one for each source and for each target. Only a window that was used up
-// grows, and the narrowest one that was used up, or where actions queue, is blamed for trouble.
+// grows. Trouble is blamed on the one whose actions are delayed much longer than others, or else on the narrowest that was used up.
 //
 // The package is pure: time is data, and equal calls give equal answers.
 package pace
@@ -28,6 +28,9 @@ const (
 	Power  Kind = "power"
 	Others Kind = "others"
 )
+
+// Kinds are all kinds of actions.
+var Kinds = []Kind{Clones, Power, Others}
 
 // Work is what an action puts a load on.
 type Work struct {
@@ -88,7 +91,7 @@ func New(most, begin int) *Pace {
 		begin = Begin
 	}
 	p := &Pace{most: most, begin: min(begin, most), windows: map[key]*window{}, likes: map[Work]*series{}}
-	for _, k := range []Kind{Clones, Power, Others} {
+	for _, k := range Kinds {
 		p.window(key{kind: k})
 	}
 	return p
@@ -180,7 +183,7 @@ func (p *Pace) Stand(r *Running, now time.Time, trouble string) (shrunk []Number
 	}
 	r.away, r.stood = true, true
 	if trouble != "" {
-		shrunk = p.blame(r, now, Outcome{}, trouble)
+		shrunk = p.blame(r, now, Outcome{}, false, trouble)
 	}
 	p.take(r.work, -1)
 	return shrunk
@@ -216,26 +219,29 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 		took = now.Sub(r.began)
 	}
 	var slow bool
-	trouble := ""
-	switch {
-	case o.Overload != "":
+	trouble, late := "", o.Queued
+	switch o.Trouble() {
+	case Overload:
 		trouble = "vCenter reported " + o.Overload
-	case o.Queued > queuedMost:
+	case Queued:
 		trouble = "vCenter queued a task for " + inSeconds(o.Queued)
 	}
 	if !o.Failed && !r.stood {
 		s := p.like(r.work, now)
 		best, thrice := s.add(took)
+		if best > 0 {
+			late = max(late, took-best)
+		}
 		if slow = best > 0 && tooSlow(took, best); thrice && trouble == "" {
 			trouble = "tasks took " + inSeconds(took) + " instead of " + inSeconds(best)
 		}
 	}
 	for _, k := range r.work.keys() {
-		p.window(k).note(r, o)
+		p.window(k).note(r, o, late)
 	}
 	switch {
 	case trouble != "":
-		return p.blame(r, now, o, trouble)
+		return p.blame(r, now, o, o.Overload == "", trouble)
 	case !o.Failed && !slow && !r.stood && o.Queued <= queuedMost:
 		for _, k := range r.work.keys() {
 			p.window(k).ended(r, r.work.cost(k), took)
@@ -244,17 +250,20 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 	return nil
 }
 
-// blame shrinks the narrowest of an action's windows that was used up while it ran, or where actions are queued much longer than
-// others of their kind; if there is none, the widest.
-func (p *Pace) blame(r *Running, now time.Time, o Outcome, why string) []Number {
+// blame shrinks one of an action's windows. If it was delayed, that is the one whose actions are delayed much longer than others of
+// their kind, and than those of the other place: many clones of one source go to other targets, and they show that it is not the wall.
+// Else it is the narrowest that was used up while the action ran; if there is none, the widest.
+func (p *Pace) blame(r *Running, now time.Time, o Outcome, delayed bool, why string) []Number {
 	keys := r.work.keys()
-	widest := p.window(keys[len(keys)-1])
-	i := slices.IndexFunc(keys, func(k key) bool {
-		x := p.window(k)
-		return !x.fullAt.Before(r.began) || o.Queued > queuedMost && x.queued > widest.queued*3/2
-	})
-	if i < 0 {
-		i = len(keys) - 1
+	last := len(keys) - 1
+	i, late := last, p.window(keys[last]).late
+	for at, k := range keys[:last] {
+		if x := p.window(k); delayed && x.late > late*5/4 {
+			i, late = at, x.late
+		}
+	}
+	if full := slices.IndexFunc(keys, func(k key) bool { return !p.window(k).fullAt.Before(r.began) }); i == last && full >= 0 {
+		i = full
 	}
 	x := p.window(keys[i])
 	if !x.shrink(r, max(r.most[i], x.used, x.peakSince(r.began)), now, o, why) {

@@ -57,6 +57,8 @@ type window struct {
 	took   series // of the actions in it
 	// queued and ran are how long the last actions waited and ran, the older ones less and less.
 	queued, ran time.Duration
+	// late is by how much the last actions took longer than at best, the older ones less and less.
+	late time.Duration
 	// shrunk is when it shrank last, why, and to what; zero if it never did.
 	shrunk struct {
 		at  time.Time
@@ -105,8 +107,9 @@ func (x *window) earn(cost, needs int) {
 	}
 }
 
-// note notes how long an action waited and ran, unless it says nothing about the present number.
-func (x *window) note(r *Running, o Outcome) {
+// note notes by how much an action was late, and how long it waited and ran, unless that says nothing about the present number.
+func (x *window) note(r *Running, o Outcome, late time.Duration) {
+	x.late += (late - x.late) / 8
 	if !r.began.Before(x.shrunk.at) {
 		x.queued, x.ran = x.queued*7/8+o.Queued, x.ran*7/8+o.Ran
 	}

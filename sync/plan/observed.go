@@ -125,6 +125,9 @@ type VCenterState struct {
 	FolderUnknown bool
 	// Template is what spec.template names.
 	Template Template
+	// Target is the datastore, or datastore cluster, that clones of the group go to, by whatever name the spec or the server's settings
+	// give it; empty if none is named, so that it is not known before the clone.
+	Target string
 	// Candidates are what the entries of spec.adopt name, in their order.
 	Candidates []Candidate
 	// Free are the names in Query.Taken that no object in the group's folder has now.
@@ -158,6 +161,8 @@ type Query struct {
 	Home Home
 	// Taken are the names that members could not get because another object has them.
 	Taken []string
+	// Datastore and StoragePolicy are those of spec.placement.
+	Datastore, StoragePolicy string
 	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, nor does a group in deletion.
 	AntiAffinity v1alpha1.AntiAffinity
 	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
@@ -182,7 +187,7 @@ func (o *Observed) Query() Query {
 // queryOf is what a group wants to know.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Disks: g.Status.Disks, Adopt: g.Spec.Adopt,
-		Home: HomeOf(&g.Spec), AntiAffinity: g.Spec.Placement.AntiAffinity}
+		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, AntiAffinity: g.Spec.Placement.AntiAffinity}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {
 		ask.Recorded = slices.Clone(ask.Recorded)

@@ -64,6 +64,39 @@ func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 	}
 }
 
+func TestADatastoreIsOneTargetHoweverItIsNamed(t *testing.T) {
+	t.Parallel()
+	s := abroad()
+	none := *s.settings
+	own := none
+	own.datastoreName = "fast"
+	for _, c := range []struct {
+		ask  plan.Query
+		want string // with that datastore in the settings
+		none string // without
+	}{
+		{plan.Query{}, "DC0/fast", ""},
+		{plan.Query{Datastore: "fast"}, "DC0/fast", "DC0/fast"},
+		{plan.Query{Datastore: "/DC0/datastore/cluster/fast"}, "DC0/fast", "DC0/fast"},
+		{plan.Query{Datastore: "cluster/fast/", StoragePolicy: "gold"}, "DC0/fast", "DC0/fast"},
+		{plan.Query{StoragePolicy: "gold"}, "", ""},
+		{plan.Query{Datastore: "a%2fb"}, "DC0/a/b", "DC0/a/b"},
+		{plan.Query{Home: plan.Home{Datacenter: "/DC0", Folder: "teams"}}, "DC0/fast", ""},
+		{plan.Query{Home: plan.Home{Datacenter: "DC1"}}, "", ""},
+		{plan.Query{Home: plan.Home{Datacenter: "DC1"}, Datastore: "fast"}, "DC1/fast", "DC1/fast"},
+		{plan.Query{Home: plan.Home{Datacenter: "north/twin"}, Datastore: "fast"}, "north/twin/fast", "north/twin/fast"},
+	} {
+		s.SetSettings(&own, nil)
+		if got := s.State(web, c.ask).Target; got != c.want {
+			t.Errorf("%+v: %q", c.ask, got)
+		}
+		s.SetSettings(&none, nil)
+		if got := s.State(web, c.ask).Target; got != c.none {
+			t.Errorf("%+v, without a datastore in the settings: %q", c.ask, got)
+		}
+	}
+}
+
 func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 	t.Parallel()
 	s := abroad()

@@ -28,7 +28,8 @@ type Settings struct {
 	Pool     types.ManagedObjectReference
 	PoolPath string // "/DC0/host/C0/Resources"
 	// Datastore is nil for the template's own.
-	Datastore *types.ManagedObjectReference
+	Datastore     *types.ManagedObjectReference
+	datastoreName string
 }
 
 // resolveSettings finds what the settings name, and creates the root folder if it is missing. For anything missing or
@@ -151,7 +152,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	at.Datastore = &candidates[i].Ref
+	at.Datastore, at.datastoreName = &candidates[i].Ref, naming.Last(candidates[i].Path)
 	return nil
 }
 

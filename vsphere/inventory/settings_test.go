@@ -80,7 +80,7 @@ func TestSettingsAreNamesOrPaths(t *testing.T) {
 			"by name": {
 				func(c *Selection) { c.Datacenter, c.Pool, c.Datastore = "DC1", "DC1_C9", "LocalDS_1" },
 				func(s *Settings) bool {
-					return s.DatacenterPath == "/F0/DC1" && s.PoolPath == "/F0/DC1/host/F0/DC1_C9/Resources" && s.Datastore != nil
+					return s.DatacenterPath == "/F0/DC1" && s.PoolPath == "/F0/DC1/host/F0/DC1_C9/Resources" && s.Datastore != nil && s.datastoreName == "LocalDS_1"
 				},
 			},
 			"by path": {

@@ -66,6 +66,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.free(s.Folder, ask.Taken)
 	s.Template = n.template(at, ask.Template)
+	s.Target = n.target(at, &ask)
 	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }
@@ -121,7 +122,7 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 		return t.(plan.Template)
 	}
 	t := plan.Template{Datacenter: at.name}
-	name := naming.Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	name := naming.Last(wanted)
 	for _, ref := range n.templates[name] {
 		x := n.machine(ref)
 		if n.matches(x, at, wanted) {
@@ -140,6 +141,20 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	}
 	answers.Store(key, t)
 	return t
+}
+
+// target names the datastore or datastore cluster that clones of a group go to, by its datacenter and name, as names are unique there:
+// the one in spec.placement, or that of the settings in their datacenter; empty if the template or a storage policy decides. The caller
+// holds mu.
+func (n *Inventory) target(at *GroupFolder, ask *plan.Query) string {
+	name := naming.Last(strings.TrimRight(ask.Datastore, "/"))
+	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == n.own.datacenter && n.settings != nil {
+		name = n.settings.datastoreName
+	}
+	if name == "" {
+		return ""
+	}
+	return n.places.path(at.datacenter, name)[1:]
 }
 
 // describe fills in what is known of the disks and the host of the template with t's moRef. The caller holds mu.
@@ -200,7 +215,7 @@ func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
 // plainVM returns the path of a VM that has the wanted template's name but is no template. It is for admins only: authors of a VmGroup
 // must not learn of other VMs. The caller holds mu.
 func (n *Inventory) plainVM(at *GroupFolder, wanted string) string {
-	name := naming.Unescape(wanted[strings.LastIndexByte(wanted, '/')+1:])
+	name := naming.Last(wanted)
 	var found []string
 	look := func(x unmanagedVM) {
 		if naming.Unescape(x.name) == name && n.matches(x, at, wanted) {

@@ -80,6 +80,11 @@ func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error
 	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
 }
 
+// Last returns the name at the end of an inventory path, as people write it.
+func Last(path string) string {
+	return Unescape(path[strings.LastIndexByte(path, '/')+1:])
+}
+
 // Unescape returns a name as people write it: vCenter stores '/', '\' and '%' in names as %2f, %5c and %25.
 func Unescape(name string) string {
 	if !strings.Contains(name, "%") {
