@@ -76,7 +76,7 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 		}
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
-		objects, err := retrieveLiving(ctx, s, chunk, "config.hardware.device", "runtime.host")
+		objects, err := narrow.Machines(ctx, s, chunk, "config.hardware.device", "runtime.host")
 		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
 			return err
 		}
@@ -90,18 +90,4 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 		}
 	}
 	return nil
-}
-
-// retrieveLiving reads properties of those VMs that still exist and can be read.
-func retrieveLiving(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, paths ...string) ([]session.Object, error) {
-	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
-		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}
-		for _, ref := range refs {
-			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
-		}
-		return spec
-	}
-	n := narrow.New(s, spec, spec)
-	err := n.Read(ctx, refs)
-	return session.Objects(n.Objects), err
 }

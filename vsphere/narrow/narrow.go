@@ -133,3 +133,17 @@ func Fatal(err error) bool {
 	}
 	return false
 }
+
+// Machines reads properties of those VMs that still exist and can be read.
+func Machines(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, paths ...string) ([]session.Object, error) {
+	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}
+		for _, ref := range refs {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+		return spec
+	}
+	n := New(s, spec, spec)
+	err := n.Read(ctx, refs)
+	return session.Objects(n.Objects), err
+}
