@@ -80,7 +80,7 @@ func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Refer
 			return &resourcePool{o}, nil
 		}
 	case *simulator.AuthorizationManager:
-		return v.Rights.Authorization(o), v.world.MissingArgument(ctx, m)
+		return v.Rights.Authorization(o, g), v.world.MissingArgument(ctx, m)
 	}
 	if h := v.Objects.Wrap(m, obj, g); h != nil {
 		return h, v.world.MissingArgument(ctx, m)

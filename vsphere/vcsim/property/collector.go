@@ -40,6 +40,8 @@ func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.Retri
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	body := pc.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req).(*methods.ContinueRetrievePropertiesExBody)
 	if hidden := pc.hiddenFrom(ctx); hidden != nil && body.Res != nil {
+		pc.v.world.RLock()
+		defer pc.v.world.RUnlock()
 		body.Res.Returnval.Objects = hidden.WithoutHidden(body.Res.Returnval.Objects)
 	}
 	return body

@@ -26,7 +26,7 @@ type API struct {
 	key     string // the only session of inner
 
 	*Libraries
-	attaching sync.Mutex // serializes attach calls, so that their checks stay valid
+	attaching world.Lock // serializes attach calls, so that their checks stay valid
 
 	mu       sync.Mutex        // guards what follows
 	sessions map[string]string // user by session id
@@ -51,7 +51,7 @@ type Rights interface {
 
 // New serves the API under /rest and /api. valid reports whether credentials are correct.
 func New(w *world.World, r Rights, valid func(*types.Login) bool) *API {
-	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), Libraries: newLibraries(), sessions: make(map[string]string)}
+	a := &API{objects: w.Objects, rights: r, valid: valid, key: uuid.NewString(), Libraries: newLibraries(), attaching: world.NewLock(), sessions: make(map[string]string)}
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	a.inner = inner
 	// A login would start a goroutine for idle sessions that outlives this vCenter.

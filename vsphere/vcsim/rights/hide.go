@@ -25,6 +25,8 @@ func (v *Rights) setHidden(ref types.ManagedObjectReference, hide bool) {
 		delete(v.hidden, ref)
 	}
 	v.mu.Unlock()
+	v.world.RLock()
+	defer v.world.RUnlock()
 	v.objects.WithLock(v.world.Context(), ref, func() { v.world.MarkParent(v.objects.Get(ref)) })
 	v.world.Mark(ref)
 }
@@ -53,10 +55,15 @@ func (v *Rights) HiddenObjects() *HiddenObjects {
 // Hides reports whether an object is hidden from the clients.
 func (v *Rights) Hides(ref types.ManagedObjectReference) bool {
 	w := v.HiddenObjects()
-	return w != nil && w.Hides(ref)
+	if w == nil {
+		return false
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	return w.Hides(ref)
 }
 
-// Hides reports whether ref or an ancestor of it is hidden.
+// Hides reports whether ref or an ancestor of it is hidden. The caller holds the world lock.
 func (w *HiddenObjects) Hides(ref types.ManagedObjectReference) bool {
 	for {
 		if w.hidden[ref] {
@@ -75,7 +82,7 @@ func (w *HiddenObjects) Hides(ref types.ManagedObjectReference) bool {
 	}
 }
 
-// Visible returns the references that are not hidden.
+// Visible returns the references that are not hidden. The caller holds the world lock.
 func (w *HiddenObjects) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
 	for _, ref := range refs {
 		if !w.Hides(ref) {
@@ -91,6 +98,8 @@ func (v *Rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReferen
 	if w == nil || m.This.Type == "PropertyCollector" || m.This.Type == "ListView" {
 		return types.ManagedObjectReference{}, false
 	}
+	v.world.RLock()
+	defer v.world.RUnlock()
 	for _, ref := range world.References(reflect.ValueOf(m.Body), nil) {
 		if w.Hides(ref) {
 			return ref, true
@@ -99,7 +108,7 @@ func (v *Rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReferen
 	return types.ManagedObjectReference{}, false
 }
 
-// WithoutHidden removes hidden objects from the result of a traversal and from the lists in it.
+// WithoutHidden removes hidden objects from the result of a traversal and from the lists in it. The caller holds the world lock.
 func (w *HiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.ObjectContent {
 	kept := objects[:0]
 	for _, o := range objects {
@@ -116,7 +125,8 @@ func (w *HiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.Obj
 	return kept
 }
 
-// SplitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones.
+// SplitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones. The caller holds the
+// world lock.
 //
 // [doc] ObjectContent.missingSet: "properties for which values could not be retrieved and the
 // associated fault"; one of them is NoPermission.

@@ -13,6 +13,8 @@ import (
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // tagging is the path of the REST API for tags.
@@ -77,7 +79,7 @@ func (v *Rights) currentRole() *role {
 	return v.role
 }
 
-// holds reports whether a role has a privilege on an object.
+// holds reports whether a role has a privilege on an object. The caller holds the world lock.
 func (v *Rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
 	if r == nil {
 		return true
@@ -111,6 +113,8 @@ func (v *Rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	if r == nil {
 		return nil
 	}
+	v.world.RLock()
+	defer v.world.RUnlock()
 	for _, n := range v.needs(m) {
 		if !v.holds(r, n.privilege, n.on) {
 			return &types.NoPermission{Object: &n.on, PrivilegeId: n.privilege}
@@ -119,7 +123,7 @@ func (v *Rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	return nil
 }
 
-// needs returns the privileges that a call requires.
+// needs returns the privileges that a call requires. The caller holds the world lock.
 //
 // [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from existing and Add
 // new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for Common Tasks"; and, for the
@@ -332,6 +336,11 @@ func (v *Rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
 		needed = []string{"InventoryService.Tagging.CreateCategory"}
 	}
 	held := v.currentRole()
+	if held == nil {
+		return nil
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
 	for _, privilege := range needed {
 		if !v.holds(held, privilege, root) {
 			return &types.NoPermission{PrivilegeId: privilege}
@@ -341,13 +350,15 @@ func (v *Rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
 }
 
 // Authorization wraps the AuthorizationManager for one call.
-func (v *Rights) Authorization(o *simulator.AuthorizationManager) mo.Reference {
-	return &authorizationManager{AuthorizationManager: o, v: v}
+func (v *Rights) Authorization(o *simulator.AuthorizationManager, g *world.Guard) mo.Reference {
+	g.Protect(o.Self, false)
+	return &authorizationManager{AuthorizationManager: o, Guard: g, v: v}
 }
 
 // authorizationManager reports privileges according to Restrict, Withdraw and Deny.
 type authorizationManager struct {
 	*simulator.AuthorizationManager
+	*world.Guard
 	v *Rights
 }
 

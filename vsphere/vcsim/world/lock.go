@@ -5,6 +5,9 @@ import "sync"
 // These locks may be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
 // testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
 // (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
+//
+// The simulator's locks of objects are sync.Mutexes, and its writers sleep with some of them held, under the world lock. So hold World, at
+// least for reading, before you wait for one.
 
 // Lock is a mutex. NewLock creates one.
 type Lock chan struct{}

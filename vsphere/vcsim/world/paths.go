@@ -76,7 +76,7 @@ func (w *World) Below(ref, ancestor types.ManagedObjectReference) bool {
 	}
 }
 
-// ParentOf returns an object's parent, or nil.
+// ParentOf returns an object's parent, or nil. The caller holds the world lock.
 func (w *World) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectReference {
 	e, ok := w.Objects.Get(ref).(mo.Entity)
 	if !ok {
