@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
@@ -16,11 +15,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// deepWorld returns a vCenter with quick clones, because the check polls them at a short interval.
+// deepWorld returns a vCenter with one template.
 func deepWorld(t testing.TB, change ...func(*vcsim.Config)) *world {
 	t.Helper()
-	c := vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true},
-		Latency: vcsim.Latency{Clone: 2 * time.Second, Power: vctest.Lifelike.Power, Reconfigure: vctest.Lifelike.Reconfigure, Other: vctest.Lifelike.Other}}
+	c := vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}, Latency: vctest.Lifelike}
 	for _, f := range change {
 		f(&c)
 	}
