@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -73,20 +74,25 @@ func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
 
 func TestShrinkEndsInTimeAndReturnsStepsThatWereSeenToFail(t *testing.T) {
 	t.Parallel()
-	all := script(31)
-	if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != mostSteps {
-		t.Errorf("%s are left, but nothing was seen to fail", numbers(least))
-	}
-	last := []step(nil)
-	until := time.Now().Add(50 * time.Millisecond)
-	least := shrink(all, until, func(some []step) bool {
-		time.Sleep(10 * time.Millisecond)
-		if len(some) > 2 {
-			last = some
+	synctest.Test(t, func(t *testing.T) {
+		all := script(31)
+		if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != mostSteps {
+			t.Errorf("%s are left, but nothing was seen to fail", numbers(least))
 		}
-		return len(some) > 2
+		last := []step(nil)
+		until := time.Now().Add(50 * time.Millisecond)
+		least := shrink(all, until, func(some []step) bool {
+			time.Sleep(10 * time.Millisecond)
+			if len(some) > 2 {
+				last = some
+			}
+			return len(some) > 2
+		})
+		if len(least) != mostSteps && !slices.Equal(least, last) {
+			t.Errorf("%s are left; %s failed last", numbers(least), numbers(last))
+		}
+		if over := time.Since(until); over > 10*time.Millisecond {
+			t.Errorf("it ended %s late", over)
+		}
 	})
-	if len(least) != mostSteps && !slices.Equal(least, last) {
-		t.Errorf("%s are left; %s failed last", numbers(least), numbers(last))
-	}
 }
