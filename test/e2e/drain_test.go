@@ -36,7 +36,7 @@ func TestAMemberIsDrainedForAsLongAsTheSpecSays(t *testing.T) {
 			t.Fatalf("%s: taken down, but no slice was written", c.what)
 		}
 		t.Logf("%s: taken down %s after the first of %d writes of the slice", c.what, at.Sub(writes[0].At), len(writes))
-		if took := at.Sub(writes[0].At); took < drain || took > drain+5*time.Second {
+		if took := at.Sub(writes[0].At); took < drain || took > drain+time.Minute {
 			t.Errorf("%s: taken down %s after the slice was written", c.what, took)
 		}
 		if len(writes) > 2 { // that the endpoint is terminating, and since when

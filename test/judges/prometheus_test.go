@@ -33,7 +33,7 @@ func discover(t *testing.T, settings string) (map[string]map[string]string, erro
 	must(t, metrics.Register())
 	d, err := discoveryhttp.NewDiscovery(&c, discovery.DiscovererOptions{Metrics: metrics, SetName: "vm-nodes"})
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	groups, err := d.Refresh(ctx)
 	if err != nil {
