@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -165,5 +166,30 @@ func TestRestoreForgetsNewerVMsAndEventsAndReusesMoRefs(t *testing.T) {
 		if back := allNamed(v.VMs(), "new"); len(back) != 1 || back[0].Ref == lost || back[0].Power != "poweredOn" {
 			t.Errorf("registered again: %+v", back)
 		}
+	})
+}
+
+func TestAVMThatLeftWhileACallWaitedIsNotFound(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		busy := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "busy"))
+		vm := object.NewVirtualMachine(c.Client.Client, addVM(t, v, "/DC0/vm", "vm"))
+		into := makeFolder(t, v, "/DC0/vm/folder")
+		moves, err := busy.Relocate(c.ctx, types.VirtualMachineRelocateSpec{Folder: &into}, types.VirtualMachineMovePriorityDefaultPriority)
+		ok(t, err)
+		time.Sleep(time.Millisecond) // the simulator is at work, and the world locked
+		answers := make(chan error)
+		for range 2 {
+			go func() { answers <- vm.Unregister(c.ctx) }()
+		}
+		first, second := <-answers, <-answers
+		if first != nil {
+			first, second = second, first
+		}
+		ok(t, first)
+		wantFault[*types.ManagedObjectNotFound](t, second)
+		if n := len(v.OutsideInventory()); n != 1 {
+			t.Errorf("%d VMs are outside the inventory", n)
+		}
+		ok(t, moves.Wait(c.ctx))
 	})
 }

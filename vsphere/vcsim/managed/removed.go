@@ -235,6 +235,9 @@ func (v *Objects) discoveredIn(ctx *simulator.Context, dc *simulator.Datacenter)
 
 // UnregisterVM keeps the VM's files, so that it can be registered again.
 func (vm *machine) UnregisterVM(ctx *simulator.Context, _ *types.UnregisterVM) soap.HasFault {
+	if vm.v.objects.Get(vm.Self) == nil { // it left while this call waited for the world lock
+		return &methods.UnregisterVMBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: vm.Self})}
+	}
 	if fault := mustBeOff(vm.VirtualMachine); fault != nil {
 		return &methods.UnregisterVMBody{Fault_: simulator.Fault("", fault)}
 	}
