@@ -1,13 +1,20 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"github.com/spf13/cobra"
 )
 
@@ -70,5 +77,51 @@ func TestShellCompletionOffersValuesAndNoFiles(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("%s: %v: %q", flag, err, out)
 		}
+	}
+}
+
+// The seam is for tests: no flag may put something else between the server and vCenter's network, so nothing here may name it.
+func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
+	t.Parallel()
+	seam := map[string]bool{}
+	for of, names := range map[reflect.Type][]string{
+		reflect.TypeFor[session.Config](): {"Dial", "Through"}, reflect.TypeFor[vcsim.Config](): {"Listener", "Plain"},
+	} {
+		for _, name := range names {
+			if _, is := of.FieldByName(name); !is {
+				t.Errorf("%s has no field %s: name the seam as it is called now", of, name)
+			}
+			seam[name] = true
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			name := ""
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if name = n.Sel.Name; types.ExprString(n) == "net.Listener" || types.ExprString(n) == "s.probe.Dial" { // of the hooks, and to guests
+					name = ""
+				}
+			case *ast.KeyValueExpr:
+				if key, is := n.Key.(*ast.Ident); is {
+					name = key.Name
+				}
+			}
+			if seam[name] {
+				t.Errorf("%s names %s", path, name)
+			}
+			return true
+		})
 	}
 }
