@@ -3,6 +3,7 @@ package planner_test
 // Small worlds, searched completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
 // through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and checks at
 // each step the invariants 1, 2, 4, 7 and 10 of docs/design.md. It ends where no new place appears, or at a bound.
+// search_scenarios_test.go lists the worlds, and how far a search of each gets.
 //
 //	go test ./sync/planner -run SmallWorld -v                                        a few seconds: the small ones whole, the others begun
 //	go test ./sync/planner -run 'SmallWorld|Planted' -v -timeout 2h -search.full     all, as far as -search.states allows
@@ -45,6 +46,9 @@ package planner_test
 //     returns, and the member backs off for a second.
 //   - After the deletion's first call, no other call comes: Metacontroller has one worker for a parent. pause.go in sync/loop
 //     handles a call that waited in a socket.
+//   - A place has room for eight VMs, those that are gone and still seen included, and for three steps of a killed replica. Moves
+//     beyond are cut and counted, and a world with such moves isn't called whole. Two replicas that don't see what the other does can
+//     clone and remove a VM again and again, without end: with room for ten VMs, scale 2 to 1 has the same 66 moves cut.
 //   - The two replicas are alike: places that differ in which is which are one. So are those that differ in what no plan and no
 //     step looks at (place.tidy).
 
@@ -67,7 +71,8 @@ var (
 type found struct {
 	places, moves int
 	depth         int
-	whole         bool // no new place appears any more
+	whole         bool // no new place appears any more, and no move was cut
+	frontier      int  // places that were found, and not visited
 	settled       int  // places at which the edit is carried out
 	cut, plans    int
 	took          time.Duration
@@ -76,9 +81,12 @@ type found struct {
 }
 
 func (f *found) String() string {
-	how := "bounded"
-	if f.whole {
+	how := fmt.Sprintf("bounded: %d of them not visited", f.frontier)
+	switch {
+	case f.whole:
 		how = "whole"
+	case f.frontier == 0:
+		how = "whole but for what was cut"
 	}
 	return fmt.Sprintf("%d places, %d moves, depth %d, %d settled, %d plans, %d cut, %.1f s, %s", f.places, f.moves, f.depth, f.settled, f.plans, f.cut, f.took.Seconds(), how)
 }
@@ -176,12 +184,13 @@ func (x *search) run(most int) (f found) {
 				nth++
 			})
 			if f.places = len(origins); f.wrong != "" || f.places > most {
+				f.frontier = len(layer) - i - 1 + len(next)
 				return f
 			}
 		}
 		first += uint32(len(layer))
 	}
-	f.whole = true
+	f.whole = x.cut == 0
 	return f
 }
 
@@ -256,67 +265,6 @@ func (m *move) text(names [2]string) string {
 		return "A step " + text
 	}
 	return names[m.who] + " " + text
-}
-
-// scenarios are the small worlds. A plain run visits this many places of each, or all: where whole is set, there must be no
-// more, and at least this many.
-var scenarios = []struct {
-	scenario
-	places int
-	whole  bool
-}{
-	{scenario{edit: "scale", from: 1, to: 2, surge: 1, unmanaged: none}, 82, true},
-	{scenario{edit: "scale", from: 1, to: 3, surge: 1, unmanaged: none}, 4_057, true},
-	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "scale", from: 2, to: 3, unavailable: 1, unmanaged: 2}, 6, true},
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "roll", from: 2, to: 2, surge: 1, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "roll", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none}, 1_435, true},
-	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "resize", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "resize", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "delete", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, 8_000, false},
-	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: anotherName}, 8_000, false},
-	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, unmanaged: none}, 5_032, true},
-	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "scale", from: 1, to: 2, surge: 1, unmanaged: none, kills: 1}, 450, true},
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 7_075, true},
-	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName, kills: 1}, 8_000, false},
-	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "scale", from: 1, to: 2, surge: 1, standby: 1, unmanaged: none}, 2_507, true},
-	{scenario{edit: "scale", from: 1, to: 2, surge: 1, standby: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "scale", from: 2, to: 1, unavailable: 1, standby: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, standby: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, standby: 1, unmanaged: none, kills: 1, inOrder: true}, 8_000, false},
-	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none}, 8_000, false},
-	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none, kills: 1}, 8_000, false},
-	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none, kills: 2, inOrder: true}, 8_000, false},
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none, kills: 1, inOrder: true}, 8_000, false},
-	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "roll", from: 3, to: 3, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "resize", from: 3, to: 3, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "delete", from: 3, to: 3, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},
-	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: anotherName, kills: 1, inOrder: true}, 8_000, false},
-	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1, inOrder: true}, 8_000, false},
 }
 
 func TestNoSmallWorldBreaksAnInvariant(t *testing.T) {

@@ -236,10 +236,12 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	}
 	for i := range int8(q.n) {
 		if m := &q.vms[i]; m.alive && m.ordinal == f.key {
-			if !x.without("one name in one folder") {
+			if m.folder == f.folder && !x.without("one name in one folder") {
 				return m.stamped, i, "" // else NameConflict
 			}
-			wrong = "1: two VMs of one ordinal"
+			if m.stamped {
+				wrong = "1: two VMs of one ordinal"
+			}
 		}
 	}
 	if q.n == maxVMs {
