@@ -117,7 +117,8 @@ campaign: ## Make every vCenter call fail in every way, plant defects, then run 
 world: ## Run the deterministic simulation, the model checker and the properties of plans, and make every answer and every assumption about vCenter wrong (WORLD=... or LIVES=..., STATES=...)
 	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test/world $(if $(LIVES),-world.lives $(LIVES),-world.for $(WORLD))
 	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./sync/planner -run SmallWorld -search.full -search.states $(STATES)
-	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip SmallWorld -rapid.checks 500
+	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -run PlantedDefects -search.full
+	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip 'SmallWorld|PlantedDefects' -rapid.checks 500
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere -run '^TestNoAnswerOfAVCenter' -answers.all
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere/check -run '^TestDeepCheck'
 
