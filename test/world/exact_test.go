@@ -16,6 +16,7 @@ func firstDifference(a, b string) string {
 	return "one is longer than the other"
 }
 
+// With the race detector it compares ten seeds, because a hundred take ten seconds of processor time.
 func TestTheSameSeedGivesTheSameHistoryByteForByte(t *testing.T) {
 	size := 0
 	for seed := uint64(1); seed <= 100/thinning; seed++ {
