@@ -5,13 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"net/http"
-	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,156 +16,30 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// kinds returns the constants of managed/task.go.
-func kinds(t *testing.T) (all []vcsim.Kind) {
-	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("managed", "task.go"), nil, 0)
-	ok(t, err)
-	ast.Inspect(file, func(n ast.Node) bool {
-		spec, is := n.(*ast.ValueSpec)
-		if kind, named := (*ast.Ident)(nil), false; is && len(spec.Values) == 1 {
-			if kind, named = spec.Type.(*ast.Ident); named && kind.Name == "Kind" {
-				value, err := strconv.Unquote(spec.Values[0].(*ast.BasicLit).Value)
-				ok(t, err)
-				all = append(all, vcsim.Kind(value))
-			}
-		}
-		return true
-	})
-	return all
-}
-
-// job starts a task on a VM of its own; the task is nil if vCenter shows none.
-type job func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error)
-
 // jobs starts tasks of every kind.
 type jobs struct {
-	t                     *testing.T
-	ctx                   context.Context
-	v                     *vcsim.VCenter
-	network               *memnet.Network
-	folder, pool, cluster types.ManagedObjectReference
-	mu                    sync.Mutex
-	wires                 []*vcsim.Wire
-	broken                map[vcsim.BreakKind]bool
+	t                                            *testing.T
+	ctx                                          context.Context
+	v                                            *vcsim.VCenter
+	network                                      *memnet.Network
+	folder, pool, cluster, datacenter, datastore types.ManagedObjectReference
+	mu                                           sync.Mutex
+	wires                                        []*vcsim.Wire
+	broken                                       map[vcsim.BreakKind]bool
+	queued                                       bool // a task waited for its turn
 }
 
-// subfolder creates a folder as Admin.
-func (j *jobs) subfolder(c *govmomi.Client, name string) *object.Folder {
-	ref, err := j.v.MakeFolder("/DC0/vm/" + name + "-folder")
-	if err != nil {
-		j.t.Error(err)
-	}
-	return object.NewFolder(c.Client, ref)
-}
-
-// must checks Admin's actions, which outages do not affect.
+// must checks an operator's actions, which outages do not affect.
 func (j *jobs) must(err error) {
 	if err != nil {
 		j.t.Error(err)
 	}
-}
-
-var every = map[vcsim.Kind]job{
-	vcsim.Clone: func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.Clone(j.ctx, object.NewFolder(c.Client, j.folder), name+"-clone", types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &j.pool}})
-	},
-	vcsim.PowerOn: func(j *jobs, _ *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.PowerOn(j.ctx)
-	},
-	vcsim.PowerOff: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		j.must(j.v.PowerOn(name))
-		return vm.PowerOff(j.ctx)
-	},
-	vcsim.Suspend: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		j.must(j.v.PowerOn(name))
-		return vm.Suspend(j.ctx)
-	},
-	vcsim.Reset: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		j.must(j.v.PowerOn(name))
-		return vm.Reset(j.ctx)
-	},
-	vcsim.ShutdownGuest: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		j.must(j.v.PowerOn(name))
-		j.must(j.v.SetTools(name, true))
-		return nil, vm.ShutdownGuest(j.ctx)
-	},
-	vcsim.RebootGuest: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		j.must(j.v.PowerOn(name))
-		j.must(j.v.SetTools(name, true))
-		return nil, vm.RebootGuest(j.ctx)
-	},
-	vcsim.Reconfigure: func(j *jobs, _ *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.Reconfigure(j.ctx, types.VirtualMachineConfigSpec{NumCPUs: 2})
-	},
-	vcsim.Rename: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.Rename(j.ctx, name+"-renamed")
-	},
-	vcsim.Destroy: func(j *jobs, _ *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.Destroy(j.ctx)
-	},
-	vcsim.Relocate: func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		into := j.subfolder(c, name).Reference()
-		return vm.Relocate(j.ctx, types.VirtualMachineRelocateSpec{Folder: &into}, types.VirtualMachineMovePriorityDefaultPriority)
-	},
-	vcsim.PromoteDisks: func(j *jobs, c *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		reply, err := methods.PromoteDisks_Task(j.ctx, c.Client, &types.PromoteDisks_Task{This: vm.Reference(), Unlink: true})
-		if err != nil {
-			return nil, err
-		}
-		return object.NewTask(c.Client, reply.Returnval), nil
-	},
-	vcsim.CreateVM: func(j *jobs, c *govmomi.Client, name string, _ *object.VirtualMachine) (*object.Task, error) {
-		return object.NewFolder(c.Client, j.folder).CreateVM(j.ctx, types.VirtualMachineConfigSpec{
-			Name: name + "-made", GuestId: "otherLinux64Guest", Files: &types.VirtualMachineFileInfo{VmPathName: "[LocalDS_0]"},
-		}, object.NewResourcePool(c.Client, j.pool), nil)
-	},
-	vcsim.RegisterVM: func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		if err := vm.Unregister(j.ctx); err != nil {
-			return nil, err
-		}
-		return object.NewFolder(c.Client, j.folder).RegisterVM(j.ctx, fmt.Sprintf("[LocalDS_0] %s/%s.vmx", name, name), name, false, object.NewResourcePool(c.Client, j.pool), nil)
-	},
-	vcsim.MoveInto: func(j *jobs, c *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		return j.subfolder(c, name).MoveInto(j.ctx, []types.ManagedObjectReference{vm.Reference()})
-	},
-	vcsim.RenameFolder: func(j *jobs, c *govmomi.Client, name string, _ *object.VirtualMachine) (*object.Task, error) {
-		return j.subfolder(c, name).Rename(j.ctx, name+"-renamed")
-	},
-	vcsim.DestroyFolder: func(j *jobs, c *govmomi.Client, name string, _ *object.VirtualMachine) (*object.Task, error) {
-		return j.subfolder(c, name).Destroy(j.ctx)
-	},
-	vcsim.UnregisterAndDestroy: func(j *jobs, c *govmomi.Client, name string, _ *object.VirtualMachine) (*object.Task, error) {
-		reply, err := methods.UnregisterAndDestroy_Task(j.ctx, c.Client, &types.UnregisterAndDestroy_Task{This: j.subfolder(c, name).Reference()})
-		if err != nil {
-			return nil, err
-		}
-		return object.NewTask(c.Client, reply.Returnval), nil
-	},
-	vcsim.CreateSnapshot: func(j *jobs, _ *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.CreateSnapshot(j.ctx, "base", "", false, false)
-	},
-	vcsim.RemoveSnapshots: func(j *jobs, _ *govmomi.Client, name string, vm *object.VirtualMachine) (*object.Task, error) {
-		_, err := j.v.AddSnapshot(name, "base")
-		j.must(err)
-		return vm.RemoveAllSnapshot(j.ctx, nil)
-	},
-	vcsim.Customize: func(j *jobs, _ *govmomi.Client, _ string, vm *object.VirtualMachine) (*object.Task, error) {
-		return vm.Customize(j.ctx, types.CustomizationSpec{
-			Identity:      &types.CustomizationLinuxPrep{HostName: new(types.CustomizationVirtualMachineName)},
-			NicSettingMap: []types.CustomizationAdapterMapping{{Adapter: types.CustomizationIPSettings{Ip: new(types.CustomizationDhcpIpGenerator)}}},
-		})
-	},
-	vcsim.ReconfigureCluster: func(j *jobs, c *govmomi.Client, _ string, _ *object.VirtualMachine) (*object.Task, error) {
-		return object.NewClusterComputeResource(c.Client, j.cluster).Reconfigure(j.ctx, new(types.ClusterConfigSpecEx), true)
-	},
 }
 
 // wire opens a wire whose calls break in every way, one after the other.
@@ -225,8 +94,8 @@ func (j *jobs) persist(what string, do func(c *govmomi.Client, try int) error) {
 	transport.CloseIdleConnections()
 }
 
-// begin completes a task of a kind once, with a new VM for each try.
-func (j *jobs) begin(kind vcsim.Kind) {
+// begin completes a job once, with a new VM for each try.
+func (j *jobs) begin(kind vcsim.Kind, do job) {
 	j.persist(string(kind), func(c *govmomi.Client, try int) error {
 		name := fmt.Sprintf("%s-%d", kind, try)
 		ref, err := j.v.AddVM("/DC0/vm", name)
@@ -234,11 +103,21 @@ func (j *jobs) begin(kind vcsim.Kind) {
 			return err
 		}
 		defer func() { _ = j.v.Destroy(name) }() // unless renamed; relieves the streams
-		task, err := every[kind](j, c, name, object.NewVirtualMachine(c.Client, ref))
+		task, err := do(j, c, name, object.NewVirtualMachine(c.Client, ref))
 		if err != nil || task == nil {
 			return err
 		}
-		return task.Wait(j.ctx)
+		info, err := task.WaitForResult(j.ctx)
+		if err != nil {
+			return err
+		}
+		if info.DescriptionId != string(kind) {
+			j.t.Errorf("a %s is run, not a %s", info.DescriptionId, kind)
+		}
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.queued = j.queued || info.StartTime.Sub(info.QueueTime) > time.Second
+		return nil
 	})
 }
 
@@ -282,6 +161,9 @@ func (j *jobs) outages() {
 		func() { j.v.LoseReply("WaitForUpdatesEx", 2); j.v.LoseReply("CloneVM_Task", 1) },
 		func() { j.v.FailTask(vcsim.Clone, nil, new(types.SystemError), 1) },
 		func() { j.v.Hold(vcsim.PowerOn); pause(); j.v.Release(vcsim.PowerOn) },
+		func() { j.v.Hide(j.cluster); pause(); j.v.Show(j.cluster) },
+		func() { j.v.Hide(j.folder); pause(); j.v.Show(j.folder) },
+		func() { b := j.v.Backup(); pause(); j.must(j.v.Restore(b)) },
 		func() { each((*vcsim.Wire).Kill) },
 	} {
 		pause()
@@ -296,12 +178,14 @@ func TestBubbleWithEveryTaskAndOutageBecomesIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, alone := time.Now(), len(inBubble())
 		v := start(t, vcsim.Config{
+			Hosts: 2, Limits: vcsim.Limits{Operations: 8, HostUnits: 16, PerSecond: 10},
 			Latency: vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second},
 			Guest:   vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: 10 * time.Second},
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		j := &jobs{t: t, ctx: ctx, v: v, network: networkOf(v), broken: make(map[vcsim.BreakKind]bool),
-			folder: found(t, v, "/DC0/vm"), pool: found(t, v, "/DC0/host/DC0_C0/Resources"), cluster: found(t, v, "/DC0/host/DC0_C0")}
+			folder: found(t, v, "/DC0/vm"), pool: found(t, v, "/DC0/host/DC0_C0/Resources"), cluster: found(t, v, "/DC0/host/DC0_C0"),
+			datacenter: found(t, v, "/DC0"), datastore: found(t, v, "/DC0/datastore/LocalDS_0")}
 		var watchers, workers sync.WaitGroup
 		for range 3 {
 			watchers.Go(j.watch)
@@ -311,24 +195,30 @@ func TestBubbleWithEveryTaskAndOutageBecomesIdle(t *testing.T) {
 		for _, kind := range kinds(t) {
 			if every[kind] == nil {
 				t.Errorf("no task of the kind %s is run here", kind)
-				continue
 			}
-			workers.Go(func() {
-				for under := true; under; {
-					j.begin(kind)
-					select {
-					case <-over:
-						under = false
-					case <-time.After(5 * time.Minute):
+		}
+		for _, all := range []map[vcsim.Kind]job{every, calls} {
+			for kind, do := range all {
+				workers.Go(func() {
+					for under := true; under; {
+						j.begin(kind, do)
+						select {
+						case <-over:
+							under = false
+						case <-time.After(5 * time.Minute):
+						}
 					}
-				}
-			})
+				})
+			}
 		}
 		workers.Wait()
 		for _, kind := range []vcsim.BreakKind{vcsim.Refused, vcsim.ReplyLost, vcsim.SessionGone, vcsim.Stalled, vcsim.Faulted, vcsim.KilledBefore, vcsim.KilledAfter} {
 			if !j.broken[kind] {
 				t.Errorf("no call was broken by %s", kind)
 			}
+		}
+		if !j.queued {
+			t.Error("no task was queued")
 		}
 		v.Heal()
 		// A booting guest, a running task and waits exist when it closes.
