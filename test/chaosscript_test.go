@@ -143,14 +143,6 @@ func numbers(list []step) string {
 	return strings.Join(texts, ",")
 }
 
-func describe(list []step) string {
-	var texts []string
-	for _, s := range list {
-		texts = append(texts, fmt.Sprintf("  %2d %s", s.n, s.operation))
-	}
-	return strings.Join(texts, "\n")
-}
-
 func TestLeavingAStepOutOfAScriptChangesNoOtherStep(t *testing.T) {
 	t.Parallel()
 	all := script(31)
