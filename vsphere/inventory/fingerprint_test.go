@@ -152,6 +152,25 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 	})
 }
 
+// A clone of that moment would be stamped without a fingerprint, and never be rolled for a later version of its template.
+func TestACancelledReadLeavesNoTemplateWithoutItsFingerprint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := vctest.New(t)
+		c := clientOf(t, w)
+		ref, err := w.Find("ubuntu")
+		w.Must(err)
+		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}}}
+		err = c.Call(t.Context(), func(ctx context.Context, s *session.Session) error {
+			w.FailCall("RetrievePropertiesEx", new(vim.RequestCanceled), 1)
+			return readTemplates(ctx, s, &reading)
+		})
+		if err == nil {
+			t.Errorf("the reading is taken for a whole one: %+v", reading.Machines)
+		}
+	})
+}
+
 // clientOf is a client of a vCenter, which logs out when the test ends.
 func clientOf(t testing.TB, w *vctest.World) *session.Client {
 	t.Helper()

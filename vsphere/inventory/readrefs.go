@@ -10,7 +10,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // readRefs reads VMs and places by their moRefs into r.
@@ -64,8 +63,8 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 }
 
 // readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 500 of them.
-// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing; only a
-// session that has ended, or a vCenter that does not answer, fails the whole reading.
+// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing. A failure
+// that no template causes fails the whole reading, which is repeated: a clone has the fingerprint of its time for good.
 func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}
 	var refs []types.ManagedObjectReference
@@ -77,7 +76,7 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
 		objects, err := narrow.Machines(ctx, s, chunk, "config.hardware.device", "runtime.host")
-		if e := vcfault.Classify("", err); e != nil && (e.Reason == vcfault.ReasonNotAuthenticated || e.Reason == vcfault.ReasonVCenterUnreachable || ctx.Err() != nil) {
+		if err != nil && (narrow.Fatal(err) || ctx.Err() != nil) {
 			return err
 		}
 		for _, o := range objects {
