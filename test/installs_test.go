@@ -57,7 +57,6 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 		if got := r.names("/DC0/vm/vm-operator-east/default/api"); !slices.Equal(got, []string{"api-0+", "api-1+"}) {
 			t.Errorf("a group of the other install is deleted: %v", got)
 		}
-
 		if r.vm("/DC0/vm/vm-operator/default/web/web-0") != nil {
 			t.Error("a deleted group has a VM")
 		}
