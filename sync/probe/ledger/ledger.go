@@ -17,7 +17,7 @@
 //	  no other group has members that answered before           | silent: there is nothing to compare it with
 //
 // As a group becomes doubted, whom of its members a witness spoke against before needs a new one. So when the path is mended, nobody is silent
-// who was not asked again. A doubt ends with an answer, not because members leave with whom the others were compared: with one of the group; and if it
+// who was not asked again, and who never answered is asked as often as if it had just come. A doubt ends with an answer, not because members leave with whom the others were compared: with one of the group; and if it
 // was doubted beside other groups, with one of theirs.
 //
 // It is pure: times are arguments, and a Ledger has no lock.
@@ -63,6 +63,7 @@ type group struct {
 	since   time.Time
 	beside  bool  // it was doubted because other groups failed, too
 	heard   tally // what had been answered when it became doubted
+	mended  int   // how many doubts have ended
 }
 
 type member struct {
@@ -76,6 +77,7 @@ type member struct {
 	// How many others had answered, of its group and of all others, when its first failure in this row ended (or the group became doubted),
 	// and when its newest try began.
 	atFirst, atBegin tally
+	mended           int // how many of its group's doubts had ended when its newest try began
 	witnessed        bool
 }
 
@@ -118,7 +120,7 @@ func (l *Ledger) Forget(uid, moRef string, now time.Time) (changed bool) {
 // Begin notes that a member is asked now.
 func (l *Ledger) Begin(uid, moRef string) {
 	if g, m := l.find(uid, moRef); m != nil {
-		m.atBegin = l.tally(g)
+		m.atBegin, m.mended = l.tally(g), g.mended
 	}
 }
 
@@ -141,7 +143,7 @@ func (l *Ledger) Answered(uid, moRef string, now time.Time) (changed bool) {
 // Failed notes that a try failed, and why. It reports whether that changed what is concluded of the group.
 func (l *Ledger) Failed(uid, moRef, why string, now time.Time) (changed bool) {
 	g, m := l.find(uid, moRef)
-	if m == nil {
+	if m == nil || !m.settled && m.mended < g.mended { // the path was broken when that try began
 		return false
 	}
 	if m.fail++; m.fail == 1 {
@@ -197,8 +199,14 @@ func (l *Ledger) settle(uid string, g *group, now time.Time) (changed bool) {
 	l.count(uid, g)
 	if doubted, beside := l.doubts(uid, g); doubted != g.doubted {
 		g.doubted, g.since, g.beside, g.heard, changed = doubted, now, beside, l.tally(g), true
+		if !doubted {
+			g.mended++
+		}
 		for _, m := range g.members {
-			if doubted && m.fail > 0 {
+			switch {
+			case !doubted && !m.settled:
+				m.fail = 0
+			case doubted && m.fail > 0:
 				m.witnessed, m.atFirst = false, l.tally(g)
 				if m.concluded == plan.Silent {
 					m.conclude("", now)

@@ -12,7 +12,8 @@ import (
 )
 
 // play carries out a script on a ledger, a second for each word: "a1+" is an answer of the member 1 of the group a, "a1-" a failure, "a1x"
-// forgets it. Members whose group is in upper case never answered before; those of others were ready.
+// forgets it; "a1>" begins to ask it, so that its next answer or failure is that of this try. Members whose group is in upper case, and new
+// ones as "an1", never answered before; others were ready.
 func play(t *testing.T, script string) *Ledger {
 	t.Helper()
 	l, entered := New(), map[string]bool{}
@@ -21,14 +22,19 @@ func play(t *testing.T, script string) *Ledger {
 	for _, word := range words {
 		if uid, moRef := word[:1], word[1:len(word)-1]; !entered[uid+moRef] {
 			entered[uid+moRef] = true
-			l.Enter(uid, moRef, uid == strings.ToLower(uid), Thresholds{1, 2})
+			l.Enter(uid, moRef, uid == strings.ToLower(uid) && moRef[0] != 'n', Thresholds{1, 2})
 		}
 	}
+	asked := map[string]bool{}
 	for _, word := range words {
 		now = now.Add(time.Second)
 		uid, moRef, what := word[:1], word[1:len(word)-1], word[len(word)-1:]
-		l.Begin(uid, moRef)
+		if !asked[uid+moRef] {
+			l.Begin(uid, moRef)
+		}
+		asked[uid+moRef] = what == ">"
 		switch what {
+		case ">":
 		case "+":
 			l.Answered(uid, moRef, now)
 		case "-":
@@ -70,6 +76,10 @@ func TestAFailureIsBelievedOnlyWithAWitness(t *testing.T) {
 		{"one answers again, and the other fails again", "a1+ a2+ a1- a2- a1- a2- a1+ a2-", "1 Answering, 2 Silent"},
 		{"who was silent before needs a new witness", "a1+ a2+ a3- a1+ a3- a1- a2- a1- a2- a3- a1+", "1 Answering, 2 Answering, 3"},
 		{"who was silent before, and fails again", "a1+ a2+ a3- a1+ a3- a1- a2- a1- a2- a3- a1+ a3-", "1 Answering, 2 Answering, 3 Silent"},
+		{"who never answered, and the path is mended", "a1+ a2+ an3- a1- a2- an3- a1- a2- an3- a1+", "1 Answering, 2 Answering, n3"},
+		{"who never answered fails once after the path is mended", "a1+ a2+ an3- a1- a2- an3- a1- a2- a1+ an3-", "1 Answering, 2 Answering, n3"},
+		{"who never answered fails again and again after it", "a1+ a2+ an3- a1- a2- an3- a1- a2- a1+ an3- an3-", "1 Answering, 2 Answering, n3 Silent"},
+		{"who never answered was being asked when the path was mended", "a1+ a2+ a1- a2- a1- a2- an3- an3> a1+ an3- an3-", "1 Answering, 2 Answering, n3"},
 		{"all of a group whose status said they were ready fail after a restart", "a1- a2- a1- a2-", "1, 2; doubted"},
 		{"nobody ever answered", "A1- A2- A1- A2-", "1 Silent, 2 Silent"},
 		{"alone in its group and in the world", "a1+ a1- a1-", "1 Silent"},
