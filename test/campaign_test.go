@@ -16,7 +16,7 @@ var (
 	campaignFor      = flag.Duration("campaign.for", 0, "how long the campaign may take; 0: a handful of breaks, or all with -campaign.whole")
 	campaignWhole    = flag.Bool("campaign.whole", false, "fail if -campaign.for is over before every break was tried")
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
-	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich, updated:Rename_Task#1/Refused"`)
+	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich, updated:MoveIntoFolder_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
 	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life; a life of the first round has at least six")
 	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")

@@ -175,7 +175,7 @@ var withoutSession = []string{"RetrieveServiceContent", "Login", restLogin}
 // taskKinds are the kinds of the tasks that methods begin.
 var taskKinds = map[string]vcsim.Kind{
 	"CloneVM_Task": vcsim.Clone, "PowerOnVM_Task": vcsim.PowerOn, "PowerOnMultiVM_Task": vcsim.PowerOn, "PowerOffVM_Task": vcsim.PowerOff, "Destroy_Task": vcsim.Destroy,
-	"ReconfigVM_Task": vcsim.Reconfigure, "ShutdownGuest": vcsim.ShutdownGuest, "ResetVM_Task": vcsim.Reset, "Rename_Task": vcsim.Rename,
+	"ReconfigVM_Task": vcsim.Reconfigure, "ShutdownGuest": vcsim.ShutdownGuest, "ResetVM_Task": vcsim.Reset,
 	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
 }
 
@@ -271,7 +271,6 @@ var taskFaults = map[string][]string{
 	"Destroy_Task":                    vmFaults,
 	"ShutdownGuest":                   {"TaskInProgress"},
 	"ReconfigVM_Task":                 append([]string{"ConcurrentAccess", "CpuHotPlugNotSupported", "MemoryHotPlugNotSupported", "InsufficientMemoryResources", "GenericVmConfigFault", "DuplicateName"}, vmFaults...),
-	"Rename_Task":                     append([]string{"DuplicateName"}, vmFaults...),
 	"MoveIntoFolder_Task":             append([]string{"DuplicateName"}, vmFaults...),
 	"ReconfigureComputeResource_Task": {"TaskInProgress", "ConcurrentAccess", "GenericVmConfigFault"},
 }

@@ -154,7 +154,7 @@ const attachTags = "POST /rest/com/vmware/cis/tagging/tag-association/id:?~actio
 
 // changing are the calls that change something in vCenter.
 var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task", "PowerOffVM_Task", "Destroy_Task", "ReconfigVM_Task", "CreateFolder", "ShutdownGuest",
-	"ResetVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
+	"ResetVM_Task", "MoveIntoFolder_Task", "ReconfigureComputeResource_Task", attachTags}
 
 // someMethods chooses the calls to break: the next that changes something, the next of any kind, or one method, of those that
 // change something or of those that the replica called before.

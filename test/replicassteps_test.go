@@ -144,7 +144,7 @@ func (c *replicasLife) looks() string {
 }
 
 var replicasMethods = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder", "ReconfigVM_Task", "RetrievePropertiesEx",
-	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "Rename_Task", "ShutdownGuest"}
+	"WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "ShutdownGuest"}
 
 // clientGoes is when a replica gives up a call and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
 // then never does. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)

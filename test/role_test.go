@@ -108,7 +108,7 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		if outside := role.Outside(made); len(outside) > 0 {
 			t.Errorf("calls outside the least role: %v", outside)
 		}
-		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "Rename_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
+		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
 			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag", "content/library/item find", "GET vcenter/vm-template/library-items",
 			"tagging/tag-association attach-multiple-tags-to-object", "CreateDisk_Task", "RetrieveVStorageObject", "ExtendDisk_Task", "DeleteVStorageObject_Task"} {
 			if made[method] == 0 {

@@ -22,20 +22,18 @@ func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
 	return v.reader.Read(ctx, inventory.FolderRef(a.Folder), folder)
 }
 
-// rename changes the name of a VM of the group within its folder, where names are unique.
+// rename changes the name of a VM of the group within its folder, where names are unique. Reconfiguring does that as well as Rename_Task
+// (https://github.com/vmware/govmomi/issues/2537; Terraform's provider renames so), and only it takes a changeVersion: two replicas, of
+// which one puts a VM into quarantine and the other brings it back, don't take the name from each other.
 func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
 	if err != nil || m.Name == a.NewName {
 		return err
 	}
-	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: inventory.VMRef(a.MoRef), NewName: a.NewName})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil {
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	if err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, Name: a.NewName}); err != nil {
 		err = v.nameRefusal(ctx, ref, a, err, m.Parent, a.NewName)
 	}
 	if err != nil {

@@ -115,7 +115,7 @@ type Action struct {
 	NewName string
 	// Entry is the entry of spec.adopt that an Adopt carries out.
 	Entry string
-	// ChangeVersion guards Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Quarantine, Release, Reset, and a PowerOn that promotes.
+	// ChangeVersion guards Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine, Release, Reset, and a PowerOn that promotes.
 	ChangeVersion string
 	// NeverOn allows Destroy only if the VM was never powered on.
 	NeverOn bool

@@ -97,7 +97,7 @@ func (v *view) finishAdoption() {
 			}
 			a.Op, a.Folder = plan.Move, v.State.Folder
 		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
-			a.Op, a.NewName = plan.Rename, m.name
+			a.Op, a.ChangeVersion, a.NewName = plan.Rename, m.ChangeVersion, m.name
 		default:
 			continue
 		}

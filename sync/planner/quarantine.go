@@ -55,7 +55,7 @@ func (v *view) bringBack(count int) (back int) {
 			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "it is back from quarantine instead of a new clone"}
 			switch {
 			case q.VM.Name != q.name:
-				a.Op, a.NewName = plan.Rename, q.name
+				a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, q.name
 			case q.VM.Folder == v.State.Quarantine && v.State.Quarantine != "":
 				a.Op, a.Folder = plan.Move, v.State.Folder
 			default:
@@ -102,7 +102,7 @@ func (v *view) keepInQuarantine() {
 		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
 		case q.VM.Name == q.name:
-			a.Op, a.NewName = plan.Rename, v.key(q)
+			a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, v.key(q)
 		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
 			continue
 		case v.State.Quarantine == "":

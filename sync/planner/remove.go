@@ -94,7 +94,7 @@ func (v *view) release(m *member, reason string) bool {
 	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
-		a.Op, a.NewName = plan.Rename, m.Former.Name
+		a.Op, a.ChangeVersion, a.NewName = plan.Rename, m.ChangeVersion, m.Former.Name
 	case m.Former.Folder != "" && m.VM.Folder == v.State.Folder && m.Former.Folder != v.State.Folder && !v.refused(m, plan.Move):
 		a.Op, a.Folder = plan.Move, m.Former.Folder
 	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():

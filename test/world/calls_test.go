@@ -111,7 +111,7 @@ func (s *step) startOwn() (over bool, err error) {
 	unchanged := a.ChangeVersion == "" || a.ChangeVersion == m.ChangeVersion
 	switch a.Op {
 	case plan.Rename:
-		return m.Name == a.NewName, nil
+		over = m.Name == a.NewName
 	case plan.Move:
 		return m.Folder == a.Folder, nil
 	case plan.Mark:

@@ -103,6 +103,9 @@ func (s *step) changes(m *machine) error {
 		m.Tools, m.IPs, m.asked = false, nil, time.Time{}
 		m.changed()
 	case plan.Rename, plan.Move:
+		if a.Op == plan.Rename && m.ChangeVersion != s.guard {
+			return changed
+		}
 		folder, name := m.Folder, a.NewName
 		if a.Op == plan.Move {
 			if folder, name = a.Folder, m.Name; !vc.standing(folder) {

@@ -271,8 +271,8 @@ var violations = []struct {
 	}},
 	{"deep: taken name", "was renamed", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
-			if c, is := r.(*types.Rename_Task); is && c.NewName == otherName {
-				c.NewName = "another"
+			if c, is := r.(*types.ReconfigVM_Task); is && c.Spec.Name == otherName {
+				c.Spec.Name = "another"
 			}
 		})
 	}},

@@ -21,8 +21,8 @@ import (
 )
 
 // changing are the calls of a deep check that change something, with their number.
-var changing = map[string]int{"CreateFolder": 5, "CloneVM_Task": 5, "ReconfigVM_Task": 10, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
-	"PowerOffVM_Task": 4, "PowerOnVM_Task": 1, "Rename_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
+var changing = map[string]int{"CreateFolder": 5, "CloneVM_Task": 5, "ReconfigVM_Task": 11, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
+	"PowerOffVM_Task": 4, "PowerOnVM_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
 	"CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "ExtendDisk_Task": 2, "DeleteVStorageObject_Task": 1}
 
 // atCall calls do before the n-th call of a method.
@@ -204,7 +204,7 @@ func TestReportContainsNoNamesOrSecrets(t *testing.T) {
 				w.Restrict("System.View", "System.Read")
 			case "failing tasks":
 				w.FailTask(vcsim.PowerOn, nil, &types.NoDiskSpace{FileFault: types.FileFault{File: name("file")}, Datastore: name("datastore")}, 0)
-				w.FailTask(vcsim.Rename, nil, &types.DuplicateName{Name: name("duplicate")}, 0)
+				w.FailTask(vcsim.MoveInto, nil, &types.DuplicateName{Name: name("duplicate")}, 0)
 				w.FailTask(vcsim.Reset, nil, &types.InvalidProperty{Name: name("property")}, 0)
 			}
 			r := w.checked(func(c *vsphere.Config) {

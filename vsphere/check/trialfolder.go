@@ -70,7 +70,7 @@ func otherFolder(t *trial, _ context.Context) string {
 
 func (t *trial) rename(name string) error {
 	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Rename_Task(ctx, s.Vim, &types.Rename_Task{This: t.vm, NewName: name})
+		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: types.VirtualMachineConfigSpec{Name: name}})
 		if err == nil {
 			task = res.Returnval
 		}

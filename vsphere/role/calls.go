@@ -26,7 +26,6 @@ const (
 	docTasks = "Required Privileges for Common Tasks"
 	// docDestroy: "The appropriate privilege must be held on the parent of the destroyed entity as well as the entity itself."
 	docDestroy = "its page; on the parent, too"
-	docRename  = "not on its page for VMs; ReconfigVM_Task's for renaming"
 	// docInventory: "a user or group must have this privilege assigned in both the object and its parent object."
 	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-C81A92E3-4A73-4CE7-88D5-031079A53693.html
 	docInventory = "vSphere Security, Virtual Machine Edit Inventory Privileges"
@@ -74,8 +73,7 @@ var calls = map[string]calling{
 	"RegisterVM_Task":                 {needs: []string{"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"}, doc: docPage},
 	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: docPage + "; on both folders, too: " + docTasks},
 	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
-	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"}},
-	"Rename_Task":                     {needs: []string{"VirtualMachine.Config.Rename"}, doc: docRename},
+	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Rename", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"}},
 	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},
 	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}, doc: docPage + "; " + docTasks + " names the datacenter, too"},
 	"PowerOnMultiVM_Task":             {needs: []string{"VirtualMachine.Interact.PowerOn", privView}, doc: docPage + " (System.View on the datacenter)"},

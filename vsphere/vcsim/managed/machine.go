@@ -46,15 +46,20 @@ func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap
 				return nil, fault
 			}
 		}
-		was := vm.Name
-		vm.v.Amend(ctx, vm.VirtualMachine,
-			types.PropertyChange{Name: "name", Val: name},
-			types.PropertyChange{Name: "config.name", Val: name},
-			types.PropertyChange{Name: "summary.config.name", Val: name})
-		vm.v.post(ctx, &types.VmRenamedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldName: was, NewName: name})
+		vm.named(ctx, name)
 		return nil, nil
 	}
 	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
+}
+
+// named gives the VM a name that is free.
+func (vm *machine) named(ctx *simulator.Context, name string) {
+	was := vm.Name
+	vm.v.Amend(ctx, vm.VirtualMachine,
+		types.PropertyChange{Name: "name", Val: name},
+		types.PropertyChange{Name: "config.name", Val: name},
+		types.PropertyChange{Name: "summary.config.name", Val: name})
+	vm.v.post(ctx, &types.VmRenamedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldName: was, NewName: name})
 }
 
 // ReconfigVMTask checks what the simulator does not: names, changeVersion, and hot-plug.
@@ -66,9 +71,9 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 		if spec.ChangeVersion != "" && spec.ChangeVersion != vm.Config.ChangeVersion {
 			return nil, new(types.ConcurrentAccess)
 		}
-		if spec.Name != "" && vm.Parent != nil {
-			spec.Name = escape(spec.Name)
-			if fault := vm.v.free(place{*vm.Parent, spec.Name}, &vm.Self); fault != nil {
+		name := escape(spec.Name)
+		if name != "" && vm.Parent != nil {
+			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
 				return nil, fault
 			}
 		}
@@ -77,8 +82,12 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 				return nil, fault
 			}
 		}
-		spec.ChangeVersion = ""
-		return nil, vm.v.configure(ctx, vm.VirtualMachine, spec)
+		spec.ChangeVersion, spec.Name = "", ""
+		fault := vm.v.configure(ctx, vm.VirtualMachine, spec)
+		if fault == nil && name != "" && name != vm.Name {
+			vm.named(ctx, name)
+		}
+		return nil, fault
 	}
 	return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: vm.work(Reconfigure, do)}}
 }
