@@ -31,6 +31,10 @@ type Answer struct {
 	// Failure is why tries fail, as of the one that reached the threshold: one of a few texts of the server, and the HTTP status. Nothing
 	// else of what a guest sends gets in here. It is empty while none fail.
 	Failure string
+	// Asked is when the newest try that failed began; zero if the newest try succeeded.
+	Asked time.Time
+	// Down reports whether the member was seen down, and has not answered since, so what a status said of it before is outdated.
+	Down bool
 }
 
 // Answers are those of a group's members, by moRef.
@@ -47,6 +51,8 @@ type Answers struct {
 type Ask struct {
 	Readiness v1alpha1.Readiness
 	Members   []Asked
+	// Down are those, by moRef, that are not asked because they don't run, or report no address.
+	Down []string
 	// Doubted reports whether the status says that their failures are not believed.
 	Doubted bool
 }
@@ -84,8 +90,12 @@ func (o *Observed) Ask() (a Ask) {
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
 		address := AskedAddress(vm.IPs)
-		if vm.Quarantined.IsZero() && vm.Reachable && vm.Power == PoweredOn && address.IsValid() {
+		switch {
+		case !vm.Quarantined.IsZero() || !vm.Reachable:
+		case vm.Power == PoweredOn && address.IsValid():
 			a.Members = append(a.Members, Asked{MoRef: vm.MoRef, Address: address, Ready: ready[vm.MoRef]})
+		default:
+			a.Down = append(a.Down, vm.MoRef)
 		}
 	}
 	return a

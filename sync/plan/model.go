@@ -55,6 +55,11 @@ func Apply(o *Observed, a Action) {
 	}
 	vm.change(a, o.Now)
 	o.answer(vm, a.Op)
+	if silent := o.Answers.Of[vm.MoRef]; a.Op == Mark && silent.Concluded == Silent { // it is asked again, and does not answer
+		silent.Asked = vm.MarkedAt.Add(2 * time.Second)
+		o.Answers.Of = maps.Clone(o.Answers.Of)
+		o.Answers.Of[vm.MoRef] = silent
+	}
 }
 
 // answer notes that the service of a member that boots answers.

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"time"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
@@ -45,4 +47,15 @@ func (v *view) heldBy() string {
 		return held
 	}
 	return "the members' readiness is doubted"
+}
+
+// askedAgain reports whether a marked member that counts as silent was asked since it was marked. Another replica may have heard it
+// before, and have begun to take another member down on its strength; that one sees the mark, and counts on it no more.
+func (v *view) askedAgain(m *member) bool {
+	silent := !m.ready && !m.answer.Open && m.answer.Silence != ""
+	if !silent || v.Finalizing || m.Why == plan.WhyHealing || v.halting(m) || m.answer.Asked.After(v.chosenSince(m)) {
+		return true
+	}
+	v.wakeAt(v.Now.Add(time.Second))
+	return false
 }

@@ -68,6 +68,7 @@ type group struct {
 	until     time.Time // its lease
 	targets   map[string]*target
 	refused   map[string]netip.Addr
+	down      map[string]bool // members that are not asked, as they are down
 }
 
 // target is a member that is asked.
@@ -77,6 +78,7 @@ type target struct {
 	address netip.Addr
 	next    time.Time
 	gone    bool
+	down    bool // it was, and has not answered since
 }
 
 // pacing is one address, which several members may report.
@@ -118,11 +120,12 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	g := p.groups[uid]
-	if g != nil && (len(ask.Members) == 0 || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
+	nobody := len(ask.Members)+len(ask.Down) == 0
+	if g != nil && (nobody || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
 		p.drop(uid, g, now)
 		g = nil
 	}
-	if len(ask.Members) == 0 || !until.After(now) {
+	if nobody || !until.After(now) {
 		return
 	}
 	isNew := g == nil
@@ -140,8 +143,12 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 		stay[m.MoRef] = true
 		if t := g.targets[m.MoRef]; t == nil || t.address != m.Address {
 			p.remove(g, t, now)
-			p.add(uid, g, m, now)
+			p.add(uid, g, m, t != nil && t.down, now)
 		}
+	}
+	g.down = map[string]bool{}
+	for _, moRef := range ask.Down {
+		g.down[moRef] = true
 	}
 	if isNew && ask.Doubted {
 		p.ledger.Doubt(string(uid), now)
@@ -161,8 +168,10 @@ func sameQuestion(a, b *v1alpha1.Readiness) bool {
 	return reflect.DeepEqual(x, y)
 }
 
-func (p *Prober) add(uid types.UID, g *group, m plan.Asked, now time.Time) {
-	t := &target{uid: uid, moRef: m.MoRef, address: m.Address}
+// add adds a member to those that are asked. was reports whether it is known to have been down, and has not answered since.
+func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.Time) {
+	t := &target{uid: uid, moRef: m.MoRef, address: m.Address, down: was || g.down[m.MoRef]}
+	m.Ready = m.Ready && !t.down
 	first := period(g)
 	if !m.Ready {
 		first = min(first, soon)
@@ -232,8 +241,11 @@ func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 		all.Of = map[string]plan.Answer{}
 	}
 	for moRef, a := range all.Of {
-		a.Address = g.targets[moRef].address
+		a.Address, a.Down = g.targets[moRef].address, g.targets[moRef].down
 		all.Of[moRef] = a
+	}
+	for moRef := range g.down {
+		all.Of[moRef] = plan.Answer{Down: true}
 	}
 	for moRef, address := range g.refused {
 		all.Of[moRef] = plan.Answer{Address: address, Refused: true}

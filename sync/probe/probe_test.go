@@ -225,6 +225,40 @@ func TestOnlyAddressesInTheAllowedNetworksAreAsked(t *testing.T) {
 	}
 }
 
+func TestAMemberThatWasDownIsNotTakenForReadyUntilItAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, g := start(t)
+		hour := time.Now().Add(time.Hour)
+		down := func() bool { return p.Answers("a", &byTCP).Of["vm-0"].Down }
+		g.set("10.0.0.1:5432", ok)
+		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour)
+		time.Sleep(30 * time.Second)
+		if expect(t, p, byTCP, "vm-0 Answering"); down() {
+			t.Error("it was never seen down")
+		}
+		off := asked(byTCP, true)
+		off.Down = []string{"vm-0"}
+		p.Ask("a", off, hour)
+		if expect(t, p, byTCP, "vm-0"); !down() {
+			t.Error("it is down")
+		}
+		g.set("10.0.0.1:5432", "")
+		p.Ask("a", asked(byTCP, true, "10.0.0.1"), hour) // its status is older
+		if expect(t, p, byTCP, "vm-0"); !down() {
+			t.Error("it has not answered since")
+		}
+		p.Ask("a", asked(byTCP, true, "10.0.0.7"), hour)
+		if expect(t, p, byTCP, "vm-0"); !down() {
+			t.Error("it has not answered since, by whatever address")
+		}
+		g.set("10.0.0.7:5432", ok)
+		time.Sleep(30 * time.Second)
+		if expect(t, p, byTCP, "vm-0 Answering"); down() {
+			t.Error("it answers")
+		}
+	})
+}
+
 func TestWhatIsKnownOfAMemberGoesWithItsAddressItsProbeItsLeaseAndItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, g := start(t)

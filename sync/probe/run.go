@@ -54,7 +54,7 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 		default:
 			at.busy, at.next = true, now.Add(addressGap)
 			p.running++
-			p.ledger.Begin(string(t.uid), t.moRef)
+			p.ledger.Begin(string(t.uid), t.moRef, now)
 			q := questionOf(&g.readiness, t.address)
 			p.tries.Go(func() { p.end(ctx, t, at, now, p.ask(ctx, q)) })
 		}
@@ -80,6 +80,7 @@ func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time
 	changed := false
 	if !t.gone {
 		if o == answered {
+			t.down = false
 			changed = p.ledger.Answered(string(t.uid), t.moRef, now)
 		} else {
 			changed = p.ledger.Failed(string(t.uid), t.moRef, o.failure, now)

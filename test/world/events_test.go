@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -171,10 +171,14 @@ func script(set setting) []event {
 	r := rand.New(rand.NewPCG(set.seed, 2))
 	var from []kind
 	total := 0
-	for i, k := range kinds {
-		if i >= len(kinds)-len(storage) && !set.disks {
-			break
-		}
+	of := slices.Concat(ordinary, users, selections, servers, operators)
+	if set.disks {
+		of = append(of, storage...)
+	}
+	if set.spec.Readiness.Probes() {
+		of = append(of, probing...)
+	}
+	for _, k := range of {
 		if !k.harm || !set.peaceful {
 			from, total = append(from, k), total+k.weight
 		}

@@ -38,7 +38,7 @@ func least(s *v1alpha1.VmGroupSpec) int {
 // works reports whether a member works: it is on and healthy, and nothing that takes it down has begun, except for a step that was
 // planned while it did not work. (vCenter refuses to destroy a VM that is on.)
 func (w *world) works(m *machine) bool {
-	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
+	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools || w.set.spec.Readiness.Probes() && !m.heard {
 		return false
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
@@ -60,6 +60,7 @@ func takesDown(op plan.Op) bool {
 }
 
 func (w *world) working() (n int) {
+	w.hear()
 	for _, m := range w.vc.vms {
 		if w.works(m) || m.faulty && m.member(w.kube.uid()) {
 			n++
@@ -122,7 +123,8 @@ func (w *world) floor() int {
 func (w *world) judgeBegun(s *step) {
 	s.promised = w.promisedBy(s.by)
 	for _, m := range w.vc.vms {
-		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) {
+		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) &&
+			(!w.set.spec.Readiness.Probes() || s.by.concluded[m.MoRef].Concluded == plan.Answering) {
 			s.saw = append(s.saw, m.MoRef)
 		}
 	}
@@ -188,6 +190,7 @@ func (s *step) judge() {
 
 // judgePromise checks how many members remain when a step takes one down.
 func (s *step) judgePromise(m *machine) {
+	s.hear()
 	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}

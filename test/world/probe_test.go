@@ -10,16 +10,70 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A replica asks members at once: those whose guests run answer.
+// Each replica asks the members by itself, at least every askedEvery, so that replicas learn at different times who answers. A member
+// whose service answers counts from when one of them knows.
 
-// Ask notes whom the loop wants to be asked.
+const askedEvery = 10 * time.Second
+
+// probing is what happens in lives with a probe only.
+var probing = []kind{
+	{"a replica asks the members", 15, false, func(w *world, a, _ int) {
+		if r := one(w.running(), a); r != nil {
+			w.ask(r)
+		}
+	}},
+	{"a service starts", 8, false, func(w *world, a, _ int) {
+		if m := one(w.some(func(m *machine) bool { return m.Tools && !m.serves }), a); m != nil {
+			m.serves = true
+		}
+	}},
+}
+
+// Ask notes whom the loop wants to be asked. Of members that are down only that is known.
 func (r *replica) Ask(_ types.UID, ask plan.Ask, _ time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probed = ask.Members
+	for _, moRef := range ask.Down {
+		r.concluded[moRef] = plan.Answer{Down: true}
+	}
 }
 
-// Answers concludes from what the guests do now.
+// ask makes a replica ask all members.
+func (w *world) ask(r *replica) {
+	w.mu.Lock()
+	r.askedAt = time.Now()
+	for _, m := range r.probed {
+		r.conclude(m.MoRef)
+	}
+	w.mu.Unlock()
+	r.loop.Changed("")
+	w.settle()
+}
+
+// hear notes whom a replica has heard. One that is marked when it is heard first goes on as nobody counts on it.
+func (w *world) hear() {
+	for _, m := range w.vc.vms {
+		for _, r := range w.replicas {
+			m.heard = m.heard || m.serves && !m.Marked && r.concluded[m.MoRef].Concluded == plan.Answering
+		}
+	}
+}
+
+// conclude concludes from what a guest does now. The caller holds r.mu.
+func (r *replica) conclude(moRef string) {
+	was := r.concluded[moRef]
+	a := plan.Answer{Address: netip.MustParseAddr("192.0.2.1"), Concluded: plan.Silent, Failure: "no answer", Asked: time.Now(), Down: was.Down}
+	if m := r.vc.find(moRef); m != nil && m.serves && !m.gone {
+		a.Concluded, a.Failure, a.Asked, a.Down = plan.Answering, "", time.Time{}, false
+	}
+	if a.Since = was.Since; was.Concluded != a.Concluded {
+		a.Since = time.Now()
+	}
+	r.concluded[moRef] = a
+}
+
+// Answers returns what the replica has learned; as the life rests, what there is to learn.
 func (r *replica) Answers(_ types.UID, readiness *v1alpha1.Readiness) plan.Answers {
 	if !readiness.Probes() {
 		return plan.Answers{}
@@ -28,16 +82,15 @@ func (r *replica) Answers(_ types.UID, readiness *v1alpha1.Readiness) plan.Answe
 	defer r.mu.Unlock()
 	all := plan.Answers{Of: map[string]plan.Answer{}}
 	for _, m := range r.probed {
-		a := plan.Answer{Address: netip.MustParseAddr("192.0.2.1"), Concluded: plan.Silent, Failure: "no answer"}
-		for _, one := range r.vc.vms {
-			if one.MoRef == m.MoRef && one.Tools && !one.gone {
-				a.Concluded, a.Failure = plan.Answering, ""
-			}
+		if r.resting {
+			r.conclude(m.MoRef)
 		}
-		if a.Since = r.concluded[m.MoRef].Since; r.concluded[m.MoRef].Concluded != a.Concluded {
-			a.Since = time.Now()
+		all.Of[m.MoRef] = r.concluded[m.MoRef]
+	}
+	for moRef, a := range r.concluded {
+		if a.Down {
+			all.Of[moRef] = a
 		}
-		r.concluded[m.MoRef], all.Of[m.MoRef] = a, a
 	}
 	return all
 }

@@ -155,6 +155,8 @@ func (w *world) goOn(n int) (busy bool) {
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
 			w.vc.boots(m)
+		case m.Tools:
+			m.serves = true
 		}
 	}
 	w.call(one(w.running(), n), 0, false)

@@ -89,6 +89,7 @@ func (w *world) begin() {
 			w.vc.furnish(m, &g.Spec)
 			w.vc.power(m, true)
 			w.vc.boots(m)
+			m.serves = true
 		}
 		for _, r := range w.replicas {
 			w.update(r, 0, true)

@@ -100,7 +100,7 @@ func (s *step) changes(m *machine) error {
 		if m.Power != plan.PoweredOn {
 			return wrongPower
 		}
-		m.Tools, m.IPs, m.asked = false, nil, time.Time{}
+		m.guestStops()
 		m.changed()
 	case plan.Rename, plan.Move:
 		if a.Op == plan.Rename && m.ChangeVersion != s.guard {

@@ -35,13 +35,15 @@ type machine struct {
 	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
 	// faulty: it is down, or unhealthy, through no step.
-	faulty   bool
-	attached []*disk // persistent ones
-	taken    []*disk // those that an operator detached
-	parted   bool    // a step has detached some
-	snapshot bool
-	version  int // of its configuration: the changeVersion
-	state    int // counts all changes, for the views
+	faulty bool
+	// serves: its guest's service answers. heard: a replica knows, and nobody had marked the VM before.
+	serves, heard bool
+	attached      []*disk // persistent ones
+	taken         []*disk // those that an operator detached
+	parted        bool    // a step has detached some
+	snapshot      bool
+	version       int // of its configuration: the changeVersion
+	state         int // counts all changes, for the views
 }
 
 // patience is how long a guest that was asked may take to halt: one that takes longer ignores the request.
@@ -149,8 +151,12 @@ func (v *vcenter) power(m *machine, on bool) {
 	} else {
 		m.Power, m.Boot = plan.PoweredOff, time.Time{}
 	}
-	m.Tools, m.IPs, m.asked = false, nil, time.Time{}
+	m.guestStops()
 	m.changed()
+}
+
+func (m *machine) guestStops() {
+	m.Tools, m.IPs, m.asked, m.serves, m.heard = false, nil, time.Time{}, false, false
 }
 
 func (v *vcenter) boots(m *machine) {
@@ -192,7 +198,7 @@ func (v *vcenter) text() string {
 			is   bool
 			word string
 		}{{m.Marked, " marked:" + string(m.Why)}, {!m.Quarantined.IsZero(), " quarantined"}, {m.hidden, " hidden"}, {m.away(), " away"}, {m.foreign, " foreign"},
-			{m.Tools, " tools"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}, {m.snapshot, " snapshot"}} {
+			{m.Tools, " tools"}, {m.serves, " serves"}, {m.halting(), " halting"}, {m.faulty, " faulty"}, {m.tampered, " tampered"}, {m.snapshot, " snapshot"}} {
 			if f.is {
 				b.WriteString(f.word)
 			}

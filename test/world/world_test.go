@@ -78,6 +78,7 @@ type replica struct {
 	// probed are the members that it asks, and concluded is what it knows of them, by moRef.
 	probed    []plan.Asked
 	concluded map[string]plan.Answer
+	askedAt   time.Time
 }
 
 func (r *replica) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
@@ -234,6 +235,9 @@ func (w *world) pass(d time.Duration) {
 			w.beat(r)
 			if time.Since(r.updated) > lag && r.view.known {
 				w.update(r, 0, true)
+			}
+			if w.set.spec.Readiness.Probes() && time.Since(r.askedAt) >= askedEvery {
+				w.ask(r)
 			}
 		}
 		w.settle()

@@ -1,7 +1,8 @@
 // Package answers decides what answers mean for readiness: of a member, and of a group whose members' answers are not believed.
 //
 // A member with a probe is ready if it answers, as this replica of the server concluded. While nothing is concluded (the server has just
-// started, or failures are not believed) it is as ready as its status says: nobody becomes unready without evidence.
+// started, or failures are not believed) it is as ready as its status says: nobody becomes unready without evidence. That it was down is
+// evidence, until it answers: a status may not say so yet.
 //
 // Replicas ask by themselves, and may see different results. Each writes what it learned after the status was written, at once; what it
 // knew before, only when the status has said otherwise for a minute (agreeAfter). So two that disagree change a status once a minute, and
@@ -31,6 +32,8 @@ type Verdict struct {
 	// Open: it is as ready as its status says, because nothing was concluded, or because another replica got no answer where this one did.
 	// Refused: because the server may not ask it.
 	Open, Refused bool
+	// Asked is when the newest try began that it did not answer, if it counts as silent.
+	Asked time.Time
 	// Wake is when that changes by itself; zero if never.
 	Wake time.Time
 }
@@ -43,13 +46,16 @@ func Of(r *v1alpha1.Readiness, all *plan.Answers, moRef string, address netip.Ad
 	case a.Refused && a.Address == address || all.Nobody:
 		return Verdict{Ready: was, Open: true, Refused: true, Silence: fmt.Sprintf("the server may not ask %s: it is not in --probe-networks", address)}
 	case a.Address != address || a.Concluded == "":
-		return Verdict{Ready: was, Open: true, Silence: "no conclusion yet from asking " + port}
+		return Verdict{Ready: was && !a.Down, Open: true, Silence: "no conclusion yet from asking " + port}
 	}
 	v.Ready = a.Concluded == plan.Answering
 	if record != nil && was != v.Ready && (was || record.Reason == plan.ReasonNotAnswering) {
 		if v.Wake = overridden(record.LastTransitionTime.Time, a.Since); now.Before(v.Wake) {
 			v.Ready, v.Open = was, !was
 		}
+	}
+	if a.Concluded == plan.Silent {
+		v.Asked = a.Asked
 	}
 	switch {
 	case v.Ready:

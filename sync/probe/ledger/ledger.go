@@ -74,6 +74,8 @@ type member struct {
 	since     time.Time // when concluded changed
 	failure   string
 	failing   time.Time // when the first failure in this row ended
+	// When the newest try began, and when the newest one did that failed; the latter is zero if the newest succeeded.
+	began, asked time.Time
 	// How many others had answered, of its group and of all others, when its first failure in this row ended (or the group became doubted),
 	// and when its newest try began.
 	atFirst, atBegin tally
@@ -118,8 +120,9 @@ func (l *Ledger) Forget(uid, moRef string, now time.Time) (changed bool) {
 }
 
 // Begin notes that a member is asked now.
-func (l *Ledger) Begin(uid, moRef string) {
+func (l *Ledger) Begin(uid, moRef string, now time.Time) {
 	if g, m := l.find(uid, moRef); m != nil {
+		m.began = now
 		m.atBegin, m.mended = l.tally(g), g.mended
 	}
 }
@@ -132,7 +135,7 @@ func (l *Ledger) Answered(uid, moRef string, now time.Time) (changed bool) {
 	}
 	g.answers++
 	l.answers++
-	m.oks, m.fail, m.witnessed, m.failing = m.oks+1, 0, false, time.Time{}
+	m.oks, m.fail, m.witnessed, m.failing, m.asked = m.oks+1, 0, false, time.Time{}, time.Time{}
 	if m.oks >= m.Success {
 		m.settled, m.failure = true, ""
 		changed = m.conclude(plan.Answering, now)
@@ -149,7 +152,7 @@ func (l *Ledger) Failed(uid, moRef, why string, now time.Time) (changed bool) {
 	if m.fail++; m.fail == 1 {
 		m.failing, m.atFirst = now, l.tally(g)
 	}
-	m.oks = 0
+	m.oks, m.asked = 0, m.began
 	if m.fail == m.Failure {
 		m.failure = why
 	}
@@ -298,7 +301,7 @@ func (l *Ledger) Look(uid string) plan.Answers {
 	}
 	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.members)), Doubted: g.doubted, Since: g.since}
 	for moRef, m := range g.members {
-		all.Of[moRef] = plan.Answer{Concluded: m.concluded, Since: m.since, Failure: m.failure}
+		all.Of[moRef] = plan.Answer{Concluded: m.concluded, Since: m.since, Failure: m.failure, Asked: m.asked}
 	}
 	return all
 }

@@ -30,7 +30,7 @@ func play(t *testing.T, script string) *Ledger {
 		now = now.Add(time.Second)
 		uid, moRef, what := word[:1], word[1:len(word)-1], word[len(word)-1:]
 		if !asked[uid+moRef] {
-			l.Begin(uid, moRef)
+			l.Begin(uid, moRef, now)
 		}
 		asked[uid+moRef] = what == ">"
 		switch what {
@@ -118,9 +118,9 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 	}
 	fail := func(uid string) {
 		for range 2 {
-			l.Begin(uid, "1")
+			l.Begin(uid, "1", now)
 			l.Failed(uid, "1", "refused", now)
-			l.Begin("d", "1")
+			l.Begin("d", "1", now)
 			l.Answered("d", "1", now)
 		}
 	}
@@ -138,7 +138,7 @@ func TestAGroupThatWasDoubtedBeforeIsDoubtedUntilOneAnswers(t *testing.T) {
 	l.Enter("a", "1", true, Thresholds{1, 1})
 	l.Doubt("a", now)
 	for range 3 {
-		l.Begin("a", "1")
+		l.Begin("a", "1", now)
 		l.Failed("a", "1", "refused", now)
 	}
 	if got := told(l, "a"); got != "1; doubted" {
@@ -173,7 +173,7 @@ func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
 				}
 				k := all[i%len(all)]
 				now = now.Add(time.Second)
-				if l.Begin(k.uid, k.moRef); broken {
+				if l.Begin(k.uid, k.moRef, now); broken {
 					l.Failed(k.uid, k.moRef, "timed out", now)
 				} else {
 					l.Answered(k.uid, k.moRef, now)
