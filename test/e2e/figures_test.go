@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 	} {
 		name := fmt.Sprintf("%d-of-%d-in-%d-slots", f.Groups, f.Members, f.Slots)
 		t.Run(name, func(t *testing.T) {
-			r.at(t, f.latency, f.Slots, strings.Fields(*figuresFlags)...)
+			r.at(t, f.latency, f.Slots, upToThousand)
 			var up, down, upRatio, downRatio, upCalls, downCalls []float64
 			members := float64(f.Groups * f.Members)
 			for round := range *figuresRounds {
@@ -105,7 +104,7 @@ func TestFiguresOfTheStatusLag(t *testing.T) {
 	r := figuresOf(t)
 	for _, groups := range []int{1, 10, 100} {
 		t.Run(fmt.Sprint(groups), func(t *testing.T) {
-			r.at(t, vcsim.Latency{Clone: time.Second, Power: 200 * time.Millisecond}, 8, strings.Fields(*figuresFlags)...)
+			r.at(t, vcsim.Latency{Clone: time.Second, Power: 200 * time.Millisecond}, 8, upToThousand)
 			its := r.follow(t, fmt.Sprintf("lag-%d", groups))
 			its.apply(t, groups, 2)
 			its.running(t, groups, 2, 10*time.Minute)
@@ -175,7 +174,11 @@ func TestFiguresOfManyGroups(t *testing.T) {
 	for _, groups := range []int{100, 2000} {
 		t.Run(fmt.Sprint(groups), func(t *testing.T) {
 			latency := vcsim.Latency{Clone: time.Second}
-			r.at(t, latency, slots, strings.Fields(*figuresFlags)...)
+			size := upToThousand
+			if groups > 1000 {
+				size = more
+			}
+			r.at(t, latency, slots, size)
 			its := r.follow(t, fmt.Sprintf("many-%d", groups))
 			before := r.traffic(t)
 			began := its.apply(t, groups, 1)

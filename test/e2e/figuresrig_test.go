@@ -24,25 +24,34 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
+// sizing is the settings of the CompositeController and the server for a number of groups: docs/install.md, "Settings for each size".
+type sizing struct {
+	period        int
+	resync, lease string
+}
+
+var upToThousand, more = sizing{60, "30s", "90s"}, sizing{300, "60s", "180s"}
+
 // at gives the server another vCenter and other slots, and Metacontroller other flags, until the test ends.
-func (r *rig) at(t *testing.T, latency vcsim.Latency, slots int, metacontroller ...string) {
+func (r *rig) at(t *testing.T, latency vcsim.Latency, slots int, s sizing) {
 	t.Helper()
 	was := r.vcenter
-	again := func(slots int, metacontroller ...string) {
+	again := func(slots int, s sizing, metacontroller ...string) {
 		r.metacontroller.Kill()
 		r.server.Kill()
-		r.startServer(t, "--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", "30s", "--lease", "90s")
+		r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, s.period))
+		r.startServer(t, "--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", s.resync, "--lease", s.lease)
 		r.startMetacontroller(t, metacontroller...)
 	}
 	var err error
 	if r.vcenter, err = vcsim.Start(vcsim.Config{Latency: latency, Templates: []string{"vm-operator-template", "vm-operator-template-2"}}); err != nil {
 		t.Fatal(err)
 	}
-	again(slots, metacontroller...)
+	again(slots, s, strings.Fields(*figuresFlags)...)
 	t.Cleanup(func() {
 		_ = r.vcenter.Close()
 		r.vcenter = was
-		again(8)
+		again(8, upToThousand)
 	})
 }
 
