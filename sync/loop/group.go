@@ -37,7 +37,7 @@ type group struct {
 	unselected      unselected
 
 	waits    []pace.Work            // what it waits for a slot for, one of them
-	chosen   *pace.Work             // it waited for a slot for that, and it is its turn; otherwise nil
+	reserved map[string]pace.Work   // slots for its next turns: for a member's next step, or ("") because it waited for one
 	running  map[string]plan.Action // by member
 	paced    map[string]*pace.Running
 	began    map[string]time.Time  // since when they run
@@ -90,7 +90,7 @@ type boots struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), running: map[string]plan.Action{}, paced: map[string]*pace.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
+	return &group{ref: call.Ref(), reserved: map[string]pace.Work{}, running: map[string]plan.Action{}, paced: map[string]*pace.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
 		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
 }
 

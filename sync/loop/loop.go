@@ -242,7 +242,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 			l.cfg.Log.Error().Str("uid", string(uid)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("planning panicked; the group waits for its next call")
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.takeChoice(l.groups[uid])
+			l.claim(l.groups[uid], nil)
 			l.next()
 		}
 	}()
@@ -250,7 +250,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.mu.Lock()
 	g := l.groups[uid]
 	if !l.leased(g, now) {
-		l.takeChoice(g)
+		l.claim(g, nil)
 		l.confirmUnselected(ctx, g, now)
 		l.next()
 		l.mu.Unlock()
@@ -284,7 +284,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)
-	l.takeChoice(g)
+	l.claim(g, actions)
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}
@@ -336,6 +336,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work pace.Wor
 			g.events.acted(&a, err, now)
 		}
 		l.returned(g, &a, err, took, now)
+		l.passOn(g, &a, err)
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}
@@ -366,7 +367,7 @@ func (l *Loop) forget(now time.Time) {
 	}
 	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && g.chosen == nil {
+		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && len(g.reserved) == 0 {
 			delete(l.groups, uid)
 		}
 	}

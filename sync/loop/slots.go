@@ -82,8 +82,8 @@ func (l *Loop) next() {
 				continue
 			}
 			if l.free(g, w) {
-				l.pace.Reserve(w)
-				g.chosen, g.waits = &w, nil
+				l.reserve(g, "", w)
+				g.waits = nil
 				l.queue.Add(uid)
 				return true
 			}
@@ -93,11 +93,47 @@ func (l *Loop) next() {
 	})
 }
 
-// takeChoice ends what next began: the group's turn has come, and its slot is no longer reserved. The caller holds l.mu.
-func (l *Loop) takeChoice(g *group) {
-	if g != nil && g.chosen != nil {
-		l.pace.Unreserve(*g.chosen)
-		g.chosen = nil
+// passOn reserves the slot of a step that has ended for its member's next one: in a group that is deleted, a member that has begun to
+// go is finished before others begin. Nobody waits longer for a slot than that member takes. The caller holds l.mu.
+func (l *Loop) passOn(g *group, a *plan.Action, err error) {
+	if w := (pace.Work{Kind: pace.Others}); g.finalizing && err == nil && a.Op.TakesDown() && l.free(g, w) {
+		l.reserve(g, a.VM, w)
+	}
+}
+
+func (l *Loop) reserve(g *group, vm string, w pace.Work) {
+	l.pace.Reserve(w)
+	g.reserved[vm] = w
+}
+
+func (l *Loop) unreserve(g *group, vm string) {
+	if w, is := g.reserved[vm]; is {
+		l.pace.Unreserve(w)
+		delete(g.reserved, vm)
+	}
+}
+
+// claim ends what next and passOn began, because the group's turn has come: it puts the step first that a slot was passed on to, and
+// nothing is reserved for that step any more. The slot of a member that has no next step is for those who wait, unless a single step is
+// all that is left of the group. The caller holds l.mu.
+func (l *Loop) claim(g *group, actions []plan.Action) {
+	if g == nil {
+		return
+	}
+	ended := false
+	for vm := range g.reserved {
+		if vm != "" && !slices.ContainsFunc(actions, func(a plan.Action) bool { return a.VM == vm }) {
+			l.unreserve(g, vm)
+			ended = true
+		}
+	}
+	if ended && (len(actions) != 1 || len(g.running) > 0) {
+		l.next()
+	}
+	l.unreserve(g, "")
+	if i := slices.IndexFunc(actions, func(a plan.Action) bool { _, is := g.reserved[a.VM]; return is }); i >= 0 {
+		l.unreserve(g, actions[i].VM)
+		actions[0], actions[i] = actions[i], actions[0]
 	}
 }
 

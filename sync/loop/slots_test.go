@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -349,4 +350,67 @@ func (d *deaf) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, 
 		return plan.Took{Unanswered: true}, fault{Reason: "VCenterUnreachable", Passing: true}
 	}
 	return d.model.Do(ctx, ref, a)
+}
+
+// Members that only begin to go make nothing of a deletion end, and a vCenter may do little else at once than destroy.
+func TestAMemberThatHasBegunToGoIsFinishedBeforeOthersBegin(t *testing.T) {
+	m := newModel(0)
+	m.took[plan.PowerOff], m.took[plan.Destroy] = 200*time.Millisecond, 100*time.Millisecond
+	cfg := day
+	cfg.Slots = 4
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		calls := callsFor("web", 4, 20)
+		for _, c := range calls {
+			l.Renew(c)
+		}
+		until(t, time.Minute, "all members on", func() bool { return m.upCount(calls) == 80 })
+		for i := range calls {
+			calls[i] = deletion(calls[i])
+			calls[i].Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32(0))
+			l.Renew(calls[i])
+		}
+		until(t, time.Minute, "all members gone", func() bool {
+			gone := 0
+			for _, c := range calls {
+				if all, _ := m.members(c.Ref()); all == 0 {
+					gone++
+				}
+			}
+			return gone == len(calls)
+		})
+		off, most := 0, 0
+		for _, step := range m.begun() {
+			switch op, _, _ := strings.Cut(step, " "); plan.Op(op) {
+			case plan.PowerOff:
+				off++
+			case plan.Destroy:
+				off--
+			}
+			most = max(most, off)
+		}
+		if most > cfg.Slots+1+len(calls) { // the last of each group waits for the others
+			t.Errorf("%d members at once have begun to go", most)
+		}
+	})
+}
+
+func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
+	m := newModel(10 * time.Second)
+	m.took[plan.PowerOff], m.took[plan.Destroy] = 10*time.Second, 10*time.Second
+	cfg := day
+	cfg.Slots = 4
+	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+		large := call("large", 200)
+		l.Renew(large)
+		until(t, time.Hour, "the large group on", func() bool { return m.upCount([]plan.Call{large}) == 200 })
+		l.Renew(deletion(large))
+		time.Sleep(time.Minute)
+		for _, small := range callsFor("small", 3, 1) {
+			l.Renew(small)
+			took := until(t, time.Hour, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
+			if took > 21*time.Second {
+				t.Errorf("%s is up after %s", small.Group.Name, took)
+			}
+		}
+	})
 }
