@@ -73,7 +73,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return v.reader.Read(ctx, vm)
 	}
 	v.inventory.Destroyed(id)
-	return v.reader.Removed(ctx, vcenter, vm)
+	return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{a.MoRef}})
 }
 
 // partable reports whether disks may be detached from a VM that goes: its guest must not run without them.

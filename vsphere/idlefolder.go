@@ -94,5 +94,9 @@ func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.Man
 	if err != nil {
 		return err
 	}
-	return v.reader.Removed(ctx, vcenter, folders...)
+	told := inventory.Reading{VCenter: vcenter}
+	for _, folder := range folders {
+		told.Gone = append(told.Gone, folder.Value)
+	}
+	return v.reader.Told(ctx, told)
 }

@@ -44,12 +44,14 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return vcfault.Untried(err)
 		}
 	}
+	var vcenter string
 	vm, wanted := inventory.VMRef(a.MoRef), types.VirtualMachinePowerStatePoweredOn
 	if a.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
 		_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 			ctx, stop := unfenced(ctx)
 			defer stop()
+			vcenter = s.UUID
 			res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
 			if err == nil {
 				task = res.Returnval
@@ -74,6 +76,9 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	v.asked.Delete(a.MoRef)
 	if a.Op == plan.PowerOn {
 		v.crowds.Ran(a.MoRef, m.HostRef)
+	}
+	if a.Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
+		return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})
 	}
 	return v.reader.Read(ctx, vm)
 }

@@ -84,17 +84,38 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 	})
 }
 
+func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		p.do(step(plan.PowerOn, vm))
+		time.Sleep(5 * time.Second)
+		off := step(plan.PowerOff, vm)
+		off.Deleted = true
+		if n := w.reads(func() { p.do(off) }); n != 0 {
+			t.Errorf("%d reads", n)
+		}
+		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].Boot.IsZero() {
+			t.Errorf("%+v", s.VMs)
+		}
+		w.must(w.PowerOn("web-0")) // by somebody else
+		time.Sleep(5 * time.Second)
+		if s := p.state(); s.VMs[0].Power != plan.PoweredOn {
+			t.Errorf("%+v", s.VMs)
+		}
+	})
+}
+
 func TestAnObjectOfAnotherVCenterIsNotForgotten(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		if err := p.reader.Removed(context.Background(), "another vCenter", inventory.VMRef(vm.MoRef)); err != nil {
+		if err := p.reader.Told(context.Background(), inventory.Reading{VCenter: "another vCenter", Gone: []string{vm.MoRef}}); err != nil {
 			t.Fatal(err)
 		}
 		if len(p.state().VMs) != 1 {
 			t.Error("the member is forgotten because another vCenter removed a VM with its moRef")
 		}
 		p.stop()
-		if err := p.reader.Removed(context.Background(), p.inventory.VCenter(), inventory.VMRef(vm.MoRef)); err == nil {
+		if err := p.reader.Told(context.Background(), inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}); err == nil {
 			t.Error("it forgets after the end")
 		}
 	})

@@ -126,6 +126,8 @@ type Action struct {
 	Marked bool
 	// Unheeded: PowerOff is for a guest that was asked to shut down, and did not in time. A replica that has not asked it asks it now.
 	Unheeded bool
+	// Deleted: PowerOff is for a member of a group that is deleted. It is not read afterwards, for its Destroy reads it.
+	Deleted bool
 	// GiveUp are the ids of the disks that DeleteDisks deletes.
 	GiveUp []string
 	// Keeps are the ids of the persistent disks that outlive the VM that Destroy removes. If another replica has deleted one, the VM, whose

@@ -44,6 +44,13 @@ func (n *Inventory) Publish(r Reading) {
 	for _, ref := range r.Gone {
 		n.forget(ref, &w)
 	}
+	for _, ref := range r.Off {
+		if old := n.members[ref]; old != nil {
+			m := old.Machine
+			m.Power, m.Boot, m.Tools, m.IPs = plan.PoweredOff, time.Time{}, false, nil
+			n.put(&m, old.ReadAt, &w)
+		}
+	}
 	n.putPlaces(r, &w)
 	for i := range r.Machines {
 		r.Machines[i].IPs = addresses.Within(n.guestNetworks, r.Machines[i].IPs)

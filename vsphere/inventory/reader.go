@@ -38,7 +38,7 @@ type Reader struct {
 	log       zerolog.Logger
 	wake      chan struct{} // has a place for one
 	hurry     chan struct{} // likewise: somebody waits
-	removed   chan removal
+	told      chan fact
 	done      chan struct{} // closed when run has ended
 	passes    sync.WaitGroup
 
@@ -54,10 +54,9 @@ type Reader struct {
 	clustersRead time.Time
 }
 
-// removal is objects that a task of this server has removed from a vCenter; published is closed when the inventory has forgotten them.
-type removal struct {
-	vcenter   string
-	refs      []types.ManagedObjectReference
+// fact is a reading that a task's success stands for; published is closed when the inventory has it.
+type fact struct {
+	Reading
 	published chan struct{}
 }
 
@@ -79,7 +78,7 @@ const readAgain = time.Second
 
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
-	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), removed: make(chan removal), done: make(chan struct{})}
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), told: make(chan fact), done: make(chan struct{})}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
@@ -99,14 +98,13 @@ func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference)
 	return r.await(ctx, job{again: refs}, refs)
 }
 
-// Removed waits until the inventory has forgotten objects that a task of this server has removed from the vCenter with that
-// instanceUuid: the task's success says that they are gone, so no call asks again. Readings that began before are published before, so
-// none brings them back.
-func (r *Reader) Removed(ctx context.Context, vcenter string, refs ...types.ManagedObjectReference) error {
-	x := removal{vcenter, refs, make(chan struct{})}
+// Told waits until the inventory knows what the success of a task of this server says: what is Gone in the vCenter with that
+// instanceUuid, or Off. So no call asks again. Readings that began before are published before, so none brings back what was.
+func (r *Reader) Told(ctx context.Context, x Reading) error {
+	f := fact{x, make(chan struct{})}
 	select {
-	case r.removed <- x:
-		<-x.published
+	case r.told <- f:
+		<-f.published
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -115,23 +113,24 @@ func (r *Reader) Removed(ctx context.Context, vcenter string, refs ...types.Mana
 	}
 }
 
-// forget publishes a removal. moRefs of another vCenter mean nothing in this one.
-func (r *Reader) forget(x removal) {
+// learn publishes a fact. moRefs of another vCenter mean nothing in this one.
+func (r *Reader) learn(x fact) {
 	defer close(x.published)
-	if r.inventory.VCenter() != x.vcenter {
+	if r.inventory.VCenter() != x.VCenter {
 		return
 	}
-	gone, refs := Reading{VCenter: x.vcenter, Began: time.Now()}, map[types.ManagedObjectReference]bool{}
+	x.Began = time.Now()
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	r.mu.Lock()
-	for _, ref := range x.refs {
-		gone.Gone, refs[ref] = append(gone.Gone, ref.Value), true
-		delete(r.next.dirty, ref)
+	maps.DeleteFunc(r.next.dirty, func(ref types.ManagedObjectReference, _ bool) bool { return slices.Contains(x.Gone, ref.Value) })
+	if r.pass.underWay {
+		for _, moRef := range slices.Concat(x.Gone, x.Off) {
+			r.pass.newer[moRef] = true
+		}
 	}
-	r.pass.overtaken(refs, &gone)
 	r.mu.Unlock()
-	r.inventory.Publish(gone)
+	r.inventory.Publish(x.Reading)
 }
 
 // ReadClusters waits until a read of all clusters, begun after this call, has been published.
@@ -192,8 +191,8 @@ func (r *Reader) Run(ctx context.Context) {
 	for {
 		select {
 		case <-r.wake:
-		case x := <-r.removed:
-			r.forget(x)
+		case x := <-r.told:
+			r.learn(x)
 			continue
 		case <-ctx.Done():
 			return
@@ -255,13 +254,13 @@ func (r *Reader) gather(ctx context.Context) {
 	}
 }
 
-// pause waits for that long, or until stop, and publishes what is removed meanwhile.
+// pause waits for that long, or until stop, and publishes what tasks tell meanwhile.
 func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{}) {
 	over := time.After(d)
 	for {
 		select {
-		case x := <-r.removed:
-			r.forget(x)
+		case x := <-r.told:
+			r.learn(x)
 		case <-over:
 			return
 		case <-stop:

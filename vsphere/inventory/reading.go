@@ -26,6 +26,8 @@ type Reading struct {
 	Clusters []Cluster
 	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
 	Gone []string
+	// Off are the moRefs of members that a task of this server has powered off.
+	Off []string
 }
 
 // Machine is a VM or a template as it was read. The fields of VM that come from the stamp (ordinal, revision, …) are not set.
