@@ -14,25 +14,37 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// confirmEvery is how often groups are confirmed to be gone, so that many that go one after another cost few reads of everything. Metacontroller
-// calls again after a second or two.
-const confirmEvery = 250 * time.Millisecond
+const (
+	// confirmEvery is how often groups are confirmed to be gone, so that many that go one after another cost few reads of everything.
+	confirmEvery = 250 * time.Millisecond
+	// confirmSeldom is how often while other groups may be about to follow; where a read takes long, it is confirmRest times as long as
+	// that, up to confirmMost.
+	confirmSeldom, confirmRest, confirmMost = time.Second, 10, 10 * time.Second
+)
 
 // confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
 // registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
 // afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
-// It lists the clones before it waits for that: one that begins later has no folder to land in, and is not waited for.
+// It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
+// not waited for.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
 		return err
 	}
-	if !session.Sleep(ctx, time.Until(time.Now().Truncate(confirmEvery).Add(confirmEvery))) {
-		return ctx.Err()
+	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(v.scanTook.Load())), confirmMost)); ; {
+		if !session.Sleep(ctx, time.Until(nextOf(confirmEvery))) {
+			return ctx.Err()
+		}
+		if !time.Now().Before(seldom) || !v.underWay.TakingAway() {
+			break
+		}
 	}
+	began := time.Now()
 	// It reads the rules, too: another replica may have made some for the group since.
 	if err := v.reader.ScanWithClusters(ctx); err != nil {
 		return err
 	}
+	v.scanTook.Store(int64(time.Since(began)))
 	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
 		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
@@ -41,6 +53,9 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 	}
 	return nil
 }
+
+// nextOf returns the next of the times that are that long apart.
+func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
 
 // removeFolder removes the group's folder if a fresh read shows it empty.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
@@ -119,8 +134,11 @@ func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedOb
 // noCloneUnderWay checks that none of the clones that were queued or running at its first call for this group
 // is any more. A task does not name its destination, so any clone of our user may be the group's. That first
 // list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
-// times: another since begins a new list.
+// times: another since begins a new list. Where all of that list have ended, no call asks again.
 func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
+	if v.clones.Ended(ref.UID, since) {
+		return nil
+	}
 	running, err := v.fresh.Clones(ctx)
 	if err != nil {
 		return err

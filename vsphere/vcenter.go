@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -46,7 +47,8 @@ type VCenter struct {
 	crowds    hosts.Crowds
 	// persistent are the persistent disks of groups.
 	persistent *persistent.Disks
-	asked      sync.Map // the guests that this process asked to halt: the bootTime by the VM's moRef
+	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
+	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
 
 // New checks the configuration. It sends nothing before Run.

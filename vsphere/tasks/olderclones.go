@@ -35,6 +35,14 @@ func (c *OlderClones) Forget(uid types.UID) {
 	delete(c.awaited, uid)
 }
 
+// Ended reports whether all of the clones have ended that ran at the first call of Left for a group and that since.
+func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was, known := c.awaited[uid]
+	return known && was.since.Equal(since) && len(was.tasks) == 0
+}
+
 // Left returns how many of the clones that ran at the first call for a group and that since are still running.
 func (c *OlderClones) Left(uid types.UID, since time.Time, running []string) int {
 	c.mu.Lock()

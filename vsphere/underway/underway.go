@@ -41,6 +41,7 @@ type Steps struct {
 
 // step is a running step. Its group's other steps are for other VMs.
 type step struct {
+	op    plan.Op
 	moRef string
 	began time.Time
 	task  types.ManagedObjectReference // the newest
@@ -54,7 +55,7 @@ func New(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID
 
 // Begin adds a step until ends is called. While it stands still, its group is planned again now and then: its slot is free.
 func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
-	s := &step{moRef: a.MoRef, began: time.Now()}
+	s := &step{op: a.Op, moRef: a.MoRef, began: time.Now()}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.steps[group] == nil {
@@ -85,6 +86,20 @@ func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 			delete(u.steps, group)
 		}
 	}
+}
+
+// TakingAway reports whether a step of any group takes something away, so that a group may be gone soon.
+func (u *Steps) TakingAway() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, steps := range u.steps {
+		for _, s := range steps {
+			if s.op.TakesAway() && s.op != plan.ConfirmGone {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Await notes the task that a step waits for; vm is its Action.VM.
