@@ -19,7 +19,7 @@ const (
 	// shared by many.
 	readMost = 24
 	// readEvery is the shortest time between two reads.
-	readEvery = 30 * time.Millisecond
+	readEvery = 15 * time.Millisecond
 	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; unhurriedShare is
 	// that of an unhurried one, and againShare is after which share a task is read again that had not ended.
 	lateShare, unhurriedShare, againShare = 12, 3, 6
