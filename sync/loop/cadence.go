@@ -31,7 +31,10 @@ const (
 	// have got the call that this one waits for, so with ten replicas nine calls in ten may seem late.)
 	overdue, lateMost = time.Second, 0.9
 	// countEvery is how often the groups are counted.
-	countEvery = time.Second
+	countEvery = 250 * time.Millisecond
+	// A group that is deleted, and worked on, is gone with the call after its last step, and takes no calls any more. So such groups
+	// share goingMore times as many calls as settled ones, and soonestGone is how often one is called at most.
+	goingMore, soonestGone = 1.25, 100 * time.Millisecond
 )
 
 // cadence is how many calls a second the server asks for, over all groups. Loop.mu guards it.
@@ -88,19 +91,24 @@ func (c *cadence) count(groups map[types.UID]*group, lease time.Duration, now ti
 }
 
 // next returns when a group's next call is to come. Its plan asks for one after longest, and its actions are expected to end after
-// finish (zero: unknown).
-func (c *cadence) next(longest, finish time.Duration, busy bool) time.Duration {
+// finish (zero: unknown). goes: it is being deleted.
+func (c *cadence) next(longest, finish time.Duration, busy, goes bool) time.Duration {
 	if busy { // what Metacontroller could not make anyway is not asked for
 		longest = max(longest, share(c.busy, callsMost))
 	}
 	if c.rate == 0 {
 		return longest
 	}
-	longest = min(max(share(c.groups, c.rate), soonestSettled), longest)
-	if finish == 0 {
+	settled, soonest := max(share(c.groups, c.rate), soonestSettled), soonestBusy
+	if goes && finish > 0 {
+		settled, soonest = max(share(c.busy, goingMore*c.rate), soonestBusy), soonestGone
+	} else if finish > 0 {
+		finish += afterEnd
+	}
+	if longest = min(settled, longest); finish == 0 {
 		return longest
 	}
-	return min(max(finish+afterEnd, soonestBusy, share(c.busy, 2*c.rate)), longest)
+	return min(max(finish, soonest, share(c.busy, 2*c.rate)), longest)
 }
 
 // share is the time between two calls of each of so many groups that share so many calls a second.

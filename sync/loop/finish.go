@@ -23,7 +23,7 @@ func (c *cadence) ended(op plan.Op, took time.Duration) {
 
 // unlearned is how long an action is expected to take at first. That is soon corrected: one that should have ended is expected after as
 // long as it is overdue.
-const unlearned = 300 * time.Millisecond
+const unlearned = 100 * time.Millisecond
 
 // expected is how long an action of a kind is expected to take; nothing for none.
 func (c *cadence) expected(op plan.Op) time.Duration {
@@ -42,7 +42,10 @@ func (c *cadence) finish(g *group, planned []plan.Action, slots func(plan.Op) in
 	var last plan.Op // to end
 	add := func(op plan.Op, passed time.Duration) {
 		left := (c.expected(op) - passed).Abs() + c.expected(follows[op])
-		if work += left; left >= longest {
+		if op != plan.ConfirmGone { // which takes no slot
+			work += left
+		}
+		if left >= longest {
 			longest, last = left, op
 		}
 		members++

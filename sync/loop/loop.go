@@ -204,7 +204,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
 	g.busy = r.Resync <= busyMost || len(g.running) > 0
 	l.cadence.count(l.groups, l.cfg.Lease, now)
 	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.pace.Size(kindOf(op)) }, now)
-	r.Resync = min(l.cadence.next(r.Resync, finish, g.busy), l.cfg.Resync)
+	r.Resync = min(l.cadence.next(r.Resync, finish, g.busy, g.finalizing && g.busy), l.cfg.Resync)
 	g.due = now.Add(r.Resync)
 }
 
