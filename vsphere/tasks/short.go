@@ -18,8 +18,8 @@ const (
 	// readMost is how many tasks are awaited at most where a new one is read: more are large answers, and the watch's answers are then
 	// shared by many.
 	readMost = 24
-	// readEvery is the shortest time between two reads.
-	readEvery = 15 * time.Millisecond
+	// readEvery is the shortest time between two reads, but for tasks that take no longer than that themselves: readSoon.
+	readEvery, readSoon = 30 * time.Millisecond, 15 * time.Millisecond
 	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; unhurriedShare is
 	// that of an unhurried one, and againShare is after which share a task is read again that had not ended.
 	lateShare, unhurriedShare, againShare = 12, 3, 6
@@ -123,6 +123,7 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 	defer t.mu.Unlock()
 	var ends []time.Time
 	var latest time.Time
+	gap := readEvery
 	for ref, a := range t.awaited {
 		if !a.read {
 			continue
@@ -135,7 +136,7 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 		if late := end.Add(a.kind.late(d)); len(ends) == 0 || late.Before(latest) {
 			latest = late
 		}
-		refs, ends = append(refs, ref), append(ends, end)
+		refs, ends, gap = append(refs, ref), append(ends, end), min(gap, max(d.mean, readSoon))
 	}
 	if len(refs) == 0 {
 		return nil, due
@@ -145,7 +146,7 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 			due = end
 		}
 	}
-	if next := last.Add(readEvery); due.Before(next) {
+	if next := last.Add(gap); due.Before(next) {
 		due = next
 	}
 	return refs, due
