@@ -229,7 +229,7 @@ func TestARetryMakesUpForALostReplyToARenameOrAMove(t *testing.T) {
 			if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
-			p.until("it is known again", func() bool { return p.state().Known })
+			p.until("it is known again", func() bool { return p.state().Known && p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 			p.do(a)
 		}
 		if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
