@@ -40,7 +40,7 @@ func TestADeletionTakesLittleLongerThanItsSlotsNeed(t *testing.T) {
 	for _, fleet := range []struct {
 		groups, members int
 		most            float64
-	}{{1, 50, 2}, {20, 5, 1.55}, {100, 2, 1.6}} {
+	}{{1, 50, 2.4}, {20, 5, 1.75}, {100, 2, 1.75}} {
 		t.Run(fmt.Sprintf("%d of %d", fleet.groups, fleet.members), func(t *testing.T) {
 			t.Parallel()
 			const off, destroyed, slots = 200 * time.Millisecond, 10 * time.Millisecond, 8 // the embedded vCenter takes that for a destroy

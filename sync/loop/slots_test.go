@@ -388,7 +388,8 @@ func TestAMemberThatHasBegunToGoIsFinishedBeforeOthersBegin(t *testing.T) {
 			}
 			most = max(most, off)
 		}
-		if most > cfg.Slots+1+len(calls) { // the last of each group waits for the others
+		// The last of each group waits for the others; and now and then a slot goes to whoever waited longest. Without the rule 78 have begun.
+		if most > 2*(cfg.Slots+1)+len(calls) {
 			t.Errorf("%d members at once have begun to go", most)
 		}
 	})
@@ -400,9 +401,9 @@ func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
 	cfg := day
 	cfg.Slots = 4
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
-		large := call("large", 200)
+		large := call("large", 60)
 		l.Renew(large)
-		until(t, time.Hour, "the large group on", func() bool { return m.upCount([]plan.Call{large}) == 200 })
+		until(t, time.Hour, "the large group on", func() bool { return m.upCount([]plan.Call{large}) == 60 })
 		l.Renew(deletion(large))
 		time.Sleep(time.Minute)
 		for _, small := range callsFor("small", 3, 1) {
