@@ -2,7 +2,6 @@ package loop
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -80,13 +79,6 @@ func (f *failure) before(a plan.Action) plan.Op {
 		return f.action.Op
 	}
 	return f.tried
-}
-
-// boots is when a member was last powered on, and how often that was soon after the time before.
-type boots struct {
-	moRef string
-	last  time.Time
-	again int
 }
 
 func newGroup(call plan.Call) *group {
@@ -324,30 +316,6 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	f.until = now.Add(retry)
 	g.failures[a.VM] = f
 	g.pace = 1
-	return retry
-}
-
-// How long a member that halts by itself soon after each power-on waits for the next one, to avoid a hot loop.
-const (
-	haltsSoon           = 10 * time.Minute
-	haltFirst, haltLast = 5 * time.Second, 5 * time.Minute
-)
-
-// booted counts a member's power-on, and returns when it may be powered on again: at once, unless it halts again and again.
-func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
-	b := g.boots[a.VM]
-	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
-		b.again = 0
-	}
-	b.moRef, b.last = a.MoRef, now
-	g.boots[a.VM] = b
-	if b.again == 0 {
-		return 0
-	}
-	retry = min(haltFirst<<min(b.again, 20), haltLast)
-	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Person: true, Message: fmt.Sprintf(
-		"the VM is powered off again and again soon after power-on: look at its console, and at its events for who does that; the server retries at most every %d minutes",
-		int(haltLast.Minutes()))}}
 	return retry
 }
 

@@ -1,0 +1,72 @@
+package plan
+
+import (
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// Query is what a group wants to know of vCenter beyond its own VMs.
+type Query struct {
+	// Template is spec.template.
+	Template string
+	// Recorded are the members in the group's status, and its VMs that are off (in quarantine, and standby members), which are the
+	// last Kept: those not seen are looked up.
+	// It is immutable.
+	Recorded []v1alpha1.Member
+	Kept     int
+	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
+	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
+	RecordedIn string
+	// Folders are the folders that the group's status says were made for it, in that vCenter.
+	Folders []string
+	// Disks are the persistent disks in the group's status. It is immutable.
+	Disks []v1alpha1.PersistentDisk
+	// Adopt is spec.adopt.
+	Adopt []string
+	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
+	Home Home
+	// Taken are the names that members could not get because another object has them.
+	Taken []string
+	// Datastore and StoragePolicy are those of spec.placement.
+	Datastore, StoragePolicy string
+	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, nor does a group in deletion.
+	AntiAffinity v1alpha1.AntiAffinity
+	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
+	Finalizing bool
+}
+
+// Query is what the group wants to know of vCenter.
+func (o *Observed) Query() Query {
+	if o.Unselected() {
+		return queryOf(o.Group, false)
+	}
+	ask := queryOf(o.Group, o.Finalizing)
+	for name, p := range o.Pending {
+		if p.Op == Clone && p.Fault.Reason == ReasonNameConflict {
+			ask.Taken = append(ask.Taken, name)
+		}
+	}
+	slices.Sort(ask.Taken)
+	return ask
+}
+
+// queryOf is what a group wants to know.
+func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Folders: g.Status.Folders, Disks: g.Status.Disks, Adopt: g.Spec.Adopt,
+		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, AntiAffinity: g.Spec.Placement.AntiAffinity}
+	kept, standby := g.Status.Quarantined, g.Status.Standby
+	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {
+		ask.Recorded = slices.Clone(ask.Recorded)
+		for i := range kept {
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
+		}
+		for i := range standby {
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef})
+		}
+	}
+	if ask.Finalizing = finalizing; finalizing {
+		ask.AntiAffinity = v1alpha1.AntiAffinityNone
+	}
+	return ask
+}
