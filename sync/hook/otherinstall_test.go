@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestTheFinalizersOfOtherInstallsReachThePlan(t *testing.T) {
+func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 	const prefix = "metacontroller.io/compositecontroller-"
 	for name, c := range map[string]struct {
 		controller string
@@ -16,8 +16,8 @@ func TestTheFinalizersOfOtherInstallsReachThePlan(t *testing.T) {
 		want       []string
 	}{
 		"its own":             {"vmgroup", []string{prefix + "vmgroup"}, nil},
-		"another install's":   {"vmgroup", []string{prefix + "vmgroup", prefix + "vmgroup-east"}, []string{prefix + "vmgroup-east"}},
-		"the default one's":   {"vmgroup-east", []string{prefix + "vmgroup"}, []string{prefix + "vmgroup"}},
+		"another install's":   {"vmgroup", []string{prefix + "vmgroup-east", prefix + "vmgroup"}, []string{prefix + "vmgroup", prefix + "vmgroup-east"}},
+		"the default one's":   {"vmgroup-east", []string{prefix + "vmgroup"}, []string{prefix + "vmgroup", prefix + "vmgroup-east"}},
 		"others' controllers": {"vmgroup", []string{prefix + "backup", prefix + "vmgroups", "example.com/vmgroup", "foregroundDeletion"}, nil},
 		"by hand":             {"", []string{prefix + "vmgroup"}, nil},
 	} {

@@ -3,6 +3,7 @@ package hook
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -57,7 +58,7 @@ func (r *Request) call() (plan.Call, error) {
 	}
 	g.ManagedFields = nil // not used here, and the largest part of what would stay in memory
 	delete(g.Annotations, kubectlLastApplied)
-	g.Finalizers = otherInstalls(g.Finalizers, r.Controller.Metadata.Name)
+	g.Finalizers = severalInstalls(g.Finalizers, r.Controller.Metadata.Name)
 	g.Bound()
 	if err := statusBounds(&g.Status); err != nil {
 		return plan.Call{}, err
@@ -92,15 +93,21 @@ func (r *Request) call() (plan.Call, error) {
 // controllerFinalizer, and the name of a CompositeController, is Metacontroller's finalizer; ours are vmgroup and vmgroup-<name>.
 const controllerFinalizer = "metacontroller.io/compositecontroller-"
 
-// otherInstalls are the finalizers of other installs of this server; none, if the request doesn't say which one it is for.
-func otherInstalls(finalizers []string, controller string) (others []string) {
+// severalInstalls are the finalizers of all installs of this server that have the group, in one order for all of them; none, if there is
+// no other one, or the request doesn't say which one it is for.
+func severalInstalls(finalizers []string, controller string) (all []string) {
+	own := controllerFinalizer + controller
 	for _, f := range finalizers {
 		name, is := strings.CutPrefix(f, controllerFinalizer)
-		if is && controller != "" && name != controller && (name == "vmgroup" || strings.HasPrefix(name, "vmgroup-")) {
-			others = append(others, f)
+		if is && controller != "" && f != own && (name == "vmgroup" || strings.HasPrefix(name, "vmgroup-")) {
+			all = append(all, f)
 		}
 	}
-	return others
+	if len(all) > 0 {
+		all = append(all, own)
+		slices.Sort(all)
+	}
+	return all
 }
 
 // endpoints are what an EndpointSlice of a group that drains its members shows.

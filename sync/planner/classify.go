@@ -155,6 +155,9 @@ func (v *view) hideLaterFolder() {
 // holdBack decides the columns left of the bar in Make's table.
 func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	s := &v.State
+	if other := v.otherInstall(); other != nil {
+		return false, other
+	}
 	switch {
 	case !s.Known && s.Trouble != nil:
 		return false, s.Trouble
@@ -167,9 +170,6 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	}
 	if v.Finalizing {
 		return true, nil
-	}
-	if other := v.otherInstall(); other != nil {
-		return false, other
 	}
 	if v.invalid != nil {
 		return true, v.invalid

@@ -38,14 +38,15 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	c.AddIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
 	c.AddIf(v1alpha1.ConditionReconciling, pending, reason, message)
 	c.AddIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
-	if v.State.Known {
+	switch trouble := v.State.Trouble; {
+	case v.contested():
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
+	case v.State.Known:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
-	} else {
-		trouble := "vCenter's inventory is being read"
-		if v.State.Trouble != nil {
-			trouble = v.State.Trouble.Message
-		}
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble)
+	case trouble != nil:
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble.Message)
+	default:
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, "vCenter's inventory is being read")
 	}
 	v.exceptions(c)
 	for _, kind := range c.Missing() {
@@ -71,7 +72,7 @@ func (v *view) addAbsent(c *conditions.List, kind, reason string) {
 	case v1alpha1.ConditionSpecInvalid:
 		known = v.invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		known = v.State.Known
+		known = v.State.Known && !v.contested()
 	}
 	if known {
 		c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")

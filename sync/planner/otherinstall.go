@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,16 +14,25 @@ import (
 // otherInstall holds a group back that another install of the server has, as its finalizer says, while nothing of the group is known
 // here: either install could be making its VMs. (Which vCenter has members tells the rest: VCenterChanged.) Metacontroller sets a
 // finalizer before it first calls a hook, and the API server orders these writes: so of two installs that select one new group,
-// at least one sees the other's. Where both do, none acts until somebody corrects a selector. An install that no longer selects the
+// at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
+// it may differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
 // group lets it go once nothing can come there (unselected); then the other one goes on.
 func (v *view) otherInstall() *plan.Fault {
 	s := &v.Group.Status
-	if len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {
+	if v.Finalizing || len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(
-		"another install of VmGroup has this group (its finalizer is %s): nothing is made here until that one lets it go; if both select the group, correct its label or a labelSelector",
-		v.Group.Finalizers[0])}
+		"another install of VmGroup has this group as well (%s): nothing is made until only one has it; if both select the group, correct its label or a labelSelector",
+		v.installs())}
+}
+
+// contested reports whether the status is that of several installs, none of which makes anything.
+func (v *view) contested() bool { return v.hold != nil && v.hold.Reason == plan.ReasonOtherInstall }
+
+// installs names the installs that have the group, in the same words in each of them.
+func (v *view) installs() string {
+	return "the finalizers are " + strings.Join(v.Group.Finalizers, ", ")
 }
 
 // servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers
@@ -35,6 +45,6 @@ func (v *view) servedElsewhere() *plan.Refusal {
 		return nil
 	}
 	return &plan.Refusal{Message: fmt.Sprintf(
-		"another install of VmGroup serves VmGroup %s/%s (its finalizer is %s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
-		v.Group.Namespace, v.Group.Name, v.Group.Finalizers[0], v.hold.Message)}
+		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
+		v.Group.Namespace, v.Group.Name, v.installs(), v.hold.Message)}
 }

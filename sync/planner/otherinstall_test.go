@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,32 @@ func TestNothingIsMadeForAGroupThatAnotherInstallHas(t *testing.T) {
 	}
 	if len(r.Children) != 1 || r.Children[0].LastApplied == "" {
 		t.Errorf("the children of the other install: %v", r.Children)
+	}
+}
+
+// Two installs that see each other's finalizers both write the status: if they wrote different ones, they would do so in turns, for ever.
+func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
+	finalizers := []string{"metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-east"}
+	one := observed(2)
+	one.Group.Finalizers = finalizers
+	first := planner.Make(one).Status
+	if first.Phase != v1alpha1.PhasePending || !strings.Contains(first.LastMessage, finalizers[0]) || !strings.Contains(first.LastMessage, finalizers[1]) {
+		t.Errorf("%s: %s", first.Phase, first.LastMessage)
+	}
+	meta.SetStatusCondition(&first.Conditions, metav1.Condition{Type: v1alpha1.ConditionVCenterChanged, Status: metav1.ConditionFalse, Reason: plan.ReasonAsExpected})
+	for name, state := range map[string]plan.VCenterState{
+		"reachable":   {Known: true, VCenter: "another"},
+		"unreachable": {UnknownSince: now.Add(-time.Hour), Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "connection refused"}},
+		"misread":     {UnknownSince: now.Add(-time.Hour), Trouble: &plan.Fault{Reason: "InvalidLogin", Person: true, Message: "a password is wrong"}},
+	} {
+		one.Group.Status = first
+		other := one
+		other.State = state
+		other.Group = one.Group.DeepCopy()
+		other.Group.Status = planner.Make(one).Status
+		if again := planner.Make(other).Status; !reflect.DeepEqual(again, other.Group.Status) {
+			t.Errorf("%s: one writes\n%+v\nthe other one\n%+v", name, other.Group.Status, again)
+		}
 	}
 }
 

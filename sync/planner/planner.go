@@ -26,10 +26,10 @@ import (
 //	yes         no         any      another than was any          | kept      none          none
 //	yes         no         any      known            any          | observed  none          remove all, finalize
 //	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
+//	no          -          any      elsewhere, maybe any          | kept      as last applied  none
 //	no          -          any      unknown          any          | kept      as last applied  none
 //	no          -          any      another than was any          | kept      as last applied  none
 //	no          -          any      another, served  any          | kept      as last applied  none; refused
-//	no          -          any      elsewhere, maybe any          | kept      as last applied  none
 //	no          -          invalid  known            any          | observed  as last applied  none
 //	no          -          valid    settings unfit   any          | observed  wanted        none
 //	no          -          valid    known            newer        | observed  wanted        none

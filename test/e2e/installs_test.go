@@ -49,6 +49,17 @@ func (r *rig) serve(t *testing.T) {
 	r.applyController(t, another(t, "east"))
 }
 
+// statuses counts Metacontroller's writes of groups' statuses.
+func (r *rig) statuses(t *testing.T, namespace string) (n int) {
+	t.Helper()
+	for _, w := range r.writes(t) {
+		if w.Namespace == namespace && w.Resource == "vmgroups/status" {
+			n++
+		}
+	}
+	return n
+}
+
 // A team has two vCenters, and a label says which one a group belongs to. Changing the label of a group with VMs, where no policy
 // forbids it, moves nothing, and there is a way back, and a way out.
 func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
@@ -147,14 +158,35 @@ func TestTwoInstallsNeverMakeTheVMsOfOneGroup(t *testing.T) {
 	const ours = "        operator: DoesNotExist\n"
 	r.applyController(t, overlay(t, "components/metacontroller-rights"), ours, "        operator: In\n        values: [east]\n")
 	defer r.selecting(t)
-	r.kubectlWith(t, labeled("both", "east"), "-n", namespace, "apply", "-f", "-")
+	r.kubectlWith(t, labeled("raced", "east"), "-n", namespace, "apply", "-f", "-")
 	time.Sleep(lease)
-	here, there := len(r.vms(t, namespace, "both")), len(east.vms(t, namespace, "both"))
+	here, there := len(r.vms(t, namespace, "raced")), len(east.vms(t, namespace, "raced"))
 	if here > 0 && there > 0 {
 		t.Errorf("both vCenters have VMs of the group: %d and %d", here, there)
 	}
-	g := r.group(t, namespace, "both")
+	g := r.group(t, namespace, "raced")
 	t.Logf("two installs select it: %d and %d VMs, finalizers %v, %s: %s", here, there, g.Finalizers, g.Status.Phase, g.Status.LastMessage)
+	k("delete", "vg", "--all", "--timeout=3m")
+
+	t.Log("each of the two sees the other's finalizer")
+	finalizers := []string{"metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-east"}
+	r.kubectlWith(t, strings.Replace(labeled("both", "east"), "{name: both,", "{name: both, finalizers: ["+strings.Join(finalizers, ", ")+"],", 1), "-n", namespace, "apply", "-f", "-")
+	r.until(t, namespace, "both", "held", func(g *v1alpha1.VmGroup) bool { return strings.Contains(g.Status.LastMessage, "another install") })
+	r.quiet(t)
+	settled := r.statuses(t, namespace)
+	time.Sleep(lease)
+	if n := r.statuses(t, namespace) - settled; n > 0 {
+		t.Errorf("the status was written %d times in %s", n, lease)
+	}
+	both := r.group(t, namespace, "both")
+	for _, says := range append(finalizers, "correct its label or a labelSelector") {
+		if both.Status.Phase != v1alpha1.PhasePending || !strings.Contains(both.Status.LastMessage, says) {
+			t.Errorf("%s: it does not say %q: %s", both.Status.Phase, says, both.Status.LastMessage)
+		}
+	}
+	t.Logf("%s: %s", both.Status.Phase, both.Status.LastMessage)
+	r.onePerOrdinal(t, namespace, "both", 0)
+	east.onePerOrdinal(t, namespace, "both", 0)
 	k("delete", "vg", "--all", "--timeout=3m")
 }
 
@@ -177,15 +209,7 @@ func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
 		}
 		return ""
 	})
-	statuses := func() (n int) {
-		for _, w := range r.writes(t) {
-			if w.Namespace == namespace && w.Resource == "vmgroups/status" {
-				n++
-			}
-		}
-		return n
-	}
-	began, before := time.Now(), statuses()
+	began, before := time.Now(), r.statuses(t, namespace)
 	eventually(t, func() string {
 		out := k("get", "events", "--field-selector", "involvedObject.name=web,reason=SyncError", "-o", `jsonpath={range .items[*]}{.message}{"\n"}{end}`)
 		if !strings.Contains(out, "another install of VmGroup serves") {
@@ -194,16 +218,16 @@ func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
 		return ""
 	})
 	r.quiet(t)
-	first, settled := statuses()-before, statuses()
+	first, settled := r.statuses(t, namespace)-before, r.statuses(t, namespace)
 	time.Sleep(lease)
-	if n := statuses() - settled; n > 0 {
+	if n := r.statuses(t, namespace) - settled; n > 0 {
 		t.Errorf("the status was written %d times in %s, after %d times before", n, lease, first)
 	}
 	g2 := r.settled(t, namespace, "web", 2)
 	keeps(t, g, g2)
 	r.onePerOrdinal(t, namespace, "web", 2)
 	east.onePerOrdinal(t, namespace, "web", 0)
-	t.Logf("%d writes of the status in %s:\n%s\n%s", statuses()-before, time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
+	t.Logf("%d writes of the status in %s:\n%s\n%s", r.statuses(t, namespace)-before, time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
 
 	t.Log("the first one goes on")
 	k("scale", "vg/web", "--replicas=3")
