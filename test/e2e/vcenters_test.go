@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -38,6 +40,18 @@ func another(t *testing.T, name string) string {
 		}
 	}
 	return tree
+}
+
+// controller is the CompositeController of a tree.
+func (k *kube) controller(t *testing.T, tree string) string {
+	t.Helper()
+	for _, text := range strings.Split(k.kubectl(t, "kustomize", tree), "\n---\n") {
+		if strings.Contains(text, "\nkind: CompositeController\n") {
+			return text
+		}
+	}
+	t.Fatal("no CompositeController")
+	return ""
 }
 
 // refuses waits until the API server refuses an object, and checks that it says why; a policy takes effect a moment after it is stored.
@@ -104,6 +118,38 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	k.remove(t)
 }
 
+// The command of docs/vcenters.md compares the groups' labels with the CompositeControllers.
+func TestKubectlFindsTheGroupsThatNobodyServes(t *testing.T) {
+	k := site(t)
+	k.kubectl(t, "apply", "-k", repository+"/manifests")
+	namespace := k.namespace(t, "unserved")
+	for name, value := range map[string]string{"here": "", "blank": `""`, "there": "east", "lost": "esat"} {
+		k.kubectlWith(t, labeled(name, value), "-n", namespace, "create", "-f", "-")
+	}
+	for _, name := range []string{"here", "there"} {
+		k.kubectl(t, "-n", namespace, "patch", "vg", name, "--type=merge", "--subresource=status", "-p", `{"status":{"phase":"RUNNING","currentReplicas":3}}`)
+	}
+	command := regexp.MustCompile(`kubectl (get compositecontrollers,vg -A -o) (go-template=)'(.*)'\n`).FindStringSubmatch(string(read(t, repository+"/docs/vcenters.md")))
+	if command == nil {
+		t.Fatal("docs/vcenters.md has no such command")
+	}
+	lists := func(when string, want ...string) {
+		t.Helper()
+		var got []string
+		for line := range strings.Lines(k.kubectl(t, append(strings.Fields(command[1]), command[2]+command[3])...)) {
+			got = append(got, strings.TrimSpace(strings.TrimPrefix(line, namespace+"/")))
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("%s, the command lists %q, want %q", when, got, want)
+		}
+	}
+	lists("with the default install", "blank vmgroup-", "lost vmgroup-esat", "there vmgroup-east RUNNING")
+	k.kubectlWith(t, k.controller(t, another(t, "east")), "apply", "-f", "-")
+	lists("with two installs", "blank vmgroup-", "lost vmgroup-esat")
+	k.kubectl(t, "delete", "compositecontroller", "--all")
+	lists("without an install", "blank vmgroup-", "here vmgroup RUNNING", "lost vmgroup-esat", "there vmgroup-east RUNNING")
+}
+
 func TestTheAPIServerKnowsTheInstalls(t *testing.T) {
 	k := site(t)
 	k.kubectl(t, "apply", "-k", repository+"/manifests")
@@ -119,16 +165,7 @@ func TestTheAPIServerKnowsTheInstalls(t *testing.T) {
 	}
 	k.kubectl(t, "scale", "vg/old", "--replicas=4") // it existed before the list
 
-	controller := func(tree string) string {
-		for _, text := range strings.Split(k.kubectl(t, "kustomize", tree), "\n---\n") {
-			if strings.Contains(text, "\nkind: CompositeController\n") {
-				return text
-			}
-		}
-		t.Fatal("no CompositeController")
-		return ""
-	}
-	east := controller(another(t, "east"))
+	east := k.controller(t, another(t, "east"))
 	k.kubectlWith(t, east, "apply", "-f", "-")
 	apply := []string{"apply", "-f", "-"}
 	for what, text := range map[string]string{
@@ -137,11 +174,11 @@ func TestTheAPIServerKnowsTheInstalls(t *testing.T) {
 		"another name":                    strings.Replace(east, "name: vmgroup-east\n", "name: vmgroup-west\n", 1),
 		"a name of one's own":             strings.Replace(east, "name: vmgroup-east\n", "name: east\n", 1),
 		"no selector":                     strings.NewReplacer("    labelSelector:\n", "", "      matchLabels:\n", "", "        "+vcenterLabel+": east\n", "").Replace(east),
-		"the default one, for all":        strings.Replace(controller(repository+"/manifests"), "operator: DoesNotExist", "operator: Exists", 1),
+		"the default one, for all":        strings.Replace(k.controller(t, repository+"/manifests"), "operator: DoesNotExist", "operator: Exists", 1),
 	} {
 		k.refuses(t, what, text, apply, "labelSelector", "follow from its name", "docs/vcenters.md")
 	}
-	k.refuses(t, "an install that is not in the list", controller(another(t, "north")), create, "vmgroup-north is not one of the installs for east, west")
+	k.refuses(t, "an install that is not in the list", k.controller(t, another(t, "north")), create, "vmgroup-north is not one of the installs for east, west")
 	k.kubectlWith(t, strings.ReplaceAll(strings.Replace(east, "resource: vmgroups", "resource: others", 1), "vmgroup-east", "others"), "create", "-f", "-")
 	k.kubectl(t, "delete", "compositecontroller", "vmgroup-east")
 }
