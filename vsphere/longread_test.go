@@ -2,6 +2,8 @@ package vsphere
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,33 +14,70 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slowPages makes each page of an answer, but for the first, take a while.
+// slowPages makes the pages of a read of everything take a while: the first one, which has no token, and the others.
 type slowPages struct {
-	soap.RoundTripper
-	takes time.Duration
+	first, others time.Duration
+
+	mu    sync.Mutex
+	began [][]time.Time // the pages of each read
 }
 
-func (s slowPages) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	if _, is := req.(*methods.ContinueRetrievePropertiesExBody); is {
-		select {
-		case <-time.After(s.takes):
-		case <-ctx.Done():
-			return ctx.Err()
+func (s *slowPages) through(direct func(session string) soap.RoundTripper) func(string) soap.RoundTripper {
+	return func(session string) soap.RoundTripper { return slowPage{direct(session), s} }
+}
+
+// reads are the reads of everything so far: when each page of them was asked for.
+func (s *slowPages) reads() [][]time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.began)
+}
+
+func (s *slowPages) note(first bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if first {
+		s.began = append(s.began, nil)
+	}
+	last := len(s.began) - 1
+	s.began[last] = append(s.began[last], time.Now())
+}
+
+type slowPage struct {
+	soap.RoundTripper
+	pages *slowPages
+}
+
+func (s slowPage) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	takes := time.Duration(0)
+	switch r := req.(type) {
+	case *methods.RetrievePropertiesExBody:
+		if r.Req.Options.MaxObjects > 0 {
+			takes = s.pages.first
+			s.pages.note(true)
 		}
+	case *methods.ContinueRetrievePropertiesExBody:
+		takes = s.pages.others
+		s.pages.note(false)
+	}
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 	return s.RoundTripper.RoundTrip(ctx, req, res)
 }
 
-// inLongReads runs a test with a member and a vCenter that takes four minutes for a read of everything.
-func inLongReads(t *testing.T, f func(t *testing.T, w *world, p *process)) {
+// inLongReads runs a test with a member and a vCenter that takes that long for the pages of a read of everything, of which there are
+// five.
+func inLongReads(t *testing.T, pages *slowPages, f func(t *testing.T, w *world, p *process)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.fill(27)
 		w.SetPageSize(7)
 		c := w.config()
-		direct := c.Through
-		c.Through = func(session string) soap.RoundTripper { return slowPages{direct(session), time.Minute} }
+		c.Through = pages.through(c.Through)
 		v, err := New(c)
 		w.must(err)
 		p := w.run(v)
@@ -56,7 +95,7 @@ func (p *process) scanning() (ended <-chan error) {
 }
 
 func TestAReadOfEverythingTakesAsLongAsPagesComeAndHoldsNoOtherReadUp(t *testing.T) {
-	inLongReads(t, func(t *testing.T, w *world, p *process) {
+	inLongReads(t, &slowPages{others: time.Minute}, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(step(plan.PowerOn, vm))
 		began, ended := time.Now(), p.scanning()
@@ -71,8 +110,46 @@ func TestAReadOfEverythingTakesAsLongAsPagesComeAndHoldsNoOtherReadUp(t *testing
 	})
 }
 
+// vCenter finds out what there is before the first page, which may take minutes.
+func TestAReadOfEverythingWaitsForItsFirstPage(t *testing.T) {
+	pages := &slowPages{first: 4 * time.Minute}
+	inLongReads(t, pages, func(t *testing.T, w *world, p *process) {
+		began := time.Now()
+		w.must(p.reader.Scan(t.Context()))
+		if took := time.Since(began); took < pages.first || took > pages.first+5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if n := len(pages.reads()); n != 2 {
+			t.Errorf("%d reads were begun, want the one at the start and this one", n)
+		}
+	})
+}
+
+// The reads that repeat while a stream holds, which nobody waits for, leave vCenter time between their calls.
+func TestThePeriodicReadOfEverythingIsSpreadOut(t *testing.T) {
+	for _, c := range []struct{ page, pause time.Duration }{{100 * time.Millisecond, 400 * time.Millisecond}, {5 * time.Second, time.Second}} {
+		t.Run(c.page.String(), func(t *testing.T) {
+			pages := &slowPages{first: c.page, others: c.page}
+			inLongReads(t, pages, func(t *testing.T, _ *world, _ *process) {
+				time.Sleep(10 * time.Minute)
+				reads := pages.reads()
+				if len(reads) != 2 {
+					t.Fatalf("%d reads, want the one at the start and one since", len(reads))
+				}
+				for i, least := range []time.Duration{c.page, c.page + c.pause} {
+					for k, began := range reads[i][1:] {
+						if apart := began.Sub(reads[i][k]); len(reads[i]) < 4 || apart < least || apart > least+c.pause/4 {
+							t.Errorf("read %d: page %d of %d began %s after the one before, want %s", i, k+1, len(reads[i]), apart, least)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
 func TestAPageThatCameLateBringsNothingBack(t *testing.T) {
-	inLongReads(t, func(t *testing.T, w *world, p *process) {
+	inLongReads(t, &slowPages{others: time.Minute}, func(t *testing.T, w *world, p *process) {
 		ended := p.scanning() // the simulator's pages are as of the first one
 		refs := map[string]string{}
 		for _, vm := range w.VMs() {
