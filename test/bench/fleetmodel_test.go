@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -68,6 +69,7 @@ type collected struct {
 	begun   bool
 	seen    int
 	version int
+	last    string // the answer with that version: its caller may have gone, and asks again from the one before
 	cancel  chan struct{}
 }
 
@@ -503,6 +505,16 @@ func (f *fleet) wait(r *http.Request, b *bytes.Buffer, req *types.WaitForUpdates
 	if c == nil || c.spec == nil {
 		return
 	}
+	if c.version > 0 && req.Version != strconv.Itoa(c.version) {
+		b.WriteString(c.last)
+		return
+	}
+	before := b.Len()
+	defer func() {
+		if b.Len() > before {
+			c.last = b.String()[before:]
+		}
+	}()
 	specs := []types.PropertyFilterSpec{*c.spec}
 	tasks := c.spec.PropSet[0].Type == "Task"
 	if !c.begun {
