@@ -196,7 +196,9 @@ func TestFiguresOfManyGroups(t *testing.T) {
 			before, began = r.traffic(t), time.Now()
 			its.roll(t, groups)
 			its.running(t, groups, 1, 10*time.Minute)
-			t.Logf("FIGURE %d groups roll: %.0f s; %s", groups, time.Since(began).Seconds(), r.traffic(t).since(before))
+			rolled := time.Since(began)
+			t.Logf("FIGURE %d groups roll: %.0f s, %.2f times the bound of %.1f s; %s", groups, rolled.Seconds(), rolled.Seconds()/bound.Seconds(), bound.Seconds(),
+				r.traffic(t).since(before))
 			its.remove(t, groups)
 			its.gone(t, 10*time.Minute)
 		})
