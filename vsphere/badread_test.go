@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,6 +102,29 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 			return s.IsGone(gone.MoRef, "")
 		})
 		if len(s.Gone) != 1 || len(s.Vanished) > 0 || len(s.VMs) != 2 || s.VMs[1].MoRef != hidden.MoRef || s.VMs[1].Reachable {
+			t.Errorf("it is seen as %+v", s)
+		}
+	})
+}
+
+// Somebody else may destroy hundreds of VMs at once, and the stream then reports all of them: that says nothing about vCenter.
+func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		vm := p.member(0)
+		refs := []vim.ManagedObjectReference{inventory.VMRef(vm.MoRef)}
+		for i := range 300 {
+			refs = append(refs, inventory.VMRef(fmt.Sprintf("vm-%d", 100000+i)))
+		}
+		w.must(w.PowerOn("web-0"))
+		before := w.Calls()["RetrievePropertiesEx"]
+		p.reads(refs...)
+		if n := w.Calls()["RetrievePropertiesEx"] - before; n > len(refs)+10 {
+			t.Errorf("%d reads for %d objects", n, len(refs))
+		}
+		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOn {
 			t.Errorf("it is seen as %+v", s)
 		}
 	})

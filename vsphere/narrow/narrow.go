@@ -23,7 +23,7 @@ import (
 type Reading struct {
 	session     *session.Session
 	spec, plain Spec
-	refused     int // how many calls failed
+	refused     int // how many calls failed, but for those that named a missing object
 
 	// Objects are those that were read, and Gone those that vCenter does not have.
 	Objects []types.ObjectContent
@@ -59,21 +59,22 @@ func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference)
 		}
 		return n.each(ctx, untold(refs, objects))
 	}
-	if n.refused++; n.refused > refusedMost || Fatal(err) {
-		return err
-	}
-	missing := vcfault.MissingObject(err)
-	switch at := slices.Index(refs, missing); {
-	case alone && at == 0:
-		n.Gone = append(n.Gone, missing)
+	// An object that is named is an answer about it alone, however many there are: somebody may have destroyed hundreds of VMs at once.
+	switch at := slices.Index(refs, vcfault.MissingObject(err)); {
+	case at == 0 && alone:
+		n.Gone = append(n.Gone, refs[0])
 		return nil
-	case alone:
-		return n.readPlain(ctx, refs)
-	case at >= 0: // vCenter names the object, ignoring reportMissingObjectsInResults
+	case at >= 0: // in spite of reportMissingObjectsInResults
 		if err := n.Read(ctx, refs[at:at+1]); err != nil {
 			return err
 		}
 		return n.Read(ctx, slices.Concat(refs[:at], refs[at+1:]))
+	}
+	if n.refused++; n.refused > refusedMost || Fatal(err) {
+		return err
+	}
+	if alone {
+		return n.readPlain(ctx, refs)
 	}
 	half := len(refs) / 2
 	if err := n.Read(ctx, refs[:half]); err != nil {
