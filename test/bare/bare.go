@@ -22,10 +22,18 @@ import (
 // Fleet is so many groups, a folder each, of so many members. Slots is how many members are worked on at once.
 type Fleet struct{ Groups, Members, Slots int }
 
+// Login logs a client in to the vCenter.
+type Login func(context.Context) (*govmomi.Client, error)
+
+// At logs in over the network.
+func At(vc *vcsim.VCenter) Login {
+	return func(ctx context.Context) (*govmomi.Client, error) { return govmomi.NewClient(ctx, vc.URL(), true) }
+}
+
 // BringUp creates the folders, clones all members from the template vm-operator-template and powers them on. It returns how long that
 // took, while a watch on the same objects was open.
-func (f Fleet) BringUp(ctx context.Context, vc *vcsim.VCenter) (time.Duration, error) {
-	return f.measure(ctx, vc, func(client *govmomi.Client) error {
+func (f Fleet) BringUp(ctx context.Context, login Login) (time.Duration, error) {
+	return f.measure(ctx, login, func(client *govmomi.Client) error {
 		finder := find.NewFinder(client.Client)
 		template, err := finder.VirtualMachine(ctx, "vm-operator-template")
 		if err != nil {
@@ -70,8 +78,8 @@ func cloneAndPowerOn(ctx context.Context, template *object.VirtualMachine, folde
 
 // TakeDown powers off and destroys all members that BringUp made, and removes the folders. It returns how long that took, while a
 // watch on the same objects was open.
-func (f Fleet) TakeDown(ctx context.Context, vc *vcsim.VCenter) (time.Duration, error) {
-	return f.measure(ctx, vc, func(client *govmomi.Client) error {
+func (f Fleet) TakeDown(ctx context.Context, login Login) (time.Duration, error) {
+	return f.measure(ctx, login, func(client *govmomi.Client) error {
 		finder := find.NewFinder(client.Client)
 		all, err := finder.VirtualMachineList(ctx, "/DC0/vm/bare-*/*")
 		if err != nil {
@@ -130,14 +138,14 @@ func (f Fleet) each(n int, do func(int) error) error {
 }
 
 // measure returns how long something takes while a watch is open.
-func (f Fleet) measure(ctx context.Context, vc *vcsim.VCenter, do func(*govmomi.Client) error) (time.Duration, error) {
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
+func (f Fleet) measure(ctx context.Context, login Login, do func(*govmomi.Client) error) (time.Duration, error) {
+	client, err := login(ctx)
 	if err != nil {
 		return 0, err
 	}
 	watching, end := context.WithCancel(ctx)
 	defer end()
-	done, err := watch(watching, vc)
+	done, err := watch(watching, login)
 	if err != nil {
 		return 0, err
 	}
@@ -151,8 +159,8 @@ func (f Fleet) measure(ctx context.Context, vc *vcsim.VCenter, do func(*govmomi.
 
 // watch opens a stream like the server's: folders traversed from the root, a few properties of each VM. vcsim's stream costs CPU
 // time that a real vCenter's doesn't, so both sides of the comparison pay for one.
-func watch(ctx context.Context, vc *vcsim.VCenter) (done chan struct{}, err error) {
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
+func watch(ctx context.Context, login Login) (done chan struct{}, err error) {
+	client, err := login(ctx)
 	if err != nil {
 		return nil, err
 	}

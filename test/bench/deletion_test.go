@@ -71,11 +71,11 @@ func bareDeletion(b *testing.B, slots int) time.Duration {
 	}
 	defer vc.Close() //nolint:errcheck // the measurement is over
 	fleet := bare.Fleet{Groups: groups, Members: 2, Slots: slots}
-	if _, err := fleet.BringUp(context.Background(), vc); err != nil {
+	if _, err := fleet.BringUp(context.Background(), bare.At(vc)); err != nil {
 		b.Fatal(err)
 	}
 	vc.SetLatency(deletionTakes)
-	took, err := fleet.TakeDown(context.Background(), vc)
+	took, err := fleet.TakeDown(context.Background(), bare.At(vc))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -89,10 +89,10 @@ func bareFigures(t *testing.T, f bare.Fleet, latency vcsim.Latency) (up, down ti
 		t.Fatal(err)
 	}
 	defer vc.Close() //nolint:errcheck // the measurement is over
-	if up, err = f.BringUp(context.Background(), vc); err != nil {
+	if up, err = f.BringUp(context.Background(), bare.At(vc)); err != nil {
 		t.Fatal(err)
 	}
-	if down, err = f.TakeDown(context.Background(), vc); err != nil {
+	if down, err = f.TakeDown(context.Background(), bare.At(vc)); err != nil {
 		t.Fatal(err)
 	}
 	return up, down
