@@ -20,40 +20,35 @@ type Caller interface {
 
 // Reads makes the reads. Its methods may be called from any goroutine.
 type Reads struct {
-	calls   Caller
-	objects rounds[types.ManagedObjectReference, []session.Object]
-	clones  rounds[struct{}, []string]
+	calls  Caller
+	rounds rounds[types.ManagedObjectReference, answer]
 }
+
+// answer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
+type answer struct {
+	objects []session.Object
+	clones  []string // the tasks of our user's clones that are queued or running
+}
+
+// recentTasks is the question for vCenter's recent tasks, instead of a moRef.
+var recentTasks = types.ManagedObjectReference{Type: "TaskManager"}
 
 // New returns Reads that call by c.
 func New(c Caller) *Reads {
 	r := &Reads{calls: c}
-	r.objects.ask = r.read
-	r.clones.ask = func(ctx context.Context, _ []struct{}) ([]string, error) { return r.listClones(ctx) }
+	r.rounds.ask = r.read
 	return r
 }
 
 // Clones returns the tasks of our user's clones that are queued or running.
 func (r *Reads) Clones(ctx context.Context) ([]string, error) {
-	running, shared, err := r.clones.Ask(ctx, struct{}{})
-	if !shared {
-		return running, err
+	a, shared, err := r.rounds.Ask(ctx, recentTasks)
+	if err == nil && shared {
+		err = r.mayAct(ctx)
+	} else if shared && !narrow.Fatal(err) {
+		a, err = r.read(ctx, []types.ManagedObjectReference{recentTasks})
 	}
-	if err == nil {
-		return running, r.mayAct(ctx)
-	}
-	if narrow.Fatal(err) {
-		return nil, err
-	}
-	return r.listClones(ctx)
-}
-
-func (r *Reads) listClones(ctx context.Context) (running []string, err error) {
-	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		running, err = tasks.Clones(ctx, s)
-		return err
-	})
-	return running, err
+	return a.clones, err
 }
 
 // Folder is a folder: its name, the moRef of the one that it is in, and what is in it.
@@ -115,19 +110,19 @@ func (r *Reads) Others(ctx context.Context, others []plan.Other) (unchanged int,
 
 // object reads a VM or a folder.
 func (r *Reads) object(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
-	objects, shared, err := r.objects.Ask(ctx, ref)
+	a, shared, err := r.rounds.Ask(ctx, ref)
 	if err == nil {
-		if at := slices.IndexFunc(objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
-			return objects[at], r.mayAct(ctx)
+		if at := slices.IndexFunc(a.objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
+			return a.objects[at], r.mayAct(ctx)
 		}
 	}
 	if shared && (err == nil || !narrow.Fatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
-		objects, err = r.read(ctx, []types.ManagedObjectReference{ref})
+		a, err = r.read(ctx, []types.ManagedObjectReference{ref})
 	}
-	if err != nil || len(objects) == 0 {
+	if err != nil || len(a.objects) == 0 {
 		return session.Object{Ref: ref}, err
 	}
-	return objects[0], nil
+	return a.objects[0], nil
 }
 
 // mayAct returns an error if the step in ctx may no longer act on a shared answer. It makes no call.
@@ -135,16 +130,24 @@ func (r *Reads) mayAct(ctx context.Context) error {
 	return r.calls.Call(ctx, func(context.Context, *session.Session) error { return nil })
 }
 
-// read reads VMs and folders in one call. What is gone is left out if there are several.
-func (r *Reads) read(ctx context.Context, refs []types.ManagedObjectReference) (objects []session.Object, err error) {
-	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		objects, err = session.ReadObjects(ctx, s, specOf(refs))
+// read reads VMs, folders and recent tasks in one call. What is gone is left out if there are several.
+func (r *Reads) read(ctx context.Context, refs []types.ManagedObjectReference) (a answer, err error) {
+	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		var specs []types.PropertyFilterSpec
+		if slices.Contains(refs, recentTasks) {
+			specs = append(specs, tasks.RecentSpec(s))
+		}
+		if vms := specOf(refs); len(vms.ObjectSet) > 0 {
+			specs = append(specs, vms)
+		}
+		objects, err := session.ReadObjects(ctx, s, specs...)
+		a = answer{objects: objects, clones: tasks.ClonesIn(objects, s.User)}
 		return err
 	})
-	return objects, err
+	return a, err
 }
 
-// specOf reads what Folder and VM return.
+// specOf reads what Folder and VM return, of those among refs.
 func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{
@@ -155,7 +158,7 @@ func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
 	}
 	for i, ref := range refs {
-		if !slices.Contains(refs[:i], ref) {
+		if ref != recentTasks && !slices.Contains(refs[:i], ref) {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
 	}

@@ -16,12 +16,27 @@ var recentPaths = []string{taskState, taskKind, taskReason, taskEntity}
 // Recent returns vCenter's recent tasks, as far as our user may see them: of each the task itself, its state, description, reason and
 // entity.
 func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
-	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
+	objects, err := session.ReadObjects(ctx, s, RecentSpec(s))
+	return infosOf(objects), err
+}
+
+// Clones returns the clones of our user that are queued or running.
+func Clones(ctx context.Context, s *session.Session) (running []string, err error) {
+	objects, err := session.ReadObjects(ctx, s, RecentSpec(s))
+	return ClonesIn(objects, s.User), err
+}
+
+// RecentSpec reads what ClonesIn needs of vCenter's recent tasks.
+func RecentSpec(s *session.Session) types.PropertyFilterSpec {
+	return types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: *s.Vim.ServiceContent.TaskManager, Skip: types.NewBool(true),
 			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
 		PropSet: []types.PropertySpec{{Type: "Task", PathSet: recentPaths}},
-	})
-	var infos []types.TaskInfo
+	}
+}
+
+// infosOf returns the tasks among objects that were read.
+func infosOf(objects []session.Object) (infos []types.TaskInfo) {
 	for _, o := range objects {
 		info := types.TaskInfo{Task: o.Ref}
 		var is bool
@@ -37,18 +52,18 @@ func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 		}
 		infos = append(infos, info)
 	}
-	return infos, err
+	return infos
 }
 
-// Clones returns the clones of our user that are queued or running.
-func Clones(ctx context.Context, s *session.Session) (running []string, err error) {
-	infos, err := Recent(ctx, s)
+// ClonesIn returns the clones of that user that are queued or running, among objects that RecentSpec has read.
+func ClonesIn(objects []session.Object, user string) (running []string) {
+	infos := infosOf(objects)
 	for i := range infos {
-		if Cloning(&infos[i], s.User) {
+		if Cloning(&infos[i], user) {
 			running = append(running, infos[i].Task.Value)
 		}
 	}
-	return running, err
+	return running
 }
 
 // Unfinished reports whether a task is queued or running.
