@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/test/bare"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -33,25 +34,37 @@ func callsToDelete(t *testing.T, groups int) (perMember float64) {
 	return float64(calls) / float64(2*groups)
 }
 
-// A member's slot does what is to be done to it without a pause, and its group is gone soon after its last step. The bound is what
-// eight slots need for the power-offs and destroys alone; beside them a group is marked, and its folder removed.
-func TestADeletionTakesLittleLongerThanItsSlotsNeed(t *testing.T) {
+// A slot is free as soon as its task should have ended, and a group is gone soon after its last step. The bare loop neither marks a group,
+// nor reads a VM before it is destroyed, nor makes sure that nothing is left.
+func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	t.Parallel()
 	for _, fleet := range []struct {
-		groups, members int
-		most            float64
-	}{{1, 50, 2.4}, {20, 5, 1.75}, {100, 2, 1.75}} {
-		t.Run(fmt.Sprintf("%d of %d", fleet.groups, fleet.members), func(t *testing.T) {
+		bare.Fleet
+		most float64
+	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.4}, {bare.Fleet{Groups: 20, Members: 5, Slots: 8}, 1.25}, {bare.Fleet{Groups: 100, Members: 2, Slots: 8}, 1.15}} {
+		t.Run(fmt.Sprintf("%d of %d", fleet.Groups, fleet.Members), func(t *testing.T) {
 			t.Parallel()
-			const off, destroyed, slots = 200 * time.Millisecond, 10 * time.Millisecond, 8 // the embedded vCenter takes that for a destroy
-			took, _ := deletion(t, fleet.groups, fleet.members, off)
-			bound := time.Duration(fleet.groups*fleet.members) * (off + destroyed) / slots
-			t.Logf("%s, %.2f times the bound", took, took.Seconds()/bound.Seconds())
-			if took.Seconds() > fleet.most*bound.Seconds() {
-				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, bound)
+			const off = 200 * time.Millisecond
+			took, calls := deletion(t, fleet.Groups, fleet.Members, off)
+			alone := bareDeletion(t, fleet.Fleet, off)
+			t.Logf("%s and %d calls, %.2f times a bare loop", took, calls, took.Seconds()/alone.Seconds())
+			if took.Seconds() > fleet.most*alone.Seconds() {
+				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, alone)
 			}
 		})
 	}
+}
+
+// bareDeletion returns how long a bare loop takes for that.
+func bareDeletion(t *testing.T, fleet bare.Fleet, off time.Duration) (took time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 200 * time.Millisecond, Power: off}})
+		_, err := fleet.BringUp(t.Context(), r.newClient)
+		r.must(err)
+		took, err = fleet.TakeDown(t.Context(), r.newClient)
+		r.must(err)
+	})
+	return took
 }
 
 // deletion returns how long it takes to delete groups, all at once, where a VM is powered off in that time, and how many calls that

@@ -121,18 +121,25 @@ func startRig(t testing.TB, cfg vcsim.Config, network *memnet.Network, transport
 // login logs the administrator in (again: a restart ends all sessions).
 func (r *rig) login() {
 	r.t.Helper()
-	client, err := r.Login(context.Background(), r.URL().User, r.transport)
+	client, err := r.newClient(context.Background())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if r.direct {
-		session, err := client.SessionManager.UserSession(context.Background())
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		client.RoundTripper = r.Direct(session.Key)
-	}
 	r.admin, r.find = client, find.NewFinder(client.Client)
+}
+
+// newClient returns a client that is logged in, in the way in which replicas call.
+func (r *rig) newClient(ctx context.Context) (*govmomi.Client, error) {
+	client, err := r.Login(ctx, r.URL().User, r.transport)
+	if err != nil || !r.direct {
+		return client, err
+	}
+	session, err := client.SessionManager.UserSession(ctx)
+	if err != nil {
+		return nil, err
+	}
+	client.RoundTripper = r.Direct(session.Key)
+	return client, nil
 }
 
 // listen returns a listener on the rig's network.
@@ -165,7 +172,8 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 			Metrics: prometheus.NewRegistry()},
 		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
-		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) }}
+		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
+		Over:    func(uid apitypes.UID, vm string, over bool) { groups.Over(uid, vm, over) }}
 	if vcenter.Scheme == "https" {
 		vcCfg.Thumbprint = r.ThumbprintSHA256()
 	} else {

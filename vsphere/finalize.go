@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// confirmEvery is how often groups are confirmed to be gone, so that many that go one after another cost few reads of everything.
-	confirmEvery = 250 * time.Millisecond
+	// confirmEvery is how often groups are confirmed to be gone while no others may be about to follow.
+	confirmEvery = 50 * time.Millisecond
 	// confirmSeldom is how often while other groups may be about to follow; where a read takes long, it is confirmRest times as long as
 	// that, up to confirmMost.
 	confirmSeldom, confirmRest, confirmMost = time.Second, 10, 10 * time.Second

@@ -34,7 +34,7 @@ const (
 	countEvery = 250 * time.Millisecond
 	// A group that is deleted, and worked on, is gone with the call after its last step, and takes no calls any more. So such groups
 	// share goingMore times as many calls as settled ones, and soonestGone is how often one is called at most.
-	goingMore, soonestGone = 1.25, 100 * time.Millisecond
+	goingMore, soonestGone = 1.25, 50 * time.Millisecond
 )
 
 // cadence is how many calls a second the server asks for, over all groups. Loop.mu guards it.

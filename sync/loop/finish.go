@@ -23,7 +23,7 @@ func (c *cadence) ended(op plan.Op, took time.Duration) {
 
 // unlearned is how long an action is expected to take at first. That is soon corrected: one that should have ended is expected after as
 // long as it is overdue.
-const unlearned = 100 * time.Millisecond
+const unlearned = 50 * time.Millisecond
 
 // expected is how long an action of a kind is expected to take; nothing for none.
 func (c *cadence) expected(op plan.Op) time.Duration {

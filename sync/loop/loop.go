@@ -88,9 +88,9 @@ type Loop struct {
 
 	mu      sync.Mutex
 	groups  map[types.UID]*group
-	pace    *pace.Pace  // the slots
-	waiting []types.UID // groups that found no slot, longest waiting first
-	swept   time.Time   // when groups to be forgotten were looked for last
+	pace    *pace.Pace // the slots
+	waiting []waiter   // for slots: members that have begun to go, then groups that found none, longest waiting first
+	swept   time.Time  // when groups to be forgotten were looked for last
 	pulse   pulse
 	cadence cadence
 }

@@ -48,10 +48,7 @@ func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
 	l.mu.Lock()
 	all := make([]plan.Report, 0, len(l.groups))
-	waits := make(map[types.UID]bool, len(l.waiting))
-	for _, uid := range l.waiting {
-		waits[uid] = true
-	}
+	waits := l.waitingGroups()
 	for _, g := range l.groups {
 		leased := now.Sub(g.renewed) <= l.cfg.Lease && !g.planned.finalized
 		if leased || len(g.running) > 0 {

@@ -56,11 +56,27 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, pace.Work{}, waits
 }
 
+// waiter is a group that waits for a slot: for its next turn, or for the next step of a member that has begun to go.
+type waiter struct {
+	uid types.UID
+	vm  string // "" for a turn
+}
+
 // wait makes a group wait for a slot, behind those that wait already. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []pace.Work) {
-	if g.waits = works; !slices.Contains(l.waiting, g.ref.UID) {
-		l.waiting = append(l.waiting, g.ref.UID)
+	if w := (waiter{uid: g.ref.UID}); !slices.Contains(l.waiting, w) {
+		l.waiting = append(l.waiting, w)
 	}
+	g.waits = works
+}
+
+// waitingGroups are the groups that wait. The caller holds l.mu.
+func (l *Loop) waitingGroups() map[types.UID]bool {
+	all := make(map[types.UID]bool, len(l.waiting))
+	for _, w := range l.waiting {
+		all[w.uid] = true
+	}
+	return all
 }
 
 // next gives the groups that have waited longest their turn, while there are slots for them. So whoever still waits after it has no
@@ -71,20 +87,26 @@ func (l *Loop) next() {
 		extra bool
 	}
 	refused := map[asked]bool{} // thousands of groups may wait for the same
-	l.waiting = slices.DeleteFunc(l.waiting, func(uid types.UID) bool {
-		g := l.groups[uid]
+	l.waiting = slices.DeleteFunc(l.waiting, func(who waiter) bool {
+		g := l.groups[who.uid]
 		if g == nil {
 			return true
 		}
-		for _, w := range g.waits {
+		works := g.waits
+		if who.vm != "" {
+			works = finishing
+		}
+		for _, w := range works {
 			ask := asked{w, g.atWork() == 0}
 			if refused[ask] {
 				continue
 			}
 			if l.free(g, w) {
-				l.reserve(g, "", w)
-				g.waits = nil
-				l.queue.Add(uid)
+				l.reserve(g, who.vm, w)
+				if who.vm == "" {
+					g.waits = nil
+				}
+				l.queue.Add(who.uid)
 				return true
 			}
 			refused[ask] = true
@@ -93,12 +115,42 @@ func (l *Loop) next() {
 	})
 }
 
-// passOn reserves the slot of a step that has ended for its member's next one: in a group that is deleted, a member that has begun to
-// go is finished before others begin. Nobody waits longer for a slot than that member takes. The caller holds l.mu.
+// finishing is what the next step of a member that has begun to go needs a slot for.
+var finishing = []pace.Work{{Kind: pace.Others}}
+
+// passOn reserves a slot for the next step of a member when one has ended: in a group that is deleted, a member that has begun to go is
+// finished before others begin. It is the slot of the step that has ended or, where that was given away when the step should have ended
+// (Over), the next one that is free. Nobody waits longer for a slot than that member takes. The caller holds l.mu.
 func (l *Loop) passOn(g *group, a *plan.Action, err error) {
-	if w := (pace.Work{Kind: pace.Others}); g.finalizing && err == nil && a.Op.TakesDown() && l.free(g, w) {
-		l.reserve(g, a.VM, w)
+	if !g.finalizing || err != nil || !a.Op.TakesDown() {
+		return
 	}
+	if w := finishing[0]; l.free(g, w) {
+		l.reserve(g, a.VM, w)
+		return
+	}
+	first := slices.IndexFunc(l.waiting, func(w waiter) bool { return w.vm == "" })
+	if first < 0 {
+		first = len(l.waiting)
+	}
+	l.waiting = slices.Insert(l.waiting, first, waiter{g.ref.UID, a.VM})
+}
+
+// Over tells that an action's task should have ended, though that is not known yet: its slot is free, unless over is false, because the
+// task has not ended or another one follows.
+func (l *Loop) Over(uid types.UID, vm string, over bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g := l.groups[uid]
+	if g == nil || g.paced[vm] == nil || g.stalled[vm].Reason != "" {
+		return
+	}
+	if !over {
+		l.pace.GoOn(g.paced[vm])
+		return
+	}
+	l.pace.Over(g.paced[vm])
+	l.next()
 }
 
 func (l *Loop) reserve(g *group, vm string, w pace.Work) {
@@ -198,7 +250,7 @@ func numberOf(n *pace.Number) plan.SlotNumber {
 func (l *Loop) Slots() plan.Slots {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := plan.Slots{Most: l.cfg.Slots, Running: l.pace.Used(), Waiting: len(l.waiting)}
+	s := plan.Slots{Most: l.cfg.Slots, Running: l.pace.Used(), Waiting: len(l.waitingGroups())}
 	for _, n := range l.pace.Numbers() {
 		s.Numbers = append(s.Numbers, numberOf(&n))
 	}

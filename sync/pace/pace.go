@@ -145,7 +145,7 @@ type Running struct {
 	began   time.Time
 	most    []int // that its windows' use has been, while it ran
 	started bool  // as far as is known, and at once
-	away    bool  // it stands still
+	away    bool  // it stands still, or is probably over
 	stood   bool  // it has stood still
 }
 
@@ -189,7 +189,15 @@ func (p *Pace) Stand(r *Running, now time.Time, trouble string) (shrunk []Number
 	return shrunk
 }
 
-// GoOn notes that an action no longer stands still.
+// Over notes that an action has probably ended: it takes no room unless it goes on.
+func (p *Pace) Over(r *Running) {
+	if !r.away {
+		r.away = true
+		p.take(r.work, -1)
+	}
+}
+
+// GoOn notes that an action no longer stands still, or is not over.
 func (p *Pace) GoOn(r *Running) {
 	if r.away {
 		r.away = false

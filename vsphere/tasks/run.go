@@ -277,8 +277,8 @@ func (t *Tasks) update(ctx context.Context, s *session.Session, u types.ObjectUp
 		}
 		t.finish(u.Obj, task.Error{LocalizedMethodFault: a.info.Error})
 	case types.TaskInfoStateRunning:
-		if tell := a.started; tell != nil && a.info.StartTime != nil && !a.info.QueueTime.IsZero() {
-			a.started = nil
+		if tell := a.signs.Started; tell != nil && a.info.StartTime != nil && !a.info.QueueTime.IsZero() {
+			a.signs.Started = nil
 			tell(max(0, a.info.StartTime.Sub(a.info.QueueTime)))
 		}
 	}

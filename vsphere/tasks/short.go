@@ -18,8 +18,9 @@ const (
 	// readMost is how many tasks are awaited at most where a new one is read: more are large answers, and the watch's answers are then
 	// shared by many.
 	readMost = 24
-	// readEvery is the shortest time between two reads, but for tasks that take no longer than that themselves: readSoon.
-	readEvery, readSoon = 30 * time.Millisecond, 15 * time.Millisecond
+	// readEvery is the shortest time between two reads, but for tasks that take no longer than that themselves: readSoon. If all tasks
+	// that are read are expected to be over at a time, whose slots others use from then on, it is readSeldom.
+	readEvery, readSoon, readSeldom = 30 * time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond
 	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; unhurriedShare is
 	// that of an unhurried one, and againShare is after which share a task is read again that had not ended.
 	lateShare, unhurriedShare, againShare = 12, 3, 6
@@ -91,6 +92,31 @@ func (t *Tasks) reads(kind Kind) bool {
 	return known && kind != Kind{} && d.most() <= 2*shortMost && len(t.awaited) < readMost && time.Now().After(t.short.watched)
 }
 
+// regular reports whether nearly all tasks of a kind have ended after mean and deviation.
+func (d duration) regular() bool { return d.deviation <= max(d.again(), readSoon) }
+
+// expect tells when a new task that is read should have ended. The caller holds t.mu.
+func (t *Tasks) expect(a *awaited) {
+	if d := t.short.kinds[a.kind]; a.read && a.signs.Over != nil && d.regular() {
+		a.over = time.AfterFunc(d.mean+d.deviation, func() {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			if t.awaited[a.info.Task] == a {
+				a.since = time.Now()
+				a.signs.Over(true)
+			}
+		})
+	}
+}
+
+// goesOn takes back that a task should have ended, if it had not when a read began that has shown so. The caller holds t.mu.
+func (a *awaited) goesOn(began time.Time) {
+	if !a.since.IsZero() && a.since.Before(began) {
+		a.since = time.Time{}
+		a.signs.Over(false)
+	}
+}
+
 // readShort reads the tasks that are not watched, until ctx ends.
 func (t *Tasks) readShort(ctx context.Context) {
 	var last time.Time
@@ -113,7 +139,7 @@ func (t *Tasks) readShort(ctx context.Context) {
 			t.watchInstead(refs, last.Add(watchFor))
 			continue
 		}
-		t.watchInstead(t.overdue(refs), time.Time{})
+		t.watchInstead(t.overdue(refs, last), time.Time{})
 	}
 }
 
@@ -123,7 +149,7 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 	defer t.mu.Unlock()
 	var ends []time.Time
 	var latest time.Time
-	gap := readEvery
+	gap := readSeldom
 	for ref, a := range t.awaited {
 		if !a.read {
 			continue
@@ -136,7 +162,10 @@ func (t *Tasks) nextRead(last time.Time) (refs []types.ManagedObjectReference, d
 		if late := end.Add(a.kind.late(d)); len(ends) == 0 || late.Before(latest) {
 			latest = late
 		}
-		refs, ends, gap = append(refs, ref), append(ends, end), min(gap, max(d.mean, readSoon))
+		refs, ends = append(refs, ref), append(ends, end)
+		if a.over == nil {
+			gap = min(gap, readEvery, max(d.mean, readSoon))
+		}
 	}
 	if len(refs) == 0 {
 		return nil, due
@@ -161,12 +190,16 @@ func (t *Tasks) readNow(ctx context.Context, refs []types.ManagedObjectReference
 	return t.reread(ctx, s, refs)
 }
 
-// overdue returns those of refs that take much longer than others of their kind.
-func (t *Tasks) overdue(refs []types.ManagedObjectReference) (late []types.ManagedObjectReference) {
+// overdue returns those of refs that take much longer than others of their kind. The read that began then has shown that none has ended.
+func (t *Tasks) overdue(refs []types.ManagedObjectReference, began time.Time) (late []types.ManagedObjectReference) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, ref := range refs {
-		if a := t.awaited[ref]; a != nil && time.Since(a.began) > t.short.kinds[a.kind].most()+10*batchEvery {
+		a := t.awaited[ref]
+		if a == nil {
+			continue
+		}
+		if a.goesOn(began); time.Since(a.began) > t.short.kinds[a.kind].most()+10*batchEvery {
 			late = append(late, ref)
 		}
 	}

@@ -3,6 +3,7 @@ package tasks
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,7 +21,7 @@ var powerOff = Kind{Name: "PowerOff1"}
 func (r *rig) taking(ctx context.Context, kind Kind, long time.Duration) error {
 	ref := r.Task()
 	time.AfterFunc(long, func() { r.End(ref, nil, nil) })
-	_, err := r.waiting.Wait(ctx, ref, kind, nil)
+	_, err := r.waiting.Wait(ctx, ref, kind, Signs{})
 	return err
 }
 
@@ -130,6 +131,46 @@ func TestWhatAReadOfShortTasksFindsIsToldAsByTheWatch(t *testing.T) {
 			t.Errorf("one that succeeded: %+v, %v", o.info, o.err)
 		}
 	})
+}
+
+func TestAReadTaskIsSaidToBeOverWhenItShouldHaveEnded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		known func(i int) time.Duration // how long others took
+		takes time.Duration
+		want  []string
+	}{
+		"it ends in time":           {func(int) time.Duration { return time.Second }, time.Second, []string{"over"}},
+		"it takes longer":           {func(int) time.Duration { return time.Second }, 1500 * time.Millisecond, []string{"over", "goes on"}},
+		"the times of others vary":  {func(i int) time.Duration { return time.Duration(i%5+1) * 300 * time.Millisecond }, time.Second, nil},
+		"nobody knows of any other": {nil, time.Second, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inABubble(t, func(t *testing.T, r *rig) {
+				for i := range 20 {
+					if tc.known == nil {
+						break
+					}
+					if err := r.taking(t.Context(), powerOff, tc.known(i)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var said []string
+				ref, began := r.Task(), time.Now()
+				time.AfterFunc(tc.takes, func() { r.End(ref, nil, nil) })
+				_, err := r.waiting.Wait(t.Context(), ref, powerOff, Signs{Over: func(over bool) {
+					said = append(said, map[bool]string{true: "over", false: "goes on"}[over])
+					if passed := time.Since(began); over && (passed < time.Second || passed > 1050*time.Millisecond) {
+						t.Errorf("it is said to be over after %s", passed)
+					}
+				}})
+				time.Sleep(time.Minute)                            // nothing is said of a task that is not awaited any more
+				first := tc.takes == time.Second && len(said) == 0 // the read came before, at that moment
+				if err != nil || !slices.Equal(said, tc.want) && !first {
+					t.Errorf("%v, %v; want %v", said, err, tc.want)
+				}
+			})
+		})
+	}
 }
 
 func TestShortTasksOutliveALostSessionAndAnOutage(t *testing.T) {

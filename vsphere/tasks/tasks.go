@@ -57,15 +57,25 @@ type awaited struct {
 	done    chan struct{}
 	waiters int
 	kind    Kind
-	// started is called once vCenter has started the task; nil once it was.
-	started func(queued time.Duration)
-	// read: it is not watched (short.go).
-	read bool
-	info types.TaskInfo
-	err  error
+	signs   Signs // Started is nil once it was called
+	// read: it is not watched (short.go). over fires when it should have ended, nil if that is not known well; since is when it did, zero
+	// if it did not, or if the task had not ended.
+	read  bool
+	over  *time.Timer
+	since time.Time
+	info  types.TaskInfo
+	err   error
 	// Since when it is awaited, and how it gets on (progress.go).
 	began    time.Time
 	progress progress
+}
+
+// Signs are called with what is known of a task before it is known to have ended. They must not block, nor call Tasks, and may be nil.
+type Signs struct {
+	// Started is called when a task that is watched is seen to run, with how long vCenter had queued it.
+	Started func(queued time.Duration)
+	// Over is called when a task should have ended because those of its kind take no longer, and again with false if it has not.
+	Over func(over bool)
 }
 
 // New returns a Tasks that waits for nothing before Run.
@@ -84,16 +94,14 @@ func New(s Sessions, log zerolog.Logger) *Tasks {
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
 // vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
 // as long as each other.
-//
-// A task that is watched may be seen to run: then started, which must not block and may be nil, is called with how long vCenter had
-// queued it.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind, started func(queued time.Duration)) (*types.TaskInfo, error) {
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind, signs Signs) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
 		now := time.Now()
-		a = &awaited{done: make(chan struct{}), kind: kind, started: started, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
+		a = &awaited{done: make(chan struct{}), kind: kind, signs: signs, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
 		t.awaited[ref] = a
+		t.expect(a)
 	}
 	a.waiters++
 	added := t.added
@@ -116,7 +124,7 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.waiters--; a.waiters == 0 && t.awaited[ref] == a {
-		delete(t.awaited, ref)
+		t.drop(a)
 	}
 	return nil, ctx.Err()
 }
@@ -144,7 +152,15 @@ func (t *Tasks) finish(ref types.ManagedObjectReference, err error) {
 			t.short.learn(a.kind, &a.info)
 		}
 		close(a.done)
-		delete(t.awaited, ref)
+		t.drop(a)
+	}
+}
+
+// drop ends the wait for a task. The caller holds t.mu.
+func (t *Tasks) drop(a *awaited) {
+	delete(t.awaited, a.info.Task)
+	if a.over != nil {
+		a.over.Stop()
 	}
 }
 

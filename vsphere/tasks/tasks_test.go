@@ -64,7 +64,7 @@ func (r *rig) wait(ctx context.Context, ref types.ManagedObjectReference) <-chan
 func (r *rig) waitKind(ctx context.Context, ref types.ManagedObjectReference, kind Kind) <-chan outcome {
 	result := make(chan outcome, 1)
 	go func() {
-		info, err := r.waiting.Wait(ctx, ref, kind, nil)
+		info, err := r.waiting.Wait(ctx, ref, kind, Signs{})
 		result <- outcome{info, err}
 	}()
 	return result
@@ -277,7 +277,7 @@ func TestTheStartOfAWatchedTaskIsToldOnce(t *testing.T) {
 	inABubble(t, func(t *testing.T, r *rig) {
 		ref, told, done := r.Task(), make(chan time.Duration, 2), make(chan error, 1)
 		go func() {
-			_, err := r.waiting.Wait(t.Context(), ref, Kind{}, func(queued time.Duration) { told <- queued })
+			_, err := r.waiting.Wait(t.Context(), ref, Kind{}, Signs{Started: func(queued time.Duration) { told <- queued }})
 			done <- err
 		}()
 		time.Sleep(time.Second)
@@ -310,7 +310,7 @@ func TestRunningTasksShareTheirCalls(t *testing.T) {
 						defer func() { <-free }()
 						ref := r.Task()
 						time.AfterFunc(30*time.Second+time.Duration(7*(i%tc.slots))*time.Millisecond, func() { r.End(ref, nil, nil) })
-						if _, err := r.waiting.Wait(t.Context(), ref, Kind{}, nil); err != nil {
+						if _, err := r.waiting.Wait(t.Context(), ref, Kind{}, Signs{}); err != nil {
 							t.Error(err)
 						}
 					})
