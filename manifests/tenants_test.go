@@ -34,21 +34,18 @@ func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
 	for _, v := range policy.Spec.Variables {
 		variables[v.Name] = v.Expression
 	}
-	used := regexp.MustCompile(`variables\.(\w+)`)
-	var whole func(string) string // with the variables that it uses, and without the limit's own fields
-	whole = func(expression string) string {
-		return regexp.MustCompile(`params\.spec\.\w+`).ReplaceAllString(used.ReplaceAllStringFunc(expression, func(name string) string {
-			return "(" + whole(variables[strings.TrimPrefix(name, "variables.")]) + ")"
-		}), "")
-	}
 	bounded := map[string]string{} // what is looked at, by the path that the refusal names
-	for _, v := range policy.Spec.Validations {
-		named, _, found := strings.Cut(strings.TrimPrefix(v.MessageExpression, `"`), " of ")
-		if !found {
-			t.Errorf("the refusal doesn't begin with its field: %s", v.MessageExpression)
-		}
-		for field := range strings.SplitSeq(named, " + ") {
-			bounded[strings.TrimPrefix(field, "spec.")] += " " + whole(v.Expression)
+	key := regexp.MustCompile(`'([a-z][^']+)': `)
+	for _, name := range []string{"number", "value"} {
+		expression, bounds := variables[name+"s"], variables[name+"Bounds"]
+		looks := key.Split(expression, -1)[1:]
+		for i, m := range key.FindAllStringSubmatch(expression, -1) {
+			if !strings.Contains(bounds, "['"+m[1]+"', ") {
+				t.Errorf("the policy looks at %s, and nothing bounds it", m[1])
+			}
+			for field := range strings.SplitSeq(m[1], " + ") {
+				bounded[strings.TrimPrefix(field, "spec.")] += " " + looks[i]
+			}
 		}
 	}
 	looksAt := func(path string) bool {
@@ -81,18 +78,24 @@ func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
 func TestEveryFieldOfALimitBoundsSomethingAndIsInTheDocument(t *testing.T) {
 	objects := build(t, "tenants")
 	limit := decode[apiextensionsv1.CustomResourceDefinition](t, objects, "CustomResourceDefinition/vmgrouplimits.vm.codeconnect.vmworld.com")
-	policy := string(objects["ValidatingAdmissionPolicy/vmgroup-limits"])
+	policy := decode[admissionv1.ValidatingAdmissionPolicy](t, objects, "ValidatingAdmissionPolicy/vmgroup-limits")
+	var bounds string
+	for _, v := range policy.Spec.Variables {
+		if strings.HasSuffix(v.Name, "Bounds") {
+			bounds += v.Expression
+		}
+	}
 	page := string(read(t, "../docs/tenants.md"))
 	fields := limit.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 	for name := range fields {
-		if !strings.Contains(policy, "has(params.spec."+name+")") {
+		if !strings.Contains(bounds, ", '"+name+"']") {
 			t.Errorf("the policy doesn't use %s", name)
 		}
 		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("docs/tenants.md doesn't explain %s", name)
 		}
 	}
-	for _, m := range regexp.MustCompile(`params\.spec\.\??(\w+)`).FindAllStringSubmatch(policy, -1) {
+	for _, m := range regexp.MustCompile(`'(\w+)'\]`).FindAllStringSubmatch(bounds, -1) {
 		if _, known := fields[m[1]]; !known {
 			t.Errorf("the policy uses %s, which a VmGroupLimit doesn't have", m[1])
 		}
