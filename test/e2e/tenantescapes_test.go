@@ -1,0 +1,64 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// bound sets fields of the limit of team-a.
+func (k *kube) bound(t *testing.T, fields string) {
+	t.Helper()
+	k.kubectl(t, "-n", "team-a", "patch", "vgl", "bounds", "--type=merge", "-p", `{"spec":`+fields+`}`)
+}
+
+// selects makes a group one of an install, by its label.
+func selects(group, install string) string {
+	return strings.Replace(group, `"metadata":{`, `"metadata":{"labels":{"`+vcenterLabel+`":"`+install+`"},`, 1)
+}
+
+// passes checks that the API server accepts what args do.
+func (k *kube) passes(t *testing.T, what, input string, args ...string) {
+	t.Helper()
+	if _, err := k.KubectlWith(input, append(args, "--dry-run=server")...); err != nil {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// An install has an account of its own, so a tenant who may choose any has what all of them may.
+func TestALimitBoundsTheInstallsThatAGroupMayChoose(t *testing.T) {
+	k := tenants(t)
+	web, create := manifest(t, "team-a", "web", within()), []string{"create", "-f", "-"}
+	k.passes(t, "without a bound", selects(web, "west"), create...)
+	k.kubectlWith(t, selects(manifest(t, "team-a", "old", within()), "north"), create...)
+	k.kubectlWith(t, manifest(t, "team-a", "plain", within()), create...)
+	k.bound(t, `{"vcenters":["","east"]}`)
+
+	says := func(name, value, bound string) string {
+		return "the label " + vcenterLabel + " of VmGroup team-a/" + name + " is '" + value + "': in namespace team-a, VmGroupLimit bounds allows " + bound
+	}
+	k.refuses(t, "another install", selects(web, "west"), create, says("web", "west", "'', 'east'"))
+	k.refuses(t, "a label that selects no install", selects(web, ""), create, says("web", "(empty)", "'', 'east'"))
+	k.passes(t, "the default install", web, create...)
+	k.passes(t, "one that is allowed", selects(web, "east"), create...)
+
+	t.Log("groups that exist keep their install, and change to none that isn't allowed")
+	edit := func(name, patch string, more ...string) []string {
+		return append([]string{"-n", "team-a", "patch", "vg", name, "--type=merge", "-p", patch}, more...)
+	}
+	label := func(value string) string {
+		return `{"metadata":{"labels":{"` + vcenterLabel + `":` + value + `}}}`
+	}
+	k.refuses(t, "another label", "", edit("old", label(`"west"`)), says("old", "west", "'', 'east'"))
+	k.refuses(t, "another label, and the spec", "", edit("plain", `{"metadata":{"labels":{"`+vcenterLabel+`":"west"}},"spec":{"cpu":1}}`), says("plain", "west", "'', 'east'"))
+	k.refuses(t, "an empty label", "", edit("plain", label(`""`)), says("plain", "(empty)", "'', 'east'"))
+	k.passes(t, "a label that is allowed", "", edit("old", label(`"east"`))...)
+	k.passes(t, "no label", "", edit("old", label(`null`))...)
+	k.bound(t, `{"vcenters":["east"]}`)
+	k.refuses(t, "no label where one is needed", web, create, says("web", "", "'east'"))
+	for _, name := range []string{"old", "plain"} {
+		k.passes(t, "the spec of "+name, "", edit(name, `{"spec":{"cpu":1}}`)...)
+		k.passes(t, "another label of "+name, "", edit(name, `{"metadata":{"labels":{"team":"a"}}}`)...)
+		k.passes(t, "the finalizer of "+name, "", edit(name, `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)...)
+		k.passes(t, "the status of "+name, "", edit(name, `{"status":{"phase":"RUNNING"}}`, "--subresource=status")...)
+	}
+}
