@@ -13,7 +13,8 @@ import (
 // unbounded are the fields that no VmGroupLimit bounds. None of them names an object of vCenter that the server takes from elsewhere,
 // nor says how many VMs there are or how large they are.
 var unbounded = []string{
-	"inventory", "paused", "update", "healing", "scaleIn", "deletion", "readiness", "service", // how members live, and who learns of them
+	"inventory", "paused", "update", "healing", "scaleIn", "readiness", "service", // how members live, and who learns of them
+	"deletion.shutdownTimeoutSeconds", "deletion.holdTimeoutSeconds", // a member that is held counts as one
 	"replace[]",                // members of the group
 	"adopt[]",                  // the server's --adopt-from bounds it
 	"clone",                    // how the template is cloned

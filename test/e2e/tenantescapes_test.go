@@ -62,3 +62,36 @@ func TestALimitBoundsTheInstallsThatAGroupMayChoose(t *testing.T) {
 		k.passes(t, "the status of "+name, "", edit(name, `{"status":{"phase":"RUNNING"}}`, "--subresource=status")...)
 	}
 }
+
+// Who deletes groups and leaves their VMs, or has removed ones kept, has more of them than the quota times maxReplicas.
+func TestALimitBoundsTheVMsThatAGroupLeavesBehind(t *testing.T) {
+	k := tenants(t)
+	create := []string{"create", "-f", "-"}
+	deletion := func(name string, value any) string {
+		return manifest(t, "team-a", name, with(within(), "deletion", value))
+	}
+	retain, month := map[string]any{"policy": "Retain"}, map[string]any{"quarantineSeconds": 2592000}
+	k.passes(t, "Retain, without a bound", deletion("web", retain), create...)
+	k.kubectlWith(t, deletion("old", map[string]any{"policy": "Retain", "quarantineSeconds": 7200}), create...)
+	k.kubectlWith(t, deletion("plain", nil), create...)
+	k.bound(t, `{"deletionPolicies":["Delete"],"maxQuarantineSeconds":3600}`)
+	const policy, seconds = "spec.deletion.policy of VmGroup team-a/", "spec.deletion.quarantineSeconds of VmGroup team-a/"
+	k.refuses(t, "Retain", deletion("web", retain), create, policy+"web is 'Retain': in namespace team-a, VmGroupLimit bounds allows 'Delete'")
+	k.refuses(t, "a month", deletion("web", month), create, seconds+"web is 2592000: in namespace team-a, VmGroupLimit bounds allows at most 3600")
+	k.passes(t, "nothing said", deletion("web", nil), create...)
+	k.passes(t, "no policy, and a short time", deletion("web", map[string]any{"quarantineSeconds": 3600}), create...)
+	k.passes(t, "the policy that is allowed", deletion("web", map[string]any{"policy": "Delete"}), create...)
+
+	edit := func(name, patch string) []string {
+		return []string{"-n", "team-a", "patch", "vg", name, "--type=merge", "-p", patch}
+	}
+	k.refuses(t, "Retain by an edit", "", edit("plain", `{"spec":{"deletion":{"policy":"Retain"}}}`), policy+"plain is 'Retain'")
+	k.refuses(t, "a longer time", "", edit("old", `{"spec":{"deletion":{"quarantineSeconds":7201}}}`), seconds+"old is 7201")
+	k.passes(t, "a shorter time", "", edit("old", `{"spec":{"cpu":1,"deletion":{"quarantineSeconds":7000}}}`)...)
+
+	t.Log("also after the deletion began")
+	k.kubectl(t, edit("plain", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)...)
+	k.kubectl(t, "-n", "team-a", "delete", "vg", "plain", "--wait=false")
+	k.refuses(t, "Retain in a deletion", "", edit("plain", `{"spec":{"deletion":{"policy":"Retain"}}}`), policy+"plain is 'Retain'")
+	k.passes(t, "the end of a deletion", "", edit("plain", `{"metadata":{"finalizers":null}}`)...)
+}
