@@ -95,3 +95,41 @@ func TestALimitBoundsTheVMsThatAGroupLeavesBehind(t *testing.T) {
 	k.refuses(t, "Retain in a deletion", "", edit("plain", `{"spec":{"deletion":{"policy":"Retain"}}}`), policy+"plain is 'Retain'")
 	k.passes(t, "the end of a deletion", "", edit("plain", `{"metadata":{"finalizers":null}}`)...)
 }
+
+// The annotation abandon, and the removal of the finalizer, end a deletion without the server: as Retain, they leave VMs behind.
+func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
+	k := tenants(t)
+	k.kubectl(t, "-n", "team-a", "create", "rolebinding", "ann", "--clusterrole=admin", "--user=ann")
+	k.kubectl(t, "apply", "-f", repository+"/manifests/components/metacontroller-rights/clusterrole.yaml")
+	k.kubectl(t, "create", "clusterrolebinding", "mc", "--clusterrole=vmgroup-metacontroller", "--user=mc")
+	k.kubectlWith(t, manifest(t, "team-a", "web", within()), "create", "-f", "-")
+	edit := func(user, patch string) []string {
+		return []string{"-n", "team-a", "patch", "vg", "web", "--type=merge", "-p", patch, "--as=" + user}
+	}
+	const abandon, release = `{"metadata":{"annotations":{"vm.codeconnect.vmworld.com/abandon":"true"}}}`, `{"metadata":{"finalizers":["example.com/other"]}}`
+	k.kubectl(t, edit("mc", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup","example.com/other"]}}`)...)
+	eventually(t, func() string { // the role admin gets its rules a moment later
+		if _, err := k.Kubectl(append(edit("ann", `{"spec":{"cpu":1}}`), "--dry-run=server")...); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	k.passes(t, "abandon, where Retain is allowed", "", edit("ann", abandon)...)
+	k.passes(t, "the finalizer, where Retain is allowed", "", edit("ann", release)...)
+	k.bound(t, `{"deletionPolicies":["Delete"]}`)
+	const where = "would leave VMs of VmGroup team-a/web behind: in namespace team-a, the deletionPolicies of VmGroupLimit bounds don't allow Retain"
+	for range 2 { // before, and in a deletion
+		k.refuses(t, "abandon", "", edit("ann", abandon), "the annotation vm.codeconnect.vmworld.com/abandon "+where)
+		k.refuses(t, "the removal of the finalizer", "", edit("ann", release), "the removal of Metacontroller's finalizer "+where)
+		k.passes(t, "another finalizer", "", edit("ann", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)...)
+		k.passes(t, "another annotation", "", edit("ann", `{"metadata":{"annotations":{"team":"a"}}}`)...)
+		for _, user := range []string{"mc", "admin"} {
+			args := edit(user, release)
+			if user == "admin" {
+				args = args[:len(args)-1] // the test's own user
+			}
+			k.passes(t, "the finalizer by "+user, "", args...)
+		}
+		k.kubectl(t, "-n", "team-a", "delete", "vg", "web", "--wait=false", "--as=ann")
+	}
+}
