@@ -104,4 +104,15 @@ func TestEveryFieldOfALimitBoundsSomethingAndIsInTheDocument(t *testing.T) {
 	if len(fields) < 10 {
 		t.Errorf("only %d fields", len(fields))
 	}
+	sample := read(t, "samples/tenant.yaml")
+	example, _, _ := strings.Cut(string(sample), "---\n")
+	set := strict[struct{ Spec map[string]any }](t, regexp.MustCompile(`(?m)^(apiVersion|kind|metadata):.*\n`).ReplaceAll([]byte(example), nil)).Spec
+	for name := range fields {
+		if _, there := set[name]; !there {
+			t.Errorf("samples/tenant.yaml leaves %s to the tenant", name)
+		}
+	}
+	if indented := regexp.MustCompile(`(?m)^`).ReplaceAllString(strings.TrimSpace(string(sample)), "   "); !strings.Contains(page, "```yaml\n"+indented+"\n   ```") {
+		t.Error("docs/tenants.md doesn't show samples/tenant.yaml")
+	}
 }

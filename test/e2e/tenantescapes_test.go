@@ -133,3 +133,61 @@ func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
 		k.kubectl(t, "-n", "team-a", "delete", "vg", "web", "--wait=false", "--as=ann")
 	}
 }
+
+// A storage policy chooses datastores, and zones take the pool's place: a limit that bounds the one and says nothing of the other must not leak.
+func TestAListThatALimitLeavesOutIsNoWayAroundAnotherList(t *testing.T) {
+	k := tenants(t)
+	create := []string{"create", "-f", "-"}
+	web := func(placement map[string]any, disks ...any) string {
+		return manifest(t, "team-a", "web", with(placed(placement), "disks", disks))
+	}
+	k.kubectlWith(t, manifest(t, "team-a", "old", within()), create...) // with the policy gold
+	k.bound(t, `{"storagePolicies":null}`)
+	const leaving = "in namespace team-a, VmGroupLimit bounds allows only leaving it out, because it bounds "
+	k.refuses(t, "a storage policy", web(map[string]any{"pool": "team-a", "storagePolicy": "gold"}), create,
+		"spec.placement.storagePolicy of VmGroup team-a/web is 'gold': "+leaving+"datastores and not storagePolicies")
+	k.refuses(t, "a disk's storage policy", web(map[string]any{"pool": "team-a"}, disk("data", "team-a", "gold")), create,
+		"spec.disks[].storagePolicy of VmGroup team-a/web has 'gold': "+leaving+"datastores and not storagePolicies")
+	k.passes(t, "no storage policy", web(map[string]any{"pool": "team-a", "datastore": "team-a"}, disk("data", "team-a", "")), create...)
+	k.passes(t, "a group that had one", "", "-n", "team-a", "patch", "vg", "old", "--type=merge", "-p", `{"spec":{"cpu":1}}`)
+	k.bound(t, `{"datastores":null}`)
+	k.passes(t, "a storage policy where datastores are not bounded", web(map[string]any{"pool": "team-a", "storagePolicy": "gold"}, disk("data", "", "gold")), create...)
+
+	zones := web(map[string]any{"zones": []string{"team-b-1"}})
+	k.bound(t, `{"zones":null}`)
+	k.refuses(t, "zones", zones, create, "spec.placement.zones of VmGroup team-a/web has 'team-b-1': "+leaving+"pools and not zones")
+	k.passes(t, "a pool", web(map[string]any{"pool": "team-a"}), create...)
+	k.bound(t, `{"pools":null,"zones":["team-b-1"]}`)
+	k.refuses(t, "a pool", web(map[string]any{"pool": "team-a"}), create, "spec.placement.pool of VmGroup team-a/web is 'team-a': "+leaving+"zones and not pools")
+	k.passes(t, "neither", web(nil), create...)
+	k.passes(t, "zones", zones, create...)
+	k.bound(t, `{"zones":[]}`)
+	k.refuses(t, "zones where there may be none", zones, create, "VmGroupLimit bounds allows nothing")
+	k.passes(t, "any pool where only zones are forbidden", web(map[string]any{"pool": "team-b"}), create...)
+}
+
+func TestTheSampleOfALimitIsClosed(t *testing.T) {
+	k := tenants(t)
+	k.kubectl(t, "-n", "team-a", "delete", "vgl", "bounds")
+	limit, _, _ := strings.Cut(string(read(t, repository+"/manifests/samples/tenant.yaml")), "---\n") // the quota takes a while
+	k.kubectlWith(t, limit, "create", "-f", "-")
+	spec, create := with(within(), "placement", map[string]any{"pool": "team-a"}), []string{"create", "-f", "-"}
+	in := func(field string, value any) map[string]any {
+		return with(spec, "placement", map[string]any{"pool": "team-a", field: value})
+	}
+	for field, refused := range map[string]map[string]any{
+		"spec.placement.storagePolicy":    in("storagePolicy", "gold"),
+		"spec.disks[].storagePolicy":      with(spec, "disks", []any{disk("data", "", "gold")}),
+		"spec.placement.zones":            with(spec, "placement", map[string]any{"zones": []string{"team-b"}}),
+		"spec.placement.datacenter":       in("datacenter", "DC1"),
+		"spec.placement.folder":           in("folder", "teams"),
+		"spec.customizationSpec":          with(spec, "customizationSpec", "join-the-domain"),
+		"spec.standby":                    with(spec, "standby", 1),
+		"spec.deletion.policy":            with(spec, "deletion", map[string]any{"policy": "Retain"}),
+		"spec.deletion.quarantineSeconds": with(spec, "deletion", map[string]any{"quarantineSeconds": 60}),
+	} {
+		k.refuses(t, field, manifest(t, "team-a", "web", refused), create, field+" of VmGroup team-a/web ")
+	}
+	k.refuses(t, "another install", selects(manifest(t, "team-a", "web", spec), "east"), create, vcenterLabel+" of VmGroup team-a/web is 'east'")
+	k.passes(t, "what it allows", manifest(t, "team-a", "web", in("datastore", "team-a")), create...)
+}

@@ -188,13 +188,13 @@ func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t 
 	narrow := func(fields string) {
 		k.kubectlWith(t, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroupLimit\nmetadata: {name: narrow, namespace: team-a}\nspec: {"+fields+"}", "apply", "-f", "-")
 	}
-	narrow("pools: [], tags: []")
+	narrow("pools: [], zones: [team-a-1], tags: []")
 	k.refuses(t, "a pool", manifest(t, "team-a", "web", with(within(), "tags", nil)), create,
 		"spec.placement.pool of VmGroup team-a/web is 'team-a': in namespace team-a, VmGroupLimit narrow allows nothing")
 	k.refuses(t, "a tag", manifest(t, "team-a", "web", placed(map[string]any{"zones": []string{"team-a-1"}})), create,
 		"spec.tags of VmGroup team-a/web has 'backup/daily': in namespace team-a, VmGroupLimit narrow allows nothing")
 
-	narrow("datastores: [team-a]")
+	narrow(`datastores: [team-a], storagePolicies: ["", gold]`)
 	spec := placed(map[string]any{"pool": "team-a", "datastore": "team-a"})
 	k.refuses(t, "a disk that a policy places", manifest(t, "team-a", "web", with(spec, "disks", []any{disk("data", "", "gold")})), create,
 		"spec.disks[].datastore of VmGroup team-a/web has '': in namespace team-a, VmGroupLimit narrow allows 'team-a'")
