@@ -86,7 +86,8 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	label := func(value string) []string {
 		return []string{"label", "vg", "web", vcenterLabel + value, "--overwrite"}
 	}
-	k.refuses(t, "another label", "", label("=east"), vcenterLabel, "default/web", "from '' to 'east'", "Scale the group (and spec.standby) to 0", "Move a group")
+	k.refuses(t, "another label", "", label("=east"), vcenterLabel, "default/web", "from none to 'east'", "Scale the group (and spec.standby) to 0", "Move a group")
+	k.refuses(t, "a label without a value, which the default install doesn't select", "", label("="), "from none to ''")
 	k.survives(t, "refused", was)
 	for step, patch := range map[string]string{
 		"the finalizer": `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup","example.com/other"]}}`,
@@ -100,17 +101,30 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	status := func(text string) {
 		k.kubectl(t, "patch", "vg", "web", "--type=merge", "--subresource=status", "-p", `{"status":`+text+`}`)
 	}
+	t.Log("without Metacontroller's finalizer, which a user may remove, the status shows that there are VMs")
+	k.kubectl(t, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	const of = `"name":"web-0","moRef":"vm-7","ordinal":0`
+	for what, served := range map[string]string{
+		"members": `{` + of + `,"ready":true}`, "standby": `{` + of + `,"ready":true}`, "quarantined": `{` + of + `,"since":"2026-01-01T00:00:00Z"}`,
+		"disks": `{"name":"data","ordinal":0,"id":"disk-1","datastore":"datastore-7","sizeGiB":10,"state":"Detached"}`,
+	} {
+		status(`{"` + what + `":[` + served + `]}`)
+		k.refuses(t, "another label of a group with "+what, "", label("=east"), "from none to 'east'")
+		status(`{"` + what + `":null}`)
+	}
+	k.passes(t, "another label of a group that nobody serves", "", label("=east")...)
+	k.kubectl(t, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":["metacontroller.io/compositecontroller-vmgroup"]}}`)
 	k.kubectl(t, "scale", "vg/web", "--replicas=0")
-	k.refuses(t, "scaled, but not there yet", "", label("=east"), "from '' to 'east'")
+	k.refuses(t, "scaled, but not there yet", "", label("=east"), "from none to 'east'")
 	generation := k.kubectl(t, "get", "vg", "web", "-o", "jsonpath={.metadata.generation}")
 	status(`{"phase":"RUNNING","currentReplicas":0,"observedGeneration":` + generation + `,"quarantined":[{"name":"web-0","moRef":"vm-7","ordinal":0,"since":"2026-01-01T00:00:00Z"}]}`)
-	k.refuses(t, "a VM in quarantine", "", label("=east"), "from '' to 'east'")
+	k.refuses(t, "a VM in quarantine", "", label("=east"), "from none to 'east'")
 	status(`{"quarantined":null,"disks":[{"name":"data","ordinal":0,"id":"disk-1","datastore":"datastore-7","sizeGiB":10,"state":"Detached"}]}`)
-	k.refuses(t, "a persistent disk without a VM", "", label("=east"), "from '' to 'east'", "has no persistent disks")
+	k.refuses(t, "a persistent disk without a VM", "", label("=east"), "from none to 'east'", "has no persistent disks")
 	status(`{"disks":null}`)
 	k.kubectl(t, label("=east")...)
 	k.kubectl(t, "scale", "vg/web", "--replicas=1")
-	k.refuses(t, "no label", "", label("-"), "from 'east' to ''")
+	k.refuses(t, "no label", "", label("-"), "from 'east' to none")
 
 	t.Log("a group that no install serves yet may change it")
 	k.kubectlWith(t, labeled("new", "wset"), "create", "-f", "-")
@@ -210,8 +224,8 @@ func TestALabelSaysWhichInstallServesAGroup(t *testing.T) {
 	label := func(name, value string) []string {
 		return []string{"-n", namespace, "label", "vg", name, vcenterLabel + value, "--overwrite"}
 	}
-	r.refuses(t, "the label of a group with VMs", "", label("here", "=east"), namespace+"/here", "from '' to 'east'")
-	r.refuses(t, "the label of a group of the other install", "", label("there", "-"), "from 'east' to ''")
+	r.refuses(t, "the label of a group with VMs", "", label("here", "=east"), namespace+"/here", "from none to 'east'")
+	r.refuses(t, "the label of a group of the other install", "", label("there", "-"), "from 'east' to none")
 	k("label", "vg", "nowhere", vcenterLabel+"=east", "--overwrite")
 	r.settled(t, namespace, "nowhere", 2)
 	east.onePerOrdinal(t, namespace, "nowhere", 2)
