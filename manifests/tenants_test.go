@@ -116,3 +116,24 @@ func TestEveryFieldOfALimitBoundsSomethingAndIsInTheDocument(t *testing.T) {
 		t.Error("docs/tenants.md doesn't show samples/tenant.yaml")
 	}
 }
+
+// The API server drops a messageExpression whose text is too long or has a newline, and shows the expression instead.
+func TestEveryRefusalHasAPlainMessageAsWell(t *testing.T) {
+	seen := 0
+	for tree := range trees {
+		objects := build(t, tree)
+		for id := range objects {
+			if !strings.HasPrefix(id, "ValidatingAdmissionPolicy/") {
+				continue
+			}
+			for _, v := range decode[admissionv1.ValidatingAdmissionPolicy](t, objects, id).Spec.Validations {
+				if seen++; v.Message == "" || strings.Contains(v.Message, "\n") {
+					t.Errorf("%s, %s: the message is %q", tree, id, v.Message)
+				}
+			}
+		}
+	}
+	if seen < 8 {
+		t.Errorf("only %d validations", seen)
+	}
+}

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -190,4 +192,66 @@ func TestTheSampleOfALimitIsClosed(t *testing.T) {
 	}
 	k.refuses(t, "another install", selects(manifest(t, "team-a", "web", spec), "east"), create, vcenterLabel+" of VmGroup team-a/web is 'east'")
 	k.passes(t, "what it allows", manifest(t, "team-a", "web", in("datastore", "team-a")), create...)
+}
+
+// The API server drops a refusal's own text that has more than 5 KiB, or a newline.
+func TestARefusalSaysWhatItIsAboutHoweverLongTheListsAre(t *testing.T) {
+	k := tenants(t)
+	create := []string{"create", "-f", "-"}
+	var names []string
+	for i := range 100 {
+		names = append(names, fmt.Sprintf(`"%03d%s"`, i, strings.Repeat("ü", 300)))
+	}
+	k.bound(t, `{"templates":["\nnew",`+strings.Join(names[1:], ",")+`],"networks":["app","two\nlines"]}`)
+	k.refuses(t, "a template that is not in a long list", manifest(t, "team-a", "web", within()), create,
+		"spec.template of VmGroup team-a/web is 'debian-13': in namespace team-a, VmGroupLimit bounds allows ' new', '001üü", "ü …")
+	var long []any
+	for i := range 5 {
+		long = append(long, map[string]any{"network": fmt.Sprint(i, strings.Repeat("漢", 1000))})
+	}
+	k.bound(t, `{"templates":null}`)
+	k.refuses(t, "long names", manifest(t, "team-a", "web", with(within(), "networks", long)), create,
+		"spec.networks[].network of VmGroup team-a/web has '0漢漢", "漢 …: in namespace team-a, VmGroupLimit bounds allows 'app', 'two lines'")
+	network := []any{map[string]any{"network": "with\na newline"}}
+	k.refuses(t, "a newline", manifest(t, "team-a", "web", with(within(), "networks", network)), create,
+		"spec.networks[].network of VmGroup team-a/web has 'with a newline': in namespace team-a, VmGroupLimit bounds allows 'app', 'two lines'")
+}
+
+// What a policy may cost is bounded: the largest limit must not be beyond it, for a group with as many values as it may have.
+func TestTheLargestLimitIsWithinWhatAPolicyMayCost(t *testing.T) {
+	k := tenants(t)
+	values := func(n int, last string) (list []string) {
+		for i := range n - 1 {
+			list = append(list, fmt.Sprint(i, strings.Repeat("x", 1000)))
+		}
+		return append(list, last)
+	}
+	lists := map[string]any{}
+	for list, last := range map[string]string{
+		"templates": "debian-13", "datacenters": "", "folders": "", "pools": "team-a", "zones": "team-a-1", "datastores": "", "storagePolicies": "gold",
+		"networks": "app", "tags": "backup/daily", "customizationSpecs": "",
+	} {
+		lists[list] = values(100, last)
+	}
+	text, err := json.Marshal(map[string]any{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroupLimit",
+		"metadata": map[string]any{"namespace": "team-a", "name": "bounds"}, "spec": lists})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.kubectlWith(t, string(text), "replace", "-f", "-")
+	group := func(zone string) string {
+		var networks, disks []any
+		for _, name := range values(10, "app") {
+			networks = append(networks, map[string]any{"network": name})
+		}
+		for i := range 14 {
+			disks = append(disks, disk(fmt.Sprint("disk-", i), "", "gold"))
+		}
+		spec := with(with(within(), "networks", networks), "disks", disks)
+		return manifest(t, "team-a", "web", with(spec, "placement", map[string]any{"zones": values(32, zone), "storagePolicy": "gold"}))
+	}
+	k.refuses(t, "a zone", group("team-b-1"), []string{"create", "-f", "-"}, "spec.placement.zones of VmGroup team-a/web has 'team-b-1': in namespace team-a")
+	k.kubectlWith(t, group("team-a-1"), "create", "-f", "-")
+	k.refuses(t, "a zone by an edit", group("team-b-1"), []string{"replace", "-f", "-"}, "spec.placement.zones of VmGroup team-a/web has 'team-b-1': in namespace team-a")
+	k.passes(t, "an edit", strings.Replace(group("team-a-1"), `"cpu":2`, `"cpu":1`, 1), "replace", "-f", "-")
 }
