@@ -303,6 +303,29 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	}
 }
 
+// Helm deletes what a release no longer has, and with a CRD all objects of its kind: the groups, or the bounds of their namespaces.
+func TestHelmKeepsTheCRDs(t *testing.T) {
+	seen := 0
+	for id, o := range rendered(t, "tenants=true") {
+		if o["kind"] == "CustomResourceDefinition" {
+			if seen++; at(o, "metadata", "annotations", "helm.sh/resource-policy") != "keep" {
+				t.Errorf("%s goes with the release", id)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d CRDs", seen)
+	}
+}
+
+func TestACompositeControllerMayHaveTheNamesThatTheServerKnows(t *testing.T) {
+	for _, name := range []string{"", "vmgroup", "vmgroup-web", "vmgroup-us-east-1"} {
+		if _, err := helm(t, "template", "vmgroup", "--set", "compositeController.name="+name); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 // Each value must be used by a template, or be Metacontroller's.
 func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 	dir, err := unpacked()
