@@ -286,6 +286,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 	for _, wrong := range []string{
 		"replica=3", "replicas=many", "hooks.keys=none", "settings.VC_PASS=secret", "settings.vc_folder=x", "vcenter.host=vc.example.com", "image.digest=sha256:12",
 		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
+		"compositeController.name=web", "compositeController.name=vmgroups", "compositeController.name=vmgroup-", // sync/hook/wire.go takes them for others
 		"vcenter.name=US", "vcenters={a b}", "compositeController.resyncPeriodSeconds=0", "compositeController.resyncPeriodSeconds=5m",
 	} {
 		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
