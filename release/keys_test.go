@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 // secret is the data of a Secret that Helm made.
@@ -104,6 +107,47 @@ func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T)
 	}
 }
 
+// clientFlags are the limits that the chart gives Metacontroller, as one writes them on a command line.
+func clientFlags(t *testing.T) string {
+	t.Helper()
+	var values struct {
+		Metacontroller struct{ CommandArgs []string }
+	}
+	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &values); err != nil {
+		t.Fatal(err)
+	}
+	flags := slices.DeleteFunc(values.Metacontroller.CommandArgs, func(arg string) bool {
+		return !strings.HasPrefix(arg, "--client-go-") && !strings.HasPrefix(arg, "--workers=")
+	})
+	if len(flags) != 3 {
+		t.Errorf("the chart has %v", flags)
+	}
+	return strings.Join(flags, " ")
+}
+
+// The page docs/install.md recommends what the chart sets, and the figures in the documents are measured with it.
+func TestMetacontrollersFlagsAreTheSameInTheChartTheDocumentsAndTheFigures(t *testing.T) {
+	flags := clientFlags(t)
+	for path, places := range map[string][]string{
+		"docs/install.md":          {"`" + flags + "`, as the chart does", "| up to 1,000 | `" + flags + "` (the chart's) |"},
+		"test/e2e/figures_test.go": {`flag.String("figures.metacontroller", "` + flags + `", `},
+	} {
+		text, err := os.ReadFile(filepath.Join(repository, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, place := range places {
+			if !strings.Contains(string(text), place) {
+				t.Errorf("%s doesn't say %s", path, place)
+			}
+		}
+	}
+}
+
 // With METACONTROLLER_CHART=<archive of its chart>, as in a release.
 func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 	archive := os.Getenv("METACONTROLLER_CHART")
@@ -126,7 +170,7 @@ func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 	if at(pod, "spec", "serviceAccountName") != "metacontroller" || all["ServiceAccount/metacontroller"] == nil {
 		t.Errorf("the pods are %v", at(pod, "spec", "serviceAccountName"))
 	}
-	if args := fmt.Sprint(at(pod, "spec", "containers")); !strings.Contains(args, "--client-go-qps=50") || !strings.Contains(args, "--client-go-burst=100") {
+	if args := fmt.Sprint(at(pod, "spec", "containers")); !strings.Contains(args, clientFlags(t)) {
 		t.Errorf("the containers are %s", args)
 	}
 	for _, id := range []string{"CustomResourceDefinition/compositecontrollers.metacontroller.k8s.io", "CompositeController/vmgroup"} {
