@@ -51,8 +51,8 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 					t.Errorf("%s, %.2f times the bound", took, ratio)
 				}
 				most := 24
-				if unseen { // twenty seem to start at once, and eight end before it shows that they wait
-					most = 28
+				if unseen { // twenty seem to start at once, five end before it shows that they wait, and four are powered on meanwhile
+					most = 29
 				}
 				if seen.most > most {
 					t.Errorf("%d tasks at once, of which vCenter carries out 4", seen.most)

@@ -10,6 +10,7 @@ type far struct {
 	now     time.Time
 	room    func(Work) int                // what it carries out at once of those that share a resource
 	takes   func(time.Time) time.Duration // what one takes that begins then
+	unseen  bool                          // what is queued says that it runs
 	queue   []*task
 	running []*task
 	users   []*user
@@ -61,6 +62,9 @@ func (f *far) begin() (any bool) {
 			t := &task{by: u, work: w, queued: f.now}
 			if u.pace != nil {
 				t.run = u.pace.Begin(w, f.now)
+				if f.unseen {
+					u.pace.Started(t.run, 0)
+				}
 			}
 			u.left, u.open, again, any = u.left-1, u.open+1, true, true
 			f.next = i + 1
@@ -83,7 +87,7 @@ func (f *far) carryOut() {
 		same[t.work.Source]++
 		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
 		f.running = append(f.running, t)
-		if t.run != nil {
+		if t.run != nil && !f.unseen {
 			t.by.pace.Started(t.run, f.now.Sub(t.queued))
 		}
 		return true
@@ -110,6 +114,9 @@ func (f *far) run(until time.Time) {
 			t.by.open--
 			t.by.done = append(t.by.done, f.now)
 			if t.run != nil {
+				if f.unseen {
+					t.began = t.queued
+				}
 				t.by.pace.End(t.run, f.now, Outcome{Queued: t.began.Sub(t.queued), Ran: t.ends.Sub(t.began)})
 			}
 			return true

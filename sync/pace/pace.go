@@ -3,10 +3,10 @@
 //
 // A number is a window, as in TCP: while it is used up it grows by one for each action that ends well, until the first trouble; after
 // that by one for each full window. It begins low, and up to 20 also grows by one for each action that the far side starts at once. On
-// trouble it shrinks: the far side queued an action for more than ten seconds, took more than twice as long as it can (three times in a
-// row), made no progress, or said that it has too much to do. It shrinks at most once in the time of a median action, and what began
-// before it shrank says nothing more about it. So several that share the far side find their shares without knowing of each other
-// (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else uses it keeps one.
+// trouble it shrinks: the far side queued an action for more than ten seconds, made no progress, or said that it has too much to do; or
+// actions take longer than they can (series.go), as they do where what is queued says that it runs. It shrinks at most once in the time
+// of a median action, and what began before it shrank says nothing more about it. So several that share the far side find their shares
+// without knowing of each other (additive increase, multiplicative decrease: Chiu and Jain, 1989), and whoever else uses it keeps one.
 //
 // Each kind of action has a window; clones also have one for each source and for each target. Only a window that was used up
 // grows. Trouble is blamed on the one whose actions are delayed much longer than others, or else on the narrowest that was used up.
@@ -67,6 +67,9 @@ const (
 	floor = 2
 	// queuedMost is how long an action may be queued without that being trouble.
 	queuedMost = 10 * time.Second
+	// drain is how much remains of what seems to run, where only the time that actions take shows a queue: so few that none is queued for a
+	// while. That tells what they take without a queue, and leaves others their share.
+	drain = 0.9
 	// idle is after how long without work a window begins again: what was found may no longer hold.
 	idle = time.Hour
 	// restFirst and restMost bound how long nothing begins after a call without an answer: doubling.
@@ -183,7 +186,7 @@ func (p *Pace) Stand(r *Running, now time.Time, trouble string) (shrunk []Number
 	}
 	r.away, r.stood = true, true
 	if trouble != "" {
-		shrunk = p.blame(r, now, Outcome{}, false, trouble)
+		shrunk = p.blame(r, now, cause{why: trouble})
 	}
 	p.take(r.work, -1)
 	return shrunk
@@ -226,30 +229,31 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 	if took == 0 {
 		took = now.Sub(r.began)
 	}
+	ran := took - o.Queued
 	var slow bool
-	trouble, late := "", o.Queued
+	var trouble cause
+	late := o.Queued
 	switch o.Trouble() {
 	case Overload:
-		trouble = "vCenter reported " + o.Overload
+		trouble.why = "vCenter reported " + o.Overload
 	case Queued:
-		trouble = "vCenter queued a task for " + inSeconds(o.Queued)
+		trouble = cause{why: "vCenter queued a task for " + inSeconds(o.Queued), delayed: true, queued: true}
 	}
 	if !o.Failed && !r.stood {
-		s := p.like(r.work, now)
-		best, thrice := s.add(took)
+		best, usual := p.like(r.work, now).add(r.began, p.shrunkAt(r.work), ran)
 		if best > 0 {
-			late = max(late, took-best)
+			late += max(0, ran-best)
 		}
-		if slow = best > 0 && tooSlow(took, best); thrice && trouble == "" {
-			trouble = "tasks took " + inSeconds(took) + " instead of " + inSeconds(best)
+		if slow = tooSlow(ran, best); usual > 0 && trouble.why == "" {
+			trouble = cause{why: "tasks took " + inSeconds(usual) + " instead of " + inSeconds(best), delayed: true, ran: drain * float64(best) / float64(usual)}
 		}
 	}
 	for _, k := range r.work.keys() {
 		p.window(k).note(r, o, late)
 	}
 	switch {
-	case trouble != "":
-		return p.blame(r, now, o, o.Overload == "", trouble)
+	case trouble.why != "":
+		return p.blame(r, now, trouble)
 	case !o.Failed && !slow && !r.stood && o.Queued <= queuedMost:
 		for _, k := range r.work.keys() {
 			p.window(k).ended(r, r.work.cost(k), took)
@@ -258,15 +262,25 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 	return nil
 }
 
+// shrunkAt is when one of an action's windows has shrunk last.
+func (p *Pace) shrunkAt(w Work) (last time.Time) {
+	for _, k := range w.keys() {
+		if at := p.window(k).shrunk.at; at.After(last) {
+			last = at
+		}
+	}
+	return last
+}
+
 // blame shrinks one of an action's windows. If it was delayed, that is the one whose actions are delayed much longer than others of
 // their kind, and than those of the other place: many clones of one source go to other targets, and they show that it is not the wall.
 // Else it is the narrowest that was used up while the action ran; if there is none, the widest.
-func (p *Pace) blame(r *Running, now time.Time, o Outcome, delayed bool, why string) []Number {
+func (p *Pace) blame(r *Running, now time.Time, c cause) []Number {
 	keys := r.work.keys()
 	last := len(keys) - 1
 	i, late := last, p.window(keys[last]).late
 	for at, k := range keys[:last] {
-		if x := p.window(k); delayed && x.late > late*5/4 {
+		if x := p.window(k); c.delayed && x.late > late*5/4 {
 			i, late = at, x.late
 		}
 	}
@@ -274,7 +288,7 @@ func (p *Pace) blame(r *Running, now time.Time, o Outcome, delayed bool, why str
 		i = full
 	}
 	x := p.window(keys[i])
-	if !x.shrink(r, max(r.most[i], x.used, x.peakSince(r.began)), now, o, why) {
+	if !x.shrink(r, max(r.most[i], x.used, x.peakSince(r.began)), now, c) {
 		return nil
 	}
 	return []Number{p.number(keys[i], x)}

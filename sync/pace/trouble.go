@@ -26,3 +26,13 @@ func (o Outcome) Trouble() Trouble {
 	}
 	return Slow
 }
+
+// cause is why a window shrinks.
+type cause struct {
+	why string
+	// delayed: actions took longer, and whose are delayed most tells which window to blame.
+	delayed bool
+	// queued: the far side said so. Else ran is the share of their time in which they ran, as far as that is known.
+	queued bool
+	ran    float64
+}

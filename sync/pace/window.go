@@ -1,9 +1,6 @@
 package pace
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // key names a window.
 type key struct {
@@ -54,16 +51,17 @@ type window struct {
 	peak   int
 	// earned is what has ended well since it last grew, while it was used up.
 	earned int
-	took   series // of the actions in it
+	took   lately // of the actions in it
 	// queued and ran are how long the last actions waited and ran, the older ones less and less.
 	queued, ran time.Duration
 	// late is by how much the last actions took longer than at best, the older ones less and less.
 	late time.Duration
-	// shrunk is when it shrank last, why, and to what; zero if it never did.
+	// shrunk is when it shrank last, why, whether because actions were queued, and to what; zero if it never did.
 	shrunk struct {
-		at  time.Time
-		why string
-		to  int
+		at     time.Time
+		why    string
+		queued bool
+		to     int
 	}
 }
 
@@ -95,7 +93,11 @@ func (x *window) ended(r *Running, cost int, took time.Duration) {
 	case x.shrunk.at.IsZero():
 		x.earn(cost, x.scale)
 	default:
-		x.earn(cost, x.size)
+		needs := x.size
+		if !x.shrunk.queued {
+			needs *= 2
+		}
+		x.earn(cost, needs)
 	}
 }
 
@@ -119,66 +121,23 @@ func (x *window) note(r *Running, o Outcome, late time.Duration) {
 //
 // It shrinks to a half. But where the trouble is that actions are queued, the share of the time in which they ran says how many
 // run at once (Little's law): the window shrinks to that, by an eighth at least and a half at most. (Always halved, it would use
-// up to a sixth less than the far side can carry out, since the room for a queue is much smaller than TCP's.)
-func (x *window) shrink(r *Running, used int, now time.Time, o Outcome, why string) bool {
-	if at := x.shrunk.at; !at.IsZero() && (r.began.Before(at) || now.Sub(at) < x.took.median()) {
+// up to a sixth less than the far side can carry out, since the room for a queue is much smaller than TCP's.) From then on it grows by
+// one for each full window; but for two where the far side did not say that it queues, as its actions show only later that they waited.
+func (x *window) shrink(r *Running, used int, now time.Time, c cause) bool {
+	if at := x.shrunk.at; !at.IsZero() && (r.began.Before(at) || now.Sub(at) < x.took.middle()) {
 		return false
 	}
-	from := min(x.size, used)
-	to := from / 2
-	if all := x.queued + x.ran; o.Queued > queuedMost && all > 0 && o.Overload == "" {
-		to = max(to, min(from*7/8, int(float64(from)*float64(x.ran)/float64(all))))
+	from, ran := min(x.size, used), c.ran
+	if all := x.queued + x.ran; c.queued && all > 0 {
+		ran = float64(x.ran) / float64(all)
 	}
+	to := max(from/2, min(from*7/8, int(float64(from)*ran)))
 	to = max(to-to%x.scale, min(floor*x.scale, x.most))
+	x.earned, x.queued, x.ran = 0, 0, 0
 	smaller := to < x.size
-	x.size, x.earned, x.queued, x.ran = min(x.size, to), 0, 0, 0
-	x.shrunk.at, x.shrunk.why, x.shrunk.to = now, why, x.size
+	if smaller || x.shrunk.at.IsZero() { // at the floor nothing begins anew: what takes long there is measured on
+		x.size = min(x.size, to)
+		x.shrunk.at, x.shrunk.why, x.shrunk.queued, x.shrunk.to = now, c.why, c.queued, x.size
+	}
 	return smaller
 }
-
-// seriesMost is how many of the last durations are kept.
-const seriesMost = 20
-
-// series are the last durations of actions that take about as long.
-type series struct {
-	took []time.Duration // the oldest first
-	slow int             // in a row
-	last time.Time
-}
-
-// add adds a duration. best is what such an action takes at best, by the best tenth of those before; zero if they are too few.
-// thrice reports whether the last three were too slow.
-func (s *series) add(took time.Duration) (best time.Duration, thrice bool) {
-	if len(s.took) >= seriesLeast {
-		best = s.rank(len(s.took) / 10)
-	}
-	if s.took = append(s.took, took); len(s.took) > seriesMost {
-		s.took = slices.Delete(s.took, 0, 1)
-	}
-	if best == 0 || !tooSlow(took, best) {
-		s.slow = 0
-		return best, false
-	}
-	if s.slow++; s.slow < 3 {
-		return best, false
-	}
-	s.slow = 0
-	return best, true
-}
-
-// seriesLeast is how many durations tell what is usual.
-const seriesLeast = 5
-
-// slowLeast is how much longer than at best an action must take to be slow, so that short ones may vary.
-const slowLeast = 5 * time.Second
-
-func tooSlow(took, best time.Duration) bool { return took > 2*best && took-best > slowLeast }
-
-func (s *series) median() time.Duration {
-	if len(s.took) == 0 {
-		return 0
-	}
-	return s.rank(len(s.took) / 2)
-}
-
-func (s *series) rank(i int) time.Duration { return slices.Sorted(slices.Values(s.took))[i] }

@@ -1,0 +1,217 @@
+package pace
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// bothQueues runs a test with a far side that shows what it queues, and with one where that says that it runs: nobody knows which of them a
+// vCenter is whose hosts are busy.
+func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
+	t.Run("tasks are queued", func(t *testing.T) { test(t, false) })
+	t.Run("queued tasks say that they run", func(t *testing.T) { test(t, true) })
+}
+
+// fromOne are full clones from one source.
+func fromOne(int) Work {
+	return Work{Kind: Clones, Source: "host-1", Target: "fast", Like: "clone"}
+}
+
+func always(n int) func(Work) int { return func(Work) int { return n } }
+
+// about takes so long, give or take a fifth.
+func about(d time.Duration, seed uint64) func(time.Time) time.Duration {
+	random := rand.New(rand.NewPCG(1, seed))
+	return func(time.Time) time.Duration { return d*4/5 + time.Duration(random.Int64N(int64(d*2/5))) }
+}
+
+func rising(most int) *user { return &user{pace: New(most, 0), left: 1 << 40, work: fromOne} }
+
+// numberOf is the number for one source.
+func numberOf(u *user, source string) Number {
+	for _, n := range u.pace.Numbers() {
+		if n.Source == source {
+			return n
+		}
+	}
+	return Number{}
+}
+
+// A host carries out four full clones at once, or sixteen linked ones.
+func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		const clones = 2000 // from each host
+		takes := []time.Duration{40 * time.Second, 5 * time.Second, 5 * time.Minute}
+		if raced {
+			takes = takes[:1]
+		}
+		for _, took := range takes {
+			for _, tc := range []struct {
+				name       string
+				hosts, can int
+				light      bool
+			}{{"full, one host", 1, 4, false}, {"linked, one host", 1, 16, true}, {"full, four hosts", 4, 4, false}, {"linked, four hosts", 4, 16, true}} {
+				t.Run(fmt.Sprintf("%s, %s", tc.name, took), func(t *testing.T) {
+					for seed := range uint64(6) {
+						f, p := &far{now: noon, unseen: unseen, room: always(tc.can), takes: about(took, seed)}, New(256, 0)
+						for i := range tc.hosts {
+							host := fmt.Sprint("host-", i)
+							f.users = append(f.users, &user{pace: p, left: clones, work: func(int) Work {
+								return Work{Kind: Clones, Source: host, Light: tc.light, Like: host}
+							}})
+						}
+						f.run(time.Time{})
+						bound := clones / time.Duration(tc.can) * took
+						ratio := f.now.Sub(noon).Seconds() / bound.Seconds()
+						t.Logf("seed %d: %.2f times the bound, at most %d at once", seed, ratio, f.most)
+						if ratio > 1.1 {
+							t.Errorf("seed %d: %.2f times the bound; %+v", seed, ratio, p.Numbers())
+						}
+					}
+				})
+			}
+		}
+	})
+}
+
+func TestReplicasFindTheirSharesWithoutKnowingOfEachOther(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		for _, replicas := range []int{2, 3} {
+			t.Run(fmt.Sprint(replicas), func(t *testing.T) {
+				f := &far{now: noon, unseen: unseen, room: always(24), takes: about(40*time.Second, 2)}
+				for i := range replicas { // one after the other
+					f.users = append(f.users, rising(64))
+					f.run(noon.Add(time.Duration(i+1) * 20 * time.Minute))
+				}
+				f.run(f.now.Add(2 * time.Hour)) // each finds its share
+				from := f.now
+				f.run(from.Add(2 * time.Hour))
+				total, least, most := 0, 1<<40, 0
+				for _, u := range f.users {
+					n := u.since(from)
+					total, least, most = total+n, min(least, n), max(most, n)
+				}
+				can := 24 * int(2*time.Hour/(40*time.Second))
+				t.Logf("together %.2f of what is possible; shares from %.2f to %.2f", float64(total)/float64(can), float64(least)/float64(total), float64(most)/float64(total))
+				if total < can*9/10 {
+					t.Errorf("together they did %d of %d", total, can)
+				}
+				if most > 2*least {
+					t.Errorf("the shares are from %d to %d", least, most)
+				}
+			})
+		}
+	})
+}
+
+func TestAnotherUserKeepsItsShareAndGetsItBack(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		f := &far{now: noon, unseen: unseen, room: always(16), takes: about(40*time.Second, 2), users: []*user{rising(64)}}
+		ours := f.users[0]
+		f.run(noon.Add(time.Hour))
+		alone := numberOf(ours, "host-1").Size
+		other := &user{fixed: 8, left: 1 << 40, work: fromOne}
+		f.users = append(f.users, other)
+		f.run(f.now.Add(30 * time.Minute))
+		from := f.now
+		f.run(from.Add(time.Hour))
+		beside := numberOf(ours, "host-1").Size
+		can := 8 * int(time.Hour/(40*time.Second))
+		t.Logf("%d at once alone, %d beside the other, which does %.2f of what it does alone", alone, beside, float64(other.since(from))/float64(can))
+		if n := other.since(from); n < can*3/4 {
+			t.Errorf("the other user did %d of %d", n, can)
+		}
+		if beside >= alone || beside < 4 {
+			t.Errorf("%d at once alone, %d beside the other", alone, beside)
+		}
+		other.left = 0
+		f.run(f.now.Add(time.Hour))
+		from = f.now
+		f.run(from.Add(time.Hour))
+		if n := ours.since(from); n < 16*90*9/10 {
+			t.Errorf("the other user has gone, and it does %d of %d", n, 16*90)
+		}
+	})
+}
+
+func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndThePaceRecovers(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		slow := [2]time.Time{noon.Add(time.Hour), noon.Add(3 * time.Hour)}
+		u := rising(64)
+		usual := about(40*time.Second, 2)
+		f := &far{now: noon, unseen: unseen, room: always(16), users: []*user{u}, takes: func(at time.Time) time.Duration {
+			if at.Before(slow[0]) || at.After(slow[1]) {
+				return usual(at)
+			}
+			return 10 * usual(at)
+		}}
+		f.run(noon.Add(30 * time.Minute))
+		f.most = 0
+		f.run(slow[0])
+		before, rate := f.most, u.since(noon.Add(30*time.Minute))
+		f.most = 0
+		least := numberOf(u, "host-1")
+		for f.now.Before(slow[1]) {
+			f.run(f.now.Add(time.Minute))
+			if n := numberOf(u, "host-1"); n.Size < least.Size {
+				least = n
+			}
+		}
+		if during := f.most; during > before || least.Size > before/2 || !strings.HasPrefix(least.Why, "tasks took ") {
+			t.Errorf("up to %d at once before, up to %d while slow, and at least %+v", before, during, least)
+		}
+		t.Logf("up to %d at once before, up to %d while slow, at least %d: %s", before, f.most, least.Size, least.Why)
+		f.run(slow[1].Add(30 * time.Minute))
+		from := f.now
+		f.run(from.Add(30 * time.Minute))
+		t.Logf("in half an hour %d before, %d after", rate, u.since(from))
+		if again := u.since(from); again < rate*9/10 {
+			t.Errorf("it did %d in half an hour before, and %d after", rate, again)
+		}
+	})
+}
+
+// A small group's clone waits for those under way: with twice as many as there is room for, as long as it takes itself.
+func TestTheNumberDoesNotDriftAwayFromWhatTheFarSideTakes(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		for room, most := range map[int]int{2: 6, 4: 7, 8: 14, 16: 26} {
+			f := &far{now: noon, unseen: unseen, room: always(room), takes: about(40*time.Second, 2), users: []*user{rising(64)}}
+			f.run(noon.Add(2 * time.Hour))
+			f.most = 0
+			f.run(noon.Add(24 * time.Hour))
+			done := float64(f.users[0].since(noon.Add(2*time.Hour))) / float64(room*22*90)
+			t.Logf("room for %d: at most %d at once, %.2f of what is possible", room, f.most, done)
+			if f.most > most || done < .9 {
+				t.Errorf("room for %d: at most %d at once, %.2f of what is possible", room, f.most, done)
+			}
+		}
+	})
+}
+
+func TestANewSpeedIsLearned(t *testing.T) {
+	bothQueues(t, func(t *testing.T, unseen bool) {
+		for _, times := range []time.Duration{2, 3} {
+			usual := about(40*time.Second, 3)
+			f := &far{now: noon, unseen: unseen, room: always(16), users: []*user{rising(64)}, takes: func(at time.Time) time.Duration {
+				if at.Before(noon.Add(time.Hour)) {
+					return usual(at)
+				}
+				return times * usual(at)
+			}}
+			for at, least := range map[time.Duration]float64{time.Hour: .35, 2 * time.Hour: .85} { // from then on, for an hour
+				f := *f
+				f.users = []*user{rising(64)}
+				f.run(noon.Add(at))
+				f.run(noon.Add(at + time.Hour))
+				done := float64(f.users[0].since(noon.Add(at))) * float64(times) / (16 * 90)
+				t.Logf("%d times slower: %.2f of what is possible in the hour after %s", times, done, at)
+				if done < least {
+					t.Errorf("%d times slower: %.2f of what is possible in the hour after %s", times, done, at)
+				}
+			}
+		}
+	})
+}
