@@ -191,24 +191,36 @@ func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
 	})
 }
 
+// The group has a clone under way itself, so it may not take the slot beyond the number.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
-	m := newModel(time.Hour)
-	bubble(t, m, day, func(t *testing.T, l *Loop) {
-		c := call("web", 2)
-		m.took[plan.Clone] = 0
-		l.Renew(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-		m.mu.Lock()
-		m.took[plan.Clone] = time.Hour
-		m.mu.Unlock()
-		l.Renew(call("large", 100))
-		time.Sleep(time.Minute)
-		if n := numberFor(l); n.Running < pace.Begin {
-			t.Fatalf("%+v", n)
-		}
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power, s.VMs[1].Power = plan.PoweredOff, plan.PoweredOff })
-		until(t, time.Second, "both are on again", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-	})
+	for name, c := range map[string]struct{ begin, clones int }{"the clones' number is taken": {0, pace.Begin}, "clones take all that --slots permits them": {16, 15}} {
+		t.Run(name, func(t *testing.T) {
+			m, cfg := newModel(0), day
+			m.took[plan.PowerOn] = 5 * time.Second
+			cfg.Slots, cfg.Begin = 16, c.begin
+			bubble(t, m, cfg, func(t *testing.T, l *Loop) {
+				web := call("web", 4)
+				l.Renew(web)
+				until(t, time.Minute, "up", func() bool { _, on := m.members(web.Ref()); return on == 4 })
+				m.mu.Lock()
+				m.took[plan.Clone] = time.Hour
+				m.mu.Unlock()
+				web.Group.Spec.Replicas, web.Group.Generation = new(int32(5)), 2
+				l.Renew(web)
+				l.Renew(call("large", 100))
+				time.Sleep(time.Minute)
+				if n := numberFor(l); n.Running < c.clones {
+					t.Fatalf("%+v", n)
+				}
+				m.change(web.Ref(), func(s *plan.VCenterState) {
+					for i := range s.VMs {
+						s.VMs[i].Power = plan.PoweredOff
+					}
+				})
+				until(t, 21*time.Second, "all four are on again, one after the other", func() bool { _, on := m.members(web.Ref()); return on == 4 })
+			})
+		})
+	}
 }
 
 func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {

@@ -70,6 +70,9 @@ const (
 	// drain is how much remains of what seems to run, where only the time that actions take shows a queue: so few that none is queued for a
 	// while. That tells what they take without a queue, and leaves others their share.
 	drain = 0.9
+	// keptFrom is how many of all are one that clones leave to other kinds: without it, power-ons and reconfigures of all groups would wait
+	// for clones, which take longest. Fewer keep none, as that would be too large a share of them.
+	keptFrom = 16
 	// idle is after how long without work a window begins again: what was found may no longer hold.
 	idle = time.Hour
 	// restFirst and restMost bound how long nothing begins after a call without an answer: doubling.
@@ -297,7 +300,11 @@ func (p *Pace) blame(r *Running, now time.Time, c cause) []Number {
 func (p *Pace) window(k key) *window {
 	x := p.windows[k]
 	if x == nil {
-		x = newWindow(k.scale(), p.begin, p.most)
+		most := p.most
+		if k.kind == Clones {
+			most -= most / keptFrom
+		}
+		x = newWindow(k.scale(), min(p.begin, most), most)
 		p.windows[k] = x
 	}
 	return x

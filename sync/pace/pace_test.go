@@ -151,6 +151,19 @@ func TestTheMaximumBoundsAllKindsTogether(t *testing.T) {
 	}
 }
 
+func TestClonesLeaveASmallShareToOtherKinds(t *testing.T) {
+	for most, clones := range map[int]int{1: 1, 8: 8, 15: 15, 16: 15, 32: 30, 640: 600} {
+		p := New(most, most)
+		n := 0
+		for ; p.May(Work{Kind: Clones, Source: "host-1"}, false); n++ {
+			p.Begin(Work{Kind: Clones, Source: "host-1"}, noon)
+		}
+		if n != clones || p.May(Work{Kind: Power}, false) != (clones < most) {
+			t.Errorf("of %d, clones may take %d, want %d", most, n, clones)
+		}
+	}
+}
+
 func TestAnActionThatStandsStillTakesNoRoomAndSaysSoOnlyIfItIsForLoad(t *testing.T) {
 	p, w := New(8, 0), Work{Kind: Clones, Source: "host-1"}
 	all := begun(p, w, 8, noon)
