@@ -247,6 +247,21 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 	})
 }
 
+func TestEachKindOfActionsHasItsNumber(t *testing.T) {
+	for want, ops := range map[pace.Kind][]plan.Op{
+		pace.Clones: {plan.Clone},
+		pace.Power:  {plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest},
+		pace.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
+			plan.Rename, plan.Move, plan.Mark, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder},
+	} {
+		for _, op := range ops {
+			if got := workOf(&plan.Action{Op: op}, &plan.VCenterState{}); got.Kind != want || got.Like == "" && op != plan.Clone {
+				t.Errorf("%s: %+v, want one of the %s", op, got, want)
+			}
+		}
+	}
+}
+
 func TestNothingBeginsForAWhileAfterACallWithoutAnswer(t *testing.T) {
 	m := newModel(time.Second)
 	silent := &deaf{model: m}
