@@ -5,10 +5,12 @@ import (
 	"flag"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
@@ -17,25 +19,49 @@ import (
 
 var slotsMembers = flag.Int("slots.members", 60, "how many members there are whose clones a host queues, in groups of a thousand")
 
-// The limits are a real vCenter's: a host carries out four full clones at once. The server learns from the tasks' times that it queues
-// the others; where these say that they run, from how long they take.
+// A real vCenter carries out 640 operations at once, and of the clones from one host four full or sixteen linked ones. The server learns
+// from the tasks' times that it queues the others; where these say that they run, from how long they take.
 func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 	t.Parallel()
-	for _, unseen := range []bool{false, true} {
-		t.Run(map[bool]string{false: "tasks are queued", true: "queued tasks say that they run"}[unseen], func(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		limits  vcsim.Limits
+		linked  bool
+		members int
+		// each is how long a member takes of what is limited, of which there are so many at once. most tasks are under way at once.
+		each         time.Duration
+		atOnce, most int
+	}{
+		{"full clones of a host", vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60}, false, *slotsMembers, lifetimes.Clone, 4, 24},
+		{"full clones of a host, queued tasks say that they run", vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60, Unseen: true}, false, *slotsMembers,
+			// twenty seem to start at once, five end before it shows that they wait, and four are powered on meanwhile
+			lifetimes.Clone, 4, 29},
+		{"linked clones of a host", vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60}, true, 2 * *slotsMembers, lifetimes.Clone, 16, 33},
+		{"linked clones of a host, queued tasks say that they run", vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60, Unseen: true}, true, 2 * *slotsMembers,
+			lifetimes.Clone, 16, 33},
+		{"operations", vcsim.Limits{Operations: 6, PerSecond: 60}, false, *slotsMembers, lifetimes.Clone + lifetimes.Power, 6, 28},
+		{"operations, queued tasks say that they run", vcsim.Limits{Operations: 6, PerSecond: 60, Unseen: true}, false, *slotsMembers, lifetimes.Clone + lifetimes.Power, 6, 33},
+	} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				members := *slotsMembers
-				r := newRig(t, vcsim.Config{Hosts: 4, Limits: vcsim.Limits{Operations: 640, HostUnits: 16, PerSecond: 60, Unseen: unseen}})
+				r := newRig(t, vcsim.Config{Hosts: 4, Limits: c.limits})
+				if c.linked {
+					_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
+					r.must(err)
+				}
 				s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
 				looks := r.sample(r.tasksUnderWay)
-				bound := time.Duration(members/4)*lifetimes.Clone + 2*lifetimes.Power
+				bound := time.Duration(c.members/c.atOnce)*c.each + 2*lifetimes.Power
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
 				defer cancel()
 				var all sync.WaitGroup
-				for i := 0; i < members; i += 1000 {
-					g := s.group(fmt.Sprint("web", i), int32(min(members-i, 1000)))
+				for i := 0; i < c.members; i += 1000 {
+					g := s.group(fmt.Sprint("web", i), int32(min(c.members-i, 1000)))
+					if c.linked {
+						g.Spec.Clone.Mode = v1alpha1.CloneLinked
+					}
 					g.Every = max(time.Second, bound/1000) // without it, the calls of a group that takes hours come later than its lease ends
 					all.Go(func() {
 						if _, err := g.Until(ctx, metacontroller.Running); err != nil {
@@ -50,13 +76,57 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 				if took > bound*11/10+lifetimes.Clone { // with few members, a round of clones is more than a tenth
 					t.Errorf("%s, %.2f times the bound", took, ratio)
 				}
-				most := 24
-				if unseen { // twenty seem to start at once, five end before it shows that they wait, and four are powered on meanwhile
-					most = 29
+				if seen.most > c.most {
+					t.Errorf("%d tasks at once, of which vCenter carries out %d", seen.most, c.atOnce)
 				}
-				if seen.most > most {
-					t.Errorf("%d tasks at once, of which vCenter carries out 4", seen.most)
+			})
+		})
+	}
+}
+
+// Somebody else always has four clones under way, of which a host carries out eight at once.
+func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
+	t.Parallel()
+	for _, unseen := range []bool{false, true} {
+		t.Run(map[bool]string{false: "tasks are queued", true: "queued tasks say that they run"}[unseen], func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{Limits: vcsim.Limits{HostUnits: 32, Unseen: unseen}})
+				var others sync.WaitGroup
+				var did atomic.Int64
+				ctx, cancel := context.WithCancel(t.Context())
+				for i := range 4 {
+					others.Go(func() {
+						for ctx.Err() == nil {
+							vm := r.unmanaged("/DC0/vm", fmt.Sprint("other-", i))
+							did.Add(1)
+							r.task(vm.Destroy(context.Background()))
+						}
+					})
 				}
+				count := func() int64 {
+					from := did.Load()
+					time.Sleep(20 * time.Minute)
+					return did.Load() - from
+				}
+				alone := count()
+				s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
+				g := s.group("web", 400)
+				g.Every = 20 * time.Second
+				others.Go(func() { _, _ = g.Until(ctx, metacontroller.Running) })
+				time.Sleep(10 * time.Minute)
+				members := len(r.VMs())
+				beside := count()
+				members = len(r.VMs()) - members
+				t.Logf("%d clones of the other user beside the server, %d alone; %d members; %+v", beside, alone, members, s.loop.Slots().Numbers)
+				if beside < alone*2/3 {
+					t.Errorf("%d clones of the other user beside the server, %d alone", beside, alone)
+				}
+				if members < 4*30*8/10 { // nearly half of what the host carries out
+					t.Errorf("%d members in 20 minutes", members)
+				}
+				cancel()
+				others.Wait()
 			})
 		})
 	}
