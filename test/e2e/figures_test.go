@@ -41,6 +41,7 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 	}{
 		{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, vcsim.Latency{Clone: time.Second}},
 		{bare.Fleet{Groups: 1, Members: 50, Slots: 32}, vcsim.Latency{Clone: time.Second}},
+		{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, fast},
 		{bare.Fleet{Groups: 20, Members: 5, Slots: 8}, fast},
 		{bare.Fleet{Groups: 100, Members: 2, Slots: 8}, fast},
 		{bare.Fleet{Groups: 200, Members: 2, Slots: 8}, fast},
@@ -50,6 +51,9 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 		{bare.Fleet{Groups: 75, Members: 2, Slots: 32}, lasting},
 	} {
 		name := fmt.Sprintf("%d-of-%d-in-%d-slots", f.Groups, f.Members, f.Slots)
+		if f.latency == fast {
+			name += "-fast"
+		}
 		t.Run(name, func(t *testing.T) {
 			r.at(t, f.latency, f.Slots, upToThousand)
 			var up, down, upRatio, downRatio, upCalls, downCalls []float64
@@ -76,8 +80,8 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 				up, down = append(up, ourUp.Seconds()), append(down, ourDown.Seconds())
 				upRatio, downRatio = append(upRatio, ourUp.Seconds()/bareUp.Seconds()), append(downRatio, ourDown.Seconds()/bareDown.Seconds())
 			}
-			t.Logf("FIGURE %d groups of %d, %d slots, clones of %s: up %.1f s, %.2f times a bare loop, %.1f vCenter calls a member; down %.1f s, %.2f times, %.1f calls", f.Groups, f.Members, f.Slots,
-				f.latency.Clone, median(up), median(upRatio), median(upCalls), median(down), median(downRatio), median(downCalls))
+			t.Logf("FIGURE %d groups of %d, %d slots, clones of %s, power-offs of %s: up %.1f s, %.2f times a bare loop, %.1f vCenter calls a member; down %.1f s, %.2f times, %.1f calls", f.Groups, f.Members, f.Slots,
+				f.latency.Clone, f.latency.Power, median(up), median(upRatio), median(upCalls), median(down), median(downRatio), median(downCalls))
 		})
 	}
 }
