@@ -20,10 +20,13 @@ const (
 	readMost = 24
 	// readEvery is the shortest time between two reads, but for tasks that take no longer than that themselves: readSoon. If all tasks
 	// that are read are expected to be over at a time, whose slots others use from then on, it is readSeldom.
-	readEvery, readSoon, readSeldom = 30 * time.Millisecond, 15 * time.Millisecond, 60 * time.Millisecond
+	readEvery, readSoon, readSeldom = 30 * time.Millisecond, 15 * time.Millisecond, 90 * time.Millisecond
 	// lateShare is the share of a task's time by which its read may be late, so that one read finds the ends of several; unhurriedShare is
 	// that of an unhurried one, and againShare is after which share a task is read again that had not ended.
-	lateShare, unhurriedShare, againShare = 12, 3, 6
+	lateShare, unhurriedShare, againShare = 12, 2, 6
+	// overMost bounds the time of a kind whose tasks are said to be over. Where tasks take longer, it matters little that their ends are
+	// noticed late, and steps that end and begin together share more reads.
+	overMost = 250 * time.Millisecond
 	// watchFor is how long all new tasks are watched after a read failed: the watch finds out what is wrong.
 	watchFor = 10 * time.Second
 )
@@ -92,8 +95,8 @@ func (t *Tasks) reads(kind Kind) bool {
 	return known && kind != Kind{} && d.most() <= 2*shortMost && len(t.awaited) < readMost && time.Now().After(t.short.watched)
 }
 
-// regular reports whether nearly all tasks of a kind have ended after mean and deviation.
-func (d duration) regular() bool { return d.deviation <= max(d.again(), readSoon) }
+// regular reports whether nearly all tasks of a kind have ended after mean and deviation, and that is soon.
+func (d duration) regular() bool { return d.mean < overMost && d.deviation <= max(d.again(), readSoon) }
 
 // expect tells when a new task that is read should have ended. The caller holds t.mu.
 func (t *Tasks) expect(a *awaited) {

@@ -134,15 +134,17 @@ func TestWhatAReadOfShortTasksFindsIsToldAsByTheWatch(t *testing.T) {
 }
 
 func TestAReadTaskIsSaidToBeOverWhenItShouldHaveEnded(t *testing.T) {
+	const short = 200 * time.Millisecond
 	for name, tc := range map[string]struct {
 		known func(i int) time.Duration // how long others took
 		takes time.Duration
 		want  []string
 	}{
-		"it ends in time":           {func(int) time.Duration { return time.Second }, time.Second, []string{"over"}},
-		"it takes longer":           {func(int) time.Duration { return time.Second }, 1500 * time.Millisecond, []string{"over", "goes on"}},
-		"the times of others vary":  {func(i int) time.Duration { return time.Duration(i%5+1) * 300 * time.Millisecond }, time.Second, nil},
-		"nobody knows of any other": {nil, time.Second, nil},
+		"it ends in time":           {func(int) time.Duration { return short }, short, []string{"over"}},
+		"it takes longer":           {func(int) time.Duration { return short }, 2 * short, []string{"over", "goes on"}},
+		"the times of others vary":  {func(i int) time.Duration { return time.Duration(i%5+1) * short / 3 }, short, nil},
+		"they are long":             {func(int) time.Duration { return 5 * short }, 5 * short, nil},
+		"nobody knows of any other": {nil, short, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inABubble(t, func(t *testing.T, r *rig) {
@@ -159,12 +161,12 @@ func TestAReadTaskIsSaidToBeOverWhenItShouldHaveEnded(t *testing.T) {
 				time.AfterFunc(tc.takes, func() { r.End(ref, nil, nil) })
 				_, err := r.waiting.Wait(t.Context(), ref, powerOff, Signs{Over: func(over bool) {
 					said = append(said, map[bool]string{true: "over", false: "goes on"}[over])
-					if passed := time.Since(began); over && (passed < time.Second || passed > 1050*time.Millisecond) {
+					if passed := time.Since(began); over && (passed < short || passed > short+20*time.Millisecond) {
 						t.Errorf("it is said to be over after %s", passed)
 					}
 				}})
-				time.Sleep(time.Minute)                            // nothing is said of a task that is not awaited any more
-				first := tc.takes == time.Second && len(said) == 0 // the read came before, at that moment
+				time.Sleep(time.Minute)                      // nothing is said of a task that is not awaited any more
+				first := tc.takes == short && len(said) == 0 // the read came before, at that moment
 				if err != nil || !slices.Equal(said, tc.want) && !first {
 					t.Errorf("%v, %v; want %v", said, err, tc.want)
 				}
