@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -94,6 +95,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 			_, on := m.members(c.Ref())
 			return on == 1
 		})
+		synctest.Wait() // the last step has ended
 		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 0 }
 		if !free() {
 			t.Error("they take slots")
