@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -56,6 +57,9 @@ func TestEverySampleIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	k := api(t)
 	k.systemNamespace(t) // the document of vc-creds goes there
 	for _, path := range glob(t, "manifests/samples/*.yaml") {
+		if filepath.Base(path) == "tenant.yaml" { // it needs components/tenants: TestTheSampleOfALimitIsClosed
+			continue
+		}
 		t.Run(path, func(t *testing.T) {
 			if out := k.kubectl(t, "apply", "--validate=strict", "-f", path); !strings.Contains(out, " created\n") {
 				t.Error(out)
