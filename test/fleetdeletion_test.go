@@ -41,7 +41,7 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	for _, fleet := range []struct {
 		bare.Fleet
 		most float64
-	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.4}, {bare.Fleet{Groups: 20, Members: 5, Slots: 8}, 1.25}, {bare.Fleet{Groups: 100, Members: 2, Slots: 8}, 1.15}} {
+	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.5}, {bare.Fleet{Groups: 20, Members: 5, Slots: 8}, 1.35}, {bare.Fleet{Groups: 100, Members: 2, Slots: 8}, 1.3}} {
 		t.Run(fmt.Sprintf("%d of %d", fleet.Groups, fleet.Members), func(t *testing.T) {
 			t.Parallel()
 			const off = 200 * time.Millisecond
