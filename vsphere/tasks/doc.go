@@ -4,5 +4,6 @@
 // It promises that a wait outlives sessions and outages; that a task that vCenter no longer knows ends its wait with
 // vcfault.ErrTaskLost; that no wait lasts forever because one update was missed; and that nothing is left in vCenter when Run ends.
 //
-// Locks: Tasks.mu guards which tasks are awaited, and OlderClones.mu the lists of clones. Each is taken alone, and never held across a call.
+// Locks: Tasks.mu guards which tasks are awaited, and OlderClones.mu the lists of clones. Neither is held across a call of vCenter. Signs.Over is
+// called with Tasks.mu held, so that it comes before the task's end is told; otherwise each is taken alone.
 package tasks
