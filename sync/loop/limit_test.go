@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -14,6 +15,8 @@ type limit struct {
 	mu   sync.Mutex
 	room int
 	slow int // all takes so many times as long
+	// vary is from where it has by how much all takes longer or shorter, up to a fifth; nil if all takes exactly as long.
+	vary *rand.Rand
 	// unseen makes what is queued say that it runs.
 	unseen bool
 	queue  []chan struct{}
@@ -40,6 +43,9 @@ func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 	began := time.Now()
 	l.mu.Lock()
 	took *= time.Duration(max(l.slow, 1))
+	if l.vary != nil {
+		took = took*4/5 + time.Duration(l.vary.Int64N(int64(took*2/5)))
+	}
 	l.mu.Unlock()
 	select {
 	case <-time.After(took):
