@@ -243,7 +243,7 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 		trouble = cause{why: "vCenter queued a task for " + inSeconds(o.Queued), delayed: true, queued: true}
 	}
 	if !o.Failed && !r.stood {
-		best, usual := p.like(r.work, now).add(r.began, p.shrunkAt(r.work), ran)
+		best, usual := p.like(r.work, now).add(r.began, p.shrunkAt(r.work), p.atLeast(r.work), ran)
 		if best > 0 {
 			late += max(0, ran-best)
 		}
@@ -273,6 +273,11 @@ func (p *Pace) shrunkAt(w Work) (last time.Time) {
 		}
 	}
 	return last
+}
+
+// atLeast reports whether no fewer such actions may run at once.
+func (p *Pace) atLeast(w Work) bool {
+	return slices.ContainsFunc(w.keys(), func(k key) bool { x := p.window(k); return x.size <= min(floor*x.scale, x.most) })
 }
 
 // blame shrinks one of an action's windows. If it was delayed, that is the one whose actions are delayed much longer than others of

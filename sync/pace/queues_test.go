@@ -23,9 +23,12 @@ func fromOne(int) Work {
 func always(n int) func(Work) int { return func(Work) int { return n } }
 
 // about takes so long, give or take a fifth.
-func about(d time.Duration, seed uint64) func(time.Time) time.Duration {
+func about(d time.Duration, seed uint64) func(time.Time) time.Duration { return varied(d, .2, seed) }
+
+// varied takes so long, give or take a part of it.
+func varied(d time.Duration, part float64, seed uint64) func(time.Time) time.Duration {
 	random := rand.New(rand.NewPCG(1, seed))
-	return func(time.Time) time.Duration { return d*4/5 + time.Duration(random.Int64N(int64(d*2/5))) }
+	return func(time.Time) time.Duration { return time.Duration(float64(d) * (1 + part*(2*random.Float64()-1))) }
 }
 
 func rising(most int) *user { return &user{pace: New(most, 0), left: 1 << 40, work: fromOne} }
@@ -75,6 +78,51 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 			}
 		}
 	})
+}
+
+// How the actions of several users meet is chance, so each case has many courses: in none is anybody far below a fair share.
+func TestNobodyIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
+	const took, perHour = 40 * time.Second, 90
+	seeds := uint64(60)
+	if raced {
+		seeds = 5
+	}
+	for _, tc := range []struct{ fixed, replicas, room int }{{4, 1, 8}, {8, 1, 16}, {2, 1, 8}, {8, 1, 24}, {16, 1, 32}, {0, 2, 12}, {0, 3, 12}, {0, 2, 24}, {0, 3, 24}} {
+		for _, part := range []float64{.02, .2} {
+			t.Run(fmt.Sprintf("always %d, %d replicas, room for %d, varied by %.2f", tc.fixed, tc.replicas, tc.room, part), func(t *testing.T) {
+				sum, least := 0., 2.
+				for seed := range seeds {
+					f := &far{now: noon, unseen: true, room: always(tc.room), takes: varied(took, part, seed)}
+					if tc.fixed > 0 {
+						f.users = []*user{{fixed: tc.fixed, left: 1 << 40, work: fromOne}}
+					}
+					for i := range tc.replicas { // one after the other
+						f.users = append(f.users, rising(64))
+						f.run(f.now.Add(5*time.Minute + time.Duration(uint64(i)*seed%7)*took/7))
+					}
+					f.run(f.now.Add(30 * time.Minute))
+					from := f.now
+					f.run(from.Add(time.Hour))
+					all, fewest := 0, 1<<40
+					for _, u := range f.users {
+						all, fewest = all+u.since(from), min(fewest, u.since(from))
+					}
+					share := float64(fewest) * float64(tc.replicas) / float64(all)
+					if tc.fixed > 0 {
+						share = float64(f.users[0].since(from)) / float64(tc.fixed*perHour)
+					}
+					if sum, least = sum+share, min(least, share); all < tc.room*perHour*9/10 {
+						t.Errorf("seed %d: together they did %d of %d", seed, all, tc.room*perHour)
+					}
+				}
+				mean := sum / float64(seeds)
+				t.Logf("%.2f of a fair share in the mean, at least %.2f", mean, least)
+				if mean < .7 || least < .5 {
+					t.Errorf("%.2f of a fair share in the mean, at least %.2f", mean, least)
+				}
+			})
+		}
+	}
 }
 
 func TestReplicasFindTheirSharesWithoutKnowingOfEachOther(t *testing.T) {
