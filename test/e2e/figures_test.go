@@ -45,15 +45,14 @@ func TestFiguresOfGroupsThatComeAndGo(t *testing.T) {
 		{bare.Fleet{Groups: 20, Members: 5, Slots: 8}, fast},
 		{bare.Fleet{Groups: 100, Members: 2, Slots: 8}, fast},
 		{bare.Fleet{Groups: 200, Members: 2, Slots: 8}, fast},
+		{bare.Fleet{Groups: 100, Members: 2, Slots: 8}, vcsim.Latency{Clone: fast.Clone}},
+		{bare.Fleet{Groups: 200, Members: 2, Slots: 8}, vcsim.Latency{Clone: fast.Clone}},
 		{bare.Fleet{Groups: 1, Members: 60, Slots: 8}, lasting},
 		{bare.Fleet{Groups: 30, Members: 5, Slots: 8}, lasting},
 		{bare.Fleet{Groups: 75, Members: 2, Slots: 8}, lasting},
 		{bare.Fleet{Groups: 75, Members: 2, Slots: 32}, lasting},
 	} {
-		name := fmt.Sprintf("%d-of-%d-in-%d-slots", f.Groups, f.Members, f.Slots)
-		if f.latency == fast {
-			name += "-fast"
-		}
+		name := fmt.Sprintf("%d-of-%d-in-%d-slots-power-%s", f.Groups, f.Members, f.Slots, f.latency.Power)
 		t.Run(name, func(t *testing.T) {
 			r.at(t, f.latency, f.Slots, upToThousand)
 			var up, down, upRatio, downRatio, upCalls, downCalls []float64
