@@ -15,7 +15,7 @@ type limit struct {
 	mu   sync.Mutex
 	room int
 	slow int // all takes so many times as long
-	// vary is from where it has by how much all takes longer or shorter, up to a fifth; nil if all takes exactly as long.
+	// vary, if not nil, makes each take up to a fifth more or less.
 	vary *rand.Rand
 	// unseen makes what is queued say that it runs.
 	unseen bool

@@ -150,7 +150,8 @@ func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
 					t.Skip("two replicas suffice for the race detector")
 				}
 				synctest.Test(t, func(t *testing.T) {
-					// Of tasks that take exactly as long, those of one replica may always meet the longest queue.
+					// Tasks that take exactly as long keep their order, so that those of one replica may always meet the longest queue
+					// (Floyd and Jacobson: Traffic Phase Effects in Packet-Switched Gateways, 1991).
 					shared := &limit{room: 12, unseen: unseen, vary: rand.New(rand.NewPCG(1, 2))}
 					ctx, cancel := context.WithCancel(context.Background())
 					var running sync.WaitGroup

@@ -63,7 +63,7 @@ const (
 	startedMost = 20
 	// atOnce is for how long an action that starts at once is queued at most.
 	atOnce = time.Second
-	// floor is the least that a window shrinks to.
+	// floor is the least that a window shrinks to, as Begin is counted.
 	floor = 2
 	// queuedMost is how long an action may be queued without that being trouble.
 	queuedMost = 10 * time.Second
@@ -243,7 +243,7 @@ func (p *Pace) End(r *Running, now time.Time, o Outcome) (shrunk []Number) {
 		trouble = cause{why: "vCenter queued a task for " + inSeconds(o.Queued), delayed: true, queued: true}
 	}
 	if !o.Failed && !r.stood {
-		best, usual := p.like(r.work, now).add(r.began, p.shrunkAt(r.work), p.atLeast(r.work), ran)
+		best, usual := p.like(r.work, now).add(r.began, p.shrunkAt(r.work), p.atFloor(r.work), ran)
 		if best > 0 {
 			late += max(0, ran-best)
 		}
@@ -275,9 +275,9 @@ func (p *Pace) shrunkAt(w Work) (last time.Time) {
 	return last
 }
 
-// atLeast reports whether no fewer such actions may run at once.
-func (p *Pace) atLeast(w Work) bool {
-	return slices.ContainsFunc(w.keys(), func(k key) bool { x := p.window(k); return x.size <= min(floor*x.scale, x.most) })
+// atFloor reports whether one of an action's windows can't shrink further.
+func (p *Pace) atFloor(w Work) bool {
+	return slices.ContainsFunc(w.keys(), func(k key) bool { x := p.window(k); return x.size <= x.floor() })
 }
 
 // blame shrinks one of an action's windows. If it was delayed, that is the one whose actions are delayed much longer than others of

@@ -17,16 +17,16 @@ import (
 //
 // Single durations vary. So best is the least median of a block of actions. Too slow is a block whose median takes two fifths longer,
 // or, sooner, three in a row that take twice as long. If fewer at once are as slow, it is not for their number: that is best from then on.
-// So it is where there can't be fewer. Otherwise whoever knew better times would stay at the least, below others that came later and
-// learned what is best in the queue. What began before the shrink still tells how slow the old number was: its queue may have grown since
-// the first were slow, and an emptier one must not seem as slow as that.
+// How slow more at once were, those that began before the shrink tell, too: the queue may have grown behind the first that were slow, and
+// the shorter one after the shrink must not seem as slow. At the floor there can't be fewer, so only blocks count. Otherwise whoever knew
+// better times would stay there, below others that came later and learned in the queue what is best.
 type series struct {
 	block []time.Duration // the present one
 	// since is when a window of theirs has shrunk last: what began before says nothing about the present number.
 	since time.Time
 	// best is what they took at best since the last shrink for slowness, and before between it and the one before; zero if not known.
 	best, before time.Duration
-	// was is what they took when they were too slow last, raised by those that began before the shrink; zero if they no longer are.
+	// was is what they took when they were too slow last, smoothed over those that began before the shrink; zero if they no longer are.
 	was   time.Duration
 	slow  int // in a row
 	jumps int // how often three were, since the last block
@@ -40,7 +40,8 @@ const (
 	jumpsMost = 2
 	// slowLeast is how much longer than at best an action must take to be slow, so that short ones may vary.
 	slowLeast = 5 * time.Second
-	// wasShare is in how many parts the difference is divided of which a slower action that began before the shrink adds one to was.
+	// wasShare is the inverse of the weight with which one that began before the shrink counts in was, as in TCP's smoothed round-trip time
+	// (RFC 6298, section 2).
 	wasShare = 8
 )
 
@@ -61,29 +62,29 @@ func (s *series) known() time.Duration {
 	return s.before
 }
 
-// add adds the duration of an action that began then; since is when a window of its last shrank, and least reports whether one can't shrink
+// add adds the duration of an action that began then; since is when a window of its last shrank, and atFloor reports whether one can't shrink
 // further. best is known before that, and usual is what they take now if that is too slow, else zero.
-func (s *series) add(began, since time.Time, least bool, took time.Duration) (best, usual time.Duration) {
+func (s *series) add(began, since time.Time, atFloor bool, took time.Duration) (best, usual time.Duration) {
 	if since.After(s.since) {
 		s.since, s.block, s.slow = since, nil, 0
 	}
 	if best = s.known(); began.Before(s.since) {
 		if s.was > 0 {
-			s.was += max(0, took-s.was) / wasShare // like TCP's smoothed round-trip time (RFC 6298), but upward only
+			s.was += (took - s.was) / wasShare
 		}
 		return best, 0
 	}
 	s.block = append(s.block, took)
 	switch {
 	case len(s.block) == blockSize:
-		usual = s.full(best, least)
+		usual = s.full(best)
 	case len(s.block) == firstSize && best == 0:
 		s.best = nth(s.block, firstSize/4) // the median of those that begin together may have been queued
 	}
 	if s.slow++; !farTooSlow(took, best) {
 		s.slow = 0
 	}
-	if s.slow >= 3 && s.jumps < jumpsMost && usual == 0 && !least {
+	if s.slow >= 3 && s.jumps < jumpsMost && usual == 0 && !atFloor {
 		s.jumps++
 		usual = took
 	}
@@ -93,8 +94,8 @@ func (s *series) add(began, since time.Time, least bool, took time.Duration) (be
 	return best, usual
 }
 
-// full ends a block, and returns its median if that is too slow for as many as there are, and there can be fewer.
-func (s *series) full(best time.Duration, least bool) (usual time.Duration) {
+// full ends a block, and returns its median if that is too slow for as many as there are.
+func (s *series) full(best time.Duration) (usual time.Duration) {
 	m := nth(s.block, blockSize/2)
 	s.block, s.jumps = nil, 0
 	switch {
@@ -103,7 +104,7 @@ func (s *series) full(best time.Duration, least bool) (usual time.Duration) {
 		if s.best == 0 || m < s.best {
 			s.best = m
 		}
-	case least || m > s.was*3/4 && s.was > 0:
+	case m > s.was*3/4 && s.was > 0:
 		s.best, s.before, s.was, s.slow = m, 0, 0, 0
 	default:
 		usual = m

@@ -117,6 +117,9 @@ func (x *window) note(r *Running, o Outcome, late time.Duration) {
 	}
 }
 
+// floor is the least that the window shrinks to.
+func (x *window) floor() int { return min(floor*x.scale, x.most) }
+
 // shrink makes the window smaller after trouble, and reports whether it did. used is the most that was used of it.
 //
 // It shrinks to a half. But where the trouble is that actions are queued, the share of the time in which they ran says how many
@@ -132,7 +135,7 @@ func (x *window) shrink(r *Running, used int, now time.Time, c cause) bool {
 		ran = float64(x.ran) / float64(all)
 	}
 	to := max(from/2, min(from*7/8, int(float64(from)*ran)))
-	to = max(to-to%x.scale, min(floor*x.scale, x.most))
+	to = max(to-to%x.scale, x.floor())
 	x.earned, x.queued, x.ran = 0, 0, 0
 	smaller := to < x.size
 	if smaller || x.shrunk.at.IsZero() { // at the floor nothing begins anew: what takes long there is measured on
