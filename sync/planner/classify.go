@@ -46,7 +46,7 @@ type view struct {
 	ordinals      int                 // how many different ordinals members and unseen hold
 	arriving      []int32             // ordinals that are about to be members: being cloned, adopted or brought back
 	lost          int                 // recorded members that are gone for certain or given up, and that we did not remove
-	absent        int                 // ordinals that only members hold that have vanished
+	absent        int                 // of these, those that only unseen members hold
 	replaced      []v1alpha1.Replaced // the VMs that were given up
 	revision      string              // of a member cloned now; empty while its user data is unknown
 	prepared      string              // what a member is to be prepared with; may be empty

@@ -110,8 +110,9 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		}
 	}
 	slack = serving - v.policy.MinAvailable
-	spare := v.ordinals - v.policy.MinAvailable - idle
-	surplus := v.ordinals - v.absent - retiring - v.want - v.beyond() // vanished members are the first surplus
+	shown := v.ordinals - v.absent // an absent member counts as leaving: nothing goes instead of it
+	spare := shown - v.policy.MinAvailable - idle
+	surplus := shown - retiring - v.want - v.beyond()
 	if v.dense() {
 		surplus = v.tooMany()
 	}

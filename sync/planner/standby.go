@@ -167,7 +167,7 @@ func (v *view) standbyFirst() bool {
 // missing.
 func (v *view) keepStandby() {
 	order := v.orderOf(v.standby)
-	here, stay := len(v.unseenStandby), len(v.unseenStandby)
+	here, stay := len(v.unseenStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
 	for i := range v.standby {
 		if m := &v.standby[i]; !m.leaves {
 			here++

@@ -115,7 +115,7 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 	}
 	if !v.has(m.Ordinal) && !v.isUnseen(m.Ordinal) {
 		v.ordinals++
-		v.absent += int(oneIf(a.vanished))
+		v.absent++
 	}
 	v.unseen = append(v.unseen, a)
 }

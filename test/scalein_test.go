@@ -1,0 +1,109 @@
+package test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// A scale-in from n to m destroys n - m members and no other, and clones none, whatever stops on the way: the next server knows the
+// members from a status that was written before the first one went.
+func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
+	t.Parallel()
+	percent := func(p string) *intstr.IntOrString {
+		v := intstr.FromString(p)
+		return &v
+	}
+	orders := map[string]func(*spec){
+		"":       func(*spec) {},
+		"Oldest": func(s *spec) { s.ScaleIn.Order = "Oldest" },
+		"Newest": func(s *spec) { s.ScaleIn.Order = "Newest" },
+		"named":  func(s *spec) { s.ScaleIn.Remove, s.ScaleIn.Protected = []string{"web-0", "web-3"}, []string{"web-19"} },
+	}
+	type scaleIn struct {
+		from, to    int32
+		unavailable *intstr.IntOrString
+		order       string
+		standby     int32
+		left        int32         // of these
+		gone        int           // how many VMs are destroyed when the server stops
+		late        time.Duration // the time until vCenter's events tell
+	}
+	cases := []scaleIn{
+		{20, 10, percent("50%"), "", 0, 0, 1, 0},
+		{20, 10, percent("50%"), "", 0, 0, 5, 0},
+		{20, 10, percent("50%"), "", 0, 0, 7, time.Minute},
+		{20, 10, percent("25%"), "Oldest", 0, 0, 3, 10 * time.Second},
+		{20, 10, number(1), "Newest", 0, 0, 2, 0},
+		{20, 10, nil, "named", 0, 0, 4, time.Minute},
+		{20, 6, nil, "", 0, 0, 6, 10 * time.Second},
+		{8, 4, percent("50%"), "", 3, 3, 2, time.Minute},
+		{8, 4, number(1), "Oldest", 2, 2, 1, 0},
+		{6, 0, percent("100%"), "", 1, 1, 3, time.Minute},
+		{2, 2, nil, "", 5, 2, 2, time.Minute},
+		{4, 2, number(1), "Newest", 4, 1, 3, 10 * time.Second},
+	}
+	for _, c := range cases {
+		for _, standsBy := range []bool{false, true} {
+			unavailable := "default"
+			if c.unavailable != nil {
+				unavailable = c.unavailable.String()
+			}
+			t.Run(fmt.Sprintf("%d to %d, %s, %s, %d to %d standby, after %d, %s, another replica %t", c.from, c.to, unavailable, c.order, c.standby, c.left, c.gone, c.late, standsBy), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := newChangeRig(t, vcsim.Guest{})
+					first := r.serve()
+					g := first.group("web", c.from)
+					g.Spec.Update.MaxUnavailable, g.Spec.Standby = c.unavailable, c.standby
+					orders[c.order](&g.Spec)
+					up(t, g)
+					all := func(a metacontroller.Answer) bool {
+						return metacontroller.Running(a) && len(a.Status.Standby) == int(c.standby) && len(r.members()) == int(c.from+c.standby)
+					}
+					until(t, g, "the standby members exist", all)
+					was, clones := refs(r.members()), r.Calls()["CloneVM_Task"]
+					var next *serverReplica
+					if standsBy {
+						next = r.serve()
+						g.URL = next.url
+						until(t, g, "the other replica knows all", all)
+						g.URL = first.url
+					}
+					r.DelayEvents(c.late)
+					g.Spec.Standby = c.left
+					g.Scale(c.to)
+					if _, err := g.Sync(within(t)); err != nil {
+						t.Fatal(err)
+					}
+					eventually(t, patience, "some members are destroyed", func() bool { return len(r.members()) <= len(was)-c.gone })
+					first.stop()
+					if next == nil {
+						next = r.serve()
+					}
+					g.URL = next.url
+					until(t, g, "the group is as the spec says", func(a metacontroller.Answer) bool {
+						return metacontroller.Running(a) && a.Status.CurrentReplicas == c.to && len(a.Status.Standby) == int(c.left) && len(r.members()) == int(c.to+c.left)
+					})
+					left := refs(r.members())
+					for name, ref := range left {
+						if was[name] != ref {
+							t.Errorf("%s is another VM", name)
+						}
+					}
+					if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
+						t.Errorf("%d members were cloned, and %v are left", n, slices.Sorted(maps.Keys(left)))
+					}
+				})
+			})
+		}
+	}
+}
