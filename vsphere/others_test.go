@@ -3,6 +3,7 @@ package vsphere
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -58,6 +59,7 @@ func TestTheReadOfTheMembersCountedOnCostsNoExtraCall(t *testing.T) {
 			vm := p.running(i, false)
 			others = append(others, plan.Other{MoRef: vm.MoRef, ChangeVersion: vm.ChangeVersion, Boot: vm.Boot})
 		}
+		w.Must(w.ShiftBootTime("web-1", 800*time.Millisecond)) // the same boot: see plan.SameBoot
 		alone, beside := p.running(3, false), p.running(4, false)
 		p.do(guarded(plan.Mark, alone))
 		p.do(guarded(plan.Mark, beside))

@@ -150,7 +150,7 @@ const askWithin = 30 * time.Second
 // boot, or cannot ask it.
 func (v *VCenter) unheeded(m *inventory.Member) bool {
 	boot, asked := v.asked.Load(m.MoRef)
-	return !m.Tools || asked && m.Boot.Equal(boot.(time.Time))
+	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))
 }
 
 // undoStamp reverts what a stamp says about a step that was not carried out after all.

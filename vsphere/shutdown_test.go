@@ -132,6 +132,28 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 	})
 }
 
+// A vMotion or a reconnect of the host may move bootTime by a fraction of a second; another power-on moves it by more.
+func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		w.HangShutdown(func(vcsim.VM) bool { return true })
+		vm := p.running(0, true)
+		p.do(guarded(plan.ShutdownGuest, vm))
+		asked := p.vm(vm.MoRef)
+		w.Must(w.ShiftBootTime("web-0", -700*time.Millisecond))
+		p.until("it sees the other time", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
+		before := w.Calls()["ShutdownGuest"]
+		off := step(plan.PowerOff, vm)
+		off.Unheeded = true
+		p.do(off)
+		if n := w.Calls()["ShutdownGuest"] - before; n != 0 || p.vm(vm.MoRef).Power != plan.PoweredOff {
+			t.Errorf("asked %d times more; %+v", n, p.vm(vm.MoRef))
+		}
+	})
+}
+
 // Writing the stamp may take long. (Found by the model in test/world, seed 1240564: meanwhile a member counted on was powered
 // off by an operator and on again by us, and was not ready yet.)
 func TestAGuestIsNotAskedWhenTooFewServeOnceItsStampIsWritten(t *testing.T) {

@@ -29,7 +29,7 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 	case Unmark:
 		vm.unmark()
 		vm.Generation = max(vm.Generation, a.Generation)
-		if !vm.Shutdown.Boot.Equal(vm.Boot) { // it was powered off or on since it was asked
+		if !SameBoot(vm.Shutdown.Boot, vm.Boot) { // it was powered off or on since it was asked
 			vm.Shutdown = Moment{}
 		}
 	case Reconfigure:

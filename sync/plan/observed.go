@@ -300,6 +300,16 @@ const (
 // since, without comparing vCenter's clock with the server's.
 type Moment struct{ At, Boot time.Time }
 
+// bootTolerance is less than any VM takes to be powered off and on.
+const bootTolerance = 2 * time.Second
+
+// SameBoot reports whether two readings of a VM's Boot are of the same power-on; zero is of none. vCenter derives the time from what the
+// host reports (all VMs of one host of a recorded vCenter 8.0.1 share their fraction of a second), so after a vMotion or a reconnect of
+// the host it may be a fraction of a second off.
+func SameBoot(a, b time.Time) bool {
+	return a.IsZero() == b.IsZero() && a.Sub(b).Abs() < bootTolerance
+}
+
 // Former is what an adopted VM was before: the entry of spec.adopt, its name, and the moRef of its folder.
 type Former struct{ Entry, Name, Folder string }
 

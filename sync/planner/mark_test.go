@@ -36,11 +36,8 @@ func TestAMarkKeepsWhenAndWhyAMemberWasChosenFirst(t *testing.T) {
 }
 
 func TestAnUnmarkForgetsAShutdownThatIsOver(t *testing.T) {
-	for _, over := range []bool{false, true} {
-		vm := plan.VM{Marked: true, Boot: now, Shutdown: plan.Moment{At: now, Boot: now}}
-		if over {
-			vm.Boot = now.Add(time.Minute)
-		}
+	for by, over := range map[time.Duration]bool{0: false, 900 * time.Millisecond: false, -900 * time.Millisecond: false, 5 * time.Second: true, time.Minute: true} {
+		vm := plan.VM{Marked: true, Boot: now.Add(by), Shutdown: plan.Moment{At: now, Boot: now}}
 		if vm.Restamp(&plan.Action{Op: plan.Unmark}, now); vm.Shutdown.At.IsZero() != over {
 			t.Errorf("powered on since: %v; the request is %v", over, vm.Shutdown)
 		}

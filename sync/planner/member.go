@@ -121,7 +121,7 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 // halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
 // is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
 func (v *view) halting(m *member) bool {
-	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !m.Shutdown.Boot.Equal(m.Boot) {
+	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !plan.SameBoot(m.Shutdown.Boot, m.Boot) {
 		return false
 	}
 	over := m.Shutdown.At.Add(v.policy.Shutdown + haltGrace)

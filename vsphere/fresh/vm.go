@@ -54,7 +54,7 @@ func countUnchanged(others []plan.Other, read session.Object) int {
 	version, boot := session.Prop[string](read, "config.changeVersion"), session.Prop[time.Time](read, "runtime.bootTime")
 	on := session.Prop[types.VirtualMachinePowerState](read, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOn
 	if on && slices.ContainsFunc(others, func(o plan.Other) bool {
-		return o.MoRef == read.Ref.Value && o.ChangeVersion == version && o.Boot.Equal(boot)
+		return o.MoRef == read.Ref.Value && o.ChangeVersion == version && plan.SameBoot(o.Boot, boot)
 	}) {
 		return 1
 	}
