@@ -42,37 +42,16 @@ run: ## Serve the hooks on 127.0.0.1:8080 with an embedded vCenter
 demo: ## Watch a group live, with an embedded vCenter (DEMO='-f group.yaml')
 	@CGO_ENABLED=0 $(GO) build -o bin/vmgroup ./cmd/vmgroup && exec bin/vmgroup demo $(DEMO)
 
-# Some packages wait while others work, so twice as many run at once as there are cores. The files of the embedded vCenters
-# are in memory, where it is mounted. -race also checks each conversion of an unsafe.Pointer, which takes a fifth of the time; there is
-# none here outside of libraries, and the lives of make campaign with -race keep that check.
-#
-# Without LONG=1, this is a minute's work: the long tests are left out, and the race detector does not watch inside libraries that
-# work in the goroutine of their caller, which takes two fifths of the time. Those must not be inlined, nor inline anything: in them,
-# an inlined sync.Once or sync.Map would synchronize unseen.
-LONG        ?= $(CI)
-UNWATCHED   := bufio bytes compress/flate compress/gzip encoding/base64 encoding/hex encoding/json encoding/xml fmt go/ast go/parser go/scanner html \
-	html/template internal/abi internal/bytealg internal/reflectlite math/big math/bits reflect regexp regexp/syntax slices sort strconv strings \
-	text/template/... unicode unicode/utf16 unicode/utf8 crypto/internal/fips140/bigmod crypto/internal/fips140/edwards25519/field \
-	crypto/internal/fips140/mlkem crypto/internal/fips140/nistec/... crypto/internal/fips140/sha256 crypto/internal/fips140/sha512 \
-	github.com/vmware/govmomi/vim25/xml k8s.io/apimachinery/third_party/... sigs.k8s.io/json/... sigs.k8s.io/yaml/...
-
 .PHONY: test
-test: ## Run the tests, with -race where a C compiler exists (with CI=true it must); the long ones too with LONG=1 or CI=true
-	@set --; [ -n '$(LONG)' ] || set -- -skip "^($$(grep -v '^#' test/long-tests.txt | paste -sd '|' -))\$$"; \
-	if [ "$$($(GO) env CGO_ENABLED)" = 1 ] && echo '#include <stdlib.h>' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
-		set -- "$$@" -race -gcflags=all=-d=checkptr=0\ -dwarf=false; echo "testing with -race" >&2; \
-		[ -n '$(LONG)' ] || for package in $(UNWATCHED); do set -- "$$@" "-gcflags=$$package=-d=checkptr=0 -dwarf=false -race=false -l"; done; \
-	elif [ "$$CI" = true ]; then \
-		echo "CI=true wants -race, which needs cgo and a C compiler with its headers; there is none here" >&2; exit 1; \
-	else \
-		echo "testing without -race: it needs cgo and a C compiler with its headers; there is none here" >&2; \
-		export CGO_ENABLED=0; \
+test: ## Run the tests, with -race where a C compiler exists (with CI=true it must); TESTFLAGS=-short leaves out those that take long
+	@race=-race; \
+	if [ "$$($(GO) env CGO_ENABLED)" != 1 ] || ! echo '#include <stdlib.h>' | $$($(GO) env CC) -E - >/dev/null 2>&1; then \
+		echo "-race needs cgo and a C compiler with its headers; there is none here" >&2; [ "$$CI" != true ] || exit 1; \
+		race=; export CGO_ENABLED=0; \
 	fi; \
-	export GOGC=$${GOGC:-400} GORACE="atexit_sleep_ms=0 $$GORACE"; \
-	[ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; \
 	failed=; for dir in . manifests; do \
-		(cd $$dir && $(GO) test "$$@" -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -vet=off -timeout 30m $(TESTFLAGS) ./...) || failed=1; \
-	done; [ -z "$$failed" ] # make lint vets
+		(cd $$dir && $(GO) test $$race -timeout 30m $(TESTFLAGS) ./...) || failed=1; \
+	done; [ -z "$$failed" ]
 
 .PHONY: bench
 bench: ## Run the benchmarks

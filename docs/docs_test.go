@@ -115,7 +115,7 @@ func TestEveryLinkBetweenTheDocumentsResolves(t *testing.T) {
 			}
 		}
 	}
-	if seen < 50 {
+	if seen < 100 {
 		t.Fatalf("found only %d links", seen)
 	}
 }
@@ -153,12 +153,6 @@ func TestEveryTestThatTheDocumentsNameExists(t *testing.T) {
 		sources.WriteString(text)
 	}
 	seen, pages := 0, files(t, ".md")
-	list := filepath.Join(root, "test", "long-tests.txt")
-	names, err := os.ReadFile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pages[list] = string(names)
 	for path, page := range pages {
 		for _, name := range regexp.MustCompile(`\b(?:Test|Fuzz)[A-Z]\w+`).FindAllString(page, -1) {
 			seen++

@@ -173,29 +173,3 @@ func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
 }
-
-// roomy is how many lines a package may have, without generated files and tests.
-const roomy = 4500
-
-func TestNoPackageIsTooLarge(t *testing.T) {
-	for pkg := range walls {
-		files, err := filepath.Glob(filepath.Join("..", pkg, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := 0
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.Base(file), "zz_generated") {
-				continue
-			}
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines += strings.Count(string(text), "\n")
-		}
-		if lines > roomy {
-			t.Errorf("%s has %d lines: split off its second idea", pkg, lines)
-		}
-	}
-}
