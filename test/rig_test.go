@@ -203,7 +203,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 	r.served++
 	groups = loop.New(loopCfg, r.planted.in(vc, r.served))
 	listener := r.listen()
-	hooks := hook.New(hook.Config{Keeper: r.planted.before(groups), Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	hooks := hook.New(hook.Config{Keeper: r.planted.before(groups), Scout: vc, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
 	web := &http.Server{Handler: hooks}
 	go func() { _ = web.Serve(listener) }()
 	refuse := r.hooks.Handle(listener.Addr().String(), hooks)

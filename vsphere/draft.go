@@ -53,10 +53,15 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 	return good
 }
 
-// Resolve waits until what a group's template names is known, which may be an item of a content library: for a preview, which comes once.
+// Resolve reads what a preview of a group has to know and what no group has asked for: the item of a content library that is its template,
+// and the VMs that it would adopt. Only previews see what it finds.
 func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
-	v.State(plan.Ref{}, plan.Query{Template: g.Spec.Template, Home: plan.HomeOf(&g.Spec)})
-	v.libraries.Await(ctx, g.Spec.Template)
+	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
+	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
+	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
+		v.libraries.Glimpse(ctx, g.Spec.Template)
+	}
+	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
 }
 
 // Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec

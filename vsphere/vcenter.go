@@ -123,7 +123,11 @@ func (v *VCenter) Run(ctx context.Context) error {
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		v.libraries.Fill(&s.Template, ask.Template, v.inventory.Complete)
+		fill := v.libraries.Fill
+		if ask.Preview {
+			fill = v.libraries.Peek
+		}
+		fill(&s.Template, ask.Template, v.inventory.Complete)
 	}
 	s.Stalled = v.underWay.Stalled(ref.UID)
 	s.Folders = v.foldersOf(ref.UID, &ask, &s)

@@ -214,10 +214,22 @@ const (
 	noUID            = "00000000-0000-0000-0000-000000000000"
 )
 
-// plan reads vCenter's state (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
-// at the group's path belongs to it: a call that has just come proves it, or this replica has made it.
+// plan makes the plan for what is wanted of vCenter.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
-	o.State = l.vcenter.State(ref, o.Query())
+	return l.planAs(o, o.Query(), ref, owns)
+}
+
+// look is plan for somebody who only looks: it leaves no trace.
+func (l *Loop) look(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
+	ask := o.Query()
+	ask.Preview = true
+	return l.planAs(o, ask, ref, owns)
+}
+
+// planAs reads vCenter's state (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
+// at the group's path belongs to it: a call that has just come proves it, or this replica has made it.
+func (l *Loop) planAs(o *plan.Observed, ask plan.Query, ref plan.Ref, owns bool) plan.Result {
+	o.State = l.vcenter.State(ref, ask)
 	if l.cfg.Prober != nil && !o.Unselected() {
 		o.Answers = l.cfg.Prober.Answers(ref.UID, &o.Group.Spec.Readiness)
 	}

@@ -39,7 +39,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	observed := g.observe(l.cfg, now)
 	owns := g.owns(&call)
 	l.mu.Unlock()
-	result := l.plan(&observed, call.Ref(), owns)
+	result := l.look(&observed, call.Ref(), owns)
 	if result.Refusal != nil {
 		return result, plan.Outlook{}, nil
 	}

@@ -76,7 +76,7 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	}
 	observed, owns, ref := g.observe(l.cfg, now), g.owns(&g.call), g.ref
 	l.mu.Unlock()
-	if result := l.plan(&observed, ref, owns); result.Refusal != nil {
+	if result := l.look(&observed, ref, owns); result.Refusal != nil {
 		return plan.Outlook{}
 	}
 	return forecast.Next(observed, most)

@@ -34,6 +34,9 @@ type Query struct {
 	AntiAffinity v1alpha1.AntiAffinity
 	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
 	Finalizing bool
+	// Preview reports that somebody only looks, perhaps at a group that nobody applied: the answer is what is known anyway. Nothing of
+	// the question is remembered, and nothing is read for it.
+	Preview bool
 }
 
 // Query is what the group wants to know of vCenter.

@@ -1,15 +1,21 @@
 package inventory
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -41,15 +47,21 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) 
 	if last != nil && last.version == n.version && last.ref == ref && last.at == at && slices.Equal(last.entries, entries) {
 		return last.candidates
 	}
-	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, at, entries)}
+	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, at, entries, n.whole)}
 	n.interest.Lock()
 	n.adoptions[ref.UID] = a
 	n.interest.Unlock()
 	return a.candidates
 }
 
+// wholeVM returns a VM that was read whole, or nil; whole or glimpse.
+type wholeVM func(group types.UID, moRef string) *Machine
+
 // candidatesOf: the caller holds mu.
-func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string) []plan.Candidate {
+func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, whole wholeVM) []plan.Candidate {
+	if len(entries) == 0 {
+		return nil
+	}
 	adopted := map[string]*Member{} // by entry
 	if g := n.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
@@ -78,7 +90,7 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string
 		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !n.inReach(ref, moRef) })
 		fault := n.single(ref, entry, refs, first)
 		if fault == nil {
-			fault = n.fill(&c, ref, at, refs[0])
+			fault = n.fill(&c, ref, at, refs[0], whole)
 		}
 		if fault != nil {
 			c.Fault = &fault.Fault
@@ -152,8 +164,8 @@ func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[
 }
 
 // fill fills in a candidate from what is known of its VM, or returns why the group may not adopt it. The caller holds mu.
-func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string) *vcfault.Error {
-	m, ordinal, fault := n.adoptable(ref, at, moRef)
+func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string, whole wholeVM) *vcfault.Error {
+	m, ordinal, fault := n.adoptable(ref, at, moRef, whole)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
 	}
@@ -162,7 +174,7 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef
 
 // adoptable checks that a group may adopt a VM that is not its own, and returns the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. It checks reach first: about a VM out of reach it reveals nothing. The caller holds mu.
-func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string) (m *Machine, ordinal int32, fault *vcfault.Error) {
+func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole wholeVM) (m *Machine, ordinal int32, fault *vcfault.Error) {
 	x := n.machine(moRef)
 	at := n.places.path(x.parent, x.name)
 	switch {
@@ -175,7 +187,7 @@ func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string) (m *M
 	case x.template:
 		return nil, -1, vcfault.New(vcfault.ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
 	}
-	if m = n.whole(ref.UID, moRef); m == nil {
+	if m = whole(ref.UID, moRef); m == nil {
 		return nil, -1, vcfault.New(vcfault.ReasonAdoptReading, false, "The VM %s is being read.", at)
 	}
 	if x.unreadable || !m.Readable || !m.Reachable {
@@ -202,7 +214,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 			return nil, outOfReach(ref, moRef)
 		}
 	}
-	m, _, fault := n.adoptable(ref, at, moRef)
+	m, _, fault := n.adoptable(ref, at, moRef, n.whole)
 	if fault != nil {
 		return nil, fault
 	}
@@ -264,6 +276,77 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 		n.want(moRef)
 	}
 	return machine
+}
+
+// glimpse is whole for a preview: it asks for no read. The caller holds mu.
+func (n *Inventory) glimpse(_ types.UID, moRef string) *Machine {
+	if m := n.members[moRef]; m != nil {
+		return &m.Machine
+	}
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if c := n.adoptCandidates[moRef]; c != nil && c.machine != nil {
+		return c.machine
+	}
+	if g := n.glimpses[moRef]; time.Since(g.at) < glimpseFor {
+		return g.machine
+	}
+	return nil
+}
+
+// glimpsed is an unmanaged VM that was read whole for a preview.
+type glimpsed struct {
+	machine *Machine
+	at      time.Time
+}
+
+const (
+	// glimpseFor is how long such a reading serves, and glimpsesMost bounds how many there are.
+	glimpseFor   = 10 * time.Second
+	glimpsesMost = 2 * v1alpha1.MaxReplicas
+)
+
+// Glimpse reads the VMs that a group would adopt and that nobody has read whole, for a preview: it changes nothing that the inventory
+// knows. Previews alone see the result, for a while.
+func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entries []string) error {
+	refs := r.inventory.unglimpsed(ref, home, entries)
+	if len(refs) == 0 {
+		return nil
+	}
+	var x Reading
+	if err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		x = Reading{}
+		return readRefs(ctx, s, refs, &x)
+	}); err != nil {
+		return err
+	}
+	n, now := r.inventory, time.Now()
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	maps.DeleteFunc(n.glimpses, func(_ string, g glimpsed) bool { return now.Sub(g.at) >= glimpseFor })
+	for i := range x.Machines {
+		if len(n.glimpses) < glimpsesMost {
+			n.glimpses[x.Machines[i].MoRef] = glimpsed{&x.Machines[i], now}
+		}
+	}
+	return nil
+}
+
+// unglimpsed returns the VMs that a group may name in spec.adopt and of which a preview knows too little.
+func (n *Inventory) unglimpsed(ref plan.Ref, home plan.Home, entries []string) (refs []vim.ManagedObjectReference) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if !n.known || n.own == nil {
+		return nil
+	}
+	n.candidatesOf(ref, n.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
+		m := n.glimpse(group, moRef)
+		if m == nil {
+			refs = append(refs, VMRef(moRef))
+		}
+		return m
+	})
+	return refs
 }
 
 // WatchCandidate makes the reader read a VM whole from now on, because a group wants to adopt it.

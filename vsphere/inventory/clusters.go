@@ -100,7 +100,8 @@ type ruleCheck struct {
 
 // rulesOff reports whether a group's rules are known to differ from what it wants. It checks once, until the members or
 // the clusters change. Most groups neither want rules nor have any, and cost nothing. The caller holds mu.
-func (n *Inventory) rulesOff(uid types.UID, g *group, request v1alpha1.AntiAffinity) bool {
+func (n *Inventory) rulesOff(uid types.UID, g *group, ask *plan.Query) bool {
+	request := ask.AntiAffinity
 	if !n.clusters.known {
 		return request == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to exist
 	}
@@ -119,9 +120,11 @@ func (n *Inventory) rulesOff(uid types.UID, g *group, request v1alpha1.AntiAffin
 	}
 	changes, flaw := n.clusters.compare(uid, g, request)
 	as.off = len(changes) > 0 || flaw != nil
-	n.interest.Lock()
-	n.ruleChecks[uid] = as
-	n.interest.Unlock()
+	if !ask.Preview {
+		n.interest.Lock()
+		n.ruleChecks[uid] = as
+		n.interest.Unlock()
+	}
 	return as.off
 }
 

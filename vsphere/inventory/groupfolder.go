@@ -129,19 +129,28 @@ func placementsOf(vms []plan.VM) []string {
 	return placements
 }
 
-// groupFolder returns where the folders of a placement are. It looks that up once, until a place changes. The settings must be known. The caller holds mu.
+// groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.
 func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 	if placement == (plan.Home{}) {
 		return n.own
 	}
 	n.interest.Lock()
-	defer n.interest.Unlock()
 	f := n.placements[placement]
+	n.interest.Unlock()
 	if f == nil {
 		f = n.lookUp(placement, nil)
-		n.placements[placement] = f
 	}
 	return f
+}
+
+// keepPlacement makes groupFolder answer for a placement that a group asks for without another lookup, until a place changes. The caller
+// holds mu.
+func (n *Inventory) keepPlacement(f *GroupFolder) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	if f != n.own && n.placements[f.placement] == nil {
+		n.placements[f.placement] = f
+	}
 }
 
 // lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even

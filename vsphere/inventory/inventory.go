@@ -70,6 +70,7 @@ type Inventory struct {
 	missing                      missingSet
 	adoptions                    map[types.UID]*adoption
 	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
+	glimpses                     map[string]glimpsed        // and those that somebody asked about who only looks
 	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules lately
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
@@ -145,6 +146,7 @@ func (n *Inventory) clear() {
 	n.placements, n.awaited, n.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
 	n.missing = missingSet{all: map[plan.VMID]*Missing{}}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
+	n.glimpses = map[string]glimpsed{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
 	n.interest.Unlock()
 }

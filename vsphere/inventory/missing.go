@@ -124,12 +124,12 @@ func (n *Inventory) returned(m *Machine) {
 }
 
 // vanishedOf returns the missing VMs of a group, by ordinal. The caller holds mu.
-func (n *Inventory) vanishedOf(uid types.UID) (all []plan.Vanished) {
+func (n *Inventory) vanishedOf(uid types.UID, ask *plan.Query) (all []plan.Vanished) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
 	for _, m := range n.missing.all {
 		if m.UID == uid {
-			m.asked = true
+			m.asked = m.asked || !ask.Preview
 			all = append(all, m.Vanished)
 		}
 	}

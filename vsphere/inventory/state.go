@@ -15,7 +15,8 @@ import (
 // othersListed is how many templates' names an answer lists when the wanted one is not found.
 const othersListed = 10
 
-// State returns what is known of a group from memory: no call, no waiting, hardly an allocation.
+// State returns what is known of a group from memory: no call, no waiting, hardly an allocation. It remembers that the group asked, and
+// has the reader read what the group needs and nobody has read yet. A preview leaves no trace.
 //
 // A recorded VM counts as gone if it was destroyed, and also if it was read and no longer has the group's valid stamp: somebody took
 // the stamp off, so it is an unmanaged VM, which the group never touches again. It does not count as gone
@@ -29,7 +30,9 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		s.VMs = g.vms
 	}
 	placement := g.placementOf(ask.Home)
-	n.noteRequest(ref, placement, WantsRules(ask.AntiAffinity))
+	if !ask.Preview {
+		n.noteRequest(ref, placement, WantsRules(ask.AntiAffinity))
+	}
 	if !n.known {
 		return s
 	}
@@ -39,7 +42,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
 		for i := range ask.Recorded {
 			r := &ask.Recorded[i]
-			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, ask.Finalizing) {
+			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
 				s.Gone = append(s.Gone, plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 			}
 		}
@@ -49,13 +52,16 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			s.DeletedDisks = append(s.DeletedDisks, id)
 		}
 	}
-	s.Vanished = n.vanishedOf(ref.UID)
-	s.RulesOff = n.rulesOff(ref.UID, g, ask.AntiAffinity)
+	s.Vanished = n.vanishedOf(ref.UID, &ask)
+	s.RulesOff = n.rulesOff(ref.UID, g, &ask)
 	if n.own == nil {
 		s.FolderUnknown = true
 		return s
 	}
 	at := n.groupFolder(placement)
+	if !ask.Preview {
+		n.keepPlacement(at)
+	}
 	if fault := n.refusal(ref, at); fault != nil {
 		if s.Trouble == nil {
 			s.Trouble = fault
@@ -65,23 +71,26 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Folder = n.places.below(at.Root, ref.Namespace, ref.Name)
 	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.free(s.Folder, ask.Taken)
-	s.Template = n.template(at, ask.Template)
 	s.Target = n.target(at, &ask)
-	s.Candidates = n.adoptionOf(ref, at, ask.Adopt)
+	if ask.Preview {
+		s.Template, s.Candidates = n.findTemplate(at, ask.Template), n.candidatesOf(ref, at, ask.Adopt, n.glimpse)
+		return s
+	}
+	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
 	return s
 }
 
 // unstampedPatience is how long a VM whose stamp was taken off does not count as gone: much longer than the stream takes.
 const unstampedPatience = 5 * time.Second
 
-// isGone reports whether a VM that was the group's no longer is. It asks for a read if nothing is known of the VM.
+// isGone reports whether a VM that was the group's no longer is. It asks for a read if nothing is known of the VM, unless for a preview.
 //
 // Another replica, which is removing the group, may have just released a VM whose stamp is gone. That
 // replica has marked another member before, and vCenter's reports of two VMs may come in any order. So isGone waits for that mark for
 // a moment before the VM may be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
 //
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
-func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept, finalizing bool) bool {
+func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
 	id, reused := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false
 	if m := n.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
@@ -90,7 +99,7 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept, finalizing b
 		reused = true
 	} else if x, found := n.unmanaged[r.MoRef]; found {
 		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
-			return !x.unreadable && (finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
+			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
 		}
 		reused = true
 	}
@@ -98,6 +107,9 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept, finalizing b
 	defer n.interest.Unlock()
 	if n.missing.isDone(id) {
 		return true
+	}
+	if ask.Preview {
+		return false
 	}
 	if reused {
 		n.missLocked(recordedMissing(uid, r, true))
@@ -115,12 +127,19 @@ type templateKey struct{ datacenter, wanted string }
 
 // template finds a template by its name anywhere in the group's datacenter, or by its inventory path:
 // "/dc/vm/folder/name", "dc/vm/folder/name", or "folder/name" below the datacenter's VM folder. A '/'
-// within a name is written %2f. The caller holds mu.
+// within a name is written %2f. It looks that up once, until something changes. The caller holds mu.
 func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	answers, key := n.answers.Load(), templateKey{at.datacenter, wanted}
 	if t, found := answers.Load(key); found {
 		return t.(plan.Template)
 	}
+	t := n.findTemplate(at, wanted)
+	answers.Store(key, t)
+	return t
+}
+
+// findTemplate: the caller holds mu.
+func (n *Inventory) findTemplate(at *GroupFolder, wanted string) plan.Template {
 	t := plan.Template{Datacenter: at.name}
 	name := naming.Last(wanted)
 	for _, ref := range n.templates[name] {
@@ -139,7 +158,6 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	if len(t.Paths) == 0 {
 		t.Others = n.otherTemplates(at)
 	}
-	answers.Store(key, t)
 	return t
 }
 

@@ -4,6 +4,7 @@ package library
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -35,9 +36,20 @@ type Shelf struct {
 	log     zerolog.Logger
 	wake    chan struct{} // has a place for one
 
-	mu    sync.Mutex
-	items map[string]*shelved // by text
+	mu       sync.Mutex
+	items    map[string]*shelved // by text
+	glimpses map[string]glimpse  // by text
 }
+
+// glimpse is what an item was found to be for a preview, which may name one that no group asks for.
+type glimpse struct {
+	moRef string
+	fault *plan.Fault
+	at    time.Time
+}
+
+// glimpsesMost bounds the glimpses; each serves for soonest.
+const glimpsesMost = 64
 
 // shelved is one item that groups ask for.
 type shelved struct {
@@ -45,15 +57,14 @@ type shelved struct {
 	unseen   time.Time   // since when the inventory does not have that; zero if it has
 	fault    *plan.Fault // why there is none
 	asked    time.Time
-	read     time.Time     // when the last reading ended
-	first    chan struct{} // closed by the first
-	again    bool          // somebody wants it to be read before its time
-	grumbled string        // the reason of the last error in the log
+	read     time.Time // when the last reading ended
+	again    bool      // somebody wants it to be read before its time
+	grumbled string    // the reason of the last error in the log
 }
 
 // New returns an empty shelf. rest makes calls of the REST API, and changed is called after an answer changed.
 func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, changed func(), log zerolog.Logger) *Shelf {
-	return &Shelf{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}}
+	return &Shelf{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -82,7 +93,7 @@ func (s *Shelf) Fill(t *plan.Template, text string, complete func(*plan.Template
 	now := time.Now()
 	x := s.items[text]
 	if x == nil {
-		x = &shelved{first: make(chan struct{})}
+		x = &shelved{}
 		s.items[text] = x
 		s.wakeUp()
 	}
@@ -113,17 +124,49 @@ func (s *Shelf) Fill(t *plan.Template, text string, complete func(*plan.Template
 	}
 }
 
-// Await waits until an item that was asked for has been read once. It returns at once for any other text.
-func (s *Shelf) Await(ctx context.Context, text string) {
-	s.mu.Lock()
-	x := s.items[text]
-	s.mu.Unlock()
-	if x == nil {
+// Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
+func (s *Shelf) Glimpse(ctx context.Context, text string) {
+	if !Is(text) {
 		return
 	}
-	select {
-	case <-x.first:
-	case <-ctx.Done():
+	s.mu.Lock()
+	x, seen := s.items[text], s.glimpses[text]
+	s.mu.Unlock()
+	if x != nil && !x.read.IsZero() || time.Since(seen.at) < soonest {
+		return
+	}
+	moRef, err := s.Find(ctx, text)
+	seen = glimpse{moRef: moRef, at: time.Now()}
+	if err != nil {
+		seen.fault = &vcfault.Classify("", err).Fault
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.glimpses, func(_ string, g glimpse) bool { return seen.at.Sub(g.at) >= soonest })
+	if len(s.glimpses) < glimpsesMost {
+		s.glimpses[text] = seen
+	}
+}
+
+// Peek is Fill for a preview: it leaves no trace.
+func (s *Shelf) Peek(t *plan.Template, text string, complete func(*plan.Template) bool) {
+	if !Is(text) {
+		return
+	}
+	s.mu.Lock()
+	seen := s.glimpses[text]
+	if x := s.items[text]; x != nil && !x.read.IsZero() {
+		seen = glimpse{moRef: x.moRef, fault: x.fault}
+	}
+	s.mu.Unlock()
+	if seen.moRef != "" {
+		if found := (plan.Template{MoRef: seen.moRef, Datacenter: t.Datacenter}); complete(&found) {
+			*t = found
+			return
+		}
+	}
+	if t.Fault = seen.fault; t.Fault == nil {
+		t.Fault = reading(text)
 	}
 }
 
@@ -198,9 +241,6 @@ func (s *Shelf) readItem(ctx context.Context, text string) {
 	if x == nil {
 		s.mu.Unlock()
 		return
-	}
-	if x.read.IsZero() {
-		close(x.first)
 	}
 	x.read, x.again = time.Now(), false
 	was := *x

@@ -178,16 +178,31 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 	})
 }
 
-func TestAPreviewWaitsForTheFirstReading(t *testing.T) {
+func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.Await(t.Context(), "golden/ubuntu") // nobody asked: at once
+		peek := func() *plan.Fault {
+			x := plan.Template{Datacenter: "DC0"}
+			d.Peek(&x, "golden/ubuntu", func(*plan.Template) bool { return false })
+			return x.Fault
+		}
+		if f := peek(); f == nil || f.Reason != vcfault.ReasonLibraryReading {
+			t.Errorf("not read: %+v", f)
+		}
 		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "none"))
-		d.look(true)
-		d.Await(t.Context(), "golden/ubuntu")
-		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
-			t.Errorf("%+v", f)
+		for range 100 {
+			d.Glimpse(t.Context(), "golden/ubuntu")
+			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
+				t.Fatalf("%+v", f)
+			}
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if n, called := d.counts(); n != 1 || called != 0 || len(d.items) != 0 {
+			t.Errorf("%d readings, %d groups called, %d items kept", n, called, len(d.items))
 		}
 	})
 }
