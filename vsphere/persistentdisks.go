@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
@@ -43,10 +44,10 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		if !w.Disk.Persistent {
 			continue
 		}
-		want := persistent.Wanted{Owner: ownerOf(ref, m, w.Disk.Name), Name: fmt.Sprintf("%s-%d/%s", ref, m.Stamp.Ordinal, w.Disk.Name),
+		want := persistent.Wanted{Owner: ownerOf(ref, m, w.Disk.Name), Cluster: v.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", ref, m.Stamp.Ordinal, w.Disk.Name),
 			CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: persistent.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
 		if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
-			want.Former = want.Owner
+			want.Former, want.FormerLives = want.Owner, v.inventory.HasMembers(apitypes.UID(of))
 			want.Former.UID = of
 		}
 		if w.Datastore == "" {

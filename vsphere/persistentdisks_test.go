@@ -1,8 +1,10 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -130,43 +133,74 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 	})
 }
 
+// vCenter escapes the '/' in the names of first-class disks (vmware/rbvmomi#169), so no former disk was ever found, and an empty one was made
+// without a word.
 func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T) {
 	t.Parallel()
+	const former, another, ours = "former", "taken from another", "new"
 	for _, c := range []struct {
 		what    string
-		name    string
-		bound   bool
+		disk    fcd.Spec // but for what all have
+		unbound bool
+		lives   bool // VMs still have the former group's stamp
 		disksOf string
-		taken   bool
+		has     string // which disk the member has; empty for none
+		says    string
 	}{
-		{"told", web.String() + "-0/data", true, "former", true},
-		{"not told", web.String() + "-0/data", true, "", false},
-		{"told of another one", web.String() + "-0/data", true, "other", false},
-		{"the disk of a group of another name", "bank/web-0/data", true, "former", false},
-		{"one that no guest had", web.String() + "-0/data", false, "former", false},
+		{what: "told", disksOf: "former", has: former},
+		{what: "not told", has: ours},
+		{what: "told of another one", disksOf: "other", says: "of the group other; no disk of that name is found"},
+		{what: "the disk of a group of another name", disk: fcd.Spec{Name: "bank/web-0/data"}, disksOf: "former", says: "no disk of that name is found"},
+		{what: "one that no guest had", unbound: true, disksOf: "former", says: "was never in use"},
+		{what: "one of another cluster", disk: fcd.Spec{Cluster: "staging"}, disksOf: "former", says: `is of the cluster "staging", and this is "prod"`},
+		{what: "one of an unknown cluster", disk: fcd.Spec{Cluster: "-"}, disksOf: "former", says: `is of the cluster "", and this is "prod"`},
+		{what: "of a group that lives", lives: true, disksOf: "former", says: "still has VMs"},
+		{what: "which has its own already", disk: fcd.Spec{Owner: fcd.Owner{UID: string(web.UID), Disk: "data"}}, lives: true, disksOf: "former", has: another},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, p := placed(t, vcsim.Config{})
-				calls := fcd.New(p.VCenter)
-				old, err := calls.Create(t.Context(), fcd.Spec{Name: c.name, Datastore: vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value, CapacityMB: 2048,
-					Owner: fcd.Owner{UID: "former", Disk: "data"}, Nonce: "n"})
+				w, p := placed(t, vcsim.Config{}, func(c *Config) { c.ClusterID = "prod" })
+				calls, spec := fcd.New(p.VCenter), c.disk
+				spec.Name, spec.Cluster, spec.Nonce, spec.CapacityMB = cmp.Or(spec.Name, web.String()+"-0/data"), strings.Trim(cmp.Or(spec.Cluster, "prod"), "-"), "n", 2048
+				spec.Datastore = vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value
+				if spec.Owner.UID == "" {
+					spec.Owner = fcd.Owner{UID: "former", Disk: "data"}
+				}
+				old, err := calls.Create(t.Context(), spec)
 				w.must(err)
-				if c.bound {
+				if !c.unbound {
 					w.must(calls.Bind(t.Context(), old.Ref))
 				}
 				p.do(p.shaped(0, lasting()))
+				if c.lives {
+					p.made(1, v1alpha1.VmGroupSpec{})
+					w.restamp("web-1", func(s *stamp.Stamp) { s.UID = "former" })
+					p.until("the former group's VM is seen", func() bool { return p.inventory.HasMembers("former") })
+				}
 				set := p.settingDisks(lasting())
 				set.Details.DisksOf = c.disksOf
-				p.do(set)
+				err = p.Do(t.Context(), web, set)
 				_, _, vm := p.given("web-0")
 				got := plan.Persistent(vm.Disks)
-				if len(got) != 1 || (got[0].ID == old.ID) != c.taken {
+				if c.has == "" {
+					refusedAs(t, err, vcfault.ReasonFormerDiskUnavailable)
+					if len(got) != 0 || len(w.FirstClassDisks()) != 1 || !strings.Contains(err.Error(), c.says) {
+						t.Errorf("it has %+v, of %d disks: %v", got, len(w.FirstClassDisks()), err)
+					}
+					set.Details.DisksOf = "" // the annotation is removed
+					p.do(set)
+					if _, _, vm = p.given("web-0"); len(plan.Persistent(vm.Disks)) != 1 || len(w.FirstClassDisks()) != 2 {
+						t.Errorf("without the annotation it has %s, of %d disks", vm.Disks, len(w.FirstClassDisks()))
+					}
+					return
+				}
+				w.must(err)
+				if len(got) != 1 || (got[0].ID == old.ID) != (c.has != ours) {
 					t.Fatalf("it has %+v; the former one is %s", got, old.ID)
 				}
 				now, err := calls.Retrieve(t.Context(), old.Ref)
 				w.must(err)
-				if (now.Owner.UID == string(web.UID)) != c.taken || now.Bound != c.bound {
+				if (now.Owner.UID == string(web.UID)) != (c.has != ours) || !now.Bound {
 					t.Errorf("the former disk is %+v", now)
 				}
 				p.removed(vm)

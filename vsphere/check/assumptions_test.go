@@ -296,6 +296,13 @@ var violations = []struct {
 			}
 		})
 	}},
+	{"deep: disk that says whose it is", `/data" reads back as`, func(w *world, _ *Options) {
+		w.Rewrite(func(r any) {
+			if c, is := r.(*types.CreateDisk_Task); is {
+				c.Spec.Name = strings.ReplaceAll(c.Spec.Name, "/", "-")
+			}
+		})
+	}},
 	{"deep: disk that says whose it is", "does not have the flag keepAfterDeleteVm", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
 			if c, is := r.(*types.CreateDisk_Task); is {

@@ -81,7 +81,8 @@ func because(err error, reason string) bool {
 func (t *trial) createDisk(ctx context.Context) outcome {
 	d := &t.disk
 	d.calls, d.owner, d.nonce = fcd.New(t.v), fcd.Owner{UID: t.id, Disk: "data"}, uuid.NewString()
-	made, err := d.calls.Create(t.end, fcd.Spec{Name: scratchPrefix + t.id[:8] + "/data", Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
+	name := scratchPrefix + t.id[:8] + "/data"
+	made, err := d.calls.Create(t.end, fcd.Spec{Name: name, Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
 	switch {
 	case because(err, vcfault.ReasonDisksUnsupported):
 		return inconclusive(vcfault.Classify("", err).Message, "")
@@ -96,6 +97,8 @@ func (t *trial) createDisk(ctx context.Context) outcome {
 		return failedBy(err)
 	case now.Owner != d.owner || now.Nonce != d.nonce:
 		return refuted("the disk does not have the metadata of its creation", noDisks+": nothing says whose one is")
+	case now.Name != name:
+		return refuted(fmt.Sprintf("the disk's name %q reads back as %q", name, now.Name), "the annotation take-disks-of would find no disk of a former group")
 	case !now.Keep:
 		return refuted("the disk does not have the flag keepAfterDeleteVm of its creation", noDisks)
 	}

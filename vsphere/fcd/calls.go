@@ -35,6 +35,8 @@ type Spec struct {
 	// Profile is the storage policy; empty: the datastore's default.
 	Profile []types.BaseVirtualMachineProfileSpec
 	Owner   Owner
+	// Cluster is the --cluster-id; empty for none.
+	Cluster string
 	// Nonce tells this creation from another one of the same owner: a lost reply leaves a disk that nobody knows the id of.
 	Nonce string
 }
@@ -43,12 +45,16 @@ type Spec struct {
 // error that does not say that vCenter refused it (vcfault.Refused), the disk may exist, or come to exist.
 func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
 	keep := true
+	metadata := []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}, {Key: KeyNonce, Value: spec.Nonce}}
+	if spec.Cluster != "" {
+		metadata = append(metadata, types.KeyValue{Key: KeyCluster, Value: spec.Cluster})
+	}
 	info, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.CreateDisk_Task(ctx, s.Vim, &types.CreateDisk_Task{This: manager, Spec: types.VslmCreateSpec{
 			Name: spec.Name, KeepAfterDeleteVm: &keep, CapacityInMB: spec.CapacityMB, Profile: spec.Profile,
 			BackingSpec: &types.VslmCreateSpecDiskFileBackingSpec{
 				VslmCreateSpecBackingSpec: types.VslmCreateSpecBackingSpec{Datastore: datastoreRef(spec.Datastore)}, ProvisioningType: spec.Provisioning},
-			Metadata: []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}, {Key: KeyNonce, Value: spec.Nonce}},
+			Metadata: metadata,
 		}})
 		if err != nil {
 			return types.ManagedObjectReference{}, err
@@ -64,7 +70,7 @@ func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
 	}
 	disk := read(made, spec.Datastore)
 	if disk.Owner == (Owner{}) { // the task's result may leave the metadata out
-		disk.Owner, disk.Nonce = spec.Owner, spec.Nonce
+		disk.Owner, disk.Cluster, disk.Nonce = spec.Owner, spec.Cluster, spec.Nonce
 	}
 	return disk, nil
 }

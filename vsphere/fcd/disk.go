@@ -7,14 +7,17 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
 // The keys of a disk's metadata. VcenterVStorageObjectManager shows them in ConfigInfo since vSphere 7.0 U2. An empty value would be a
 // tag of vCenter's ([doc] VslmCreateSpec.metadata), so a key that is not needed is left out.
 const (
-	KeyOwner = "codeconnect.vmworld.com.vmgroup.owner"
-	KeyNonce = "codeconnect.vmworld.com.vmgroup.nonce"
-	KeyBound = "codeconnect.vmworld.com.vmgroup.bound"
+	KeyOwner   = "codeconnect.vmworld.com.vmgroup.owner"
+	KeyCluster = "codeconnect.vmworld.com.vmgroup.cluster"
+	KeyNonce   = "codeconnect.vmworld.com.vmgroup.nonce"
+	KeyBound   = "codeconnect.vmworld.com.vmgroup.bound"
 )
 
 // bound is the value of KeyBound.
@@ -58,7 +61,7 @@ func datastoreRef(moRef string) types.ManagedObjectReference {
 // Disk is what vCenter says of a first-class disk.
 type Disk struct {
 	Ref
-	Name       string
+	Name       string // as people write it
 	File       string // "[datastore] directory/name.vmdk"; it changes when the disk moves
 	CapacityMB int64
 	Created    time.Time // vCenter's clock
@@ -68,7 +71,9 @@ type Disk struct {
 
 	// Owner is the zero value if the disk's metadata names none.
 	Owner Owner
-	Nonce string
+	// Cluster is the --cluster-id of the server that made it; empty if that had none.
+	Cluster string
+	Nonce   string
 	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may hold data.
 	Bound bool
 }
@@ -76,7 +81,7 @@ type Disk struct {
 // read returns the disk that vCenter shows.
 func read(o types.VStorageObject, datastore string) Disk {
 	c := o.Config
-	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: c.Name, CapacityMB: c.CapacityInMB, Created: c.CreateTime,
+	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB, Created: c.CreateTime,
 		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm}
 	if backing, is := c.Backing.(types.BaseBaseConfigInfoFileBackingInfo); is {
 		file := backing.GetBaseConfigInfoFileBackingInfo()
@@ -89,6 +94,8 @@ func read(o types.VStorageObject, datastore string) Disk {
 		switch entry.Key {
 		case KeyOwner:
 			d.Owner, _ = ParseOwner(entry.Value)
+		case KeyCluster:
+			d.Cluster = entry.Value
 		case KeyNonce:
 			d.Nonce = entry.Value
 		case KeyBound:

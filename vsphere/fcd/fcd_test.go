@@ -1,14 +1,17 @@
 package fcd_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -31,6 +34,25 @@ func TestADiskSaysWhoseItIsFromItsCreationOn(t *testing.T) {
 		r.Must(r.Delete(t.Context(), made.Ref))
 		_, err = r.Retrieve(t.Context(), made.Ref)
 		refused(t, err, vcfault.ReasonDiskMissing)
+	})
+}
+
+func TestTheNameOfADiskIsReadAsPeopleWriteIt(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.Call(t.Context(), func(ctx context.Context, s *session.Session) error {
+			raw, err := methods.RetrieveVStorageObject(ctx, s.Vim, &types.RetrieveVStorageObject{This: *s.Vim.ServiceContent.VStorageObjectManager,
+				Id: types.ID{Id: made.ID}, Datastore: types.ManagedObjectReference{Type: "Datastore", Value: made.Datastore}})
+			if err == nil && raw.Returnval.Config.Name != "team%2fweb-0%2fdata" {
+				t.Errorf("vCenter has the name %q", raw.Returnval.Config.Name)
+			}
+			return err
+		}))
+		got, err := r.Retrieve(t.Context(), made.Ref)
+		r.Must(err)
+		if made.Name != "team/web-0/data" || got.Name != made.Name {
+			t.Errorf("created as %q, read as %q", made.Name, got.Name)
+		}
 	})
 }
 

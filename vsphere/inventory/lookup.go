@@ -27,6 +27,14 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	return found
 }
 
+// HasMembers reports whether VMs have a group's stamp, of whichever cluster.
+func (n *Inventory) HasMembers(uid types.UID) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	g := n.groups[uid]
+	return g != nil && len(g.refs) > 0
+}
+
 // wholeRefs returns the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
 // become members.
 func (n *Inventory) wholeRefs() []string {

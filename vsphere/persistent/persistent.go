@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -32,8 +33,11 @@ func New(calls fcd.Caller) *Disks { return &Disks{fcd.New(calls)} }
 // Wanted is a disk that a VM is to have.
 type Wanted struct {
 	Owner fcd.Owner
-	// Former is who had it before a group was deleted and made again; zero for nobody.
-	Former fcd.Owner
+	// Cluster is the --cluster-id of the server; empty for none.
+	Cluster string
+	// Former is who had it before a group was deleted and made again; zero for nobody. FormerLives: VMs still have that group's stamp.
+	Former      fcd.Owner
+	FormerLives bool
 	// Name is for people, and that of a former owner's disk, too.
 	Name       string
 	CapacityMB int64
@@ -57,7 +61,8 @@ type VM struct {
 	On bool
 }
 
-// Obtain returns the owner's disk, large enough and in no other VM. It takes a former owner's, or makes one, if the owner never had one. Each step can be repeated:
+// Obtain returns the owner's disk, large enough and in no other VM. If the owner never had one, it takes the former owner's, or makes one where no
+// former owner was named: whoever names one wants its data, and no empty disk. Each step can be repeated:
 // what was made and not bound before a crash is found by its owner. Two replicas of the server can make a disk at once, and only one of
 // them attaches its own; so that the other's is known to be empty, a disk is bound only once it is attached (Bind), unless the VM runs.
 func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
@@ -67,7 +72,7 @@ func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
 	}
 	if disk.ID == "" {
 		disk, err = d.fcd.Create(ctx, fcd.Spec{Name: w.Name, Datastore: w.Datastore, CapacityMB: w.CapacityMB, Provisioning: w.Provisioning, Profile: w.Profile,
-			Owner: w.Owner, Nonce: uuid.NewString()})
+			Owner: w.Owner, Cluster: w.Cluster, Nonce: uuid.NewString()})
 		if err != nil {
 			return disk, err
 		}
@@ -198,7 +203,7 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 	// Both are looked for at once: a disk that another replica has just given away is remembered as the former owner's.
 	found := d.fcd.Find(ctx, w.Datastores, func(o fcd.Owner) bool { return o == w.Owner || w.Former != fcd.Owner{} && o == w.Former })
 	slices.SortFunc(found.Disks, func(a, b fcd.Disk) int { return strings.Compare(a.ID, b.ID) })
-	former := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool { return x.Owner == w.Owner || !x.Bound || x.Name != w.Name })
+	former := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool { return x.Owner == w.Owner || x.Name != w.Name })
 	found.Disks = slices.DeleteFunc(found.Disks, func(x fcd.Disk) bool { return x.Owner != w.Owner })
 	bound := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool {
 		if len(w.Held) > 0 {
@@ -206,8 +211,11 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 		}
 		return !x.Bound
 	})
-	if len(bound) == 0 && len(w.Held) == 0 && found.Complete() {
-		bound = former
+	if len(bound) == 0 && len(w.Held) == 0 && w.Former != (fcd.Owner{}) && found.Complete() {
+		var err error
+		if bound, err = w.inherited(former); err != nil {
+			return fcd.Disk{}, err
+		}
 	}
 	switch {
 	case len(bound) > 1:
@@ -222,6 +230,29 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 		return found.Disks[0], nil
 	}
 	return fcd.Disk{}, nil
+}
+
+// inherited returns those of the former owner's disks that the owner may take. That group must be gone: of another cluster's nobody here knows.
+func (w *Wanted) inherited(former []fcd.Disk) ([]fcd.Disk, error) {
+	group, why := w.Former.UID, "no disk of that name is found that says that it was that group's"
+	fit := slices.DeleteFunc(slices.Clone(former), func(x fcd.Disk) bool {
+		switch {
+		case x.Cluster != w.Cluster:
+			why = fmt.Sprintf("the disk %s is of the cluster %q, and this is %q: if that group is gone, set the key %s of the disk's metadata to this cluster's --cluster-id, or remove it if there is none", x.ID, x.Cluster, w.Cluster, fcd.KeyCluster)
+		case !x.Bound:
+			why = fmt.Sprintf("the disk %s was never in use", x.ID)
+		default:
+			return false
+		}
+		return true
+	})
+	switch {
+	case len(fit) == 0:
+		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s; %s. Nothing is made instead: correct the UID, or remove the annotation for a new, empty disk.", w.Name, group, why)
+	case w.FormerLives:
+		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s, which still has VMs: delete that group, or remove the annotation.", w.Name, group)
+	}
+	return fit, nil
 }
 
 // unread are the errors of a search.

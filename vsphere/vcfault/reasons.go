@@ -142,6 +142,8 @@ const (
 	ReasonDiskInUse = "DiskInUse"
 	// ReasonDuplicateDisk means that two disks say that they are the same ordinal's, both in use before.
 	ReasonDuplicateDisk = "DuplicateDisk"
+	// ReasonFormerDiskUnavailable means that a group is to have a former group's disk, and that it is not found, or may not be taken.
+	ReasonFormerDiskUnavailable = "FormerDiskUnavailable"
 	// ReasonDiskHeldBySnapshot means that a snapshot, of its VM or of the disk, keeps it from being detached or deleted.
 	ReasonDiskHeldBySnapshot = "DiskHeldBySnapshot"
 	// ReasonDiskExtendRefused means that it cannot be made larger now.

@@ -77,7 +77,7 @@ func (d *Disks) found(id types.ID, datastore types.ManagedObjectReference) *disk
 	return one
 }
 
-// object returns a disk as vCenter shows it.
+// object returns a disk as vCenter shows it: its name is escaped (vmware/rbvmomi#169).
 func (d *Disks) object(one *disk) types.VStorageObject {
 	keep, tracked := one.keep, one.tracked
 	var metadata []types.KeyValue
@@ -90,7 +90,7 @@ func (d *Disks) object(one *disk) types.VStorageObject {
 	}
 	return types.VStorageObject{Config: types.VStorageObjectConfigInfo{
 		BaseConfigInfo: types.BaseConfigInfo{
-			Id: types.ID{Id: one.id}, Name: one.name, CreateTime: one.created, KeepAfterDeleteVm: &keep, ChangedBlockTrackingEnabled: &tracked, Metadata: metadata,
+			Id: types.ID{Id: one.id}, Name: world.Escape(one.name), CreateTime: one.created, KeepAfterDeleteVm: &keep, ChangedBlockTrackingEnabled: &tracked, Metadata: metadata,
 			Backing: &types.BaseConfigInfoDiskFileBackingInfo{
 				BaseConfigInfoFileBackingInfo: types.BaseConfigInfoFileBackingInfo{
 					BaseConfigInfoBackingInfo: types.BaseConfigInfoBackingInfo{Datastore: one.datastore},

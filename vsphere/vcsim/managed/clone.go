@@ -22,7 +22,7 @@ import (
 // [doc] CloneVM_Task: DuplicateName if the name is in use in the target folder; the clone has the source's configuration, extraConfig
 // included, unless spec.config overrides it.
 func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) soap.HasFault {
-	target := place{req.Folder, escape(req.Name)}
+	target := place{req.Folder, world.Escape(req.Name)}
 	release, fault := vm.v.reserve(target)
 	w := work{
 		kind: Clone, entity: vm.VirtualMachine, name: target.name, end: release, claim: claimOf(vm.VirtualMachine, &req.Spec.Location),

@@ -26,7 +26,7 @@ func (f *folder) work(kind Kind, do func(*simulator.Context) (types.AnyType, typ
 
 // CreateFolder also rejects the name of a VM in creation.
 func (f *folder) CreateFolder(ctx *simulator.Context, req *types.CreateFolder) soap.HasFault {
-	if fault := f.v.free(place{f.Self, escape(req.Name)}, nil); fault != nil {
+	if fault := f.v.free(place{f.Self, world.Escape(req.Name)}, nil); fault != nil {
 		return &methods.CreateFolderBody{Fault_: simulator.Fault("", fault)}
 	}
 	return f.Folder.CreateFolder(ctx, req)
@@ -39,7 +39,7 @@ func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) so
 			f.v.setMAC(card.GetVirtualEthernetCard())
 		}
 	}
-	ref := f.make(CreateVM, escape(req.Config.Name), func(ctx *simulator.Context) soap.HasFault {
+	ref := f.make(CreateVM, world.Escape(req.Config.Name), func(ctx *simulator.Context) soap.HasFault {
 		return f.Folder.CreateVMTask(ctx, req)
 	})
 	return &methods.CreateVM_TaskBody{Res: &types.CreateVM_TaskResponse{Returnval: ref}}
@@ -47,7 +47,7 @@ func (f *folder) CreateVMTask(_ *simulator.Context, req *types.CreateVM_Task) so
 
 // RegisterVMTask reserves the name when it starts, as a clone does. An unregistered VM returns as its files describe it.
 func (f *folder) RegisterVMTask(_ *simulator.Context, req *types.RegisterVM_Task) soap.HasFault {
-	ref := f.makeBy(RegisterVM, escape(req.Name), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+	ref := f.makeBy(RegisterVM, world.Escape(req.Name), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		if d := f.v.removedAt(req.Path); d != nil {
 			return f.v.registerRemoved(ctx, d, f.Folder, req)
 		}
@@ -80,7 +80,7 @@ func (f *folder) makeBy(kind Kind, name string, do func(*simulator.Context) (typ
 // RenameTask rejects a duplicate name: [doc] Rename_Task: DuplicateName.
 func (f *folder) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
 	ref := f.work(RenameFolder, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		name := escape(req.NewName)
+		name := world.Escape(req.NewName)
 		if f.Parent == nil || f.Parent.Type != "Folder" { // [doc] the folders of a datacenter cannot be renamed
 			return nil, new(types.NotSupported)
 		}

@@ -40,7 +40,7 @@ func (vm *machine) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap
 // [doc] Rename_Task: DuplicateName if another object in the same folder has the target name.
 func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		name := escape(req.NewName)
+		name := world.Escape(req.NewName)
 		if vm.Parent != nil { // nil in a vApp
 			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
 				return nil, fault
@@ -71,7 +71,7 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 		if spec.ChangeVersion != "" && spec.ChangeVersion != vm.Config.ChangeVersion {
 			return nil, new(types.ConcurrentAccess)
 		}
-		name := escape(spec.Name)
+		name := world.Escape(spec.Name)
 		if name != "" && vm.Parent != nil {
 			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
 				return nil, fault

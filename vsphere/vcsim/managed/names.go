@@ -2,7 +2,6 @@ package managed
 
 import (
 	"fmt"
-	"net/url"
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
@@ -60,12 +59,4 @@ func (v *Objects) free(p place, but *types.ManagedObjectReference) types.BaseMet
 		return &types.DuplicateName{Name: p.name, Object: holder}
 	}
 	return v.taken(p, but)
-}
-
-// escape returns a name as vCenter stores it: [doc] ManagedEntity.name: %, / and \ are escaped.
-func escape(name string) string {
-	for _, c := range []string{"%", "/", `\`} {
-		name = strings.ReplaceAll(name, c, strings.ToLower(url.QueryEscape(c)))
-	}
-	return name
 }

@@ -295,7 +295,7 @@ func (v *Objects) registerRemoved(ctx *simulator.Context, d *removedVM, folder *
 		d.pool = *req.Pool
 	}
 	if req.Name != "" {
-		d.vm.Name = escape(req.Name)
+		d.vm.Name = world.Escape(req.Name)
 	}
 	vm := v.addVM(ctx, d, folder, host, "")
 	v.forgetRemoved(d)
