@@ -93,6 +93,9 @@ type VmGroupStatus struct {
 	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
+	// orphaned says that the group was deleted with --cascade=orphan: its VMs are released, as with spec.deletion.policy Retain.
+	// +optional
+	Orphaned bool `json:"orphaned,omitempty"`
 }
 
 // UpdateProgress is the progress of an update.

@@ -56,6 +56,7 @@ func (r *Request) call() (plan.Call, error) {
 	if err := identity(g); err != nil {
 		return plan.Call{}, err
 	}
+	cascade := plan.CascadeOf(g)
 	g.ManagedFields = nil // not used here, and the largest part of what would stay in memory
 	delete(g.Annotations, kubectlLastApplied)
 	g.Finalizers = severalInstalls(g.Finalizers, r.Controller.Metadata.Name)
@@ -63,7 +64,7 @@ func (r *Request) call() (plan.Call, error) {
 	if err := statusBounds(&g.Status); err != nil {
 		return plan.Call{}, err
 	}
-	c := plan.Call{Group: g, Finalizing: r.Finalizing}
+	c := plan.Call{Group: g, Finalizing: r.Finalizing, Cascade: cascade}
 	var err error
 	if c.Related, err = UserData(g, r.Related); err != nil {
 		return plan.Call{}, err

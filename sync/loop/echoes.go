@@ -48,7 +48,9 @@ func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) 
 			stands = going
 		}
 		if now.Sub(g.statusWritten) < stands {
+			orphaned := r.Status.Orphaned // is written at once: the garbage collector's finalizer won't be seen again
 			r.Status = g.call.Group.Status
+			r.Status.Orphaned = orphaned
 		}
 	}
 	if now.Sub(g.membersWritten) >= busyMost {

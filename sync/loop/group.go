@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/pace"
@@ -23,6 +24,7 @@ type group struct {
 	busy            bool      // actions are under way, or its plan asks for calls within busyMost
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
+	orphaned        bool      // sticky: a call of its deletion showed that its dependents are to stay
 	statusWritten   time.Time // when a call showed first what its status is, since it is finalizing
 	membersWritten  time.Time // when a call showed first what the members' ConfigMap is
 	emptied         bool      // ConfirmGone succeeded since
@@ -112,6 +114,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 		g.pace = 0
 	}
 	g.call, g.renewed, g.calls = call, now, g.calls+1
+	g.orphaned = g.orphaned || call.Cascade == metav1.DeletePropagationOrphan
 	g.blind = true // until vCenter is observed
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince, g.emptied = true, now, false
@@ -144,7 +147,10 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		Group: g.call.Group, Finalizing: g.finalizing, Called: g.renewed, Blind: g.blind, FinalizingSince: g.finalizingSince,
 		FolderSeen: g.folderSeen, OwnFolders: slices.Concat(g.ownFolders, g.memberFolders), NewestStamp: g.newestStamp,
 		Children: g.call.Children, Related: g.call.Related, ChildrenWantedSince: maps.Clone(g.awaited), Emptied: g.emptied,
-		Lease: cfg.Lease, Resync: cfg.Resync, Now: now,
+		Lease: cfg.Lease, Resync: cfg.Resync, Now: now, Cascade: g.call.Cascade,
+	}
+	if g.orphaned {
+		o.Cascade = metav1.DeletePropagationOrphan
 	}
 	if len(o.Group.Status.Conditions) == 0 && len(g.status.Conditions) > 0 {
 		withStatus := *o.Group // a stale parent, or one sent by hand, has no status: the last answer's is used

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -38,6 +39,8 @@ type Observed struct {
 	NewestStamp int64
 	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.
 	FinalizingSince time.Time
+	// Cascade is what the deletion asks for the group's dependents: see Call.
+	Cascade metav1.DeletionPropagation
 	// Children are the group's child objects as Metacontroller saw them.
 	Children map[ChildKey]ObservedChild
 	// Related is what the customize hook asked for.
@@ -67,6 +70,23 @@ type Call struct {
 	Finalizing bool
 	Children   map[ChildKey]ObservedChild
 	Related    Related
+	// Cascade is what a group's deletion asks for its dependents: Orphan or Foreground; empty: Background, or the group isn't deleted.
+	Cascade metav1.DeletionPropagation
+}
+
+// CascadeOf reads from a group that is being deleted what was asked for its dependents. The garbage collector removes its finalizer
+// as soon as it has done its part, so a group that was seen with orphan says so in its status from then on.
+// (https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/controller/garbagecollector/garbagecollector.go, attemptToOrphanWorker.)
+func CascadeOf(g *v1alpha1.VmGroup) metav1.DeletionPropagation {
+	switch {
+	case g.DeletionTimestamp.IsZero():
+		return ""
+	case g.Status.Orphaned || slices.Contains(g.Finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(g.Finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	}
+	return ""
 }
 
 // Related is what the customize hook asked for: the user data that spec.userData names.

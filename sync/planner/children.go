@@ -1,14 +1,22 @@
 package planner
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
 // children are the desired child objects, always all of them. They are those last applied while vCenter's facts are unknown or the spec
-// is refused, and none while the group is finalized, unless its members are being drained or held, or the group is paused.
+// is refused, and none while the group is finalized, unless its members are being drained or held, or the group is paused. Where the
+// garbage collector looks after the children of a deleted group, they are left to it: those that it releases stay as they are, and one
+// that it has deleted is not made again.
 func (v *view) children() []plan.Child {
 	switch {
+	case v.orphaned():
+		return children.AsReceived(v.Children)
+	case v.Finalizing && v.Cascade == metav1.DeletePropagationForeground:
+		return nil
 	case v.Finalizing && !v.drainsAll() && !v.holdsAny() && !v.paused():
 		return nil
 	case !v.sighted, v.invalid != nil:

@@ -100,6 +100,7 @@ func classify(o *plan.Observed) *view {
 	}
 	v.forgetClones()
 	v.policy = policy.Of(&o.Group.Spec, v.want)
+	v.policy.Retain = v.policy.Retain || v.orphaned()
 	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()
 	v.doubt = v.doubts()

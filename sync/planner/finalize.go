@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // finalize removes a group: every member, then its folder. The group itself ends once a fresh read of vCenter has confirmed
-// that nothing is left and no clone is under way, and Metacontroller shows no child any more. With deletion.policy Retain
-// the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
+// that nothing is left and no clone is under way, and Metacontroller shows no child any more. With deletion.policy Retain, and for
+// a deletion with --cascade=orphan, the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
 // so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
 func (v *view) finalize() plan.Result {
 	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
@@ -35,7 +37,7 @@ func (v *view) finalize() plan.Result {
 	r := plan.Result{
 		Children:  v.children(),
 		Actions:   v.actions,
-		Finalized: v.hold == nil && v.empty() && v.Emptied && len(v.Children) == 0,
+		Finalized: v.hold == nil && v.empty() && v.Emptied && v.childless(),
 		Resync:    min(resyncBusy, v.Resync),
 		Wake:      v.untilWake(),
 	}
@@ -77,7 +79,22 @@ func (v *view) abandon() plan.Result {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	v.hold, v.doubt = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	return plan.Result{Status: v.status(message), Finalized: len(v.Children) == 0, Resync: min(resyncBusy, v.Resync)}
+	r := plan.Result{Status: v.status(message), Finalized: v.childless(), Resync: min(resyncBusy, v.Resync)}
+	if v.orphaned() {
+		r.Children = v.children()
+	}
+	return r
+}
+
+// orphaned reports whether the group was deleted with --cascade=orphan: its VMs stay, and so do its children. The API server refuses such
+// a deletion (manifests/base/deletionguard.yaml), so this is about clusters without that policy.
+func (v *view) orphaned() bool {
+	return v.Finalizing && v.Cascade == metav1.DeletePropagationOrphan
+}
+
+// childless reports whether the group may end as far as its children go: none is left, or they stay.
+func (v *view) childless() bool {
+	return len(v.Children) == 0 || v.orphaned()
 }
 
 // left returns how many VMs of the group exist, or may exist.
@@ -118,6 +135,9 @@ func (v *view) removeAll() {
 	on, reason := deleted, "the group is deleted"
 	if v.policy.Retain {
 		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
+	}
+	if v.orphaned() {
+		reason = "the group is deleted with --cascade=orphan, and its VMs are retained"
 	}
 	for i := range v.members {
 		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {

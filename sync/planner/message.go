@@ -23,6 +23,9 @@ func (v *view) message() string {
 	if v.Finalizing {
 		parts = append(parts, v.deletion()...)
 	}
+	if v.orphaned() {
+		parts = append(parts, "deleted with --cascade=orphan: VMs and objects of the group stay")
+	}
 	for _, a := range activities {
 		if n := a.of(v); n > 0 {
 			parts = append(parts, a.text(v, n))

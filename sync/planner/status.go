@@ -15,9 +15,11 @@ import (
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
 func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	if v.doubt {
-		return v.Group.Status
+		s := v.Group.Status
+		s.Orphaned = s.Orphaned || v.orphaned()
+		return s
 	}
-	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter}
+	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter, Orphaned: v.orphaned()}
 	if v.sighted {
 		s.Members, s.Standby = v.memberStatuses(), v.standbyStatuses()
 		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))

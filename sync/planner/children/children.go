@@ -88,6 +88,16 @@ func (pub Publisher) LastApplied() []plan.Child {
 	return kept
 }
 
+// AsReceived returns the observed children unchanged.
+func AsReceived(observed map[plan.ChildKey]plan.ObservedChild) []plan.Child {
+	all := make([]plan.Child, 0, len(observed))
+	for key, child := range observed {
+		all = append(all, plan.Child{Key: key, LastApplied: child.LastApplied})
+	}
+	Sort(all)
+	return all
+}
+
 // Sort sorts children by kind and name.
 func Sort(all []plan.Child) {
 	slices.SortFunc(all, func(a, b plan.Child) int {

@@ -24,7 +24,7 @@ const retry = 5 * time.Second
 // if this vCenter holds no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
 // nor a clone under way. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
 func Answer(o *plan.Observed) plan.Result {
-	r := plan.Result{Status: o.Group.Status, Children: asReceived(o.Children)}
+	r := plan.Result{Status: o.Group.Status, Children: children.AsReceived(o.Children)}
 	confirm := o.Pending[plan.ConfirmKey]
 	over := o.FinalizingSince.Add(o.Lease)
 	switch s := &o.State; {
@@ -63,16 +63,6 @@ func refusal(o *plan.Observed, why string) *plan.Refusal {
 		"To go on, put back the group's labels or the CompositeController's spec.parentResource.labelSelector. "+
 		"To remove the VMs, or to make the group elsewhere, delete the VmGroup: its VMs are removed from this vCenter then, as spec.deletion says.",
 		o.Group.Namespace, o.Group.Name, why)}
-}
-
-// asReceived returns the observed children unchanged.
-func asReceived(observed map[plan.ChildKey]plan.ObservedChild) []plan.Child {
-	all := make([]plan.Child, 0, len(observed))
-	for key, child := range observed {
-		all = append(all, plan.Child{Key: key, LastApplied: child.LastApplied})
-	}
-	children.Sort(all)
-	return all
 }
 
 // recordedHere names the VMs that the status records in this vCenter, or in one that it does not name, and that are not

@@ -138,6 +138,9 @@ func (c *Cluster) StartControllers() error {
 		"resourcequota-controller,clusterrole-aggregation-controller", "--resource-quota-sync-period=2s")
 }
 
+// StopControllers ends kube-controller-manager.
+func (c *Cluster) StopControllers() { c.manager.Kill() }
+
 // StartAutoscaler starts only the controller of HorizontalPodAutoscalers, which runs every second.
 func (c *Cluster) StartAutoscaler() error {
 	return c.startControllers("horizontal-pod-autoscaler-controller,serviceaccount-token-controller", "--horizontal-pod-autoscaler-sync-period=1s")
