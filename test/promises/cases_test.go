@@ -1,0 +1,199 @@
+//go:build unix
+
+package promises
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// scripted starts a stage for a scripted case, which repeats the same each time.
+func scripted(t *testing.T, replicas int) *stage {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it starts processes")
+	}
+	t.Parallel()
+	return newStage(t, 1, replicas)
+}
+
+func (s *stage) settled(t testing.TB, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *led {
+	t.Helper()
+	m := s.apply(t, rand.New(rand.NewPCG(1, 100)), name, spec, with...)
+	t.Cleanup(m.verdict)
+	m.settle(false)
+	return m
+}
+
+func TestAScaleInDestroysNoMoreThanItSaysWhenTheServerIsKilledInItsMidst(t *testing.T) {
+	s := scripted(t, 1)
+	half := intstr.FromString("50%")
+	for round := range 3 {
+		spec := spec(12)
+		spec.Update.MaxUnavailable = &half
+		m := s.settled(t, fmt.Sprintf("ox%d", round), spec)
+		before := m.refs(true)
+		m.edit("scale from 12 to 6", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(6)) })
+		m.until("two VMs are gone", func(_ v1alpha1.VmGroup, all sight) bool {
+			members, _ := m.members(all)
+			return len(members) <= 10
+		})
+		s.kill(0)
+		s.serve(0)
+		m.settle(false)
+		if m.exactly(before, 6); t.Failed() || m.broken() {
+			return
+		}
+		m.end()
+	}
+}
+
+func TestAScaleInDestroysNoMoreThanItSaysInARolloutOfTheServer(t *testing.T) {
+	s := scripted(t, 2)
+	m := s.settled(t, "ox", spec(10))
+	before := m.refs(true)
+	m.edit("scale from 10 to 3", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(3)) })
+	m.until("one VM is gone", func(_ v1alpha1.VmGroup, all sight) bool {
+		members, _ := m.members(all)
+		return len(members) <= 9
+	})
+	for i := range s.servers {
+		s.terminate(i)
+		s.serve(i)
+	}
+	m.settle(false)
+	m.exactly(before, 3)
+	m.end()
+}
+
+// exactly checks that the members with the lowest ordinals are there, with the VMs that they had, and no other.
+func (m *led) exactly(before map[string]string, n int) {
+	m.t.Helper()
+	after := m.refs(false)
+	if len(after) != n {
+		m.t.Errorf("there are %v, not %d", after, n)
+	}
+	for ordinal := range n {
+		if name := fmt.Sprintf("%s-%d", m.name, ordinal); after[name] != before[name] {
+			m.t.Errorf("%s was %s, and is %q", name, before[name], after[name])
+		}
+	}
+}
+
+func TestAnEditThatCannotSucceedTakesNoMemberDown(t *testing.T) {
+	s := scripted(t, 1)
+	none, two := intstr.FromInt32(0), intstr.FromInt32(2)
+	for name, edit := range map[string]func(*v1alpha1.VmGroupSpec){
+		"template":  func(s *v1alpha1.VmGroupSpec) { s.Template = "nonesuch" },
+		"datastore": func(s *v1alpha1.VmGroupSpec) { s.Placement.Datastore = "nonesuch" },
+		"pool":      func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "nonesuch" },
+		"nosurge": func(s *v1alpha1.VmGroupSpec) {
+			s.Template, s.Update.MaxSurge, s.Update.MaxUnavailable = "nonesuch", &none, &two
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.settled(t, name, spec(4)).blocked("a typo in "+name, edit)
+		})
+	}
+}
+
+// blocked makes an edit that cannot succeed, and takes it back: no member goes.
+func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
+	m.t.Helper()
+	before, was := m.refs(false), m.now().Spec
+	m.edit(why, edit)
+	m.until("its status says that it is blocked", func(o v1alpha1.VmGroup, _ sight) bool {
+		return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionCloneBlocked)
+	})
+	time.Sleep(3 * time.Second) // in which nothing may happen; a slow server may do less
+	m.kept(before, 0)
+	m.edit("take it back", func(s *v1alpha1.VmGroupSpec) { *s = was })
+	m.settle(false)
+	m.kept(before, 0)
+}
+
+// TestACanaryIsRolledBackAsTheDocumentsSay follows "Try a change on one member" in docs/day-to-day.md.
+func TestACanaryIsRolledBackAsTheDocumentsSay(t *testing.T) {
+	s := scripted(t, 1)
+	m := s.settled(t, "web", spec(4))
+	one := intstr.FromInt32(1)
+	m.edit("1. a canary", func(s *v1alpha1.VmGroupSpec) { s.Template, s.Update.Canary = "vm-operator-template-2", &one })
+	m.until("one member is of the new template, and the update holds", func(o v1alpha1.VmGroup, all sight) bool {
+		return m.made("vm-operator-template-2", all) == 1 && meta.IsStatusConditionTrue(o.Status.Conditions, "UpdateHeld") &&
+			o.Status.ObservedGeneration == o.Generation && o.Status.Phase == v1alpha1.PhaseRunning
+	})
+	m.settle(true)
+	m.edit("3. put the template back", func(s *v1alpha1.VmGroupSpec) { s.Template = "vm-operator-template" })
+	m.settle(false)
+	if n := m.made("vm-operator-template-2", m.vc.now()); n > 0 {
+		t.Errorf("the canary is still there")
+	}
+}
+
+// made returns how many members that run were cloned from a template.
+func (m *led) made(template string, all sight) (n int) {
+	members, _ := m.members(all)
+	for _, v := range members {
+		if v.on && v.from == templates[template] {
+			n++
+		}
+	}
+	return n
+}
+
+func TestTheEventsOfADeletionSayWhichDisksStay(t *testing.T) {
+	s := scripted(t, 1)
+	for name, pace := range map[string]time.Duration{"often": 0, "seldom": 4 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			withDisks := spec(2)
+			withDisks.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+			m := s.settled(t, name, withDisks, func(g *group) { g.pace = pace })
+			m.end()
+			m.told("MemberRemoved", slices.Collect(maps.Keys(m.disks))...)
+			m.told("DisksKept", slices.Collect(maps.Keys(m.owner))...)
+		})
+	}
+}
+
+// told checks that an Event with this reason arrived for each of these.
+func (m *led) told(reason string, about ...string) {
+	m.t.Helper()
+	m.mu().Lock()
+	defer m.mu().Unlock()
+	var all []string
+	for _, e := range m.events {
+		if e.Reason == reason {
+			all = append(all, e.Message)
+		}
+	}
+	for _, one := range about {
+		if !slices.ContainsFunc(all, func(message string) bool { return strings.Contains(message, one) }) {
+			m.t.Errorf("no Event %s about %s arrived: %q", reason, one, all)
+		}
+	}
+}
+
+func TestMembersThatAScaleInRemovedAreNobodysDoing(t *testing.T) {
+	s := scripted(t, 1)
+	m := s.settled(t, "web", spec(8))
+	m.edit("scale from 8 to 1", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(1)) })
+	for gone := 2; gone < 7; gone += 2 {
+		m.until(fmt.Sprintf("%d VMs are gone", gone), func(_ v1alpha1.VmGroup, all sight) bool {
+			members, _ := m.members(all)
+			return len(members) <= 8-gone
+		})
+		s.kill(0)
+		s.serve(0)
+	}
+	m.settle(false)
+}

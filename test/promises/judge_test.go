@@ -1,0 +1,200 @@
+//go:build unix
+
+package promises
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// judge watches one group in vCenter, and notes each promise that is broken.
+type judge struct {
+	*group
+	namespace, name string
+	member          *regexp.Regexp
+	foreign         func(ref string) bool
+	disks           map[string][]string // the first-class disks of a member's name: they are its ordinal's
+	owner           map[string]string   // and whose each is
+}
+
+func newJudge(g *group, foreign func(ref string) bool) *judge {
+	o := g.now()
+	return &judge{group: g, namespace: o.Namespace, name: o.Name, member: regexp.MustCompile("^" + regexp.QuoteMeta(o.Name) + "-(0|[1-9][0-9]*)$"),
+		foreign: foreign, disks: map[string][]string{}, owner: map[string]string{}}
+}
+
+// members returns the group's VMs that are members or standby members, and those in quarantine.
+func (j *judge) members(s sight) (members, quarantined []vm) {
+	folder := s.folder("vm-operator", j.namespace, j.name)
+	for _, v := range s.in(folder) {
+		if j.member.MatchString(v.name) && !j.foreign(v.ref) {
+			members = append(members, v)
+		}
+	}
+	return members, s.in(s.folder("vm-operator", j.namespace, j.name, "quarantine"))
+}
+
+// byRef returns the VM with this moRef, if it is among all.
+func byRef(all []vm, ref string) (vm, bool) {
+	i := slices.IndexFunc(all, func(v vm) bool { return v.ref == ref })
+	if i < 0 {
+		return vm{}, false
+	}
+	return all[i], true
+}
+
+func running(all []vm) (n int) {
+	for _, v := range all {
+		if v.on {
+			n++
+		}
+	}
+	return n
+}
+
+// saw judges one change of vCenter.
+func (j *judge) saw(before, after sight) {
+	was, _ := j.members(before)
+	is, quarantined := j.members(after)
+	specs, touched, acts := j.history.window()
+	if len(was) > 0 || len(is) > 0 {
+		j.note(was, is)
+	}
+	wanted, floor := specs[0].wanted(), specs[0].floor()
+	for _, a := range specs {
+		wanted, floor = min(wanted, a.wanted()), min(floor, a.floor())
+	}
+	wanted, floor = wanted-acts, floor-acts
+
+	added, excess, down := 0, []vm(nil), false
+	for _, v := range is {
+		if _, known := byRef(was, v.ref); !known {
+			added++
+		}
+	}
+	for _, v := range was {
+		now, stays := byRef(is, v.ref)
+		if touched(v.ref) || stays && (now.on || !v.on) {
+			continue
+		}
+		down = down || v.on
+		asked := slices.ContainsFunc(specs, func(a applied) bool { return a.replaces(v) || stays && a.resizes(v) && !a.spec.Paused })
+		if asked {
+			continue
+		}
+		switch {
+		case !stays:
+			excess = append(excess, v)
+		case len(was) <= wanted:
+			j.history.broke("%s was powered off, and nothing in the spec asks for that: of %d VMs %d are wanted", v, len(was), wanted)
+		}
+	}
+	if len(excess) > 0 && len(was)+added-len(excess) < wanted {
+		j.history.broke("%v were removed, and nothing in the spec asks for that: of %d VMs %d are wanted", excess, len(was)+added, wanted)
+	}
+	if serve := running(is); down && serve < floor {
+		j.history.broke("a step took the group below replicas less maxUnavailable: %d serve, %d must", serve, floor)
+	}
+	for _, v := range quarantined {
+		if v.on && !touched(v.ref) && !j.foreign(v.ref) {
+			j.history.broke("%s runs in quarantine", v)
+		}
+	}
+	j.judgeDisks(is)
+}
+
+// note writes changes of VMs into the diary.
+func (j *judge) note(was, is []vm) {
+	for _, v := range is {
+		if old, known := byRef(was, v.ref); !known {
+			j.happened("vCenter: + %s", v)
+		} else if old.on != v.on || old.name != v.name || old.cpu != v.cpu {
+			j.happened("vCenter:   %s", v)
+		}
+	}
+	for _, v := range was {
+		if _, stays := byRef(is, v.ref); !stays {
+			j.happened("vCenter: - %s", v)
+		}
+	}
+}
+
+// judgeDisks checks that persistent disks are their ordinals'.
+func (j *judge) judgeDisks(members []vm) {
+	if o := j.now(); !o.Spec.HasPersistentDisks() {
+		return
+	}
+	for _, v := range members {
+		if v.on && len(v.disks) == 0 {
+			j.history.broke("%s runs without its persistent disk", v)
+		}
+		for _, disk := range v.disks {
+			if owner, known := j.owner[disk]; known && owner != v.name {
+				j.history.broke("%s has the persistent disk %s of %s", v, disk, owner)
+			}
+			if !slices.Contains(j.disks[v.name], disk) {
+				j.disks[v.name] = append(j.disks[v.name], disk)
+				if len(j.disks[v.name]) > 1 {
+					j.history.broke("%s got another persistent disk: %v", v, j.disks[v.name])
+				}
+			}
+			j.owner[disk] = v.name
+		}
+	}
+}
+
+// wrong returns in what the group's VMs differ from the spec, as a user would see it; "" if in nothing. held says that an update is held.
+func (j *judge) wrong(s sight, held bool) string {
+	o := j.now()
+	members, _ := j.members(s)
+	want := applied{spec: o.Spec}
+	serve, standby := 0, 0
+	for _, v := range members {
+		if !v.on {
+			standby++
+		} else {
+			serve++
+		}
+		if (!held || !v.on) && v.from != templates[o.Spec.Template] {
+			return v.String() + " is of another template"
+		}
+		if (!held || !v.on) && want.resizes(v) {
+			return v.String() + " has another size"
+		}
+		if !v.on {
+			continue
+		}
+		i := slices.IndexFunc(o.Status.Members, func(m v1alpha1.Member) bool { return m.Name == v.name })
+		if i < 0 || o.Status.Members[i].MoRef != v.ref || o.Status.Members[i].InstanceUUID != v.uuid {
+			return v.String() + " is not in the status"
+		}
+	}
+	switch {
+	case serve != int(*o.Spec.Replicas):
+		return "not replicas serve"
+	case standby != int(o.Spec.Standby):
+		return "not as many are standby members"
+	}
+	return ""
+}
+
+var moRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
+
+// judgeEvents checks that what the server did itself is not reported as somebody's doing.
+func (j *judge) judgeEvents() {
+	_, touched, _ := j.history.window()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.events {
+		if !slices.Contains([]string{"MemberGone", "MemberVanished", "MemberGivenUp", "MemberReappeared", "MemberPoweredOff"}, e.Reason) {
+			continue
+		}
+		named := moRef.FindAllString(e.Message, -1)
+		if len(named) == 0 || slices.ContainsFunc(named, func(ref string) bool { return !touched(ref) }) || strings.Contains(e.Message, "by user:") {
+			j.history.broke("no administrator did this: Event %s: %s", e.Reason, e.Message)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+//go:build unix
+
+package promises
+
+import (
+	"bufio"
+	"encoding/json"
+	"net"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process is a vmgroup process. It logs JSON lines to its standard error.
+type process struct {
+	*exec.Cmd
+	name  string
+	ended chan struct{} // closed when it has ended
+	mu    sync.Mutex
+	log   []string
+	lines chan map[string]any // closed with its standard error
+}
+
+// start starts the binary. The process ends with the test at the latest.
+func start(t testing.TB, name string, args ...string) *process {
+	t.Helper()
+	p := &process{Cmd: exec.Command(*binary, args...), name: name, ended: make(chan struct{}), lines: make(chan map[string]any, 1000)}
+	p.Env = []string{"HOME=/nonexistent", "GOMAXPROCS=2"}
+	stderr, err := p.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.log = append(p.log, lines.Text())
+			p.mu.Unlock()
+			var line map[string]any
+			if json.Unmarshal(lines.Bytes(), &line) == nil {
+				select {
+				case p.lines <- line:
+				default: // nobody waits for it
+				}
+			}
+		}
+		close(p.lines)
+		_ = p.Wait()
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() || *keepLog {
+			t.Logf("the log of %s:\n%s", name, strings.Join(p.log, "\n"))
+		}
+	})
+	return p
+}
+
+// said waits for a log line that has a field, and returns the field.
+func (p *process) said(t testing.TB, field string) string {
+	t.Helper()
+	for deadline := time.After(patience); ; {
+		select {
+		case line, open := <-p.lines:
+			if !open {
+				t.Fatalf("%s ended: %s", p.name, strings.Join(p.log, "\n"))
+			}
+			if text, ok := line[field].(string); ok {
+				return text
+			}
+		case <-deadline:
+			t.Fatalf("%s never logged %s", p.name, field)
+		}
+	}
+}
+
+func (p *process) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
+
+// kill ends the process at once, even if it stands still.
+func (p *process) kill() {
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+}
+
+// terminate ends the process as Kubernetes does: it gets time to end by itself.
+func (p *process) terminate() {
+	p.signal(syscall.SIGTERM)
+	select {
+	case <-p.ended:
+	case <-time.After(30 * time.Second): // terminationGracePeriodSeconds
+		p.kill()
+	}
+}
+
+// startVCenter starts the embedded vCenter in a process of its own, and returns its SDK's URL with user and password. The hooks that the
+// process serves as well are not called.
+func startVCenter(t testing.TB) (*process, *url.URL) {
+	t.Helper()
+	p := start(t, "vCenter", "serve", "--simulator", "--simulator-listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--health-listen", "",
+		"--simulator-clone-time", "300ms", "--simulator-power-time", "150ms", "--simulator-boot-time", "100ms")
+	for field := range strings.FieldsSeq(p.said(t, "look_in")) {
+		if text, found := strings.CutPrefix(field, "GOVC_URL="); found {
+			sdk, err := url.Parse(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p, sdk
+		}
+	}
+	t.Fatal("the embedded vCenter does not say its URL")
+	return nil, nil
+}
+
+// link is the network between the server and vCenter: TCP connections, which can be cut.
+type link struct {
+	listener net.Listener
+	to       string
+	mu       sync.Mutex
+	isCut    bool
+	open     map[net.Conn]bool
+}
+
+func newLink(t testing.TB, to string) *link {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &link{listener: listener, to: to, open: map[net.Conn]bool{}}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go l.carry(from)
+		}
+	}()
+	t.Cleanup(func() {
+		_ = listener.Close()
+		l.cut()
+	})
+	return l
+}
+
+func (l *link) carry(from net.Conn) {
+	to, err := net.Dial("tcp", l.to)
+	if err != nil {
+		_ = from.Close()
+		return
+	}
+	l.mu.Lock()
+	if l.isCut {
+		_, _ = from.Close(), to.Close()
+	}
+	l.open[from], l.open[to] = true, true
+	l.mu.Unlock()
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{from, to}, {to, from}} {
+		both.Go(func() {
+			_, _ = way[0].(*net.TCPConn).WriteTo(way[1])
+			_, _ = from.Close(), to.Close()
+		})
+	}
+	both.Wait()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.open, from)
+	delete(l.open, to)
+}
+
+// cut breaks all connections, and lets none be made until mend.
+func (l *link) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = true
+	for c := range l.open {
+		_ = c.Close()
+	}
+}
+
+func (l *link) mend() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.isCut = false
+}

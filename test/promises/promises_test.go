@@ -1,0 +1,95 @@
+//go:build unix
+
+// Package promises holds a suite of promises: it checks from outside what README ("What you can rely on") and the documents promise, as
+// a user could. The embedded vCenter runs in one process and the server in others, which are killed at any moment while vCenter lives on.
+// Groups are called as Metacontroller calls, and what happened is judged by the VMs in vCenter and their identities.
+//
+// It knows the API's types, the binary with its flags, the hooks' JSON and vCenter's API, and nothing of how the server works: a change
+// of the server may need more of this suite, but no other.
+//
+//	go test ./test/promises                                              # the scripted cases and a few random lives
+//	go test ./test/promises -run Lives -promises.lives 50 -promises.seed 7  # 50 lives from seed 7 on
+package promises
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	binary  = flag.String("promises.binary", "", "the vmgroup binary; built from this module if empty")
+	seed    = flag.Uint64("promises.seed", 0, "the seed of the first random life; drawn if 0")
+	lives   = flag.Int("promises.lives", 2, "how many random lives to run, with a seed each")
+	keepLog = flag.Bool("promises.log", false, "print the servers' logs and the diary of each life, also of one that kept all promises")
+)
+
+// patience is how long a condition may take that must come true: nothing depends on how fast the machine is.
+const patience = 3 * time.Minute
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	if testing.Short() || *binary != "" {
+		return m.Run()
+	}
+	dir, err := os.MkdirTemp("", "promises")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) //nolint:errcheck // a temporary directory
+	*binary = filepath.Join(dir, "vmgroup")
+	if err := build(*binary); err != nil {
+		fmt.Fprintln(os.Stderr, "build vmgroup:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// build builds the server. It looks at all sources first: go test repeats a result while the files that a test looked at are the same,
+// and does not see what the go command in a process of its own reads.
+func build(to string) error {
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "dist") {
+			return fs.SkipDir
+		}
+		if err == nil && !d.IsDir() && (strings.HasSuffix(path, ".go") || strings.HasPrefix(d.Name(), "go.")) {
+			_, err = os.Stat(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) { // it went meanwhile
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-o", to, "./cmd/vmgroup")
+	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, said)
+	}
+	return nil
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Since(began) > patience {
+			t.Fatalf("never: %s", what)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+//go:build unix
+
+package promises
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// stage is what groups live on: vCenter, the network to it, the replicas of the server, and a cluster.
+type stage struct {
+	t       testing.TB
+	ctx     context.Context
+	random  *rand.Rand // for what is made on the test's own goroutine
+	vc      *vcenter
+	machine *process // vCenter's
+	sdk     *url.URL
+	link    *link
+	service *service
+	servers []*process
+	foreign map[string]vm // VMs that are nobody's, as they were
+	groups  sync.WaitGroup
+
+	mu    sync.Mutex
+	diary []string
+	names int
+}
+
+// newStage starts vCenter and replicas of the server.
+func newStage(t testing.TB, seed uint64, replicas int) *stage {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &stage{t: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), foreign: map[string]vm{}}
+	t.Cleanup(func() {
+		if t.Failed() || *keepLog {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			t.Logf("what happened:\n%s", strings.Join(s.diary, "\n"))
+		}
+	})
+	s.machine, s.sdk = startVCenter(t)
+	s.vc = connect(t, s.sdk)
+	for template, kind := range templates {
+		s.vc.tell(template, kind)
+	}
+	s.link = newLink(t, s.sdk.Host)
+	s.service = &service{random: rand.New(rand.NewPCG(seed, 2))}
+	s.servers = make([]*process, replicas)
+	for i := range replicas {
+		s.serve(i)
+	}
+	t.Cleanup(func() { cancel(); s.groups.Wait() })
+	return s
+}
+
+// say writes into the diary.
+func (s *stage) say(format string, args ...any) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.diary = append(s.diary, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
+}
+
+// serve starts a replica of the server.
+func (s *stage) serve(replica int) {
+	password, _ := s.sdk.User.Password()
+	s.mu.Lock()
+	s.names++
+	name := fmt.Sprintf("replica %d (process %d)", replica, s.names)
+	s.mu.Unlock()
+	p := start(s.t, name, "serve", "--host", s.link.listener.Addr().String(), "--user", s.sdk.User.Username(), "--password", password, "--insecure",
+		"--listen", "127.0.0.1:0", "--health-listen", "", "--resync", "5s", "--lease", "10s")
+	address := p.said(s.t, "listen")
+	s.say("%s serves at %s", name, address)
+	s.servers[replica] = p
+	s.service.set(replica, "http://"+address)
+}
+
+// kill ends a replica with SIGKILL.
+func (s *stage) kill(replica int) {
+	s.say("SIGKILL for %s", s.servers[replica].name)
+	s.service.set(replica, "")
+	s.servers[replica].kill()
+}
+
+// terminate ends a replica with SIGTERM.
+func (s *stage) terminate(replica int) {
+	s.say("SIGTERM for %s", s.servers[replica].name)
+	s.service.set(replica, "")
+	s.servers[replica].terminate()
+}
+
+// led is a group on a stage, with what it needs to be led through its life.
+type led struct {
+	*stage
+	*judge
+	t      testing.TB
+	vc     *vcenter
+	random *rand.Rand
+}
+
+// spec is a group's with the settings that the suite needs: guests need no time to shut down.
+func spec(replicas int32) v1alpha1.VmGroupSpec {
+	return v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "vm-operator-template", Replicas: new(replicas),
+		Deletion: v1alpha1.Deletion{ShutdownTimeoutSeconds: new(int32(0))}}
+}
+
+// apply applies a group.
+func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *led {
+	g := newGroup(s.service, random, name, spec, func(format string, args ...any) { s.say(name+": "+format, args...) })
+	m := &led{stage: s, judge: newJudge(g, s.isForeign), t: t, vc: s.vc.as(t), random: random}
+	for _, set := range with {
+		set(g)
+	}
+	s.vc.onChange(m.saw)
+	s.groups.Go(func() { g.run(s.ctx) })
+	return m
+}
+
+func (s *stage) isForeign(ref string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, is := s.foreign[ref]
+	return is
+}
+
+// broken reports whether a promise was broken.
+func (m *led) broken() bool { return len(m.history.violations()) > 0 }
+
+// until waits until a condition holds for the group and vCenter, or a promise is broken.
+func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool) {
+	m.t.Helper()
+	last := ""
+	defer func() {
+		if m.t.Failed() {
+			m.say("%s: waited until %s; last: %s", m.name, what, last)
+		}
+	}()
+	eventually(m.t, m.name+": "+what, func() bool {
+		o := m.now()
+		last = fmt.Sprintf("%s %q of generation %d of %d", o.Status.Phase, o.Status.LastMessage, o.Status.ObservedGeneration, o.Generation)
+		m.vc.mu.Lock()
+		seen := m.vc.last
+		m.vc.mu.Unlock()
+		return m.broken() || holds(o, seen)
+	})
+}
+
+// settle waits until the group is as its spec says; held says that an update may be held.
+func (m *led) settle(held bool) {
+	m.t.Helper()
+	settled := func(o v1alpha1.VmGroup, all sight) bool {
+		return o.Status.Phase == v1alpha1.PhaseRunning && o.Status.ObservedGeneration == o.Generation && m.wrong(all, held) == ""
+	}
+	m.until("it is as its spec says", func(o v1alpha1.VmGroup, all sight) bool {
+		return settled(o, all) && settled(m.now(), m.vc.now())
+	})
+	m.say("%s: settled", m.name)
+	m.history.settled()
+}
+
+// refs returns the members' moRefs by name: only those that run, or all.
+func (m *led) refs(running bool) map[string]string {
+	m.t.Helper()
+	members, _ := m.members(m.vc.now())
+	refs := map[string]string{}
+	for _, v := range members {
+		if v.on || !running {
+			refs[v.name] = v.ref
+		}
+	}
+	return refs
+}
+
+// end deletes the group, and checks that nothing of it is left.
+func (m *led) end() {
+	m.t.Helper()
+	m.remove()
+	m.until("it is gone", func(v1alpha1.VmGroup, sight) bool {
+		m.mu().Lock()
+		defer m.mu().Unlock()
+		return m.gone
+	})
+	members, quarantined := m.members(m.vc.now())
+	if left := slices.Concat(members, quarantined); len(left) > 0 && !m.broken() {
+		m.history.broke("the group is gone, and %v are left", left)
+	}
+}
+
+func (m *led) mu() *sync.Mutex { return &m.judge.group.mu }
+
+// verdict fails the test with all promises that were broken.
+func (m *led) verdict() {
+	m.t.Helper()
+	m.judgeEvents()
+	for _, broken := range m.history.violations() {
+		m.t.Errorf("%s: %s", m.name, broken)
+	}
+}
