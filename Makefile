@@ -11,6 +11,7 @@ BUILDER     ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else co
 FUZZTIME    ?= 10s
 SOAK        ?= 5m
 WORLD       ?= 10m
+PROMISES    ?= 20
 STATES      ?= 3000000
 BREAKS      ?= 2h
 ROUND       ?= 1000
@@ -100,6 +101,10 @@ world: ## Run the deterministic simulation, the model checker and the properties
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip 'SmallWorld|PlantedDefects' -rapid.checks 500
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere -run '^TestNoAnswerOfAVCenter' -answers.all
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere/check -run '^TestDeepCheck'
+
+.PHONY: promises
+promises: ## Check promises to users from outside, while the server is killed (PROMISES=... lives)
+	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/promises -promises.lives $(PROMISES)
 
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)
