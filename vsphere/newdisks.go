@@ -112,7 +112,9 @@ func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBui
 		if p, err = v.policyOf(ctx, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
 			return err
 		}
-		w.Profile = p.profile
+		if w.Profile = p.profile; named == nil {
+			w.Compatible = p.compatible
+		}
 	}
 	switch own := b.spec.Location.Datastore; {
 	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.compatible[own.Value]):

@@ -30,8 +30,11 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		return nil
 	}
 	var all *places.Storage
+	var reached *places.Reach
 	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		all, err = v.storageOf(ctx, s, b.datacenter)
+		if all, err = v.storageOf(ctx, s, b.datacenter); err == nil {
+			reached, err = v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+		}
 		return err
 	})
 	if err != nil {
@@ -56,8 +59,18 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		if at := all.Called(w.Datastore); at != nil {
 			want.Datastore = at.Ref.Value
 		}
-		for _, t := range places.Candidates(all.All, "Datastore") {
+		for i := range all.All {
+			t := &all.All[i]
+			if t.Ref.Type != "Datastore" {
+				continue
+			}
 			want.Datastores = append(want.Datastores, t.Ref.Value)
+			if reached.Near(t) || t.Ref.Value == want.Datastore {
+				want.Near = append(want.Near, t.Ref.Value)
+			}
+			if t.Ref.Value == want.Datastore || w.Compatible[t.Ref.Value] {
+				want.Home = append(want.Home, t.Ref.Value)
+			}
 		}
 		for _, held := range b.details.Held {
 			if held.Name == w.Disk.Name {

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rs/zerolog"
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -16,6 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -230,6 +232,98 @@ func TestADiskThatIsLostIsNotMadeAgain(t *testing.T) {
 		}
 		a := p.settingDisks(lasting()) // somebody gave it up
 		w.must(p.Do(context.Background(), web, a))
+		if n := len(w.FirstClassDisks()); n != 1 {
+			t.Errorf("there are %d disks", n)
+		}
+	})
+}
+
+// One datastore that vCenter could not read anywhere in the datacenter, and one first-class disk of anybody, kept every first disk from being made
+// (vsphere-csi-driver#114, bosh-vsphere-cpi-release#8, ansible-collections/community.vmware#1988).
+func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
+	t.Parallel()
+	const home, elsewhere = "/DC0/datastore/LocalDS_0", "/DC0/datastore/LocalDS_1"
+	for _, c := range []struct {
+		what      string
+		had       bool // the ordinal had a disk
+		cut       string
+		broken    string // whose disk is broken
+		moved     bool   // to the other datastore
+		disksOf   string
+		forbidden bool
+	}{
+		{what: "a first disk, and a datastore that the group does not use", cut: elsewhere},
+		{what: "a first disk, and its own datastore", cut: home, forbidden: true},
+		{what: "a disk that there is, and a datastore that the group does not use", had: true, cut: elsewhere},
+		{what: "a disk that there is, and its own datastore", had: true, cut: home, forbidden: true},
+		{what: "a disk that moved to a datastore that cannot be read", had: true, moved: true, cut: elsewhere, forbidden: true},
+		{what: "a first disk, and a stranger's", broken: "stranger"},
+		{what: "a disk that there is, and a stranger's", had: true, moved: true, broken: "stranger"},
+		{what: "a disk that there is and that is broken", had: true, broken: "own", forbidden: true},
+		{what: "a disk that moved and is broken", had: true, moved: true, broken: "own", forbidden: true},
+		{what: "a former group's disk, which may be anywhere", disksOf: "former", cut: elsewhere, forbidden: true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, p := placed(t, vcsim.Config{Datastores: 2}, func(c *Config) { c.Datastore = "LocalDS_0" })
+				var held []v1alpha1.PersistentDisk
+				id := map[string]string{}
+				if c.had {
+					vm, err := p.attached()
+					w.must(err)
+					held = heldBy(vm)
+					id["own"] = held[0].ID
+					p.removed(vm)
+				}
+				volume, err := fcd.New(p.VCenter).Create(t.Context(), fcd.Spec{Name: "pvc", Datastore: vctest.Value(w.VCenter.Find(home)).Value, CapacityMB: 1,
+					Owner: fcd.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+				w.must(err)
+				if id["stranger"] = volume.ID; c.moved {
+					w.must(w.MoveFirstClassDisk(id["own"], elsewhere, 0))
+				}
+				p.persistent = persistent.New(p.VCenter, zerolog.Nop()) // another replica: it has not seen whose disks there are
+				if c.cut != "" {
+					w.must(w.CutDatastore(c.cut, true))
+				}
+				if c.broken != "" {
+					w.must(w.BreakFirstClassDisk(id[c.broken], new(vim.InvalidArgument)))
+				}
+				before := len(w.FirstClassDisks())
+				p.do(p.shaped(0, lasting()))
+				set := p.settingDisks(lasting())
+				set.Details.Held, set.Details.DisksOf = held, c.disksOf
+				err = p.Do(t.Context(), web, set)
+				_, _, vm := p.given("web-0")
+				got, made := plan.Persistent(vm.Disks), len(w.FirstClassDisks())-before
+				switch {
+				case c.forbidden:
+					if err == nil || len(got) != 0 || made != 0 {
+						t.Errorf("it has %v, %d were made: %v", got, made, err)
+					}
+				case err != nil || len(got) != 1 || made != map[bool]int{false: 1}[c.had] || c.had && got[0].ID != id["own"]:
+					t.Errorf("it has %v, %d were made: %v", got, made, err)
+				}
+			})
+		})
+	}
+}
+
+func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Datastores: 3}, func(c *Config) { c.Datastore = "LocalDS_0" })
+		w.must(w.UnmountDatastore("/DC0/datastore/LocalDS_2", "/DC0/host/DC0_C0"))
+		lists := func() int { return w.Calls()["ListVStorageObject"] }
+		vm, err := p.attached()
+		w.must(err)
+		if n := lists(); n != 2 {
+			t.Errorf("the disks of %d datastores are listed", n)
+		}
+		held := heldBy(vm)
+		p.removed(vm)
+		w.must(w.MoveFirstClassDisk(held[0].ID, "/DC0/datastore/LocalDS_2", 0))
+		_, err = p.attached(held...)
+		refusedAs(t, err, vcfault.ReasonDiskOutOfReach) // one that there is was found there
 		if n := len(w.FirstClassDisks()); n != 1 {
 			t.Errorf("there are %d disks", n)
 		}

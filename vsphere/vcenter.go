@@ -62,7 +62,7 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
 	v.Witness = deeds.New(v)
-	v.fresh, v.persistent = fresh.New(v), persistent.New(v)
+	v.fresh, v.persistent = fresh.New(v), persistent.New(v, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)

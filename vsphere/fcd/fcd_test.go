@@ -382,7 +382,7 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 			t.Errorf("a disk that was ours is lost: found %v, complete: %t", ids, complete)
 		}
 		another := fcd.New(r)
-		if f := another.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data }); !f.Complete() || !slices.Equal(f.Lost, []fcd.Ref{made.Ref}) {
+		if f := another.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data }); !f.Complete() || len(f.Skipped) != 1 || f.Skipped[made.ID] == nil {
 			t.Errorf("one that nobody has seen: %+v", f)
 		}
 		if err := r.Destroy("web-0"); !vcfault.Has[*types.NotFound](err) {
@@ -393,6 +393,24 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 		}
 		r.Must(r.detach("web-0", made))
 		r.Must(r.Destroy("web-0"))
+	})
+}
+
+func TestAStrangersDiskThatCannotBeReadHidesNoOther(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		volume, err := r.Create(t.Context(), fcd.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: fcd.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+		r.Must(err)
+		made := r.made()
+		r.Must(r.BreakFirstClassDisk(volume.ID, new(types.InvalidArgument)))
+		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		if len(f.Disks) != 1 || !f.Complete() || f.Skipped[volume.ID] == nil {
+			t.Errorf("%+v", f)
+		}
+		r.Must(r.BreakFirstClassDisk(volume.ID, nil))
+		r.Must(r.BreakFirstClassDisk(made.ID, new(types.InvalidArgument)))
+		if ids, complete := r.found(); len(ids) > 0 || complete {
+			t.Errorf("a disk that was ours cannot be read: found %v, complete: %t", ids, complete)
+		}
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // Found is what Find found.
@@ -19,10 +19,11 @@ type Found struct {
 	// Unread says, by moRef, which datastores could not be listed or read to the end, and why. If there are any, a disk that was not
 	// found may be there.
 	Unread map[string]error
-	// Lost are disks that a datastore lists and that vCenter then does not find: they move, or somebody deleted their files, and the
-	// list keeps them (govmomi#3659). Those that this process has seen to be of a wanted owner make their datastore Unread; of the others
-	// nobody knows whose they were.
-	Lost []Ref
+	// Skipped are disks that a datastore lists and that vCenter then does not show, by id, and why: they move, somebody deleted their files, and
+	// the list keeps them (govmomi#3659), or a disk is broken (ansible-collections/community.vmware#1988). Those that this process has
+	// seen to be of a wanted owner make their datastore Unread. Of the others nobody here knows whose they are, and each volume of Kubernetes is one: only
+	// a caller that knows an id has to care.
+	Skipped map[string]error
 }
 
 // Complete reports whether all datastores were read to the end.
@@ -34,7 +35,7 @@ func (f Found) Complete() bool { return len(f.Unread) == 0 }
 // It lists the disks of each datastore, and reads each: there may be thousands of others, such as Kubernetes volumes, so it remembers for
 // an hour whose each was. It makes at most findersMost calls at once.
 func (d *Disks) Find(ctx context.Context, datastores []string, wanted func(Owner) bool) Found {
-	found := Found{Unread: map[string]error{}}
+	found := Found{Unread: map[string]error{}, Skipped: map[string]error{}}
 	for _, datastore := range datastores {
 		ids, err := d.list(ctx, datastore)
 		if err != nil {
@@ -84,13 +85,13 @@ func (d *Disks) readAll(ctx context.Context, datastore string, ids []types.ID, w
 			if wanted(a.disk.Owner) {
 				found.Disks = append(found.Disks, a.disk)
 			}
-		case vcfault.Classify("", a.err).Reason == vcfault.ReasonDiskMissing:
-			found.Lost = append(found.Lost, at)
+		case narrow.Fatal(a.err): // not about this disk
+			found.Unread[datastore] = a.err
+		default:
+			found.Skipped[at.ID] = a.err
 			if o, known := d.book.owner(at.ID); known && wanted(o) {
 				found.Unread[datastore] = a.err
 			}
-		default:
-			found.Unread[datastore] = a.err
 		}
 	}
 }

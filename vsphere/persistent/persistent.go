@@ -11,11 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -25,10 +27,13 @@ import (
 )
 
 // Disks are vCenter's first-class disks.
-type Disks struct{ fcd *fcd.Disks }
+type Disks struct {
+	fcd *fcd.Disks
+	log zerolog.Logger
+}
 
 // New returns the disks that are reached by those calls.
-func New(calls fcd.Caller) *Disks { return &Disks{fcd.New(calls)} }
+func New(calls fcd.Caller, log zerolog.Logger) *Disks { return &Disks{fcd.New(calls), log} }
 
 // Wanted is a disk that a VM is to have.
 type Wanted struct {
@@ -48,8 +53,9 @@ type Wanted struct {
 	Held []fcd.Ref
 	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
 	Parted []fcd.Ref
-	// Datastores are the moRefs of all datastores that it may be on.
-	Datastores []string
+	// Datastores are the moRefs of all datastores, where a disk that there is may have been moved to. Near are those among them that the VM's hosts reach:
+	// a first disk is made although others are out of reach. Home are those that it may be made on.
+	Datastores, Near, Home []string
 	// VM, by all its ids, may have it already.
 	VM VM
 }
@@ -200,21 +206,32 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 			return disk, err
 		}
 	}
+	// Of a disk that there is, any datastore may have it, and none is made while one cannot be read. An ordinal that never had one, and is to have
+	// nobody's, gets a new one if those are read that it may be made on.
+	first := len(w.Held) == 0 && w.Former == fcd.Owner{}
+	search := w.Datastores
+	if first {
+		search = w.Near
+	}
 	// Both are looked for at once: a disk that another replica has just given away is remembered as the former owner's.
-	found := d.fcd.Find(ctx, w.Datastores, func(o fcd.Owner) bool { return o == w.Owner || w.Former != fcd.Owner{} && o == w.Former })
+	found := d.fcd.Find(ctx, search, func(o fcd.Owner) bool { return o == w.Owner || w.Former != fcd.Owner{} && o == w.Former })
 	slices.SortFunc(found.Disks, func(a, b fcd.Disk) int { return strings.Compare(a.ID, b.ID) })
-	former := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool { return x.Owner == w.Owner || x.Name != w.Name })
-	found.Disks = slices.DeleteFunc(found.Disks, func(x fcd.Disk) bool { return x.Owner != w.Owner })
-	bound := slices.DeleteFunc(slices.Clone(found.Disks), func(x fcd.Disk) bool {
-		if len(w.Held) > 0 {
-			return !slices.ContainsFunc(w.Held, func(at fcd.Ref) bool { return at.ID == x.ID })
+	var own, bound, former []fcd.Disk
+	for _, x := range found.Disks {
+		switch {
+		case x.Owner != w.Owner && x.Name == w.Name:
+			former = append(former, x)
+		case x.Owner == w.Owner && (len(w.Held) == 0 && x.Bound || slices.ContainsFunc(w.Held, func(at fcd.Ref) bool { return at.ID == x.ID })):
+			bound = append(bound, x)
+		case x.Owner == w.Owner:
+			own = append(own, x)
 		}
-		return !x.Bound
-	})
-	if len(bound) == 0 && len(w.Held) == 0 && w.Former != (fcd.Owner{}) && found.Complete() {
+	}
+	unread := w.unread(&found, first)
+	if len(bound)+len(w.Held) == 0 && w.Former != (fcd.Owner{}) && (len(former) > 0 || unread == nil) {
 		var err error
 		if bound, err = w.inherited(former); err != nil {
-			return fcd.Disk{}, err
+			return fcd.Disk{}, errors.Join(unread, err)
 		}
 	}
 	switch {
@@ -222,14 +239,34 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 		return fcd.Disk{}, vcfault.New(vcfault.ReasonDuplicateDisk, true, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
 	case len(bound) == 1:
 		return bound[0], nil
-	case !found.Complete():
-		return fcd.Disk{}, errors.Join(unread(found)...)
+	case unread != nil:
+		return fcd.Disk{}, unread
 	case len(w.Held) > 0:
 		return fcd.Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Held[0].ID, w.Name)
-	case len(found.Disks) > 0:
-		return found.Disks[0], nil
+	case len(own) > 0:
+		return own[0], nil
+	}
+	if aside := len(w.Datastores) - len(w.Near); aside+len(found.Unread)+len(found.Skipped) > 0 {
+		d.log.Warn().Str("disk", w.Name).Int("datastoresOutOfReach", aside).Int("datastoresUnread", len(found.Unread)).Int("disksUnread", len(found.Skipped)).
+			Errs("errors", slices.Collect(maps.Values(found.Unread))).Msg("making the first persistent disk of an ordinal without having searched all datastores")
 	}
 	return fcd.Disk{}, nil
+}
+
+// unread returns why a disk that was not found may nevertheless be there; nil if it is not. For a first disk, only where it may be made counts.
+func (w *Wanted) unread(found *fcd.Found, first bool) error {
+	var all []error
+	for _, at := range slices.Sorted(maps.Keys(found.Unread)) {
+		if !first || slices.Contains(w.Home, at) {
+			all = append(all, found.Unread[at])
+		}
+	}
+	for _, at := range w.Held {
+		if err := found.Skipped[at.ID]; err != nil && vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing {
+			all = append(all, err)
+		}
+	}
+	return errors.Join(all...)
 }
 
 // inherited returns those of the former owner's disks that the owner may take. That group must be gone: of another cluster's nobody here knows.
@@ -253,14 +290,6 @@ func (w *Wanted) inherited(former []fcd.Disk) ([]fcd.Disk, error) {
 		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s, which still has VMs: delete that group, or remove the annotation.", w.Name, group)
 	}
 	return fit, nil
-}
-
-// unread are the errors of a search.
-func unread(found fcd.Found) (all []error) {
-	for _, err := range found.Unread {
-		all = append(all, err)
-	}
-	return all
 }
 
 // owned returns an error if a disk is another's.

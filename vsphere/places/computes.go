@@ -65,6 +65,11 @@ type Reach struct {
 	Datastores, Networks []types.ManagedObjectReference
 }
 
+// Near reports whether the hosts have a datastore, and vCenter reaches it through one of its hosts. Hosts of which nothing is known may have any.
+func (r *Reach) Near(t *Object) bool {
+	return t.props["summary.accessible"] != false && (r == nil || slices.Contains(r.Datastores, t.Ref))
+}
+
 // ReadReach gives nil where that is hidden.
 func ReadReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*Reach, error) {
 	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")

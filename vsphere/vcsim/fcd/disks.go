@@ -52,11 +52,12 @@ type disk struct {
 	metadata    map[string]string
 	profiles    []string
 
-	snapshots int       // of the disk
-	tracked   bool      // changed block tracking
-	stale     bool      // vCenter takes it for in use, and nobody has it
-	lost      bool      // somebody deleted the files
-	moving    time.Time // vCenter does not find it before
+	snapshots int                   // of the disk
+	tracked   bool                  // changed block tracking
+	stale     bool                  // vCenter takes it for in use, and nobody has it
+	lost      bool                  // somebody deleted the files
+	broken    types.BaseMethodFault // of each read of it
+	moving    time.Time             // vCenter does not find it before
 	written   []Write
 }
 

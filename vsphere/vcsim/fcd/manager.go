@@ -158,6 +158,10 @@ func (m *manager) RetrieveVStorageObject(_ *simulator.Context, req *types.Retrie
 		body.Fault_ = simulator.Fault("", new(types.NotFound))
 		return body
 	}
+	if one.broken != nil {
+		body.Fault_ = simulator.Fault("", one.broken)
+		return body
+	}
 	body.Res = &types.RetrieveVStorageObjectResponse{Returnval: m.d.object(one)}
 	return body
 }

@@ -96,6 +96,11 @@ func (d *Disks) LoseFirstClassDisk(id string) error {
 	return d.change("lose", id, func(one *disk) { one.lost = true })
 }
 
+// BreakFirstClassDisk makes vCenter answer each read of a disk with a fault, as for one whose descriptor is damaged; nil ends that.
+func (d *Disks) BreakFirstClassDisk(id string, fault types.BaseMethodFault) error {
+	return d.change("break", id, func(one *disk) { one.broken = fault })
+}
+
 // SnapshotFirstClassDisk takes snapshots of a disk itself, as backup software does; 0 removes them.
 func (d *Disks) SnapshotFirstClassDisk(id string, snapshots int) error {
 	return d.change("take a snapshot of", id, func(one *disk) { one.snapshots = snapshots })
