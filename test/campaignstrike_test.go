@@ -179,7 +179,7 @@ var taskKinds = map[string]vcsim.Kind{
 	"MoveIntoFolder_Task": vcsim.MoveInto, "ReconfigureComputeResource_Task": vcsim.ReconfigureCluster,
 }
 
-// faultTypes are the faults that vsphere tells apart, one or two from each row of vsphere/vimfaults.go, and a few that are in none.
+// faultTypes are the faults that vsphere tells apart, one or two from each row of vsphere/vcfault/table.go, and a few that are in none.
 var faultTypes = map[string]types.BaseMethodFault{
 	"InvalidLogin":                &types.InvalidLogin{},
 	"PasswordExpired":             &types.PasswordExpired{},

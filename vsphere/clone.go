@@ -203,12 +203,10 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
 		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
-	case told.Reason != vcfault.ReasonInternal:
-		return err
-	case argument:
+	case told.Reason == vcfault.ReasonInvalidConfiguration && argument:
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
 			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, told.Message)
-	case b.spec.Snapshot != nil && vcfault.Has[types.BaseNotSupported](err):
+	case told.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
 		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, told.Message)
 	default:
 		return err

@@ -47,8 +47,7 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 // hot-add. Errors about resources, privileges and other tasks stay as they are.
 func SizeRefusal(a plan.Action, err error) error {
 	e := vcfault.Classify("", err)
-	refused := e.Reason == vcfault.ReasonInvalidConfiguration ||
-		e.Reason == vcfault.ReasonInternal && (vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err))
+	refused := e.Reason == vcfault.ReasonInvalidConfiguration || e.Reason == vcfault.ReasonNotSupported
 	switch {
 	case a.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
 		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)

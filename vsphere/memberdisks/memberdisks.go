@@ -271,7 +271,7 @@ func Refusal(vm string, err error) error {
 	}
 	told := vcfault.Classify("", err)
 	switch told.Reason {
-	case vcfault.ReasonInvalidConfiguration, vcfault.ReasonInternal, vcfault.ReasonInvalidState, vcfault.ReasonInvalidPowerState:
+	case vcfault.ReasonInvalidConfiguration, vcfault.ReasonNotSupported, vcfault.ReasonRefused, vcfault.ReasonInternal, vcfault.ReasonInvalidState, vcfault.ReasonInvalidPowerState:
 		return vcfault.New(vcfault.ReasonDiskExtendRefused, true, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, told.Message)
 	}
 	return err

@@ -64,7 +64,7 @@ func Untried(err error) *Error {
 // Classify returns what an error means, by the types in its tree and never by its text; nil for nil. An
 // *Error stays as it is and only gains op if it has none.
 //
-// The first that fits wins: our own errors; vCenter's faults (vimfaults.go); the caller's context; the
+// The first that fits wins: our own errors; vCenter's faults (table.go); the caller's context; the
 // certificate; the network (netfaults.go); Internal, with the error's text.
 func Classify(op string, err error) *Error {
 	if err == nil {
@@ -135,8 +135,7 @@ func NotAuthenticated(err error) bool {
 
 // Has reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
 func Has[T any](err error) bool {
-	faults, _ := faultsIn(err)
-	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
+	return slices.ContainsFunc(faultsIn(err), func(f types.BaseMethodFault) bool {
 		_, is := f.(T)
 		return is
 	})
@@ -145,16 +144,14 @@ func Has[T any](err error) bool {
 // Says reports whether a fault in an error's tree has a message with that key (MethodFault.faultMessage), which, unlike its text, is not
 // translated.
 func Says(err error, key string) bool {
-	faults, _ := faultsIn(err)
-	return slices.ContainsFunc(faults, func(f types.BaseMethodFault) bool {
+	return slices.ContainsFunc(faultsIn(err), func(f types.BaseMethodFault) bool {
 		return slices.ContainsFunc(f.GetMethodFault().FaultMessage, func(m types.LocalizableMessage) bool { return m.Key == key })
 	})
 }
 
 // Types returns the names of the types of vCenter's faults in an error's tree, the outermost first.
 func Types(err error) (names []string) {
-	faults, _ := faultsIn(err)
-	for _, f := range faults {
+	for _, f := range faultsIn(err) {
 		if name := typeName(f); name != "" {
 			names = append(names, name)
 		}

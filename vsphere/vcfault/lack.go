@@ -18,8 +18,7 @@ type Lack struct {
 
 // LacksIn returns the privileges that vCenter's NoPermission names in an error; none if there is no such fault.
 func LacksIn(err error) []Lack {
-	faults, _ := faultsIn(err)
-	for _, f := range faults {
+	for _, f := range faultsIn(err) {
 		if no, is := f.(types.BaseNoPermission); is {
 			return lacksOf(no)
 		}

@@ -10,7 +10,7 @@ import (
 // the error is that of a clone: TaskInProgress of its template is a sign of too many clones, but that of a member is somebody's work
 // on it.
 func Overload(err error, clone bool) string {
-	faults, _ := faultsIn(err)
+	faults := faultsIn(err)
 	i := slices.IndexFunc(faults, func(f types.BaseMethodFault) bool {
 		switch f.(type) {
 		case *types.TooManyConcurrentNativeClones, *types.Timedout:

@@ -44,6 +44,10 @@ const (
 	ReasonTooManyClones         = "TooManyClones"
 	ReasonCancelled             = "Cancelled"
 	ReasonInternal              = "Internal"
+	// ReasonNotSupported means that vCenter, the host or the object cannot do this at all.
+	ReasonNotSupported = "NotSupported"
+	// ReasonRefused means that vCenter refuses something for a reason that only somebody who looks into vCenter can end.
+	ReasonRefused = "OperationRefused"
 
 	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
 	ReasonToolsUnavailable = plan.ReasonToolsUnavailable

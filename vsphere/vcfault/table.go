@@ -1,0 +1,217 @@
+package vcfault
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	pbm "github.com/vmware/govmomi/pbm/types"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// row says what some of vCenter's faults mean to a user.
+type row struct {
+	reason string
+	who    who
+	// words says what to do. Where vcenter is set, vCenter's own words say more, and these are for a fault that has none.
+	words   func(types.BaseMethodFault) string
+	vcenter bool
+	// faults are the types that the row is for, and with them all that are derived from one and have no row of their own.
+	faults []any
+}
+
+// who says who ends a fault.
+type who bool
+
+const (
+	// transient: nobody; it passes by itself.
+	transient who = false
+	// operator: somebody in vCenter, or who edits the spec. (Each call is retried, so it does no harm if it passes by itself,
+	// as when another VM goes.)
+	operator who = true
+)
+
+// say are fixed words.
+func say(words string) func(types.BaseMethodFault) string {
+	return func(types.BaseMethodFault) string { return words }
+}
+
+// on are words about a fault of type T: a pointer for one type, a Base… interface for a family.
+func on[T any](words func(T) string) func(types.BaseMethodFault) string {
+	return func(f types.BaseMethodFault) string { return words(f.(T)) }
+}
+
+// table has all faults of vim25 and of the policy service (TestEachFaultOfVCenterIsClassified): a fault has the row of its own type, or
+// that of the nearest type that it is derived from. The order does not matter. A fault that vCenter raises for what the spec or the
+// template asks, or for what somebody switched off, needs an operator, whatever call it ends; only what names a moment is transient.
+var table = []row{
+	// Who the server is, and what it may do.
+	{ReasonNotAuthenticated, transient, say("vCenter ended the session; the server logs in again."), false, all(types.NotAuthenticated{})},
+	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), false, all(types.PasswordExpired{})},
+	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), false,
+		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
+	{ReasonMissingPrivilege, operator, on(privilege), false, all(types.NoPermission{})},
+	{ReasonMissingPrivilege, operator, say("vCenter's user may not see storage policies: grant it the privilege StorageProfile.View."), false, all(pbm.PbmFaultNoPermission{})},
+	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one."), false,
+		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
+			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},
+
+	// Where a VM can be.
+	{ReasonNameConflict, operator, on(func(f *types.DuplicateName) string {
+		return fmt.Sprintf("The name %q is taken by an object that is not this group's: rename or remove it.", f.Name)
+	}), false, all(types.DuplicateName{})},
+	{ReasonDatastoreFull, operator, on(func(f *types.NoDiskSpace) string {
+		return fmt.Sprintf("The datastore%s is full: free some space or add more.", quoted(f.Datastore))
+	}), false, all(types.NoDiskSpace{})},
+	{ReasonDatastoreFull, operator, say("The datastore has too little free space: free some or add more."), false, all(types.InsufficientStorageSpace{})},
+	{ReasonNoCompatibleDatastore, operator, say("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy."), false,
+		all(types.NoCompatibleDatastore{}, types.NoConnectedDatastore{})},
+	{ReasonNoCompatibleDatastore, operator, say("Storage DRS cannot place or move the VM"), true,
+		all(types.StorageDrsCannotMoveDiskInMultiWriterMode{}, types.StorageDrsCannotMoveFTVm{}, types.StorageDrsCannotMoveIndependentDisk{},
+			types.StorageDrsCannotMoveManuallyPlacedSwapFile{}, types.StorageDrsCannotMoveManuallyPlacedVm{}, types.StorageDrsCannotMoveSharedDisk{},
+			types.StorageDrsCannotMoveTemplate{}, types.StorageDrsCannotMoveVmInUserFolder{}, types.StorageDrsCannotMoveVmWithMountedCDROM{},
+			types.StorageDrsCannotMoveVmWithNoFilesInLayout{}, types.StorageDrsDatacentersCannotShareDatastore{}, types.StorageDrsDisabledOnVm{},
+			types.StorageDrsHbrDiskNotMovable{}, types.StorageDrsHmsUnreachable{}, types.StorageDrsIolbDisabledInternally{}, types.StorageDrsRelocateDisabled{},
+			types.StorageDrsStaleHmsCollection{}, types.StorageDrsUnableToMoveFiles{}, types.IORMNotSupportedHostOnDatastore{}, types.CannotPlaceWithoutPrerequisiteMoves{})},
+	{ReasonDatastoreInaccessible, operator, on(func(f types.BaseInvalidDatastore) string {
+		return fmt.Sprintf("The datastore%s cannot be used now: look for the cause in vCenter.", quoted(f.GetInvalidDatastore().Name))
+	}), false, all(types.InvalidDatastore{})},
+	{ReasonDatastoreInaccessible, operator, on(func(f *types.InvalidDatastoreState) string {
+		return fmt.Sprintf("The datastore%s is in maintenance, or in another state that does not allow this: end that in vCenter, or name another datastore in spec.placement.", quoted(f.DatastoreName))
+	}), false, all(types.InvalidDatastoreState{})},
+	{ReasonNetworkUnusable, operator, on(func(f types.BaseCannotAccessNetwork) string {
+		return fmt.Sprintf("The hosts lack the network%s: connect them to it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
+	}), false, all(types.CannotAccessNetwork{})},
+	{ReasonNetworkUnusable, operator, say("the network cannot be used"), true, all(types.CannotUseNetwork{}, types.DvsFault{}, types.MismatchedNetworkPolicies{},
+		types.MismatchedVMotionNetworkNames{}, types.NetworksMayNotBeTheSame{}, types.NetworkDisruptedAndConfigRolledBack{})},
+	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), false,
+		all(types.InsufficientResourcesFault{})},
+	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores."), false,
+		all(types.NoCompatibleHost{})},
+	{ReasonResourceLimit, operator, say("there is too little of something, or no host left"), true, all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
+		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
+	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity to Preferred."), false,
+		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
+			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
+
+	// What a VM is made from, and how.
+	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot."), false,
+		all(types.SnapshotCopyNotSupported{}, types.CloneFromSnapshotNotSupported{})},
+	{ReasonSnapshotUnusable, operator, say("the snapshot cannot be used"), true, all(types.SnapshotFault{}, types.SnapshotRevertIssue{}, types.CannotDisableSnapshot{}, types.InvalidSnapshotFormat{})},
+	{ReasonCustomizationSpecUnfit, operator, say("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."), false,
+		all(types.NicSettingMismatch{})},
+	{ReasonCustomizationSpecUnfit, operator, say("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), false, all(types.CannotDecryptPasswords{})},
+	{ReasonCustomizationFailed, operator, on(func(f *types.UncustomizableGuest) string {
+		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: remove spec.customizationSpec, or correct the template's guest operating system.", quoted(f.UncustomizableGuestOS))
+	}), false, all(types.UncustomizableGuest{})},
+	{ReasonCustomizationFailed, operator, say("vCenter lacks its files for the customization of Linux guests: repair its installation."), false, all(types.MissingLinuxCustResources{})},
+	{ReasonCustomizationFailed, operator, say("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), false, all(types.MissingWindowsCustResources{})},
+	{ReasonCustomizationFailed, operator, say("the guest's customization is refused: check that its specification fits the template, which must have VMware Tools"), true, all(types.CustomizationFault{})},
+	{ReasonStoragePolicyIncompatible, operator, say("the storage policy does not fit"), true, all(pbm.PbmFault{})},
+	{ReasonInvalidConfiguration, operator, say("the VM's configuration is refused"), true, all(types.VmConfigFault{}, types.VAppConfigFault{}, types.VmValidateMaxDevice{},
+		types.InvalidName{}, types.OutOfBounds{})},
+	{ReasonInvalidConfiguration, operator, on(func(f types.BaseInvalidArgument) string {
+		if p := f.GetInvalidArgument().InvalidProperty; p != "" {
+			return "the argument " + p + " is not valid"
+		}
+		return "an argument is not valid"
+	}), true, all(types.InvalidArgument{})},
+	{ReasonNotSupported, operator, say("this is not supported for that object, by that host or by this version of vSphere"), true, all(types.NotSupported{}, types.NotImplemented{},
+		types.OperationDisallowedOnHost{}, types.UnsupportedVimApiVersion{}, types.InvalidRequest{}, types.InvalidProperty{}, types.MigrationFault{}, types.VmFaultToleranceIssue{},
+		types.VmMonitorIncompatibleForFaultTolerance{}, types.HostIncompatibleForRecordReplay{}, types.RecordReplayDisabled{}, types.NotSupportedHostForChecksum{},
+		types.VFlashModuleVersionIncompatible{}, types.InaccessibleVFlashSource{})},
+	{ReasonFileUnavailable, operator, say("a file of the VM cannot be used"), true, all(types.FileFault{})},
+	{ReasonFileUnavailable, transient, say("a file of the VM is in use, or could not be copied"), true, all(types.FileLocked{}, types.NetworkCopyFault{})},
+
+	// What an object does just now.
+	{ReasonTaskInProgress, transient, say("Another task is running on the same object; the server tries again."), false,
+		all(types.TaskInProgress{}, types.VAppOperationInProgress{}, types.MigrationNotReady{}, types.ToolsInstallationInProgress{}, types.ReplicationVmInProgressFault{}, types.StorageDrsHmsMoveInProgress{})},
+	{ReasonConcurrentAccess, transient, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), false, all(types.ConcurrentAccess{})},
+	{ReasonGone, transient, say("The object is no longer in vCenter; the inventory is read again."), false, all(types.ManagedObjectNotFound{})},
+	{ReasonInvalidPowerState, transient, on(func(f *types.InvalidPowerState) string {
+		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
+	}), false, all(types.InvalidPowerState{})},
+	{ReasonToolsUnavailable, transient, say("VMware Tools do not run in the guest, so it cannot be asked to shut down."), false, all(types.ToolsUnavailable{})},
+	{ReasonQuestionPending, operator, on(func(f *types.QuestionPending) string {
+		return strings.TrimSpace("The VM waits for an answer in vCenter. " + Steady(f.Text))
+	}), false, all(types.QuestionPending{})},
+	{ReasonMethodDisabled, transient, say("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."), false,
+		all(types.MethodDisabled{}, types.MethodAlreadyDisabledFault{})},
+	{ReasonInvalidState, transient, say("the object's state does not allow it"), true, all(types.InvalidState{}, types.ResourceInUse{}, pbm.PbmResourceInUse{})},
+	{ReasonHostNotConnected, transient, say("vCenter cannot reach the host: check the host's connection."), false, all(types.HostCommunication{}, types.HostConnectFault{})},
+	{ReasonHostNotConnected, operator, say("vCenter does not accept the host as it is: connect it again in vCenter"), true,
+		all(types.AgentInstallFailed{}, types.AlreadyBeingManaged{}, types.CannotAddHostWithFTVmAsStandalone{}, types.CannotAddHostWithFTVmToDifferentCluster{},
+			types.CannotAddHostWithFTVmToNonHACluster{}, types.GatewayOperationRefused{}, types.GatewayToHostAuthFault{}, types.GatewayToHostTrustVerifyFault{},
+			types.MultipleCertificatesVerifyFault{}, types.NoPermissionOnHost{}, types.NotSupportedHost{}, types.SSLDisabledFault{}, types.SSLVerifyFault{}, types.TooManyHosts{})},
+	{ReasonHostNotConnected, transient, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), false, all(types.InvalidHostState{})},
+	{ReasonCancelled, transient, say("Somebody cancelled the task in vCenter; the server tries again."), false, all(types.RequestCanceled{})},
+	{ReasonTooManyClones, transient, say("The datastore clones too many disks at once; the server tries again, with fewer."), false, all(types.TooManyConcurrentNativeClones{})},
+	{ReasonTimeout, transient, say("vCenter timed out; the server tries again."), false, all(types.Timedout{})},
+	{ReasonInternal, transient, say("vCenter reports a failure of its own; its task list may say more"), true, all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
+		types.HttpFault{}, types.InvalidCollectorVersion{})},
+
+	// What only somebody who looks into vCenter can end: it is not found, switched off, forbidden to everybody, or of a part of vCenter that
+	// the server never asks, so that nobody can tell here what it means.
+	{ReasonRefused, operator, say("vCenter refuses it, for a reason that its task list may tell"), true, all(
+		types.NotFound{}, types.AlreadyExists{}, types.NoDiskFound{}, types.InvalidFolder{}, types.ExtendedFault{}, types.EncryptionKeyRequired{},
+		types.CannotPowerOffVmInCluster{}, types.VmPowerOnDisabled{}, types.MksConnectionLimitReached{}, types.DrsDisabledOnVm{}, types.InvalidAffinitySettingFault{},
+		types.DisallowedChangeByService{}, types.DisallowedOperationOnFailoverHost{}, types.RestrictedByAdministrator{}, types.SecurityError{}, types.InvalidToken{},
+		types.InvalidPrivilege{}, types.InvalidLocale{}, types.UserNotFound{}, types.KeyNotFound{}, types.ActiveDirectoryFault{}, types.AuthMinimumAdminPermission{},
+		types.HostConfigFault{}, types.VsanFault{}, types.ReplicationFault{}, types.VmToolsUpgradeFault{}, types.VmMetadataManagerFault{}, types.OvfFault{},
+		types.CannotDisableDrsOnClustersWithVApps{}, types.ConflictingDatastoreFound{}, types.FailToLockFaultToleranceVMs{}, types.InvalidProfileReferenceHost{},
+		types.InvalidScheduledTask{}, types.AlreadyUpgraded{}, types.AnswerFileUpdateFailed{}, types.CannotAccessLocalSource{},
+		types.CannotDisconnectHostWithFaultToleranceVm{}, types.CannotEnableVmcpForCluster{}, types.CannotMoveFaultToleranceVm{},
+		types.CannotMoveHostWithFaultToleranceVm{}, types.DasConfigFault{}, types.EVCConfigFault{}, types.FaultToleranceVmNotDasProtected{}, types.FcoeFault{},
+		types.GuestOperationsFault{}, types.HostHasComponentFailure{}, types.HostPowerOpFailed{}, types.HostSpecificationOperationFailed{}, types.InvalidBmcRole{},
+		types.InvalidEvent{}, types.InvalidIpmiLoginInfo{}, types.InvalidIpmiMacAddress{}, types.IscsiFault{}, types.LogBundlingFailed{}, types.MismatchedBundle{},
+		types.MissingBmcSupport{}, types.NamespaceFull{}, types.NamespaceLimitReached{}, types.NamespaceWriteProtected{}, types.NoClientCertificate{},
+		types.NoSubjectName{}, types.PatchBinariesNotFound{}, types.PatchMetadataInvalid{}, types.PatchNotApplicable{}, types.ProfileUpdateFailed{},
+		types.RebootRequired{}, types.RemoveFailed{}, types.SSPIChallenge{}, types.ShrinkDiskFault{}, types.SsdDiskNotAvailable{}, types.SwapDatastoreUnset{},
+		types.UnrecognizedHost{}, types.WipeDiskFault{})},
+}
+
+func all(faults ...any) []any { return faults }
+
+// rows is the table by type.
+var rows = func() map[reflect.Type]*row {
+	byType := map[reflect.Type]*row{}
+	for i := range table {
+		for _, f := range table[i].faults {
+			byType[reflect.TypeOf(f)] = &table[i]
+		}
+	}
+	return byType
+}()
+
+// rowOf returns the row of a fault's type, or that of the nearest type that it is derived from; nil if there is none.
+func rowOf(t reflect.Type) *row {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	for t.Kind() == reflect.Struct {
+		if r := rows[t]; r != nil {
+			return r
+		}
+		if t.NumField() == 0 || !t.Field(0).Anonymous {
+			return nil
+		}
+		t = t.Field(0).Type
+	}
+	return nil
+}
+
+// privilege says which privilege is missing, as vCenter names it.
+func privilege(f types.BaseNoPermission) string {
+	var texts []string
+	for _, l := range lacksOf(f) {
+		texts = append(texts, l.Text(""))
+	}
+	return LackMessage(texts)
+}
+
+func quoted(name string) string {
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf(" %q", name)
+}

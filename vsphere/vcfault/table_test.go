@@ -1,0 +1,154 @@
+package vcfault
+
+import (
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	_ "github.com/vmware/govmomi/pbm/types" // registers its types
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// basesIn returns the type that each struct of a package embeds first, by name, without its package.
+func basesIn(t *testing.T, path string) map[string]string {
+	t.Helper()
+	p, err := build.Import(path, ".", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bases := map[string]string{}
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, is := n.(*ast.TypeSpec)
+			if !is {
+				return true
+			}
+			body, is := spec.Type.(*ast.StructType)
+			if !is || len(body.Fields.List) == 0 || len(body.Fields.List[0].Names) > 0 {
+				return false
+			}
+			switch of := body.Fields.List[0].Type.(type) {
+			case *ast.Ident:
+				bases[spec.Name.Name] = of.Name
+			case *ast.SelectorExpr:
+				bases[spec.Name.Name] = of.Sel.Name
+			}
+			return false
+		})
+	}
+	return bases
+}
+
+func TestEachFaultOfVCenterIsClassified(t *testing.T) {
+	vim := basesIn(t, "github.com/vmware/govmomi/vim25/types")
+	pbm := basesIn(t, "github.com/vmware/govmomi/pbm/types")
+	lookUp := types.TypeFunc()
+	seen := 0
+	for prefix, bases := range map[string]map[string]string{"": vim, "pbm:": pbm} {
+		for name := range bases {
+			base := name
+			for base != "MethodFault" && base != "" {
+				if next := bases[base]; next != "" {
+					base = next
+				} else {
+					base = vim[base]
+				}
+			}
+			if base == "" || name == "VimFault" || name == "RuntimeFault" { // the roots say nothing
+				continue
+			}
+			seen++
+			kind, known := lookUp(prefix + name)
+			if !known {
+				t.Fatalf("%s%s has no type", prefix, name)
+			}
+			f, is := reflect.New(kind).Interface().(types.BaseMethodFault)
+			if !is {
+				t.Fatalf("%v is no fault", kind)
+			}
+			if rowOf(kind) == nil {
+				t.Errorf("%v has no row, and none that it is derived from has one", kind)
+				continue
+			}
+			e := Classify("clone", byTask(f, ""))
+			if e.Reason == "" || e.Message == "" || e.Person != bool(rowOf(kind).who) || e.Person && e.Passing {
+				t.Errorf("%v: %+v", kind, e.Fault)
+			}
+		}
+	}
+	if seen < 600 {
+		t.Errorf("%d faults were looked at: are they still found?", seen)
+	}
+}
+
+func TestNoFaultHasTwoRowsAndNoRowRepeatsWhatItsBaseSays(t *testing.T) {
+	had := map[reflect.Type]bool{}
+	for i := range table {
+		for _, f := range table[i].faults {
+			kind := reflect.TypeOf(f)
+			if had[kind] {
+				t.Errorf("%v is in two rows", kind)
+			}
+			had[kind] = true
+			if base := rowOf(kind.Field(0).Type); base == &table[i] {
+				t.Errorf("%v is derived from a type of the same row", kind)
+			}
+		}
+	}
+}
+
+// Which faults pass by themselves is a promise: everything else shows as ERROR, with what to do.
+func TestOnlyWhatNamesAMomentIsTransient(t *testing.T) {
+	var reasons []string
+	for _, r := range table {
+		if r.who == transient {
+			reasons = append(reasons, r.reason)
+		}
+	}
+	slices.Sort(reasons)
+	want := "Cancelled ConcurrentAccess FileUnavailable Gone HostNotConnected Internal InvalidPowerState InvalidState MethodDisabled NotAuthenticated TaskInProgress Timeout TooManyClones ToolsUnavailable"
+	if got := strings.Join(slices.Compact(reasons), " "); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestFaultsThatNeedAnOperatorAreNotTransient(t *testing.T) {
+	for _, c := range []struct {
+		fault  types.BaseMethodFault
+		reason string
+	}{
+		{&types.NotSupported{}, ReasonNotSupported},
+		{&types.HostAccessRestrictedToManagementServer{}, ReasonNotSupported},
+		{&types.DiskMoveTypeNotSupported{}, ReasonNotSupported},
+		{&types.DatacenterMismatch{}, ReasonNotSupported},
+		{&types.CloneFromSnapshotNotSupported{}, ReasonSnapshotUnusable},
+		{&types.InvalidArgument{}, ReasonInvalidConfiguration},
+		{&types.InvalidName{}, ReasonInvalidConfiguration},
+		{&types.CannotCreateFile{}, ReasonFileUnavailable},
+		{&types.FileNotFound{}, ReasonFileUnavailable},
+		{&types.EncryptionKeyRequired{}, ReasonRefused},
+		{&types.RestrictedByAdministrator{}, ReasonRefused},
+		{&types.DisallowedChangeByService{}, ReasonRefused},
+		{&types.VmPowerOnDisabled{}, ReasonRefused},
+		{&types.NotFound{}, ReasonRefused},
+		{&types.CannotUseNetwork{}, ReasonNetworkUnusable},
+		{&types.VmHostAffinityRuleViolation{}, ReasonRuleViolation},
+		{&types.NoCompatibleHostWithAccessToDevice{}, ReasonResourceLimit},
+		{&types.SSLVerifyFault{}, ReasonHostNotConnected},
+		{&types.LicenseServerUnavailable{}, ReasonLicense},
+	} {
+		if e := Classify("clone", byTask(c.fault, "it says so")); e.Reason != c.reason || !e.Person || e.Passing {
+			t.Errorf("%T: %+v", c.fault, e.Fault)
+		}
+	}
+}
