@@ -70,16 +70,22 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
 	vm, folder := inventory.VMRef(b.action.Template), inventory.FolderRef(b.action.Folder)
+	req := types.RecommendDatastores{
+		StorageSpec: types.StoragePlacementSpec{
+			Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
+			PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
+			CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
+			DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
+		},
+	}
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.RecommendDatastores(ctx, s.Vim, &types.RecommendDatastores{
-			This: *s.Vim.ServiceContent.StorageResourceManager,
-			StorageSpec: types.StoragePlacementSpec{
-				Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
-				PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
-				CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
-				DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
-			},
-		})
+		req.This = *s.Vim.ServiceContent.StorageResourceManager
+		res, err := methods.RecommendDatastores(ctx, s.Vim, &req)
+		if err == nil && len(res.Returnval.Recommendations) == 0 && res.Returnval.DrsFault == nil {
+			// Nothing, and no reason: govmomi's own vcsim answers so unless the datastore cluster is named once more.
+			req.StorageSpec.PodSelectionSpec.InitialVmConfig = []types.VmPodConfigForPlacement{{StoragePod: b.pod.Ref}}
+			res, err = methods.RecommendDatastores(ctx, s.Vim, &req)
+		}
 		if err != nil {
 			return err
 		}

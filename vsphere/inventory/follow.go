@@ -36,16 +36,36 @@ func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.Managed
 	return res.Returnval, nil
 }
 
-// hasMore reports whether the next call returns the rest of an answer. version is that of the previous answer, and pages is
-// how many pages this one has had. Each page has another version.
-func hasMore(set *types.UpdateSet, version string, pages int) (bool, error) {
+// paging is how far an answer of several pages has come.
+type paging struct {
+	pages   int
+	version string
+	first   types.ManagedObjectReference
+}
+
+// hasMore reports whether the next call returns the rest of an answer. An answer ends: a page that repeats the one before it, or has
+// nothing, is no part of one. (The version alone tells nothing: govmomi's own vcsim gives all pages but the first the version "P".)
+func (p *paging) hasMore(set *types.UpdateSet) (bool, error) {
 	if set.Truncated == nil || !*set.Truncated {
+		*p = paging{}
 		return false, nil
 	}
-	if set.Version == version || pages >= session.PagesMost {
+	next := paging{pages: p.pages + 1, version: set.Version, first: firstOf(set)}
+	if next.first.Value == "" || next.pages >= session.PagesMost || next.version == p.version && next.first == p.first {
 		return false, session.Endless("WaitForUpdatesEx")
 	}
+	*p = next
 	return true, nil
+}
+
+// firstOf returns the first object that an answer tells of.
+func firstOf(set *types.UpdateSet) (ref types.ManagedObjectReference) {
+	for _, filter := range set.FilterSet {
+		if len(filter.ObjectSet) > 0 {
+			return filter.ObjectSet[0].Obj
+		}
+	}
+	return ref
 }
 
 // watched are the objects that the stream has reported, and will report when they go.
@@ -79,7 +99,7 @@ func (w watched) take(set *types.UpdateSet) (left []string) {
 // stream never sees, are therefore read every maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
 	st.inventory.hearOf(st.inventory.knownRefs()...)
-	for pages := 1; ; pages++ {
+	for answer := (paging{}); ; {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
 			most = shortWait
@@ -92,7 +112,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		}
 		more := false
 		if set != nil {
-			if more, err = hasMore(set, version, pages); err != nil {
+			if more, err = answer.hasMore(set); err != nil {
 				return err
 			}
 			version = set.Version
@@ -104,7 +124,6 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		if more {
 			continue
 		}
-		pages = 0
 		for _, ref := range unseen {
 			if !seen.entered[ref.Value] {
 				st.reader.Touch(ref)

@@ -275,7 +275,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 		return pc, "", fmt.Errorf("create the filter: %w", err)
 	}
 	began, objects := time.Now(), 0
-	for pages := 1; ; pages++ {
+	for answer, pages := (paging{}), 1; ; pages++ {
 		set, err := st.wait(session.Patiently(ctx), s, pc, version, st.maxWait, firstAnswer)
 		if err != nil {
 			return pc, "", err
@@ -283,7 +283,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 		if set == nil { // nothing is visible to our user
 			return pc, version, nil
 		}
-		more, err := hasMore(set, version, pages)
+		more, err := answer.hasMore(set)
 		if err != nil {
 			return pc, "", err
 		}

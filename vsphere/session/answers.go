@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/vmware/govmomi/vim25"
@@ -103,7 +104,7 @@ func missingManager(c types.ServiceContent) string {
 }
 
 // lacking names what a response must have but has not: the response itself, or its Returnval where the API requires
-// one. Optional fields are pointers or slices in govmomi's types, and a number or a flag may be zero.
+// one and something in it. Optional fields are pointers or slices in govmomi's types, and a number or a flag may be zero.
 func lacking(res soap.HasFault) string {
 	body := reflect.Indirect(reflect.ValueOf(res))
 	if body.Kind() != reflect.Struct {
@@ -117,8 +118,19 @@ func lacking(res soap.HasFault) string {
 		return response.Type().Elem().Name()
 	}
 	value := response.Elem().FieldByName("Returnval")
-	if value.IsValid() && value.Kind() == reflect.Struct && value.IsZero() {
+	if value.IsValid() && value.Kind() == reflect.Struct && value.IsZero() && requires(value.Type()) {
 		return "Returnval"
 	}
 	return ""
+}
+
+// requires reports whether the API requires something in a value of a type: an answer of optional parts alone may be empty, as
+// RecommendDatastores' where there is nothing to recommend.
+func requires(of reflect.Type) bool {
+	for i := range of.NumField() {
+		if f := of.Field(i); !f.Anonymous && !strings.Contains(f.Tag.Get("xml"), "omitempty") || f.Anonymous && f.Type.Kind() == reflect.Struct && requires(f.Type) {
+			return true
+		}
+	}
+	return false
 }

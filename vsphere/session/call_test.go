@@ -31,6 +31,7 @@ func TestAnAnswerThatLacksARequiredPropertyIsReported(t *testing.T) {
 		&methods.FindChildBody{Res: &types.FindChildResponse{}},               // there is no child
 		&methods.SetFieldBody{Res: &types.SetFieldResponse{}},                 // returns nothing
 		&methods.RetrievePropertiesExBody{Res: &types.RetrievePropertiesExResponse{}},
+		&methods.RecommendDatastoresBody{Res: &types.RecommendDatastoresResponse{}}, // there is nothing to recommend, and no reason
 	} {
 		if got := lacking(res); got != "" {
 			t.Errorf("%T lacks %q", res, got)

@@ -1,0 +1,231 @@
+// Package plain runs the server against govmomi's own simulator, as it is: users try things with its command vcsim, and it serves
+// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers may stop a group.
+package plain
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	_ "github.com/vmware/govmomi/pbm/simulator" // as vcsim has it
+	"github.com/vmware/govmomi/simulator"
+	_ "github.com/vmware/govmomi/vapi/simulator" // as vcsim has it
+	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// patience is how long the test waits for what takes less than a second on an idle machine.
+const patience = 3 * time.Minute
+
+// plain is a running simulator.
+type plain struct {
+	t      *testing.T
+	ctx    context.Context
+	server *simulator.Server
+	client *govmomi.Client
+	find   *find.Finder
+}
+
+// serveModel serves a model as vcsim does.
+func serveModel(t *testing.T, m *simulator.Model) *plain {
+	t.Helper()
+	m.Service.RegisterEndpoints, m.Service.TLS = true, new(tls.Config)
+	p := &plain{t: t, server: m.Service.NewServer()}
+	t.Cleanup(p.server.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	t.Cleanup(cancel)
+	client, err := govmomi.NewClient(ctx, p.server.URL, true)
+	p.ctx, p.client = ctx, client
+	p.must(err)
+	t.Cleanup(client.CloseIdleConnections)
+	p.find = find.NewFinder(client.Client)
+	return p
+}
+
+func (p *plain) must(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *plain) wait(task *object.Task, err error) {
+	p.t.Helper()
+	p.must(err)
+	p.must(task.Wait(p.ctx))
+}
+
+// makeTemplate makes a template of a VM, as a user does with govc.
+func (p *plain) makeTemplate(name string) {
+	p.t.Helper()
+	vm, err := p.find.VirtualMachine(p.ctx, name)
+	p.must(err)
+	p.must(vm.MarkAsTemplate(p.ctx))
+}
+
+// settings are what the server needs to log in.
+func (p *plain) settings() session.Config {
+	password, _ := p.server.URL.User.Password()
+	return session.Config{Host: p.server.URL.Host, User: p.server.URL.User.Username(), Password: password, Insecure: true, Log: zerolog.Nop()}
+}
+
+// serve starts the VmGroup server, and returns a group that calls it.
+func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Group {
+	p.t.Helper()
+	at.Folder = "vm-operator"
+	var groups *loop.Loop
+	vc, err := vsphere.New(vsphere.Config{Config: p.settings(), Selection: at,
+		Changed: func(uid apitypes.UID) { groups.Changed(uid) },
+		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
+		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
+		Over:    func(uid apitypes.UID, vm string, over bool) { groups.Over(uid, vm, over) }})
+	p.must(err)
+	// This simulator cannot remove a folder without its VMs' disks, so a deletion takes as long as the lease: see folderstays.go.
+	groups = loop.New(loop.Config{Slots: 8, Lease: 4 * time.Second, Resync: 2 * time.Second, Log: zerolog.Nop(), Events: true, Who: vc.Who}, vc)
+	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()}))
+	ctx, stop := context.WithCancel(context.Background())
+	var both sync.WaitGroup
+	both.Go(func() { groups.Run(ctx) })
+	both.Go(func() { _ = vc.Run(ctx) })
+	p.t.Cleanup(func() { web.Close(); stop(); both.Wait() })
+	g := metacontroller.New(web.URL, "default", "web", "uid-web", replicas)
+	g.Client = &http.Client{}
+	p.t.Cleanup(g.Client.CloseIdleConnections)
+	return g
+}
+
+// until calls the hooks until something holds.
+func (p *plain) until(g *metacontroller.Group, what string, holds func(metacontroller.Answer) bool) metacontroller.Answer {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	began := time.Now()
+	a, err := g.Until(ctx, holds)
+	if err != nil {
+		p.t.Fatalf("%s: %v; it says %q", what, err, a.Status.LastMessage)
+	}
+	p.t.Logf("%s after %v", what, time.Since(began))
+	return a
+}
+
+// members are the instanceUuids of the group's VMs by their names.
+func (p *plain) members() map[string]string {
+	p.t.Helper()
+	v, err := view.NewManager(p.client.Client).CreateContainerView(p.ctx, p.client.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+	p.must(err)
+	var found []mo.VirtualMachine
+	p.must(v.Retrieve(p.ctx, []string{"VirtualMachine"}, []string{"name", "config.instanceUuid"}, &found))
+	all := map[string]string{}
+	for _, vm := range found {
+		if strings.HasPrefix(vm.Name, "web-") {
+			all[vm.Name] = vm.Config.InstanceUuid
+		}
+	}
+	return all
+}
+
+// life takes a group through its life: up, larger, another size, smaller, gone.
+func (p *plain) life(g *metacontroller.Group) {
+	t := p.t
+	t.Helper()
+	n := func(n int32) func(metacontroller.Answer) bool {
+		return func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && a.Status.CurrentReplicas == n && int(n) == len(a.Status.Members)
+		}
+	}
+	p.until(g, "it is up", n(*g.Spec.Replicas))
+	g.Scale(*g.Spec.Replicas + 2)
+	p.until(g, "it is larger", n(*g.Spec.Replicas))
+	before := p.members()
+	if len(before) != int(*g.Spec.Replicas) {
+		t.Errorf("its VMs are %v", before)
+	}
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU++ })
+	p.until(g, "it has another size", func(a metacontroller.Answer) bool {
+		return n(*g.Spec.Replicas)(a) && a.Status.UpdatedReplicas == *g.Spec.Replicas
+	})
+	before = p.members()
+	g.Scale(1)
+	p.until(g, "it is smaller", n(1))
+	left := p.members()
+	for name, id := range left {
+		if before[name] != id || len(left) != 1 {
+			t.Errorf("of %v there is %v left", before, left)
+		}
+	}
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	p.must(g.Delete(ctx))
+	if left = p.members(); len(left) > 0 {
+		t.Errorf("there is %v left", left)
+	}
+}
+
+// A simulator with so many VMs answers in several pages, of which all but the first have the same version.
+func TestAGroupLivesOnGovmomisSimulatorBesideHundredsOfVMs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	m := simulator.VPX()
+	m.Cluster, m.Host, m.Machine = 1, 0, 380
+	m.Autostart = false
+	t.Cleanup(m.Remove)
+	if err := m.Create(); err != nil {
+		t.Fatal(err)
+	}
+	p := serveModel(t, m)
+	const template = "DC0_C0_RP0_VM7"
+	p.makeTemplate(template)
+	g := p.serve(inventory.Selection{}, 3)
+	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = template, 1, 1
+	began := time.Now()
+	first, err := g.Sync(p.ctx)
+	p.must(err)
+	if strings.Contains(first.Status.LastMessage, "VC_HOST") {
+		t.Errorf("after %v it says %q", time.Since(began), first.Status.LastMessage)
+	}
+	p.life(g)
+}
+
+// Its Storage DRS recommends nothing to who does not name each disk.
+func TestADatastoreClusterOfGovmomisSimulatorIsUnderstood(t *testing.T) {
+	m := simulator.VPX()
+	m.Pod, m.Datastore, m.Host, m.Autostart = 1, 2, 0, false
+	t.Cleanup(m.Remove)
+	if err := m.Create(); err != nil {
+		t.Fatal(err)
+	}
+	p := serveModel(t, m)
+	p.makeTemplate("DC0_C0_RP0_VM0")
+	pods, err := p.find.DatastoreClusterList(p.ctx, "*")
+	p.must(err)
+	stores, err := p.find.DatastoreList(p.ctx, "*")
+	p.must(err)
+	if i := slices.IndexFunc(stores, func(d *object.Datastore) bool { return d.Name() == "LocalDS_1" }); i >= 0 {
+		p.wait(pods[0].MoveInto(p.ctx, []types.ManagedObjectReference{stores[i].Reference()}))
+	}
+	g := p.serve(inventory.Selection{}, 1)
+	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = "DC0_C0_RP0_VM0", 1, 1
+	g.Spec.Placement.Datastore = pods[0].InventoryPath
+	p.life(g)
+}
