@@ -13,7 +13,7 @@ import (
 )
 
 // The two annotations with a copy of an object as it was last applied: kubectl's, which is not used here,
-// and Metacontroller's, which keeps a child unchanged while vCenter is unknown.
+// and Metacontroller's, which keeps a child unchanged while vCenter is unknown (with server-side apply, see applied.go).
 const (
 	kubectlLastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
 	metacontrollerLastApplied = "metacontroller.k8s.io/last-applied-configuration"
@@ -34,12 +34,43 @@ type Request struct {
 	Related json.RawMessage `json:"related"`
 }
 
+// childObject is what is needed of a child.
 type childObject struct {
+	childFields
+	// applied is the child as it was last applied by server-side apply, in JSON; empty if it wasn't.
+	applied string
+}
+
+type childFields struct {
 	Metadata struct {
-		Annotations map[string]string `json:"annotations"`
+		Annotations   map[string]string `json:"annotations"`
+		ManagedFields []managedFields   `json:"managedFields"`
 	} `json:"metadata"`
 	// Endpoints are an EndpointSlice's. They are decoded where a group needs them.
 	Endpoints json.RawMessage `json:"endpoints"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *childObject) UnmarshalJSON(text []byte) error {
+	if err := json.Unmarshal(text, &c.childFields); err != nil {
+		return err
+	}
+	c.applied = serverSideApplied(text, c.Metadata.ManagedFields)
+	c.Metadata.ManagedFields = nil
+	return nil
+}
+
+// lastApplied is the child as it was last applied, in JSON; empty if that is not known. An annotation counts more than managedFields:
+// where Metacontroller's strategy was changed, these are of the former one.
+func (c *childObject) lastApplied(namespace string, key plan.ChildKey) string {
+	text := c.Metadata.Annotations[metacontrollerLastApplied]
+	switch {
+	case c.applied != "" && !isRecordOf(namespace, key, text):
+		return c.applied
+	case !json.Valid([]byte(text)):
+		return "" // somebody edited it: the planner recreates the child
+	}
+	return text
 }
 
 // call turns a request into the planner's types, or returns what is wrong with it.
@@ -81,11 +112,8 @@ func (r *Request) call() (plan.Call, error) {
 			if name == "" {
 				return plan.Call{}, fmt.Errorf("children has a %s without a name", kind)
 			}
-			applied := child.Metadata.Annotations[metacontrollerLastApplied]
-			if !json.Valid([]byte(applied)) {
-				applied = "" // somebody edited it: the planner recreates the child
-			}
-			c.Children[plan.ChildKey{Kind: kind, Name: name}] = plan.ObservedChild{LastApplied: applied, Endpoints: child.endpoints(g, kind)}
+			at := plan.ChildKey{Kind: kind, Name: name}
+			c.Children[at] = plan.ObservedChild{LastApplied: child.lastApplied(g.Namespace, at), Endpoints: child.endpoints(g, kind)}
 		}
 	}
 	return c, nil

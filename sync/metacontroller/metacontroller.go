@@ -35,6 +35,8 @@ type Group struct {
 	Events map[string]json.RawMessage
 	// Related are the objects that the hooks may request: Secrets and ConfigMaps of the group's namespace.
 	Related []Related
+	// ServerSideApply: Metacontroller runs with --apply-strategy=server-side-apply.
+	ServerSideApply bool
 	// Client posts the hook calls; http.DefaultClient if nil.
 	Client *http.Client
 	// Every is how long Until and Delete wait between two calls, 20 ms for a new group; if zero, as long as the answer says,
@@ -135,17 +137,21 @@ var kinds = []string{"ConfigMap.v1", "EndpointSlice.discovery.k8s.io/v1", "Servi
 // Body returns the request of a hook call.
 func (g *Group) Body(finalizing bool) ([]byte, error) {
 	children, observed := map[string]map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	applied := withLastApplied
+	if g.ServerSideApply {
+		applied = withManagedFields
+	}
 	for _, kind := range kinds {
 		children[kind] = map[string]json.RawMessage{}
-		for name, applied := range g.Children[kind] {
-			object, ok := g.observed[string(applied)]
+		for name, text := range g.Children[kind] {
+			object, ok := g.observed[string(text)]
 			if !ok {
 				var err error
-				if object, err = withLastApplied(applied); err != nil {
+				if object, err = applied(text); err != nil {
 					return nil, fmt.Errorf("child %s: %w", name, err)
 				}
 			}
-			observed[string(applied)], children[kind][g.Namespace+"/"+name] = object, object
+			observed[string(text)], children[kind][g.Namespace+"/"+name] = object, object
 		}
 	}
 	g.observed = observed
@@ -158,7 +164,7 @@ func (g *Group) Body(finalizing bool) ([]byte, error) {
 	})
 }
 
-// withLastApplied returns a child as Metacontroller leaves it.
+// withLastApplied returns a child as Metacontroller leaves it with dynamic apply.
 func withLastApplied(applied json.RawMessage) (json.RawMessage, error) {
 	var object map[string]any
 	if err := json.Unmarshal(applied, &object); err != nil {

@@ -19,7 +19,7 @@ const (
 
 // ObservedChild is a child as Metacontroller saw it.
 type ObservedChild struct {
-	// LastApplied is the JSON that was last applied (Metacontroller's annotation); empty if there is none.
+	// LastApplied is the JSON that was last applied, as Metacontroller records it; empty if it doesn't.
 	LastApplied string
 	// Endpoints are what an EndpointSlice shows, by host name (EndpointsSeen). Only a group that drains its members needs them.
 	Endpoints map[string]EndpointSeen

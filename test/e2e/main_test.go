@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -24,6 +25,9 @@ const (
 
 // What Metacontroller's tests need; empty if they don't run.
 var metacontroller, metacontrollerCRDs = os.Getenv("METACONTROLLER"), os.Getenv("METACONTROLLER_CRDS")
+
+// applyStrategy is how Metacontroller writes children. No test depends on it.
+var applyStrategy = flag.String("apply-strategy", "dynamic-apply", "Metacontroller's --apply-strategy: dynamic-apply or server-side-apply")
 
 func TestMain(m *testing.M) {
 	switch {

@@ -1,0 +1,114 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// servedYAML is a group with each kind of child.
+const servedYAML = `apiVersion: vm.codeconnect.vmworld.com/v1alpha1
+kind: VmGroup
+metadata: {name: web}
+spec:
+  cpu: 1
+  memory: 1
+  replicas: 2
+  template: vm-operator-template
+  readiness: {check: GuestIP}
+  service: {ports: [{name: http, port: 80}], annotations: {example.com/ours: "yes"}}
+`
+
+// contents are what the children of a group have that the server sets.
+func (r *rig) contents(t *testing.T, namespace string) string {
+	t.Helper()
+	return r.kubectl(t, "-n", namespace, "get", "services,configmaps,endpointslices", "-l", v1alpha1.LabelGroup+"=web", "-o",
+		`jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.labels} {.metadata.annotations.example\.com/ours} {.data} {.spec} {.endpoints} {.ports}{"\n"}{end}`)
+}
+
+// The CRD accepts two ports with one number, and the server refuses them.
+func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "refused")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	patch := func(spec string) { k("patch", "vg", "web", "--type=merge", "-p", `{"spec":`+spec+`}`) }
+	r.kubectlWith(t, servedYAML, "-n", namespace, "apply", "-f", "-")
+	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
+	was := r.contents(t, namespace)
+	if n := strings.Count(was, "\n"); n != 3 || !strings.Contains(was, `"port":80`) || !strings.Contains(was, "web-1") {
+		t.Fatalf("the children are\n%s", was)
+	}
+
+	patch(`{"service":{"ports":[{"name":"http","port":80},{"name":"again","port":80}]}}`)
+	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
+	k("label", "vg", "web", "once=more") // and another call
+	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
+	if now := r.contents(t, namespace); now != was {
+		t.Errorf("while the spec is refused, the children are\n%s\nand were\n%s", now, was)
+	}
+	t.Log("vCenter doesn't answer")
+	r.vcenter.Down()
+	r.until(t, namespace, "web", "without vCenter", func(g *v1alpha1.VmGroup) bool {
+		return meta.IsStatusConditionFalse(g.Status.Conditions, v1alpha1.ConditionVCenterReachable)
+	})
+	now := r.contents(t, namespace)
+	r.vcenter.Up()
+	if now != was {
+		t.Errorf("without vCenter, the children are\n%s\nand were\n%s", now, was)
+	}
+	patch(`{"service":{"ports":[{"name":"https","port":443}]}}`)
+	g := r.settled(t, namespace, "web", 2)
+	eventually(t, func() string {
+		if is := r.contents(t, namespace); !strings.Contains(is, `"port":443`) || strings.Contains(is, `"port":80`) {
+			return "with another port, the children are\n" + is
+		}
+		return ""
+	})
+	r.endpoints(t, namespace, "web", g)
+	k("delete", "vg", "web", "--timeout=2m")
+}
+
+func TestAnObjectOfAUserIsNeverTakenForAChild(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "taken")
+	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
+	const guard = repository + "/manifests/base/childguard.yaml"
+	r.kubectl(t, "apply", "-f", guard)
+	defer r.kubectl(t, "delete", "-f", guard)
+	k("create", "service", "clusterip", "web", "--tcp=443:8443")
+	k("create", "configmap", "web-members", "--from-literal=mine=yes", "--from-literal=members.json=mine")
+	r.refuses(t, "a child of a group that it was not made for", "", []string{"-n", namespace, "patch", "configmap", "web-members", "--type=merge", "-p",
+		`{"metadata":{"ownerReferences":[{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","name":"web","uid":"u-1","controller":true}]}}`}, "was not made for VmGroup web", "ChildConflict")
+	was := k("get", "service/web", "configmap/web-members", "-o", "jsonpath={range .items[*]}{.metadata.resourceVersion} {.spec} {.data} {.metadata.ownerReferences}{\"\\n\"}{end}")
+	r.kubectlWith(t, servedYAML, "-n", namespace, "apply", "-f", "-")
+	var conflict string
+	r.until(t, namespace, "web", "in conflict", func(g *v1alpha1.VmGroup) bool {
+		if c := meta.FindStatusCondition(g.Status.Conditions, v1alpha1.ConditionChildConflict); c != nil && c.Status == "True" {
+			conflict = c.Message
+		}
+		return strings.Contains(conflict, "Service web") && strings.Contains(conflict, "ConfigMap web-members") && g.Status.ReadyReplicas == 2
+	})
+	k("delete", "vg", "web", "--timeout=2m")
+	if now := k("get", "service/web", "configmap/web-members", "-o", "jsonpath={range .items[*]}{.metadata.resourceVersion} {.spec} {.data} {.metadata.ownerReferences}{\"\\n\"}{end}"); now != was {
+		t.Errorf("the user's objects are\n%s\nand were\n%s", now, was)
+	}
+
+	t.Log("a child that lost its owner, and is still marked as one, comes back")
+	k("delete", "service/web", "configmap/web-members")
+	r.kubectlWith(t, servedYAML, "-n", namespace, "apply", "-f", "-")
+	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
+	uid := func() string { return k("get", "service", "web", "-o", "jsonpath={.metadata.uid} {.metadata.ownerReferences[*].kind}") }
+	before := uid()
+	k("patch", "service", "web", "--type=merge", "-p", `{"metadata":{"ownerReferences":null}}`)
+	eventually(t, func() string {
+		if now := uid(); now != before || !slices.Contains(strings.Fields(now), v1alpha1.Kind) {
+			return "the Service is " + now + ", and was " + before
+		}
+		return ""
+	})
+	k("delete", "vg", "web", "--timeout=2m")
+}
