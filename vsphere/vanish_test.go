@@ -42,7 +42,8 @@ func (p *process) vanished(m v1alpha1.Member) plan.Vanished {
 func (p *process) gone(m v1alpha1.Member) {
 	p.t.Helper()
 	p.until("the member is gone", func() bool {
-		return slices.Equal(p.of(m).Gone, []plan.VMID{{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID}})
+		s := p.of(m)
+		return len(s.Gone) == 1 && s.IsGone(m.MoRef, m.InstanceUUID)
 	})
 }
 

@@ -67,7 +67,7 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 	}
 	for _, n := range notes {
 		o := e.power[n.MoRef]
-		if n.Deed == plan.DeedPoweredOff {
+		if n.PoweredOff {
 			if o.ours || !o.ended.IsZero() && !n.At.After(o.ended) {
 				continue
 			}
@@ -78,7 +78,7 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 		if _, before := e.heard[n.Key]; before {
 			continue
 		}
-		if n.Deed == plan.DeedPoweredOff {
+		if n.PoweredOff {
 			o.told = true
 			e.setPower(n.MoRef, o)
 		}
@@ -130,7 +130,7 @@ func (e *events) setPower(moRef string, o outage) {
 
 // hold holds notes back until it is known who did it, and reports whether there are any.
 func (e *events) hold() bool {
-	ask := func(n plan.Note) bool { return n.Deed != "" }
+	ask := func(n plan.Note) bool { return n.PoweredOff }
 	for _, n := range e.notes {
 		if ask(n) {
 			e.asked = append(e.asked, n)
@@ -143,52 +143,47 @@ func (e *events) hold() bool {
 // askTimeout limits the wait for the user who did something.
 const askTimeout = 10 * time.Second
 
-// askWho looks up who did what a group's held-back notes tell, and then releases them. The caller holds l.mu.
+// askWho looks up who powered the VMs of a group's held-back notes off, and then releases the notes. The caller holds l.mu.
 func (l *Loop) askWho(ctx context.Context, g *group) {
 	notes := g.events.asked
 	g.events.asked = nil
 	l.actions.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		for _, deed := range []plan.Deed{plan.DeedRemoved, plan.DeedPoweredOff} {
-			l.complete(ctx, g.ref, deed, notes)
-		}
+		notes = l.complete(ctx, g.ref, notes)
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		g.events.notes = append(g.events.notes, notes...)
 	})
 }
 
-// complete looks up the notes of one kind of deed, in one call.
-func (l *Loop) complete(ctx context.Context, ref plan.Ref, deed plan.Deed, notes []plan.Note) {
-	var refs []string
-	for _, n := range notes {
-		if n.Deed == deed {
-			refs = append(refs, n.MoRef)
-		}
+// complete looks all of the notes up in one call. What the server's account did is no news: another replica may have done it, or this
+// one before it was restarted.
+func (l *Loop) complete(ctx context.Context, ref plan.Ref, notes []plan.Note) (news []plan.Note) {
+	refs := make([]string, len(notes))
+	for i, n := range notes {
+		refs[i] = n.MoRef
 	}
-	if len(refs) == 0 {
-		return
-	}
-	who, err := l.who(ctx, deed, refs)
+	who, err := l.who(ctx, refs)
 	if err != nil {
 		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who changed members")
 	}
-	for i, n := range notes {
-		if n.Deed == deed {
-			notes[i] = n.By(who[n.MoRef])
+	for _, n := range notes {
+		if by := who[n.MoRef]; !by.Ours {
+			news = append(news, n.By(by.User))
 		}
 	}
+	return news
 }
 
 // who calls Config.Who; a panic in it fails only this call.
-func (l *Loop) who(ctx context.Context, deed plan.Deed, moRefs []string) (who map[string]string, err error) {
+func (l *Loop) who(ctx context.Context, moRefs []string) (who map[string]plan.Actor, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("panic: %s", panicked(p))
 		}
 	}()
-	return l.cfg.Who(ctx, deed, moRefs)
+	return l.cfg.Who(ctx, moRefs)
 }
 
 // answer returns the Events for an answer given now.

@@ -92,7 +92,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 
 		m.change(web.Ref(), func(s *plan.VCenterState) { // an operator destroys one in vCenter
 			gone := slices.IndexFunc(s.VMs, func(vm plan.VM) bool { return vm.Ordinal == 0 })
-			s.Gone = append(s.Gone, plan.VMID{MoRef: s.VMs[gone].MoRef})
+			s.Gone = append(s.Gone, plan.Gone{MoRef: s.VMs[gone].MoRef})
 			s.VMs = slices.Delete(slices.Clone(s.VMs), gone, gone+1)
 		})
 		expect("Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)",
@@ -138,7 +138,7 @@ func TestAnOutageThatIsHealedBetweenTwoCallsIsNotTakenForTheNext(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	hear := func() { // the note of an outage seen now, beside the same stored status
 		e.hear(now, nil, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: "web-1", Key: "off/vm-1/then", At: now,
-			Deed: plan.DeedPoweredOff, MoRef: "vm-1"})
+			PoweredOff: true, MoRef: "vm-1"})
 	}
 	expect := func(want int, why string) {
 		t.Helper()
@@ -194,7 +194,7 @@ func TestAStaleParentGetsNoEventTwice(t *testing.T) {
 	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
 		c := newCluster(call("web", 1))
 		c.calls(l, time.Minute)
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.VMID{{MoRef: s.VMs[0].MoRef}}, nil })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef}}, nil })
 		stale := *c.Group
 		c.sync(l)
 		c.Group = &stale
@@ -253,17 +253,21 @@ func TestEventsCanBeSwitchedOff(t *testing.T) {
 	})
 }
 
-func TestAnEventNamesTheOperatorThatVCenterNames(t *testing.T) {
-	for want, who := range map[string]func() (map[string]string, error){
-		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: func() (map[string]string, error) {
-			return map[string]string{"new-web-0": `VSPHERE.LOCAL\alice`}, nil
+func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testing.T) {
+	off := "Normal MemberPoweredOff x1: "
+	for want, who := range map[string]func() (map[string]plan.Actor, error){
+		off + `Powered off in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: func() (map[string]plan.Actor, error) {
+			return map[string]plan.Actor{"new-web-0": {User: `VSPHERE.LOCAL\alice`}}, nil
 		},
-		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)": func() (map[string]string, error) { panic("a bug") },
+		off + "Found powered off: web-0 (new-web-0)": func() (map[string]plan.Actor, error) { panic("a bug") },
+		"": func() (map[string]plan.Actor, error) {
+			return map[string]plan.Actor{"new-web-0": {User: `VSPHERE.LOCAL\vmgroup`, Ours: true}}, nil
+		},
 	} {
 		m, asked := newModel(time.Second), 0
-		answer := func(ctx context.Context, kind plan.Deed, moRefs []string) (map[string]string, error) {
-			if asked++; kind != plan.DeedRemoved || !slices.Equal(moRefs, []string{"new-web-0"}) {
-				t.Errorf("asked about %s of %v", kind, moRefs)
+		answer := func(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
+			if asked++; !slices.Equal(moRefs, []string{"new-web-0"}) {
+				t.Errorf("asked about %v", moRefs)
 			}
 			time.Sleep(3 * time.Second)
 			return who()
@@ -271,10 +275,32 @@ func TestAnEventNamesTheOperatorThatVCenterNames(t *testing.T) {
 		bubble(t, m, Config{Events: true, Who: answer}, func(t *testing.T, l *Loop) {
 			c := newCluster(call("web", 1))
 			c.calls(l, time.Minute)
-			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.VMID{{MoRef: s.VMs[0].MoRef}}, nil })
+			m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff })
 			c.calls(l, time.Minute)
-			if got := c.says(1); !slices.Contains(got, want) || len(got) != 2 || asked != 1 {
-				t.Errorf("asked %d times: %q", asked, got)
+			if got := c.says(1); asked != 1 || strings.Join(got, "; ") != want {
+				t.Errorf("asked %d times: %q, not %q", asked, got, want)
+			}
+		})
+	}
+}
+
+func TestAnEventSaysWhoDestroyedAMember(t *testing.T) {
+	for want, by := range map[string]plan.Actor{
+		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)":                         {},
+		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: {User: `VSPHERE.LOCAL\alice`},
+		"": {Ours: true},
+		`Normal MemberRemoved x1: Removed with the server's account VSPHERE.LOCAL\vmgroup: web-0 (new-web-0): ` +
+			"by the server before it was restarted, another replica of it, or whoever else has that account": {User: `VSPHERE.LOCAL\vmgroup`, Ours: true},
+	} {
+		m := newModel(time.Second)
+		bubble(t, m, Config{Events: true}, func(t *testing.T, l *Loop) {
+			c := newCluster(call("web", 1))
+			c.calls(l, time.Minute)
+			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef, By: by}}, nil })
+			c.calls(l, time.Minute)
+			got := slices.DeleteFunc(c.says(1), func(text string) bool { return strings.Contains(text, "MemberCreated") })
+			if strings.Join(got, "; ") != want {
+				t.Errorf("%q, not %q", got, want)
 			}
 		})
 	}

@@ -119,7 +119,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 				before := len(m.begun())
 				m.change(c.Ref(), func(s *plan.VCenterState) {
 					for _, vm := range s.VMs {
-						s.Gone = append(s.Gone, plan.VMID{MoRef: vm.MoRef})
+						s.Gone = append(s.Gone, plan.Gone{MoRef: vm.MoRef})
 					}
 					m.unknown, s.VMs, s.Folder = false, nil, "group-of-the-next"
 				})

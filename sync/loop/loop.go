@@ -65,8 +65,8 @@ type Config struct {
 	GroupMetrics  bool                  // metrics of each single group, too
 	// Events adds Kubernetes Events to the answered children.
 	Events bool
-	// Who returns who did that to these VMs, by moRef, as far as vCenter's events tell; nil to skip the lookup.
-	Who func(ctx context.Context, deed plan.Deed, moRefs []string) (map[string]string, error)
+	// Who returns who powered these VMs off, by moRef, as far as vCenter's events tell; nil to skip the lookup.
+	Who func(ctx context.Context, moRefs []string) (map[string]plan.Actor, error)
 	// Prober asks members; nil: nobody does, so nothing is concluded of them.
 	Prober Prober
 
@@ -292,7 +292,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
 	// Notes about the status go with the answer that has that status. What others did to members is noted now.
-	if l.hear(g, &observed.State, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return n.Deed == "" })) {
+	if l.hear(g, &observed.State, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return !n.PoweredOff })) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)

@@ -60,7 +60,7 @@ func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 		before := len(m.begun())
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			for i := range s.VMs {
-				s.Gone = append(s.Gone, plan.VMID{MoRef: s.VMs[i].MoRef})
+				s.Gone = append(s.Gone, plan.Gone{MoRef: s.VMs[i].MoRef})
 			}
 			s.VMs = nil
 		})

@@ -63,7 +63,7 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 			}
 			time.Sleep(2 * time.Second)
 		}
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.VMID{{MoRef: s.VMs[0].MoRef}}, s.VMs[1:] })
+		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef}}, s.VMs[1:] })
 		l.Renew(c)
 		until(t, time.Minute, "healed", func() bool { all, _ := m.members(c.Ref()); return all == 2 })
 		if n := m.reads(); n > 0 {

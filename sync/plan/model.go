@@ -49,7 +49,7 @@ func Apply(o *Observed, a Action) {
 	}
 	vm := &s.VMs[at]
 	if a.Op == Destroy || a.Op == Release {
-		s.Gone = append(slices.Clone(s.Gone), VMID{vm.MoRef, vm.InstanceUUID})
+		s.Gone = append(slices.Clone(s.Gone), Gone{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, By: Actor{Ours: true}})
 		s.VMs = slices.Delete(s.VMs, at, at+1)
 		return
 	}

@@ -22,37 +22,32 @@ type Note struct {
 	// Key identifies the note.
 	Key string
 	At  time.Time
-	// Deed is what somebody did to the VM MoRef; vCenter's events may tell who did it.
-	Deed  Deed
-	MoRef string
+	// PoweredOff reports whether it says that the VM MoRef was found powered off; vCenter's events may tell who did it.
+	PoweredOff bool
+	MoRef      string
 }
 
-// Deed is what somebody other than this server did to a VM.
-type Deed string
-
-// The deeds that the server looks up in vCenter's events.
-const (
-	DeedRemoved    Deed = "Removed"
-	DeedPoweredOff Deed = "Powered off"
-)
-
-// By returns the note with the user who did it, if vCenter's events tell, and without a Deed to look up.
+// By returns the note with the user who powered the VM off, if vCenter's events tell.
 func (n Note) By(user string) Note {
 	if user != "" {
-		n.What = string(n.Deed) + " in vCenter by " + user + ":"
+		n.What = "Powered off in vCenter by " + user + ":"
 	}
-	n.Deed = ""
+	n.PoweredOff = false
 	return n
 }
 
-const noteCreated = "MemberCreated"
+// NoteRemoved is the reason of a note that says that the server removed a member.
+const (
+	NoteRemoved = "MemberRemoved"
+	noteCreated = "MemberCreated"
+)
 
 // Note returns the note for an action that succeeded; false if it is not worth one.
 func (a *Action) Note(at time.Time) (n Note, worth bool) {
 	what := map[Op][2]string{
 		Clone: {noteCreated, "Created"}, Adopt: {"MemberAdopted", "Adopted"}, Reset: {"MemberRestarted", "Restarted"},
 		Reconfigure: {"MemberResized", "Resized"}, Quarantine: {"MemberQuarantined", "Quarantined"},
-		Release: {"MemberReleased", "Released"}, Destroy: {"MemberRemoved", "Removed"},
+		Release: {"MemberReleased", "Released"}, Destroy: {NoteRemoved, "Removed"},
 	}[a.Op]
 	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // in quarantine
 	switch {

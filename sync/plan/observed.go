@@ -129,7 +129,7 @@ type VCenterState struct {
 	// Gone are those of Query.Recorded that were destroyed, or whose stamp somebody took off, and those in quarantine, or standby, that
 	// vCenter does not have: such a VM is off, and its stamp says what it is when it comes back. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
-	Gone []VMID
+	Gone []Gone
 	// DeletedDisks are the ids of those of Query.Disks that this replica of the server has deleted, or may have.
 	DeletedDisks []string
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
@@ -162,12 +162,36 @@ type VCenterState struct {
 // VMID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
 type VMID struct{ MoRef, InstanceUUID string }
 
+// Gone is a VM that a group no longer has.
+type Gone struct {
+	MoRef, InstanceUUID string
+	// By is who destroyed it, by vCenter's events, or that this process did.
+	By Actor
+}
+
+// Actor is who did something in vCenter. User is the account, empty if vCenter's events do not tell. Ours reports whether it is the
+// server's: this process did it (then User is empty), or another one, or whoever else has that account.
+type Actor struct {
+	User string
+	Ours bool
+}
+
 // IsGone reports whether a VM recorded with those identifiers is among Gone. One that is recorded with an instanceUuid is not gone because
 // another record, of its moRef alone, is.
 func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
-	return slices.ContainsFunc(s.Gone, func(x VMID) bool {
+	_, is := s.GoneAs(moRef, instanceUUID)
+	return is
+}
+
+// GoneAs is IsGone, and returns who destroyed it.
+func (s *VCenterState) GoneAs(moRef, instanceUUID string) (by Actor, is bool) {
+	i := slices.IndexFunc(s.Gone, func(x Gone) bool {
 		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == instanceUUID)
 	})
+	if i < 0 {
+		return Actor{}, false
+	}
+	return s.Gone[i].By, true
 }
 
 // Vanished is a member that vCenter no longer has, but that may still run.

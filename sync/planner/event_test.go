@@ -105,7 +105,7 @@ func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
 		}
 		o.Group.Status = planner.Make(o).Status
 		for _, m := range o.State.VMs {
-			o.State.Gone = append(o.State.Gone, plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
+			o.State.Gone = append(o.State.Gone, plan.Gone{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
 		}
 		o.State.VMs, o.Group.Status.Disks = nil, disks
 		if finalizing {

@@ -31,6 +31,7 @@ import (
 //	a held member                   its time is over                     Warning HoldTimedOut
 //	members of a deleted group      none                                 DisksKept
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
+//	the same                        destroyed with the server's account  MemberRemoved
 //	a member that was on            off, and not by us                   MemberPoweredOff
 //	a member                        vanished, to be replaced in time     Warning MemberVanished
 //	a member                        vanished and given up                Warning MemberGivenUp
@@ -143,12 +144,20 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]
-		if !v.State.IsGone(r.MoRef, r.InstanceUUID) || v.isBack(r) || r.Reason == plan.ReasonRemoving || r.Reason == plan.ReasonDuplicateMember ||
+		by, gone := v.State.GoneAs(r.MoRef, r.InstanceUUID)
+		if !gone || v.isBack(r) || by.Ours && by.User == "" || r.Reason == plan.ReasonRemoving || r.Reason == plan.ReasonDuplicateMember ||
 			v.Pending[plan.MemberName(v.Group.Name, r.Ordinal)].Op == plan.Destroy {
 			continue
 		}
-		all = append(all, plan.Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: r.Name + " (" + r.MoRef + ")", Key: plan.KeyGone(r.MoRef), At: v.Now,
-			Deed: plan.DeedRemoved, MoRef: r.MoRef})
+		n := plan.Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: r.Name + " (" + r.MoRef + ")", Key: plan.KeyGone(r.MoRef), At: v.Now}
+		switch {
+		case by.Ours:
+			n.Warning, n.Reason, n.What = false, plan.NoteRemoved, "Removed with the server's account "+by.User+":"
+			n.Why = "by the server before it was restarted, another replica of it, or whoever else has that account"
+		case by.User != "":
+			n.What = "Removed in vCenter by " + by.User + ":"
+		}
+		all = append(all, n)
 	}
 	for i := range v.members {
 		m := &v.members[i]
@@ -156,9 +165,11 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 		if m.Power != plan.PoweredOff || m.Marked || m.duplicate || !m.Reachable || v.takenDown(m) || v.Now.Before(asked) {
 			continue
 		}
-		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(plan.PoweredOn) && r.Reason != plan.ReasonPowerCycling && r.Reason != plan.ReasonRemoving {
+		// A guest that was asked to shut down after the status was written may have done so long ago, while no server ran.
+		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(plan.PoweredOn) && r.Reason != plan.ReasonPowerCycling && r.Reason != plan.ReasonRemoving &&
+			!m.Shutdown.At.After(r.LastTransitionTime.Time) {
 			all = append(all, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
-				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, Deed: plan.DeedPoweredOff, MoRef: m.MoRef})
+				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, PoweredOff: true, MoRef: m.MoRef})
 		}
 	}
 	return all

@@ -212,7 +212,7 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("vCenter confirms that they are gone", func(o *plan.Observed) {
 			for _, m := range lost {
-				o.State.Gone = append(o.State.Gone, plan.VMID{MoRef: m.MoRef})
+				o.State.Gone = append(o.State.Gone, plan.Gone{MoRef: m.MoRef})
 			}
 		})
 		s.happens("the hosts of three are cut off: they are not gone, and nothing is done", func(o *plan.Observed) {

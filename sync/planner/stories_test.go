@@ -144,7 +144,7 @@ func drop(ordinal int32) func(*plan.Observed) {
 	return func(o *plan.Observed) {
 		o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool {
 			if m.Ordinal == ordinal {
-				o.State.Gone = append(o.State.Gone, plan.VMID{MoRef: m.MoRef})
+				o.State.Gone = append(o.State.Gone, plan.Gone{MoRef: m.MoRef})
 			}
 			return m.Ordinal == ordinal
 		})

@@ -31,7 +31,7 @@ func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	if r := planner.Make(o); r.Finalized || len(r.Status.Quarantined) != 1 || len(r.Actions) > 0 {
 		t.Errorf("finalized: %v, after %+v; %+v", r.Finalized, r.Actions, r.Status)
 	}
-	o.State.Gone = []plan.VMID{{MoRef: "vm-51"}}
+	o.State.Gone = []plan.Gone{{MoRef: "vm-51"}}
 	if r := planner.Make(o); !r.Finalized {
 		t.Errorf("it is gone, and the group is not: %+v", r.Status)
 	}

@@ -94,7 +94,7 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 		"a recorded member is not seen": {func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{recorded} }, false, false, false},
 		"a recorded member is gone": {func(o *plan.Observed) {
 			o.Group.Status.Members = []v1alpha1.Member{recorded}
-			o.State.Gone = []plan.VMID{{MoRef: "vm-100"}}
+			o.State.Gone = []plan.Gone{{MoRef: "vm-100"}}
 		}, true, false, false},
 		"a recorded VM in quarantine is not seen": {func(o *plan.Observed) {
 			o.Group.Status.Quarantined = []v1alpha1.Quarantined{{Name: "web-0-vm-100", MoRef: "vm-100"}}

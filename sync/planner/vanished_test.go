@@ -61,7 +61,7 @@ func TestAMemberIsHeldWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
 	vanish(1, "vCenter was restored")(&o)
 	o.Group.Status = planner.Make(o).Status
 	moRef := o.State.Vanished[0].MoRef
-	o.State.Gone = []plan.VMID{{MoRef: moRef, InstanceUUID: "another"}, {MoRef: moRef}} // a member, and one in quarantine
+	o.State.Gone = []plan.Gone{{MoRef: moRef, InstanceUUID: "another"}, {MoRef: moRef}} // a member, and one in quarantine
 	r := planner.Make(o)
 	if r.Wants("web-1", plan.Clone) || len(r.Status.Members) != 2 || r.Status.Members[1].Reason != plan.ReasonMemberVanished {
 		t.Errorf("%+v, %+v", r.Actions, r.Status.Members)
@@ -73,7 +73,7 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = planner.Make(o).Status
 	comeBack("vm-101")(&o)
-	o.State.Gone = []plan.VMID{{MoRef: "vm-101"}} // no VM has that moRef any more
+	o.State.Gone = []plan.Gone{{MoRef: "vm-101"}} // no VM has that moRef any more
 	r := planner.Make(o)
 	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
 		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
@@ -201,7 +201,7 @@ func TestAVMThatWasGivenUpIsRememberedUntilItIsDestroyed(t *testing.T) {
 	o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: "web-1", Ordinal: 1, MoRef: "vm-8", InstanceUUID: "id-first"})
 	again := vm(&o, 1)
 	again.MoRef, again.InstanceUUID = "vm-9", "id-first"
-	o.State.VMs, o.State.Gone = append(o.State.VMs, again), []plan.VMID{{MoRef: "vm-8", InstanceUUID: "id-first"}} // it left and came back once more
+	o.State.VMs, o.State.Gone = append(o.State.VMs, again), []plan.Gone{{MoRef: "vm-8", InstanceUUID: "id-first"}} // it left and came back once more
 	if r := planner.Make(o); len(r.Status.Replaced) != 1 {
 		t.Errorf("it is there, and forgotten: %+v", r.Status.Members)
 	}

@@ -318,11 +318,11 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		case g == nil:
 			v.wanted[moRef] = true
 		case g.gone && i >= len(ask.Recorded)-ask.Kept:
-			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
+			s.Gone = append(s.Gone, plan.Gone{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
 		case g.gone && m != nil && m.departed && !m.destroyed() && v.vcenter.set.defect != awayIsGone:
 			s.Vanished = append(s.Vanished, vanishedAs(m))
 		case g.gone, hidesAsGone && !g.vm.Reachable, !g.blind && g.uid != ref.UID:
-			s.Gone = append(s.Gone, plan.VMID{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
+			s.Gone = append(s.Gone, plan.Gone{MoRef: moRef, InstanceUUID: ask.Recorded[i].InstanceUUID})
 		}
 	}
 	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]

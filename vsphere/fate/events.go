@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -35,12 +36,6 @@ const (
 	eventsMost, halvings = 1000, 10
 )
 
-// testimony is what the events tell about a VM: nothing if how is empty.
-type testimony struct {
-	destroyed bool
-	how       string
-}
-
 // newestEvent is the newest event seen, and when vCenter was found to have gone back before it.
 type newestEvent struct {
 	vcenter  string // its instanceUuid
@@ -50,11 +45,11 @@ type newestEvent struct {
 	known    bool
 }
 
-// testimony queries vCenter's events about VMs, and its newest event.
-func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]testimony, error) {
-	var told map[string]testimony
+// testimony queries vCenter's events about VMs, and its newest event. It has no cause for a VM of which they tell nothing.
+func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]inventory.Cause, error) {
+	var told map[string]inventory.Cause
 	err := j.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		told = map[string]testimony{}
+		told = map[string]inventory.Cause{}
 		manager := *s.Vim.ServiceContent.EventManager
 		o, err := session.ReadProps(ctx, s, manager, "latestEvent")
 		if err != nil {
@@ -87,7 +82,7 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 				}
 				chains[id] = chain
 			}
-			told[m.MoRef] = read(removed, chain)
+			told[m.MoRef] = read(removed, chain, s.User)
 		}
 		return nil
 	})
@@ -116,8 +111,8 @@ func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectRefe
 	if err != nil {
 		return false, "", err
 	}
-	t := read(removed, chain)
-	return t.destroyed, t.how, nil
+	c := read(removed, chain, s.User)
+	return c.Destroyed, c.How, nil
 }
 
 // note records vCenter's newest event. If it is older than one seen before, vCenter was restored from a backup: its
@@ -222,14 +217,14 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 	return names
 }
 
-// read says what a departure means, together with the other events of its chain.
-func read(event types.BaseEvent, chain []types.BaseEvent) testimony {
+// read says what a departure means, together with the other events of its chain. own is the server's account.
+func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.Cause {
 	user := by(event.GetEvent())
 	switch e := event.(type) {
 	case *types.HostRemovedEvent:
-		return testimony{how: hostRemoved(e.GetEvent()) + user}
+		return inventory.Cause{How: hostRemoved(e.GetEvent()) + user}
 	case *types.EventEx:
-		return testimony{how: "it was migrated to another vCenter" + user}
+		return inventory.Cause{How: "it was migrated to another vCenter" + user}
 	}
 	var tasks []string
 	for _, c := range chain {
@@ -237,19 +232,21 @@ func read(event types.BaseEvent, chain []types.BaseEvent) testimony {
 		case *types.TaskEvent:
 			tasks = append(tasks, c.Info.DescriptionId)
 		case *types.HostRemovedEvent:
-			return testimony{how: hostRemoved(c.GetEvent()) + user}
+			return inventory.Cause{How: hostRemoved(c.GetEvent()) + user}
 		}
 	}
 	switch {
 	case slices.ContainsFunc(tasks, func(t string) bool { return slices.Contains(destroys, t) }):
-		return testimony{destroyed: true, how: "it was destroyed" + user}
+		actor := plan.Actor{User: event.GetEvent().UserName}
+		actor.Ours = own != "" && strings.EqualFold(actor.User, own)
+		return inventory.Cause{Destroyed: true, By: actor, How: "it was destroyed" + user}
 	case slices.Contains(tasks, "VirtualMachine.unregister"):
-		return testimony{how: "it was unregistered" + user}
+		return inventory.Cause{How: "it was unregistered" + user}
 	case len(tasks) > 0:
 		slices.Sort(tasks)
-		return testimony{how: "it was taken off the inventory" + user + " (" + strings.Join(slices.Compact(tasks), ", ") + ")"}
+		return inventory.Cause{How: "it was taken off the inventory" + user + " (" + strings.Join(slices.Compact(tasks), ", ") + ")"}
 	}
-	return testimony{how: "it was taken off the inventory" + user}
+	return inventory.Cause{How: "it was taken off the inventory" + user}
 }
 
 func hostRemoved(e *types.Event) string {

@@ -49,9 +49,12 @@ func TestWhatTheEventsOfAChainMean(t *testing.T) {
 		{event(2, &types.EventEx{EventTypeId: migrated}), nil, false, "it was migrated to another vCenter by alice"},
 		{event(2, &types.HostRemovedEvent{}), nil, false, "its host esx-1 was removed from the inventory by alice"},
 	} {
-		if got := read(c.event, c.chain); got.destroyed != c.destroyed || got.how != c.how {
+		if got := read(c.event, c.chain, "bob"); got.Destroyed != c.destroyed || got.How != c.how || c.destroyed && got.By != (plan.Actor{User: "alice"}) {
 			t.Errorf("%T: %+v, not %v: %s", c.event, got, c.destroyed, c.how)
 		}
+	}
+	if got := read(removed, []types.BaseEvent{task("VirtualMachine.destroy")}, "Alice"); !got.By.Ours {
+		t.Errorf("the server's own account: %+v", got)
 	}
 }
 

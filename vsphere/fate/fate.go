@@ -45,8 +45,8 @@ const (
 type Inventory interface {
 	// Missing lists them.
 	Missing() []inventory.Missing
-	// Decide records what became of one: it was destroyed, or has vanished, and how. The last call counts.
-	Decide(m inventory.Missing, destroyed bool, how string)
+	// Decide records what became of one. The last call counts.
+	Decide(m inventory.Missing, c inventory.Cause)
 }
 
 // Judge decides what became of missing VMs.
@@ -130,9 +130,9 @@ func (j *Judge) round(ctx context.Context, look *time.Time) error {
 	for _, m := range due {
 		q := j.cases[key{m.MoRef, m.InstanceUUID}]
 		q.asked++
-		if t := told[m.MoRef]; t.how != "" {
+		if c := told[m.MoRef]; c.How != "" {
 			q.due = time.Time{}
-			j.decide(m, t.destroyed, t.how)
+			j.decide(m, c)
 			continue
 		}
 		if q.asked < len(asks) {
@@ -140,13 +140,13 @@ func (j *Judge) round(ctx context.Context, look *time.Time) error {
 			continue
 		}
 		q.due = now.Add(askAgain)
-		destroyed, how, err := j.withoutEvents(ctx, m, denied)
+		c, err := j.withoutEvents(ctx, m, denied)
 		if err != nil {
 			q.asked--
 			q.due = now.Add(retry)
 			continue
 		}
-		j.decide(m, destroyed, how)
+		j.decide(m, c)
 	}
 	return nil
 }
@@ -174,9 +174,9 @@ func (j *Judge) due(now time.Time) (due []inventory.Missing) {
 	return due
 }
 
-func (j *Judge) decide(m inventory.Missing, destroyed bool, how string) {
-	if how != m.How {
-		j.log.Info().Str("vm", m.Name).Str("moRef", m.MoRef).Bool("destroyed", destroyed).Str("reason", how).Msg("a member left vCenter's inventory")
+func (j *Judge) decide(m inventory.Missing, c inventory.Cause) {
+	if c.How != m.How {
+		j.log.Info().Str("vm", m.Name).Str("moRef", m.MoRef).Bool("destroyed", c.Destroyed).Str("reason", c.How).Msg("a member left vCenter's inventory")
 	}
-	j.inventory.Decide(m, destroyed, how)
+	j.inventory.Decide(m, c)
 }

@@ -12,26 +12,26 @@ import (
 
 // withoutEvents decides about a VM of which vCenter's events tell nothing. A VM that may run has vanished. An error means that vCenter
 // did not answer.
-func (j *Judge) withoutEvents(ctx context.Context, m inventory.Missing, denied *vcfault.Error) (destroyed bool, how string, err error) {
+func (j *Judge) withoutEvents(ctx context.Context, m inventory.Missing, denied *vcfault.Error) (inventory.Cause, error) {
 	restored := m.Reused || m.SeenAt.Before(j.newest.restored)
 	switch {
 	case m.Reused:
-		return false, "vCenter has given its moRef to another VM, as after a restore from a backup", nil
+		return inventory.Cause{How: "vCenter has given its moRef to another VM, as after a restore from a backup"}, nil
 	case restored && !m.SeenAt.IsZero():
-		return false, "vCenter's events went back, as after a restore from a backup", nil
+		return inventory.Cause{How: "vCenter's events went back, as after a restore from a backup"}, nil
 	case denied != nil:
-		return false, "vCenter's events cannot be read (grant System.View on the root)", nil
+		return inventory.Cause{How: "vCenter's events cannot be read (grant System.View on the root)"}, nil
 	case !m.Off || m.SeenAt.IsZero() || !j.newest.known:
-		return false, "vCenter has no event that says why", nil
+		return inventory.Cause{How: "vCenter has no event that says why"}, nil
 	}
 	connected, err := j.hostConnected(ctx, m.HostRef)
 	if err != nil {
-		return false, "", err
+		return inventory.Cause{}, err
 	}
 	if !connected {
-		return false, "vCenter has no event that says why, and its host is not connected", nil
+		return inventory.Cause{How: "vCenter has no event that says why, and its host is not connected"}, nil
 	}
-	return true, "it was powered off, and its host does not have it any more", j.scan(ctx)
+	return inventory.Cause{Destroyed: true, How: "it was powered off, and its host does not have it any more"}, j.scan(ctx)
 }
 
 // hostConnected reports whether a host is there and connected.

@@ -13,9 +13,10 @@ type goneSet struct {
 
 func (g *goneSet) has(ref string) bool { return g.refs[ref] }
 
-func (g *goneSet) add(ref string) {
+// add returns the one that is forgotten instead, if any.
+func (g *goneSet) add(ref string) (forgotten string) {
 	if g.refs[ref] {
-		return
+		return ""
 	}
 	if g.refs == nil {
 		g.refs = map[string]bool{}
@@ -23,11 +24,13 @@ func (g *goneSet) add(ref string) {
 	g.refs[ref] = true
 	if len(g.order) < goneMax {
 		g.order = append(g.order, ref)
-		return
+		return ""
 	}
-	delete(g.refs, g.order[g.next])
+	forgotten = g.order[g.next]
+	delete(g.refs, forgotten)
 	g.order[g.next] = ref
 	g.next = (g.next + 1) % goneMax
+	return forgotten
 }
 
 // drop forgets a VM that exists after all, as after a restore of vCenter's database.

@@ -144,7 +144,7 @@ func (n *Inventory) clear() {
 	n.interest.Lock()
 	n.requesters, n.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
 	n.placements, n.awaited, n.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
-	n.missing = missingSet{all: map[plan.VMID]*Missing{}}
+	n.missing = missingSet{all: map[plan.VMID]*Missing{}, by: map[string]plan.Actor{}}
 	n.adoptions, n.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	n.glimpses = map[string]glimpsed{}
 	n.ruleRequests, n.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}

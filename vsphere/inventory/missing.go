@@ -40,16 +40,24 @@ func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID
 // missingSet holds the missing VMs, and what became of former ones. Inventory.interest guards it.
 type missingSet struct {
 	all map[plan.VMID]*Missing
-	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone.
+	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.
 	done goneSet
+	by   map[string]plan.Actor
 }
 
 func (s *missingSet) isDone(id plan.VMID) bool { return s.done.has(id.MoRef + "/" + id.InstanceUUID) }
 
-func (s *missingSet) finish(id plan.VMID) {
+func (s *missingSet) destroyer(id plan.VMID) plan.Actor { return s.by[id.MoRef+"/"+id.InstanceUUID] }
+
+// finish records that a VM is no longer missing, and who destroyed it, if somebody did and it is known.
+func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
 	delete(s.all, id)
-	s.done.add(id.MoRef + "/" + id.InstanceUUID)
-	s.done.add(id.MoRef + "/")
+	for _, key := range []string{id.MoRef + "/" + id.InstanceUUID, id.MoRef + "/"} {
+		delete(s.by, s.done.add(key))
+		if by != (plan.Actor{}) {
+			s.by[key] = by
+		}
+	}
 }
 
 // find returns the missing VM that a status records; without an instanceUuid (in an older server's status), by its moRef alone.
@@ -73,7 +81,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
 	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, and is known again by its stamp
-		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID})
+		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
 		return
 	}
 	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, HostRef: old.HostRef, SeenAt: old.ReadAt, Reused: reused,
@@ -96,7 +104,7 @@ func (n *Inventory) missLocked(m Missing) {
 	if g := n.groups[m.UID]; g != nil && m.InstanceUUID != "" {
 		for _, other := range g.refs {
 			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef {
-				n.missing.finish(m.id())
+				n.missing.finish(m.id(), plan.Actor{})
 				return
 			}
 		}
@@ -118,7 +126,7 @@ func (n *Inventory) returned(m *Machine) {
 		case id.MoRef == m.MoRef:
 			delete(n.missing.all, id)
 		default:
-			n.missing.finish(id)
+			n.missing.finish(id, plan.Actor{})
 		}
 	}
 }
@@ -168,17 +176,24 @@ func (n *Inventory) Missing() []Missing {
 	return all
 }
 
-// Decide records what became of a missing VM: it was destroyed; or it has vanished, and how.
-func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
+// Cause is why a VM left vCenter's inventory: it was destroyed, and by whom; or it has vanished. How says so in words.
+type Cause struct {
+	Destroyed bool
+	By        plan.Actor
+	How       string
+}
+
+// Decide records what became of a missing VM.
+func (n *Inventory) Decide(m Missing, c Cause) {
 	n.interest.Lock()
 	now := n.missing.all[m.id()]
-	same := now == nil || !destroyed && now.How == how
+	same := now == nil || !c.Destroyed && now.How == c.How
 	switch {
 	case same:
-	case destroyed:
-		n.missing.finish(m.id())
+	case c.Destroyed:
+		n.missing.finish(m.id(), c.By)
 	default:
-		now.How = how
+		now.How = c.How
 	}
 	n.interest.Unlock()
 	if !same {
@@ -190,5 +205,5 @@ func (n *Inventory) Decide(m Missing, destroyed bool, how string) {
 func (n *Inventory) Destroyed(id plan.VMID) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	n.missing.finish(id)
+	n.missing.finish(id, plan.Actor{Ours: true})
 }

@@ -338,7 +338,7 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 	}
 	for _, ref := range r.Gone {
 		if a, asked := answer(ref); asked && a.kept {
-			n.missing.finish(plan.VMID{MoRef: ref})
+			n.missing.finish(plan.VMID{MoRef: ref}, plan.Actor{})
 		} else if asked {
 			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
 		}

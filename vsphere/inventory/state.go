@@ -43,7 +43,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		for i := range ask.Recorded {
 			r := &ask.Recorded[i]
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
-				s.Gone = append(s.Gone, plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
+				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.destroyer(r)})
 			}
 		}
 	}
@@ -120,6 +120,13 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		n.want(r.MoRef)
 	}
 	return false
+}
+
+// destroyer returns who destroyed a VM, as far as that is known. The caller holds mu.
+func (n *Inventory) destroyer(r *v1alpha1.Member) plan.Actor {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	return n.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 }
 
 // templateKey is a name or path, and the moRef of the datacenter that it is looked for in.

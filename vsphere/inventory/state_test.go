@@ -94,12 +94,12 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "" || !slices.Equal(s.notified, []types.UID{"uid-web"}) {
 		t.Fatalf("%+v, notified %v", got, s.notified)
 	}
-	s.Decide(s.Missing()[0], false, "its host was removed")
+	s.Decide(s.Missing()[0], Cause{How: "its host was removed"})
 	if got := s.look("vm-1"); len(got.Gone) != 0 || len(got.Vanished) != 1 || got.Vanished[0].How != "its host was removed" {
 		t.Fatalf("%+v", got)
 	}
-	s.Decide(s.Missing()[0], true, "it was destroyed")
-	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-1"}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
+	s.Decide(s.Missing()[0], Cause{Destroyed: true, By: plan.Actor{User: "alice"}, How: "it was destroyed by alice"})
+	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.Gone{{MoRef: "vm-1", By: plan.Actor{User: "alice"}}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
 		t.Fatalf("%+v, notified %v, asked %v", got, s.notified, s.asked)
 	}
 }
@@ -126,7 +126,7 @@ func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *test
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1", "vm-2"), Kept: 1}
 	s.State(web, ask)
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1", "vm-2"}})
-	if got := s.State(web, ask); !slices.Equal(got.Gone, []plan.VMID{{MoRef: "vm-2"}}) || len(got.Vanished) != 1 || got.Vanished[0].MoRef != "vm-1" {
+	if got := s.State(web, ask); !slices.Equal(got.Gone, []plan.Gone{{MoRef: "vm-2"}}) || len(got.Vanished) != 1 || got.Vanished[0].MoRef != "vm-1" {
 		t.Errorf("gone: %+v, vanished: %+v", got.Gone, got.Vanished)
 	}
 }
