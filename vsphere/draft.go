@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -70,13 +71,7 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 	tell := func(part string, err error) {
 		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
 	}
-	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details.Spec))
-	if err != nil {
-		tell("placement", err)
-		return all
-	}
-	_, a.Folder = v.inventory.Standing(at)
-	d, err := v.Draft(ref, a)
+	d, err := v.draftAtHome(ref, &a)
 	if err != nil {
 		tell("placement", err)
 		return all
@@ -94,6 +89,31 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 		}
 	}
 	return all
+}
+
+// draftAtHome begins a draft in the group's folder, or the one that exists above.
+func (v *VCenter) draftAtHome(ref plan.Ref, a *plan.Action) (*Draft, error) {
+	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details.Spec))
+	if err != nil {
+		return nil, err
+	}
+	_, a.Folder = v.inventory.Standing(at)
+	return v.Draft(ref, *a)
+}
+
+// rehearse looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
+// successor that cannot be made.
+func (v *VCenter) rehearse(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	d, err := v.draftAtHome(ref, &a)
+	if err != nil {
+		return err
+	}
+	var first error
+	d.Fill(ctx, func(_ string, err error) { first = cmp.Or(first, err) })
+	if first != nil {
+		return v.cloneFailure(ctx, d.b, first)
+	}
+	return nil
 }
 
 // FillBare takes the steps that make a VM like a member, but none that says which group it belongs to.

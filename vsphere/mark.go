@@ -38,6 +38,11 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		}
 		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
+	if a.Successor != nil {
+		if err := v.rehearse(ctx, ref, *a.Successor); err != nil {
+			return vcfault.Untried(err)
+		}
+	}
 	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
 	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read

@@ -107,6 +107,9 @@ type Action struct {
 	Generation       int64
 	// Why is what Mark leaves in the stamp.
 	Why Why
+	// Successor is the Clone that follows if Mark is for a member that is replaced: if what it needs is not there, nothing is written, and
+	// the fault is Untried. Otherwise nil.
+	Successor *Action
 	// Standby: Clone makes a standby member, and PowerOn promotes one.
 	Standby bool
 	// Hot reports whether Reconfigure is for a VM that is on.

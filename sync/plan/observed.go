@@ -393,6 +393,9 @@ type Pending struct {
 	Tried Op
 }
 
+// Unrehearsed reports whether a Mark was not written because the clone of the successor cannot be made.
+func (p *Pending) Unrehearsed() bool { return p.Op == Mark && p.Fault.Reason != "" && p.Fault.Untried }
+
 // AnyRunning reports whether an action is under way.
 func (o *Observed) AnyRunning() bool {
 	for _, p := range o.Pending {

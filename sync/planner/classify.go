@@ -84,6 +84,7 @@ type view struct {
 	faults      []named // what hinders, by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
+	successors  successors
 	diskFaults  []named // those that keep disks from being added or growing, likewise
 }
 

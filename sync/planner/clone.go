@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/addresses"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
@@ -54,6 +53,10 @@ func (v *view) clone(count int) {
 	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
 	if v.dense() {
 		missing = count
+	} else if missing < count && v.policy.MinAvailable < v.want && !v.extraComesFirst() { // those that go give their addresses back
+		if count = missing; count == 0 {
+			return
+		}
 	}
 	fresh, failed := v.cloneEach(count, v.pickOrdinals(), func(n int) plan.Action {
 		if n >= missing {
@@ -76,17 +79,11 @@ func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) pla
 		v.createFolder()
 		return 0, 0
 	}
-	held := addresses.HeldBy(v.State.VMs)
 	for n := range count {
 		a := each(n)
-		ordinal := ordinals.Pick()
+		ordinal, ok := v.nextPlace(ordinals)
 		name := plan.MemberName(v.Group.Name, ordinal)
-		details, ok := v.details(ordinal)
-		for ok && held.ByOther(ordinal, details.AddressText) {
-			ordinal = ordinals.Pick()
-			name = plan.MemberName(v.Group.Name, ordinal)
-			details, ok = v.details(ordinal)
-		}
+		details, _ := v.details(ordinal)
 		if !ok && a.Standby && v.updating+v.leaving > 0 { // members that go give theirs back
 			break
 		}
@@ -99,9 +96,9 @@ func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) pla
 		} else {
 			v.arriving = append(v.arriving, ordinal)
 		}
-		a.Op, a.VM, a.Ordinal, a.Folder, a.Template, a.Fingerprint = plan.Clone, name, ordinal, v.State.Folder, v.State.Template.MoRef, v.State.Template.Fingerprint
-		a.CPU, a.MemoryMB, a.Revision, a.Generation, a.Details = v.Group.Spec.CPU, v.Group.MemoryMB(), v.revision, v.Group.Generation, details
-		if v.act(a) {
+		clone := v.cloneOf(name, ordinal, details)
+		clone.Standby, clone.Reason = a.Standby, a.Reason
+		if v.act(clone) {
 			fresh++
 		} else {
 			failed++
@@ -111,6 +108,12 @@ func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) pla
 		}
 	}
 	return fresh, failed
+}
+
+// cloneOf is the clone of a member.
+func (v *view) cloneOf(name string, ordinal int32, details *plan.Details) plan.Action {
+	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
+		CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation, Details: details}
 }
 
 func (v *view) addressesFault() plan.Fault {

@@ -11,6 +11,7 @@ import (
 //	gate     passed                        opens when                                                 is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
 //	window   before a member is marked     a window is open, for updates of any kind                  findChanges
+//	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, keepStandby
 //	promise  before a member is marked     enough others serve, so that the group stays above         selectForRemoval,
 //	                                       replicas less maxUnavailable                               chooseCycles
 //	drain    by a marked member            its endpoints were terminating for drainSeconds            drained

@@ -106,7 +106,7 @@ func (v *view) heal(order []int) {
 // cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
 // another host. (vsphere checks vCenter's events before it returns that fault.)
 func (v *view) cloneElsewhere(order []int) {
-	if v.policy.Heal == v1alpha1.HealNone || v.sourceFault() != nil {
+	if v.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, i := range order {
@@ -138,7 +138,7 @@ func (v *view) healOne(m *member) {
 	if v.stuck != nil && m.differs() == "" {
 		return // a new clone of the same spec would not become ready either
 	}
-	if v.sourceFault() != nil {
+	if v.cloneBlocked(m) {
 		return // it could not be recreated
 	}
 	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.checkOf(m))

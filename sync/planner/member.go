@@ -39,6 +39,8 @@ type member struct {
 	restart string
 	// held: it differs from the spec, and stays as it is. yet: it does so until the standby members are as the spec says.
 	held, yet bool
+	// replaced: retire is a reason to take it down now or later, since a successor can be made.
+	replaced bool
 	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
 	leaves, cycles bool
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.

@@ -85,6 +85,28 @@ func TestEveryObservation(t *testing.T) {
 			t.Fatalf("%d serve, of which %d would be left; %d are promised", before, after, least)
 		}
 	}))
+	t.Run("takes none down to replace it while no new member can be made", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing, o.State.Template = false, plan.Template{Datacenter: "DC0"}
+		replacing := func(why plan.Why) bool { return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace }
+		members, twins := map[int32]int{}, 0
+		for _, m := range o.State.VMs {
+			if m.Quarantined.IsZero() {
+				members[m.Ordinal]++
+				twins += isOne(members[m.Ordinal] > 1)
+			}
+		}
+		for _, a := range planner.Make(o).Actions {
+			m := find(&o, a.MoRef)
+			switch {
+			case a.Op == plan.Mark && (replacing(a.Why) || a.Successor != nil):
+				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
+			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || twins > 0 || !m.Quarantined.IsZero(): // one is too many
+			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
+				t.Fatalf("%s of %s, which was marked: %s", a.Op, a.VM, m.Why)
+			}
+		}
+	}))
 	t.Run("does nothing to a VM that asks an operator, and says what it asks", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		r, asks := planner.Make(o), map[string]bool{}

@@ -15,6 +15,7 @@ import (
 func (v *view) reconcile() {
 	v.promoteRunning()
 	order := v.victims()
+	v.findSuccessors()
 	v.findChanges(order)
 	v.heal(order)
 	v.cloneElsewhere(order)
@@ -32,6 +33,7 @@ func (v *view) reconcile() {
 	v.resolveTwins()
 	v.fill()
 	v.keepStandby()
+	v.tellStaying()
 	v.keepInQuarantine()
 	plan.SortByRank(v.actions)
 	v.collectFaults()

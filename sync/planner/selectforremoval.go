@@ -88,6 +88,7 @@ func (v *view) byOrder(x, y *member) int {
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
+//	has no successor           | stays (see successors)        | stays
 //	healing replaces it        | -                             | goes
 //	is to be replaced          | goes within maxUnavailable    | goes while enough others may serve
 //	is one too many            | goes within maxUnavailable    | goes
@@ -105,7 +106,7 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		case m.retire == "" && !m.going():
 			idle++ // may serve soon, or never: not counted upon
 		}
-		if m.retire != "" {
+		if m.retire != "" && !v.stays(m) {
 			retiring++
 		}
 	}
@@ -122,12 +123,14 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	}
 	for _, i := range order {
 		m := &v.members[i]
+		m.replaced = m.retire != "" && !v.stays(m)
 		switch {
-		case m.retire == plan.WhyHealing:
+		case m.replaced && !v.follows(m):
+		case m.replaced && m.retire == plan.WhyHealing:
 			m.leaves = true
-		case m.retire != "" && m.serving:
+		case m.replaced && m.serving:
 			m.leaves = slack > 0
-		case m.retire != "":
+		case m.replaced:
 			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
 			spare--
 		case surplus > 0 && !v.excess(m):
@@ -137,10 +140,11 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		case surplus > 0:
 			blocked = true // members further down in the order must not go instead
 		}
-		if m.leaves && m.serving {
-			slack--
+		if m.leaves {
+			v.successors.here--
+			slack -= int(oneIf(m.serving))
 		}
-		if m.leaves && m.retire == "" {
+		if m.leaves && !m.replaced {
 			m.matter = fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
 		}
 	}
@@ -175,9 +179,11 @@ func (v *view) removeChosen() {
 		goesOn := true
 		switch {
 		case !m.Reachable:
+		case !m.going() && m.replaced:
+			goesOn = v.act(v.replacing(m, m.retire, m.matter))
+			v.tellUnrehearsed(m)
 		case !m.going():
-			why := cmp.Or(m.retire, plan.WhyScaleIn)
-			goesOn = v.act(v.marking(m, why, m.matter))
+			goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.matter))
 		default:
 			goesOn = v.remove(m, chosen, m.matter)
 		}

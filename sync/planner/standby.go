@@ -174,12 +174,15 @@ func (v *view) keepStandby() {
 			stay += int(oneIf(!m.going() && !v.unfit(m)))
 		}
 	}
+	left := here
 	for _, i := range order {
 		m := &v.standby[i]
 		switch {
 		case m.leaves || !m.Reachable:
+		case v.unfit(m) && left <= int(v.Group.Spec.Standby) && !v.remakes(m, int(v.Group.Spec.Standby)-left):
 		case m.going() || v.unfit(m) || stay > int(v.Group.Spec.Standby):
 			stay -= int(oneIf(!m.going() && !v.unfit(m)))
+			left--
 			v.removeStandby(m)
 		case m.unprepared() || m.Prepared != v.prepared && v.preparable(m):
 			was := v.preparing
@@ -221,9 +224,13 @@ func (v *view) removeStandby(m *member) {
 	if v.unfit(m) {
 		why, reason = plan.WhyUpdate, "standby member made again: "+cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
 	}
-	if m.leaves = true; !m.going() {
+	switch m.leaves = true; {
+	case !m.going() && v.unfit(m):
+		v.act(v.replacing(m, why, reason))
+		v.tellUnrehearsed(m)
+	case !m.going():
 		v.act(v.marking(m, why, reason))
-	} else {
+	default:
 		v.remove(m, idle, reason)
 	}
 	v.discarding++
