@@ -109,6 +109,9 @@ type UpdateProgress struct {
 	// lastProgressTime is when that number was reached.
 	// +required
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
+	// rollback is true while an update is taken back that had reached some members: spec.update.canary does not hold that.
+	// +optional
+	Rollback bool `json:"rollback,omitempty"`
 }
 
 // Quarantined is a VM that was removed from the group and is kept for a while.

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
@@ -108,6 +109,18 @@ var changeStories = map[string]func(*story){
 			})(o)
 		})
 		s.happens("RollingUpdate", edit(func(g *spec) { g.Update.Strategy = "" }))
+	},
+	"canary taken back": func(s *story) {
+		s.happens("four members are applied", s.scale(4))
+		s.happens("another template, for one member", edit(func(g *spec) { g.Template, g.Update.Canary = "ubuntu-26.04", of(1) }))
+		s.happens("back: the canary is replaced", edit(func(g *spec) { g.Template = "ubuntu" }))
+		s.happens("more memory, for half of them, within the VM", edit(func(g *spec) { g.Memory, g.Update.Canary, g.Update.MaxUnavailable = 8, of(2), of(1) }))
+		s.happens("back, and forward again at once: the canary holds", func(o *plan.Observed) {
+			edit(func(g *spec) { g.Memory = 4 })(o)
+			o.Group.Status = planner.Make(*o).Status
+			edit(func(g *spec) { g.Memory = 8 })(o)
+		})
+		s.happens("back", edit(func(g *spec) { g.Memory = 4 }))
 	},
 	"disks": func(s *story) {
 		s.happens("two members are applied, each with a disk", edit(func(g *spec) {

@@ -29,7 +29,7 @@ func (v *view) findChanges(order []int) {
 	switch {
 	case held != "":
 		keep = len(differ)
-	case v.policy.Canary >= 0:
+	case v.policy.Canary >= 0 && !v.takesBack():
 		keep = min(len(differ), max(0, v.want-v.policy.Canary))
 	}
 	if keep < len(differ) {
@@ -57,6 +57,28 @@ func (v *view) findChanges(order []int) {
 		}
 	}
 	v.findRequested(order)
+}
+
+// takesBack reports whether the spec was edited back while update.canary held an update: the members that it had reached differ now, and
+// others, which differed from the former spec, do not. A canary must not hold the way back. The stored status tells, and keeps it until
+// the members are as they were; without it the canary holds.
+func (v *view) takesBack() bool {
+	switch was := v.Group.Status.Update; {
+	case was == nil:
+	case was.Target == v.target():
+		return was.Rollback
+	case was.Rollback: // and this is the way forward again
+		return false
+	}
+	back, reached := false, false
+	for i := range v.members {
+		m := &v.members[i]
+		if r := v.record(m.MoRef, i); r != nil {
+			back = back || r.Reason == plan.ReasonDiffers && m.differs() == ""
+			reached = reached || r.Reason != plan.ReasonDiffers && m.differs() != ""
+		}
+	}
+	return back && reached
 }
 
 // refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
@@ -110,7 +132,8 @@ func (v *view) trackProgress(todo int) {
 	if todo == 0 && !(same && len(waiting) > 0) {
 		return
 	}
-	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
+	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9)),
+		Rollback: v.policy.Canary >= 0 && v.takesBack()}
 	if same && stored.Available >= progress.Available {
 		progress.Available = stored.Available
 		if !v.refreshedSince(stored.LastProgressTime.Time) && !v.holdEnded() {

@@ -1,0 +1,336 @@
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// These tests follow the procedures of docs/day-to-day.md step by step: what is patched is what is written there.
+
+// patch edits a group as `kubectl patch --type merge` does, with a patch that the documents have. pairs replace what is an example in it.
+func patch(t *testing.T, g *metacontroller.Group, documented string, pairs ...string) {
+	t.Helper()
+	docs, err := os.ReadFile("../docs/day-to-day.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(docs), documented) {
+		t.Fatalf("docs/day-to-day.md does not have %s", documented)
+	}
+	var spec, change map[string]any
+	text, err := json.Marshal(g.Spec)
+	for _, err := range []error{err, json.Unmarshal(text, &spec), json.Unmarshal([]byte(strings.NewReplacer(pairs...).Replace(documented)), &change)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	merge(spec, change["spec"].(map[string]any))
+	text, _ = json.Marshal(spec)
+	var edited v1alpha1.VmGroupSpec
+	if err := json.Unmarshal(text, &edited); err != nil {
+		t.Fatal(err)
+	}
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { *s = edited })
+}
+
+// merge is RFC 7396.
+func merge(into, change map[string]any) {
+	for key, value := range change {
+		inner, is := value.(map[string]any)
+		switch old, was := into[key].(map[string]any); {
+		case value == nil:
+			delete(into, key)
+		case is && was:
+			merge(old, inner)
+		case is:
+			fresh := map[string]any{}
+			merge(fresh, inner)
+			into[key] = fresh
+		default:
+			into[key] = value
+		}
+	}
+}
+
+const (
+	canaryPatch   = `{"spec":{"update":{"canary":1},"template":"ubuntu-24.04-b"}}`
+	rollbackPatch = `{"spec":{"template":"ubuntu-24.04"}}`
+	templateB     = "ubuntu-24.04-b"
+	templateA     = "ubuntu-24.04"
+)
+
+func TestTryAChangeOnOneMember(t *testing.T) {
+	t.Parallel()
+	for name, next := range map[string]func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string){
+		"and go on, to half of them and then to all": func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string) {
+			patch(t, g, `{"spec":{"update":{"canary":"50%"}}}`)
+			held(t, g, "update.canary holds at 2")
+			if n := tally(r.members(), isOfOther); n != 2 {
+				t.Errorf("%d are updated", n)
+			}
+			patch(t, g, `{"spec":{"update":{"canary":null}}}`)
+			up(t, g)
+			if n := tally(r.members(), isOfOther); n != 4 {
+				t.Errorf("%d are updated", n)
+			}
+		},
+		"and go back": func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string) {
+			patch(t, g, rollbackPatch, templateA, "vm-operator-template")
+			if a := up(t, g); condition(a, v1alpha1.ConditionUpdateHeld).Status == "True" || tally(r.members(), isOfOther) > 0 {
+				t.Errorf("%d canaries are left: %s", tally(r.members(), isOfOther), a.Status.LastMessage)
+			}
+			stay := 0
+			for _, vm := range r.members() {
+				stay += btoi(was[vm.Name] == vm.Ref.Value)
+			}
+			if stay != 3 {
+				t.Errorf("%d members were never replaced, want 3", stay)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{Tools: true})
+				g := r.serve().group("web", 4)
+				g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+				up(t, g)
+				was := refs(r.members())
+				patch(t, g, canaryPatch, templateB, otherTemplate)
+				held(t, g, "update.canary holds at 1")
+				if n := tally(r.members(), isOfOther); n != 1 {
+					t.Fatalf("%d are updated", n)
+				}
+				next(t, r, g, was)
+			})
+		})
+	}
+}
+
+func TestGoBackFromACanaryThatIsNeverReady(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.BreakGuests(isOfOther)
+		g := r.serve().group("web", 4)
+		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		up(t, g)
+		patch(t, g, canaryPatch, templateB, otherTemplate)
+		_, err := g.Until(within(t), func(metacontroller.Answer) bool {
+			return tally(r.members(), isOn) == 4 && tally(r.members(), isOfOther) == 1
+		})
+		r.must(err)
+		patch(t, g, rollbackPatch, templateA, "vm-operator-template")
+		if up(t, g); tally(r.members(), isOfOther) > 0 {
+			t.Error("the canary is left")
+		}
+	})
+}
+
+// held syncs a group until an update is held, and the group is RUNNING.
+func held(t *testing.T, g *metacontroller.Group, by string) {
+	t.Helper()
+	a := up(t, g)
+	if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Status != "True" || !strings.Contains(c.Message, by) {
+		t.Fatalf("UpdateHeld is %s: %s", c.Status, c.Message)
+	}
+}
+
+func btoi(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func TestRollBack(t *testing.T) {
+	t.Parallel()
+	for _, quarantine := range []int32{0, 3600} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newChangeRig(t, vcsim.Guest{})
+			g := r.serve().group("web", 4)
+			g.Spec.Deletion.QuarantineSeconds = quarantine
+			up(t, g)
+			was := refs(r.members())
+			g.Edit(rolls)
+			_, err := g.Until(within(t), func(metacontroller.Answer) bool { return tally(r.members(), isOfOther) == 2 })
+			r.must(err)
+			clones := r.Calls()["CloneVM_Task"]
+			g.Edit(func(s *spec) { s.Template = "vm-operator-template" })
+			up(t, g)
+			same, members := 0, r.members()
+			for _, vm := range members {
+				same += btoi(was[vm.Name] == vm.Ref.Value)
+			}
+			if len(members) != 4 || tally(members, isOfOther) > 0 || same < 2 {
+				t.Errorf("%d members, %d of the other template, %d as before", len(members), tally(members, isOfOther), same)
+			}
+			if cloned := r.Calls()["CloneVM_Task"] - clones; quarantine > 0 && (same != 4 || cloned > 0) {
+				t.Errorf("%d came back or stayed; %d were cloned", same, cloned)
+			}
+		})
+	}
+}
+
+func TestTakeAMemberOut(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 5)
+		up(t, g)
+		was := refs(r.members())
+
+		patch(t, g, `{"spec":{"replicas":4,"scaleIn":{"remove":["web-2"]}}}`) // for good
+		up(t, g)
+		delete(was, "web-2")
+		r.sameVMs(was)
+
+		patch(t, g, `{"spec":{"replace":[{"name":"web-2","moRef":"vm-42"}]}}`, "web-2", "web-1", "vm-42", was["web-1"]) // for a replacement
+		up(t, g)
+		is := refs(r.members())
+		if len(is) != 4 || slices.Contains(values(is), was["web-1"]) {
+			t.Errorf("%v, and before %v", is, was)
+		}
+		for _, name := range []string{"web-0", "web-3", "web-4"} {
+			if is[name] != was[name] {
+				t.Errorf("%s was %s and is %s", name, was[name], is[name])
+			}
+		}
+
+		g.Edit(func(s *spec) { s.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-4"}}; s.Replicas = seconds(1) }) // to keep one
+		up(t, g)
+		r.sameVMs(map[string]string{"web-4": was["web-4"]})
+	})
+}
+
+func values(of map[string]string) (all []string) {
+	for _, v := range of {
+		all = append(all, v)
+	}
+	return all
+}
+
+func TestPause(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		was := refs(r.members())
+		patch(t, g, `{"spec":{"paused":true}}`)
+		g.Edit(func(s *spec) { s.Template, s.Replicas = otherTemplate, seconds(1) })
+		a, err := g.Sync(within(t))
+		for began := time.Now(); time.Since(began) < 5*time.Minute; time.Sleep(20 * time.Second) {
+			r.must(err)
+			a, err = g.Finalize(within(t)) // even when the group is deleted
+		}
+		if r.sameVMs(was); a.Finalized || !strings.Contains(a.Status.LastMessage, "paused") {
+			t.Error(a.Status.LastMessage)
+		}
+	})
+}
+
+func TestGoOnWithoutStandbyMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 3)
+		up(t, g)
+		r.FailTask(vcsim.Clone, nil, &types.NoDiskSpace{Datastore: "LocalDS_0"}, 1)
+		patch(t, g, `{"spec":{"standby":2}}`)
+		_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			return condition(a, v1alpha1.ConditionCloneBlocked).Status == "True"
+		})
+		r.must(err)
+		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // set standby: 0 to go on without
+		if up(t, g); tally(r.members(), isOfOther) != 3 {
+			t.Errorf("%d are updated", tally(r.members(), isOfOther))
+		}
+	})
+}
+
+func TestBringAVMBackFromQuarantine(t *testing.T) {
+	t.Parallel()
+	const kept = web + "/quarantine/web-1-"
+	for name, do := range map[string]func(t *testing.T, r *rig, g *metacontroller.Group, ref string){
+		"as a member": func(t *testing.T, r *rig, g *metacontroller.Group, ref string) {
+			g.Scale(2)
+			up(t, g)
+			if is := refs(r.members()); is["web-1"] != ref {
+				t.Errorf("web-1 is %s, and was %s", is["web-1"], ref)
+			}
+		},
+		"to look at it": func(t *testing.T, r *rig, g *metacontroller.Group, ref string) {
+			time.Sleep(3 * time.Minute)
+			r.must(r.PowerOn(kept + ref))
+			a, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+				return strings.Contains(a.Status.LastMessage, "its quarantine is over")
+			})
+			r.must(err)
+			if vm := r.vm(kept + ref); vm == nil || len(a.Status.Quarantined) != 1 {
+				t.Error("it is gone while it is on")
+			}
+			r.must(r.PowerOff(kept + ref))
+			_, err = g.Until(within(t), func(a metacontroller.Answer) bool { return len(a.Status.Quarantined) == 0 })
+			r.must(err)
+		},
+		"for good": func(t *testing.T, r *rig, g *metacontroller.Group, ref string) {
+			r.must(r.CloneVM(kept+ref, "/DC0/vm", "a-copy"))
+			r.must(r.SetExtraConfig(kept+ref, stamp.Key, ""))
+			r.must(r.Move(kept+ref, "/DC0/vm"))
+			remove(t, g)
+			if r.vm("/DC0/vm/web-1-"+ref) == nil || r.vm("/DC0/vm/a-copy") == nil {
+				t.Error("it went with the group")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{})
+				g := r.serve().group("web", 2)
+				g.Spec.Deletion.QuarantineSeconds = 600
+				up(t, g)
+				ref := refs(r.members())["web-1"]
+				g.Scale(1)
+				a, err := g.Until(within(t), func(a metacontroller.Answer) bool { return len(a.Status.Quarantined) == 1 && r.vm(kept+ref) != nil })
+				r.must(err)
+				if a.Status.Quarantined[0].Name != "web-1-"+ref && a.Status.Quarantined[0].Name != "web-1" {
+					t.Error(a.Status.Quarantined)
+				}
+				do(t, r, g, ref)
+			})
+		})
+	}
+}
+
+func TestAbandonADeletion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		was := refs(r.members())
+		g.Spec.Paused = true
+		_, err := g.Finalize(within(t))
+		r.must(err)
+		g.Annotations = map[string]string{"vm.codeconnect.vmworld.com/abandon": "true"}
+		a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+		r.must(err)
+		if r.sameVMs(was); !strings.Contains(a.Status.LastMessage, "web-0") {
+			t.Error(a.Status.LastMessage)
+		}
+	})
+}
