@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -27,6 +28,9 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
 	ends := v.underWay.Begin(ref.UID, a)
 	err := v.act(actFor(ctx, ref, a, &took), ref, a)
+	if errors.Is(err, vcfault.ErrTaskLost) {
+		err = v.outcome(actFor(ctx, ref, a, &took), ref, a, err)
+	}
 	ends()
 	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
 	if err != nil {
@@ -51,6 +55,19 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 		op += " " + a.VM
 	}
 	return took, vcfault.Classify(op, err)
+}
+
+// outcome finds out what became of a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for
+// 60 s (config.task.minCompletedLifetime), so each task that ends during an outage that lasts longer is lost. It reads what the step is
+// about, and takes the step once more: if nothing is left to do, that is success.
+func (v *VCenter) outcome(ctx context.Context, ref plan.Ref, a plan.Action, lost error) error {
+	v.log.Info().Stringer("group", ref).Str("op", string(a.Op)).Str("vm", a.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
+	for _, o := range concerned(a) {
+		if err := v.reader.Read(ctx, o); err != nil {
+			return lost
+		}
+	}
+	return v.act(ctx, ref, a)
 }
 
 // concerned returns the objects that an action was planned from.

@@ -131,6 +131,9 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
+		if b.source.hasTPM() && s.Has(session.TPMPolicy) {
+			spec.TpmProvisionPolicy = string(types.VirtualMachineCloneSpecTpmProvisionPolicyReplace)
+		}
 		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(a.Template), Folder: inventory.FolderRef(a.Folder), Name: a.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval

@@ -57,8 +57,8 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 // data). Then the metadata has another key, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
 //
 // A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
-// changes that), so the clone drops them if the group has data for its guests. (CAPV drops them in each clone, since
-// kubernetes-sigs/cluster-api-provider-vsphere#2014.) Other members keep them, because appliances are configured by them.
+// changes that): not only user data and addresses, but also the host name and the instance-id, which each member has. So each
+// clone that is configured by guestinfo drops them, as CAPV's do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
 func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	if b.plain {
 		return nil
@@ -68,7 +68,7 @@ func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 	if b.details.Spec.CustomizationSpec != "" {
 		key = guest.OwnMetadataKey
 		options = append(guest.Unset(guest.MetadataKey), guest.Unset(guest.UserDataKey)...)
-	} else if b.source.vApp && (b.details.UserData != "" || len(b.details.Spec.Networks) > 0) {
+	} else if b.source.vApp {
 		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
 	}
 	metadata, err := guest.Metadata(key, b.ref, b.action, b.id, nil, nil)

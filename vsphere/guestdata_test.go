@@ -156,7 +156,7 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 		}{
 			{userData: "#cloud-config"},
 			{spec: v1alpha1.VmGroupSpec{Networks: networks}},
-			{keeps: true},
+			{}, // its host name and instance-id are in guestinfo, too
 			{spec: v1alpha1.VmGroupSpec{Networks: networks, CustomizationSpec: "linux"}, keeps: true},
 		} {
 			a := p.shaped(int32(i), c.spec)

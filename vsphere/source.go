@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -61,6 +62,15 @@ func HasVAppProperties(o session.Object) bool {
 
 // cards are the network adapters.
 func (x *source) cards() []types.BaseVirtualDevice { return cards.In(x.devices) }
+
+// hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
+// for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
+func (x *source) hasTPM() bool { return HasTPM(x.devices) }
+
+// HasTPM reports whether there is a virtual TPM among devices.
+func HasTPM(devices []types.BaseVirtualDevice) bool {
+	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
+}
 
 // disks are the virtual disks.
 func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }

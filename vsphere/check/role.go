@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -61,6 +62,7 @@ func (c *checker) role(ctx context.Context) bool {
 		return true
 	}
 	c.asked = true
+	c.encrypts(on, held)
 	lacking, looked := 0, 0
 	for _, p := range role.Least() {
 		var without []string
@@ -83,6 +85,27 @@ func (c *checker) role(ctx context.Context) bool {
 		c.ok("privileges", "all %d of the least role are held, on %d objects (%d checks)", len(role.Least()), len(all), looked)
 	}
 	return true
+}
+
+// encrypts warns of missing privileges for templates with a virtual TPM, whose files are encrypted.
+//
+// [doc] vSphere Security, Cryptographic Operations Privileges: "Clone: clone an encrypted virtual machine", required on the virtual machine;
+// "Encrypt new: encrypt a virtual machine during virtual machine creation", on its folder.
+func (c *checker) encrypts(on map[role.Scope][]naming.Candidate, held map[types.ManagedObjectReference]map[string]bool) {
+	for _, t := range c.templates {
+		if !t.info.tpm {
+			continue
+		}
+		needs := map[string][]naming.Candidate{"Cryptographer.Clone": {{Path: t.path, Ref: inventory.VMRef(t.moRef)}}, "Cryptographer.EncryptNew": on[role.OnFolder]}
+		for _, id := range slices.Sorted(maps.Keys(needs)) {
+			for _, x := range needs[id] {
+				if !held[x.Ref][id] {
+					c.add("privilege "+id, Warn, fmt.Sprintf("%s does not hold it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, x.Path, t.name),
+						"grant it there with propagation to children, or vCenter may refuse its clones")
+				}
+			}
+		}
+	}
 }
 
 // lacks reports a missing privilege. It is a failure if the server or one of the given groups does not work without it.

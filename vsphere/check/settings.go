@@ -199,7 +199,7 @@ func (c *checker) libraryTemplate(ctx context.Context, check, name string) *foun
 type templateInfo struct {
 	cpu, memory      int32
 	addCPU, addMem   bool
-	vApp             bool
+	vApp, tpm        bool
 	version, toolsOf string
 	disks, cards     int
 	limits           []string // resource limits, as text
@@ -239,6 +239,8 @@ func readTemplateInfo(ctx context.Context, s *session.Session, vm types.ManagedO
 			x.space += max(d.CapacityInBytes, d.CapacityInKB<<10)
 		case types.BaseVirtualEthernetCard:
 			x.cards++
+		case *types.VirtualTPM:
+			x.tpm = true
 		case *types.VirtualCdrom:
 			iso, is := d.Backing.(*types.VirtualCdromIsoBackingInfo)
 			if is && d.Connectable != nil && (d.Connectable.Connected || d.Connectable.StartConnected) {
@@ -283,9 +285,10 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 			"disconnect it in the template: clones need its datastore, and if the guest has locked the drive, disconnecting it raises a question for an operator (QuestionPending)")
 	}
 	c.resources(t, x)
+	c.tpm(t, x)
 	hot := map[bool]string{true: "while powered on", false: "with a power cycle"}
 	if x.vApp {
-		c.ok("vApp properties", "%s has some: members of groups with userData or networks are cloned without them (privilege VApp.ApplicationConfig) because cloud-init prefers them; other members keep them", t.name)
+		c.ok("vApp properties", "%s has some: members are cloned without them (privilege VApp.ApplicationConfig), because cloud-init prefers them to guestinfo; those of groups with a customizationSpec keep them", t.name)
 	}
 	c.ok("hot-add", "%s: more CPUs %s, more memory %s", t.name, hot[x.addCPU], hot[x.addMem])
 	c.tools(t, x)
@@ -301,6 +304,19 @@ func (c *checker) resources(t *foundTemplate, x *templateInfo) {
 	if x.locked {
 		c.add("reserved memory", Warn, t.name+" reserves all its memory, and so do its clones",
 			"unless intended, remove the reservation from the template: a clone powers on only on a host with that much free memory (ResourceLimit)")
+	}
+}
+
+// tpm warns of a virtual TPM, which has the template's secrets.
+func (c *checker) tpm(t *foundTemplate, x *templateInfo) {
+	switch {
+	case !x.tpm:
+	case c.s.Has(session.TPMPolicy):
+		c.add("vTPM", Warn, t.name+" has a virtual TPM: each member gets a new one, without the template's secrets",
+			"check that nothing in the template is sealed with its TPM, such as a disk encrypted by BitLocker: members could not open it")
+	default:
+		c.add("vTPM", Warn, t.name+" has a virtual TPM, whose secrets this vCenter copies to each member",
+			"remove it from the template, or upgrade vCenter: from API version 8.0.0.1 on each member gets a new one")
 	}
 }
 

@@ -79,7 +79,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
 	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
 	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
-	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "`userData` and `networks`: a clone without the template's vApp properties, which cloud-init prefers", Without: "no `userData` and no `networks` of templates with vApp properties"},
+	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "templates with vApp properties: a clone without them, because cloud-init prefers them to guestinfo", Without: "no templates with vApp properties, but for groups with a `customizationSpec`"},
 	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks`: changed block tracking on for the next VM, where backup software turned it on for a disk", Without: "such a disk is not attached (MissingPrivilege)"},

@@ -8,16 +8,20 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// since is the API version that introduced a property (vim25: its "Since" or minAPIVersion). Older vCenters refuse any call that names
-// it: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
+// TPMPolicy is the field of a clone's spec that says what becomes of a virtual TPM, for Session.Has.
+const TPMPolicy = "VirtualMachineCloneSpec.tpmProvisionPolicy"
+
+// since is the API version that introduced a property, or a field of a request (vim25: its "Since" or minAPIVersion). Older vCenters
+// refuse any call that names it: [doc] RetrievePropertiesEx, CreateFilter: InvalidProperty.
 var since = map[string][]int{
+	TPMPolicy:                            {8, 0, 0, 1},
 	"config.hardware.autoCoresPerSocket": {8, 0, 0, 1},
 	"guest.customizationInfo":            {7, 0, 2},
 }
 
 // Supported returns a spec without the properties that this vCenter lacks.
 func (s *Session) Supported(spec types.PropertyFilterSpec) types.PropertyFilterSpec {
-	lacks := func(path string) bool { return !s.has(path) }
+	lacks := func(path string) bool { return !s.Has(path) }
 	spec.PropSet = slices.Clone(spec.PropSet)
 	for i := range spec.PropSet {
 		if p := &spec.PropSet[i]; slices.ContainsFunc(p.PathSet, lacks) {
@@ -27,7 +31,8 @@ func (s *Session) Supported(spec types.PropertyFilterSpec) types.PropertyFilterS
 	return spec
 }
 
-func (s *Session) has(path string) bool {
+// Has reports whether this vCenter has a property, or a field of a request.
+func (s *Session) Has(path string) bool {
 	needs, is := since[path]
 	if !is {
 		return true

@@ -88,6 +88,7 @@ func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine
 	vm.Config.VAppConfig = point.config.VAppConfig
 	vm.Config.Hardware.AutoCoresPerSocket = point.config.Hardware.AutoCoresPerSocket
 	vm.Config.BootOptions = point.config.BootOptions
+	v.cloneTPM(ctx, vm, tpmOf(point.config.Hardware.Device), spec.TpmProvisionPolicy)
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.destroy(ctx, vm)
 		return nil, fault

@@ -24,6 +24,8 @@ type Details struct {
 	Customization *types.CustomizationSpec
 	// VAppProperties reports whether the VM has vApp properties.
 	VAppProperties bool
+	// TPM is the secret of its virtual TPM; empty without one.
+	TPM string
 	// HostName is the host name that the guest reports.
 	HostName string
 }
@@ -71,6 +73,9 @@ func (v *Objects) detail(vm *simulator.VirtualMachine, d *Details) {
 	dc := v.world.DatacenterOf(vm.Self)
 	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
 	d.VAppProperties = vm.Config.VAppConfig != nil
+	if tpm := tpmOf(vm.Config.Hardware.Device); tpm != nil {
+		d.TPM = string(tpm.EndorsementKeyCertificate[0])
+	}
 	if by := vm.Config.ManagedBy; by != nil {
 		copied := *by
 		d.ManagedBy = &copied
