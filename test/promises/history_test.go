@@ -82,16 +82,16 @@ var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "v
 
 // wanted is how many VMs the spec asks for.
 func (a applied) wanted() int {
-	if a.deleted {
+	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0
 	}
 	return int(*a.spec.Replicas + a.spec.Standby)
 }
 
-// replaces reports whether the spec asks to replace a VM like this.
+// replaces reports whether the spec asks to replace a VM like this, or the deletion asks to remove it.
 func (a applied) replaces(v vm) bool {
 	if a.deleted {
-		return true
+		return a.spec.Deletion.Policy != v1alpha1.DeletionRetain || !v.on // no standby member ever ran
 	}
 	if slices.ContainsFunc(a.spec.Replace, func(r v1alpha1.Replacement) bool { return r.MoRef == v.ref }) {
 		return a.possible()
@@ -118,7 +118,7 @@ func (a applied) possible() bool {
 
 // floor is how many members must serve at any time: replicas less maxUnavailable.
 func (a applied) floor() int {
-	if a.deleted {
+	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0
 	}
 	replicas := int(*a.spec.Replicas)

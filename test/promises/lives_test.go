@@ -3,9 +3,14 @@
 package promises
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -47,7 +52,9 @@ func randomLives(t *testing.T, seed uint64, replicas int) {
 	var busy sync.WaitGroup
 	for i := range groupsAtOnce {
 		random := rand.New(rand.NewPCG(seed, 100+uint64(i)))
-		m := s.apply(t, random, fmt.Sprintf("web%d", i), anySpec(random))
+		m := s.apply(t, random, fmt.Sprintf("web%d", i), anySpec(random), func(g *group) {
+			g.pace = []time.Duration{0, 0, 300 * time.Millisecond, 2 * time.Second}[random.IntN(4)]
+		})
 		all = append(all, m)
 		busy.Go(m.live)
 	}
@@ -99,7 +106,7 @@ func (s *stage) untouched() {
 	}
 }
 
-// mischief does to the server and its network what happens to any, until ended is closed.
+// mischief does to the server and its network what happens to any, until ended is closed: often a moment after an edit.
 func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 	pause := func(most time.Duration) {
 		select {
@@ -108,38 +115,67 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 		}
 	}
 	for {
-		pause(4 * time.Second)
+		if random.IntN(4) == 0 {
+			pause(20 * time.Second) // in which what it began comes to its end
+		}
 		select {
 		case <-ended:
 			return
-		default:
+		case <-s.edited:
+			pause(1500 * time.Millisecond)
+		case <-time.After(time.Duration(random.Int64N(int64(4 * time.Second)))):
 		}
 		i := random.IntN(len(s.servers))
-		switch random.IntN(6) {
-		case 0, 1:
+		switch random.IntN(9) {
+		case 0, 1, 2:
 			s.kill(i)
 			pause(time.Second)
 			s.serve(i)
-		case 2:
+		case 3:
 			s.terminate(i)
 			s.serve(i)
-		case 3:
+		case 4:
 			s.say("%s stands still", s.servers[i].name)
 			s.servers[i].signal(syscall.SIGSTOP)
 			pause(3 * time.Second)
 			s.servers[i].signal(syscall.SIGCONT)
-		case 4:
+		case 5:
 			s.say("the network to vCenter is cut")
 			s.link.cut()
 			pause(3 * time.Second)
 			s.link.mend()
-		case 5:
+		case 6:
 			s.say("vCenter stands still")
 			s.machine.signal(syscall.SIGSTOP)
 			pause(2 * time.Second)
 			s.machine.signal(syscall.SIGCONT)
+		case 7:
+			s.say("vCenter ends the server's sessions")
+			s.vc.endSessions(s.sdk.User.Username())
+		case 8:
+			s.preview(random)
 		}
 	}
+}
+
+// preview asks for the plan of another spec, which changes nothing.
+func (s *stage) preview(random *rand.Rand) {
+	url, err := s.service.choose()
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	of := s.all[random.IntN(len(s.all))]
+	s.mu.Unlock()
+	o := of.now()
+	o.Spec = anySpec(random)
+	o.Status.Members = append(o.Status.Members, v1alpha1.Member{Name: o.Name + "-77", Ordinal: 77, MoRef: "vm-77777"})
+	manifest, _ := json.Marshal(o)
+	plan := exec.Command(*binary, "plan", "-f", "-", "--server", url)
+	plan.Stdin = bytes.NewReader(manifest)
+	said, err := plan.CombinedOutput()
+	first, _, _ := strings.Cut(string(said), "\n")
+	s.say("vmgroup plan: %s (%v)", first, err)
 }
 
 // anySpec draws a group's first spec.
@@ -180,16 +216,29 @@ func anyLimits(random *rand.Rand, s *v1alpha1.VmGroupSpec) {
 	s.Readiness.Check = []v1alpha1.ReadinessCheck{"", v1alpha1.ReadyToolsRunning, v1alpha1.ReadyGuestIP}[random.IntN(3)]
 }
 
+// operations are what lives are made of.
+var operations = map[string]func(*led){
+	"scale": (*led).scale, "scaleInAndBack": (*led).scaleInAndBack, "roll": (*led).roll, "rollAndBack": (*led).rollAndBack, "resize": (*led).resize,
+	"replace": (*led).replaceOne, "standby": (*led).standby, "limits": (*led).limits, "both": (*led).both, "destroyed": (*led).destroyed,
+	"poweredOff": (*led).poweredOff, "impossible": (*led).impossible, "canary": (*led).canary,
+}
+
 // live leads a group from its creation through some changes to its end.
 func (m *led) live() {
 	m.settle(false)
-	chaptersOf := []func(*led){(*led).scale, (*led).scale, (*led).scaleInAndBack, (*led).roll, (*led).rollAndBack, (*led).resize, (*led).replaceOne,
-		(*led).standby, (*led).limits, (*led).both, (*led).destroyed, (*led).poweredOff}
+	names := slices.Sorted(maps.Keys(operations))
+	if *only != "" {
+		names = strings.Split(*only, ",")
+	}
 	for range chapters {
 		if m.broken() {
 			return
 		}
-		chaptersOf[m.random.IntN(len(chaptersOf))](m)
+		operations[names[m.random.IntN(len(names))]](m)
+	}
+	if m.random.IntN(4) == 0 {
+		m.edit("Retain", func(s *v1alpha1.VmGroupSpec) { s.Deletion.Policy = v1alpha1.DeletionRetain })
+		m.settle(false)
 	}
 	if !m.broken() {
 		m.end()
@@ -203,9 +252,38 @@ func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Mi
 func (m *led) scale() {
 	before, to := m.refs(false), int32(m.random.IntN(9))
 	from := *m.now().Spec.Replicas
+	members, _ := m.members(m.vc.now())
 	m.edit(fmt.Sprintf("scale from %d to %d", from, to), func(s *v1alpha1.VmGroupSpec) { s.Replicas = &to })
 	m.settle(false)
 	m.kept(before, int(max(from-to, 0)))
+	m.inOrder(members)
+}
+
+// inOrder checks that those members went in a scale-in that were to go.
+func (m *led) inOrder(before []vm) {
+	o, after := m.now(), m.refs(false)
+	order := o.Spec.ScaleIn.Order
+	if o.Spec.HasPersistentDisks() {
+		order = v1alpha1.ScaleInHighestOrdinal
+	}
+	for _, gone := range before {
+		for _, stays := range before {
+			if after[gone.name] == gone.ref || after[stays.name] != stays.ref || !gone.on || !stays.on || m.broken() {
+				continue
+			}
+			const alike = 5 * time.Second // made at once
+			if (order == "" || order == v1alpha1.ScaleInHighestOrdinal) && m.ordinal(gone) < m.ordinal(stays) ||
+				order == v1alpha1.ScaleInOldest && gone.created.After(stays.created.Add(alike)) ||
+				order == v1alpha1.ScaleInNewest && gone.created.Before(stays.created.Add(-alike)) {
+				m.history.broke("%s went and %s stays: the order is %q", gone, stays, order)
+			}
+		}
+	}
+}
+
+func (m *led) ordinal(v vm) (n int) {
+	_, _ = fmt.Sscanf(v.name[len(m.name):], "-%d", &n)
+	return n
 }
 
 // kept checks that all members but a number of them are still there, with the VM that they had.
@@ -256,6 +334,39 @@ func (m *led) rollAndBack() {
 	m.moment()
 	m.edit("roll back", func(s *v1alpha1.VmGroupSpec) { s.Template = other(s.Template) })
 	m.settle(false)
+}
+
+// canary tries a change on some members, and goes on or back.
+func (m *led) canary() {
+	before := m.now()
+	many := []intstr.IntOrString{intstr.FromInt32(1), intstr.FromInt32(2), intstr.FromString("50%")}[m.random.IntN(3)]
+	replicas := int(*before.Spec.Replicas)
+	want := min(limit(&many, "", replicas, true), replicas)
+	m.edit("canary of "+many.String(), func(s *v1alpha1.VmGroupSpec) {
+		s.Template, s.Update.Canary = other(s.Template), &many
+	})
+	m.settle(true)
+	if n := m.made(other(before.Spec.Template), m.vc.now()); n != want && !m.broken() {
+		m.history.broke("a canary of %s of %d updated %d", many.String(), replicas, n)
+	}
+	if m.random.IntN(2) == 0 {
+		m.edit("go on", func(s *v1alpha1.VmGroupSpec) { s.Update.Canary = nil })
+		m.settle(false)
+		return
+	}
+	m.edit("roll the canary back", func(s *v1alpha1.VmGroupSpec) { s.Template = before.Spec.Template })
+	m.settle(false)
+	m.edit("no canary", func(s *v1alpha1.VmGroupSpec) { s.Update.Canary = nil })
+	m.settle(false)
+}
+
+// impossible makes an edit that cannot succeed, and takes it back.
+func (m *led) impossible() {
+	if m.random.IntN(2) == 0 {
+		m.blocked("a typo in template", func(s *v1alpha1.VmGroupSpec) { s.Template = "nonesuch" })
+	} else {
+		m.blocked("a typo in datastore", func(s *v1alpha1.VmGroupSpec) { s.Placement.Datastore = "nonesuch" })
+	}
 }
 
 func (m *led) resize() {

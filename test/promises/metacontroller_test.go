@@ -140,8 +140,8 @@ func (g *group) now() v1alpha1.VmGroup {
 	return *g.revisions[len(g.revisions)-1].DeepCopy()
 }
 
-// edit changes the spec, as kubectl edit does, and returns the new generation.
-func (g *group) edit(why string, change func(*v1alpha1.VmGroupSpec)) int64 {
+// edit changes the spec, as kubectl edit does.
+func (g *group) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	o := g.revisions[len(g.revisions)-1].DeepCopy()
@@ -150,7 +150,6 @@ func (g *group) edit(why string, change func(*v1alpha1.VmGroupSpec)) int64 {
 	g.history.applied(o.Spec, false)
 	g.happened("generation %d: %s", o.Generation, why)
 	g.put(*o)
-	return o.Generation
 }
 
 // remove deletes the group, as kubectl delete does.

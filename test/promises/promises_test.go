@@ -28,6 +28,7 @@ var (
 	binary  = flag.String("promises.binary", "", "the vmgroup binary; built from this module if empty")
 	seed    = flag.Uint64("promises.seed", 0, "the seed of the first random life; drawn if 0")
 	lives   = flag.Int("promises.lives", 2, "how many random lives to run, with a seed each")
+	only    = flag.String("promises.only", "", "what random lives are made of: names of operations, separated by commas; all of them if empty")
 	keepLog = flag.Bool("promises.log", false, "print the servers' logs and the diary of each life, also of one that kept all promises")
 )
 

@@ -29,8 +29,10 @@ type stage struct {
 	servers []*process
 	foreign map[string]vm // VMs that are nobody's, as they were
 	groups  sync.WaitGroup
+	edited  chan struct{} // somebody edited a group
 
 	mu    sync.Mutex
+	all   []*led
 	diary []string
 	names int
 }
@@ -39,7 +41,7 @@ type stage struct {
 func newStage(t testing.TB, seed uint64, replicas int) *stage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &stage{t: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), foreign: map[string]vm{}}
+	s := &stage{t: t, ctx: ctx, random: rand.New(rand.NewPCG(seed, 1)), foreign: map[string]vm{}, edited: make(chan struct{})}
 	t.Cleanup(func() {
 		if t.Failed() || *keepLog {
 			s.mu.Lock()
@@ -120,9 +122,21 @@ func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha
 	for _, set := range with {
 		set(g)
 	}
+	s.mu.Lock()
+	s.all = append(s.all, m)
+	s.mu.Unlock()
 	s.vc.onChange(m.saw)
 	s.groups.Go(func() { g.run(s.ctx) })
 	return m
+}
+
+// edit changes the spec, as kubectl edit does.
+func (m *led) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
+	m.judge.edit(why, change)
+	select {
+	case m.edited <- struct{}{}:
+	default:
+	}
 }
 
 func (s *stage) isForeign(ref string) bool {
@@ -180,9 +194,11 @@ func (m *led) refs(running bool) map[string]string {
 	return refs
 }
 
-// end deletes the group, and checks that nothing of it is left.
+// end deletes the group, and checks that nothing of it is left but what is to stay.
 func (m *led) end() {
 	m.t.Helper()
+	before, _ := m.members(m.vc.now())
+	retain := m.now().Spec.Deletion.Policy == v1alpha1.DeletionRetain
 	m.remove()
 	m.until("it is gone", func(v1alpha1.VmGroup, sight) bool {
 		m.mu().Lock()
@@ -190,8 +206,23 @@ func (m *led) end() {
 		return m.gone
 	})
 	members, quarantined := m.members(m.vc.now())
-	if left := slices.Concat(members, quarantined); len(left) > 0 && !m.broken() {
-		m.history.broke("the group is gone, and %v are left", left)
+	if m.broken() {
+		return
+	}
+	for _, v := range before {
+		if is, stays := byRef(members, v.ref); retain && v.on && (!stays || !is.on) {
+			m.history.broke("the group is gone, and with it %s, which was to stay", v)
+		}
+	}
+	for _, v := range slices.Concat(members, quarantined) {
+		if was, known := byRef(before, v.ref); !retain || !known || !was.on {
+			m.history.broke("the group is gone, and %s is left", v)
+		}
+	}
+	for disk, of := range m.owner {
+		if !m.vc.hasDisk(disk) {
+			m.history.broke("the persistent disk %s of %s is gone with the group", disk, of)
+		}
 	}
 }
 

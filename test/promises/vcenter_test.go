@@ -16,9 +16,12 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vslm"
 )
 
 // vm is a VM as vCenter shows it to anybody.
@@ -293,6 +296,31 @@ func (v *vcenter) tell(template, kind string) {
 	v.must(found.MarkAsVirtualMachine(v.ctx, *pool, nil)) // a template cannot be changed
 	v.task(found.Reconfigure(v.ctx, types.VirtualMachineConfigSpec{GuestId: kind}))
 	v.must(found.MarkAsTemplate(v.ctx))
+}
+
+// endSessions ends all sessions of a user.
+func (v *vcenter) endSessions(user string) {
+	v.t.Helper()
+	var manager mo.SessionManager
+	v.must(property.DefaultCollector(v.client.Client).RetrieveOne(v.ctx, *v.client.ServiceContent.SessionManager, []string{"sessionList"}, &manager))
+	for _, session := range manager.SessionList {
+		if session.UserName == user {
+			_ = v.client.SessionManager.TerminateSession(v.ctx, []string{session.Key}) // it may have ended
+		}
+	}
+}
+
+// hasDisk reports whether vCenter has a first-class disk.
+func (v *vcenter) hasDisk(id string) bool {
+	v.t.Helper()
+	all, err := v.finder.DatastoreList(v.ctx, "*")
+	v.must(err)
+	for _, datastore := range all {
+		if _, err := vslm.NewObjectManager(v.client.Client).Retrieve(v.ctx, datastore, id); err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // foreign makes a VM that is nobody's, a full clone of a template or of a member, in a folder.
