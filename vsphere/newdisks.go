@@ -178,7 +178,6 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		return err
 	}
 	var added []plan.MemberDisk
-	var attached []fcd.Disk
 	if len(missing) > 0 {
 		a.Folder = m.Folder
 		b, err := v.newCloneBuilder(ref, a)
@@ -192,9 +191,6 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		if err == nil {
 			err = v.obtainDisks(ctx, ref, b, m, now, wanted)
 		}
-		if err == nil {
-			m, now, err = v.trackBlocks(ctx, ref, a, m, now, wanted)
-		}
 		if err != nil {
 			return err
 		}
@@ -203,11 +199,6 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 			return err
 		}
 		given, changes = append(given, added...), append(changes, devices...)
-		for _, w := range wanted {
-			if w.Made.ID != "" {
-				attached = append(attached, w.Made)
-			}
-		}
 	}
 	stamp := m.Stamp
 	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), memberdisks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, a.Generation)
@@ -216,8 +207,8 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		return err
 	}
 	err = v.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
-	if len(attached) > 0 {
-		err = fcd.AttachRefused(err, now.Hardware, attached...)
+	if slices.ContainsFunc(added, func(d plan.MemberDisk) bool { return d.ID != "" }) {
+		err = fcd.AttachRefused(err)
 	}
 	if err != nil {
 		return memberdisks.Refusal(a.VM, err)

@@ -13,7 +13,6 @@ import (
 type VM struct {
 	MoRef         string
 	ChangeVersion string
-	Hardware      string // "vmx-19"; empty if unknown
 	// Options are extraConfig entries that the same change writes.
 	Options []types.BaseOptionValue
 }
@@ -35,16 +34,13 @@ type Attachment struct {
 func (d *Disks) Attach(ctx context.Context, vm VM, disks ...Attachment) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion}
 	key := newKey
-	var all []Disk
 	for _, a := range disks {
-		all = append(all, a.Disk)
 		change := AttachChange(a)
 		change.Device.GetVirtualDevice().Key = key
 		key-- // each new device has another
 		spec.DeviceChange = append(spec.DeviceChange, change)
 	}
-	err := d.reconfigure(ctx, vm, spec)
-	return refused(attaching, AttachRefused(err, vm.Hardware, all...))
+	return refused(attaching, d.reconfigure(ctx, vm, spec))
 }
 
 // newKey is the key of a device that a reconfigure adds; vCenter gives it another.

@@ -153,7 +153,7 @@ func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		PropSet: []types.PropertySpec{
 			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
 			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
-				"config.version", "config.changeTrackingEnabled", "config.hardware.device", "runtime.powerState", "rootSnapshot"}},
+				"config.hardware.device", "runtime.powerState", "rootSnapshot"}},
 		},
 		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
 	}

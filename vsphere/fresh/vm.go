@@ -18,10 +18,8 @@ type VM struct {
 	Stamp, InstanceUUID, ChangeVersion, File string
 	Power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
-	// Hardware is its virtual hardware version, "vmx-19".
-	Hardware string
-	// Tracks reports whether changed block tracking is on, Snapshots whether it has some.
-	Tracks, Snapshots bool
+	// Snapshots reports whether it has some.
+	Snapshots bool
 	// Others is how many of the members that must keep serving are unchanged.
 	Others int
 }
@@ -30,8 +28,6 @@ func (x *VM) take(o session.Object) {
 	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
 	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
 	x.File = session.Prop[string](o, "config.files.vmPathName")
-	x.Hardware = session.Prop[string](o, "config.version")
-	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
 	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
 	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
 	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/backing"
@@ -110,24 +109,6 @@ func (d *Disks) SnapshotFirstClassDisk(id string, snapshots int) error {
 // TrackFirstClassDisk turns changed block tracking of a disk on or off. A VM without it cannot attach a disk that has it.
 func (d *Disks) TrackFirstClassDisk(id string, on bool) error {
 	return d.change("track", id, func(one *disk) { one.tracked = on })
-}
-
-// BackUp turns changed block tracking on for the VM with a path or name, and for its first-class disks, as backup software does, and leaves it so.
-func (d *Disks) BackUp(where string) error {
-	ref, err := d.vms.Find(where)
-	if err != nil {
-		return err
-	}
-	d.set(func() {
-		vm := d.world.Objects.Get(ref).(*simulator.VirtualMachine)
-		d.world.Objects.WithLock(d.world.Context(), vm.Self, func() { vm.Config.ChangeTrackingEnabled = types.NewBool(true) })
-		d.vms.Amend(d.world.Context(), vm)
-		for _, one := range d.in(vm.Config.Hardware.Device) {
-			one.tracked = true
-		}
-		d.world.Mark(ref)
-	})
-	return nil
 }
 
 // HoldFirstClassDisk makes vCenter take a disk for in use by a VM that is gone, or ends that.
