@@ -133,7 +133,7 @@ type VCenterState struct {
 	// DeletedDisks are the ids of those of Query.Disks that this replica of the server has deleted, or may have.
 	DeletedDisks []string
 	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
-	// given the moRef to another VM), without proof that they were destroyed.
+	// given the moRef to another VM), without proof that they were destroyed; and those of which that is being found out.
 	Vanished []Vanished
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for removed members.

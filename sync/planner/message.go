@@ -152,6 +152,9 @@ func (v *view) waits() (texts []string) {
 	if len(names) > 0 {
 		texts = append(texts, "left alone because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
 	}
+	if names := v.unconfirmed(); len(names) > 0 {
+		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))
+	}
 	if v.Finalizing {
 		return texts
 	}
@@ -203,8 +206,18 @@ func (v *view) unreachable() []string {
 		}
 	}
 	for i := range v.unseen {
-		if m := &v.unseen[i]; !m.vanished {
+		if m := &v.unseen[i]; m.hidden() {
 			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(v.Group.Name, m.Ordinal)))
+		}
+	}
+	return names
+}
+
+// unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
+func (v *view) unconfirmed() (names []string) {
+	for i := range v.unseen {
+		if m := &v.unseen[i]; !m.vanished && !m.hidden() {
+			names = append(names, plan.MemberName(v.Group.Name, m.Ordinal))
 		}
 	}
 	return names

@@ -20,9 +20,12 @@ import (
 // absent is a member that vCenter does not show, and that is not gone: unseen, or vanished.
 type absent struct {
 	v1alpha1.Member
-	// vanished: vCenter does not have it, and why is in the message.
-	vanished bool
+	// left: vCenter answers that it does not have it, or is being asked. vanished: it does not, and why is in the message.
+	left, vanished bool
 }
+
+// hidden reports whether vCenter neither shows a member nor reports that it left.
+func (a *absent) hidden() bool { return !a.left && !a.vanished }
 
 // sortUnseen finds the recorded members and VMs in quarantine that vCenter no longer shows, but has not reported as gone: they
 // have vanished, or a lost privilege hides them, and the members' ordinals stay taken. It counts the members that are certainly
@@ -97,7 +100,7 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 	if x != nil && v.givenUp(&m) {
 		return
 	}
-	a := absent{Member: m, vanished: !m.VanishedAt.IsZero()}
+	a := absent{Member: m, left: x != nil, vanished: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.vanished, a.Message = true, x.How
 		if !v.names(&m) {
@@ -107,6 +110,9 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 		}
 		if a.VanishedAt.IsZero() {
 			a.VanishedAt = metav1.NewTime(v.Now.UTC().Truncate(time.Second))
+		}
+		if v.Finalizing && v.policy.Retain { // it stays anyway
+			return
 		}
 		if v.givesUp(&a.Member) {
 			v.lose(&m)
@@ -235,17 +241,17 @@ func (v *view) holdVanished() {
 
 // vanishedText says what became of a member, and what to do.
 func (v *view) vanishedText(m *absent) string {
-	text := "vCenter does not have its VM any more, and it may still run: " + m.Message
-	switch {
-	case m.Replace == v1alpha1.ReplaceHeld && (v.policy.ReplaceVanished == 0 || v.Finalizing):
-		return text + "; bring it back into vCenter (add its host, or register the VM); or, if it is gone for good, take it out of spec.replace, which named it before that, and name it there again"
-	case v.Finalizing:
-		return text + "; bring it back into vCenter (add its host, or register the VM) and it is removed, or name it in spec.replace to leave it behind"
-	case v.policy.ReplaceVanished > 0:
-		return text + fmt.Sprintf("; bring it back into vCenter (add its host, or register the VM), or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)",
-			int(v.policy.ReplaceVanished.Seconds()))
+	text, name := "vCenter does not have its VM any more, and it may still run: "+m.Message+"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
+	if m.Replace == v1alpha1.ReplaceHeld {
+		name = "take it out of spec.replace, which named it before that, and name it there again"
 	}
-	return text + "; bring it back into vCenter (add its host, or register the VM), or name it in spec.replace if it is gone for good"
+	switch {
+	case v.Finalizing:
+		return text + " and it is removed; or leave it behind: " + name + "; or, once the others are removed, leave all of these behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
+	case v.policy.ReplaceVanished > 0:
+		return text + fmt.Sprintf(", or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)", int(v.policy.ReplaceVanished.Seconds()))
+	}
+	return text + ", or, if it is gone for good, " + name
 }
 
 // vanished names the members that have vanished.

@@ -116,11 +116,21 @@ func (n *Inventory) missLocked(m Missing) {
 	}
 }
 
-// returned removes a VM from the missing ones: it is back, with another moRef or its own. The caller holds mu.
-func (n *Inventory) returned(m *Machine) {
+// forgetFormer records that a VM left that was a member until its stamp was taken off: it is not missing. The caller holds mu.
+func (n *Inventory) forgetFormer(id plan.VMID) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for id := range n.missing.all {
+	n.missing.finish(id, plan.Actor{})
+}
+
+// returned removes a VM from the missing ones: it is back, with another moRef or its own. The caller holds mu.
+func (n *Inventory) returned(m *Machine, w *changes) {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	for id, missing := range n.missing.all {
+		if id.InstanceUUID == m.InstanceUUID {
+			w.fire[missing.UID] = true
+		}
 		switch {
 		case id.InstanceUUID != m.InstanceUUID:
 		case id.MoRef == m.MoRef:

@@ -116,6 +116,9 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 			x.unstampedAt = time.Now()
 			time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
 		}
+		if !x.unreadable {
+			n.returned(m, w) // and is no member any more
+		}
 		n.putUnmanaged(m.MoRef, x, w)
 		n.putAdoptCandidate(m, w)
 		return
@@ -141,7 +144,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	g.refs[m.MoRef] = x
 	w.groups[has.UID] = true
 	if old == nil {
-		n.returned(m)
+		n.returned(m, w)
 		n.hearOf(m.MoRef)
 	}
 }
@@ -151,6 +154,9 @@ func (n *Inventory) forget(ref string, w *changes) {
 	n.gone.add(ref)
 	if old := n.members[ref]; old != nil {
 		n.miss(old, false)
+	}
+	if x := n.unmanaged[ref]; !x.unstampedAt.IsZero() {
+		n.forgetFormer(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID})
 	}
 	n.leave(ref, w)
 	n.dropUnmanaged(ref, w)

@@ -44,6 +44,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			r := &ask.Recorded[i]
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
 				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.destroyer(r)})
+			} else if n.isAwaited(r) && i < len(ask.Recorded)-ask.Kept {
+				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false).Vanished)
 			}
 		}
 	}
@@ -52,7 +54,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			s.DeletedDisks = append(s.DeletedDisks, id)
 		}
 	}
-	s.Vanished = n.vanishedOf(ref.UID, &ask)
+	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask)...)
 	s.RulesOff = n.rulesOff(ref.UID, g, &ask)
 	if n.own == nil {
 		s.FolderUnknown = true
@@ -120,6 +122,14 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		n.want(r.MoRef)
 	}
 	return false
+}
+
+// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds mu.
+func (n *Inventory) isAwaited(r *v1alpha1.Member) bool {
+	n.interest.Lock()
+	defer n.interest.Unlock()
+	_, is := n.awaited[r.MoRef]
+	return is
 }
 
 // destroyer returns who destroyed a VM, as far as that is known. The caller holds mu.
