@@ -3,7 +3,6 @@ package v1alpha1
 import (
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -18,6 +17,11 @@ const (
 	MaxDiskGiB = 63488
 	// MaxDiskName bounds the name of a disk, in characters.
 	MaxDiskName = 30
+	// MaxPersistentDisks bounds the persistent disks of a group, those without a VM included: status.disks has an entry of up to 250 bytes for
+	// each, and etcd takes 1.5 MiB for an object.
+	MaxPersistentDisks = 4000
+	// MaxGivenUp bounds the ids in the annotation give-up-disks, and MaxUID that in take-disks-of, in characters.
+	MaxGivenUp, MaxUID = 1000, 64
 )
 
 // Disk is one disk that each member has beside those of the template. It belongs to the member, and is removed with it, or, if it is
@@ -127,29 +131,56 @@ func (g *VmGroup) TakesDisksOf() string {
 	return strings.TrimSpace(g.Annotations[AnnotationTakeDisksOf])
 }
 
-// GivesUp reports whether the annotation has that id.
-func (g *VmGroup) GivesUp(id string) bool {
-	for text := range strings.SplitSeq(g.Annotations[AnnotationGiveUpDisks], ",") {
-		if strings.TrimSpace(text) == id {
-			return true
-		}
+// GivenUp returns the ids in the annotation.
+func (g *VmGroup) GivenUp() map[string]bool {
+	text := g.Annotations[AnnotationGiveUpDisks]
+	if text == "" {
+		return nil
 	}
-	return false
+	ids := map[string]bool{}
+	for id := range strings.SplitSeq(text, ",") {
+		ids[strings.TrimSpace(id)] = true
+	}
+	return ids
 }
 
 // DisksLeft are the ids of the persistent disks that the status lists and that nobody gave up.
 func (g *VmGroup) DisksLeft() (ids []string) {
+	given := g.GivenUp()
 	for i := range g.Status.Disks {
-		if id := g.Status.Disks[i].ID; !g.GivesUp(id) {
+		if id := g.Status.Disks[i].ID; !given[id] {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
+// validateDiskNumbers bounds the persistent disks of a group, and what the annotations about them have.
+func (g *VmGroup) validateDiskNumbers() (errs field.ErrorList) {
+	if int(g.Replicas())*g.Spec.persistentDisks() > MaxPersistentDisks {
+		errs = append(errs, field.Invalid(field.NewPath("spec", "replicas"), g.Replicas(), tooManyPersistent))
+	}
+	at := field.NewPath("metadata", "annotations")
+	if n := strings.Count(g.Annotations[AnnotationGiveUpDisks], ",") + 1; n > MaxGivenUp {
+		errs = append(errs, field.Invalid(at.Key(AnnotationGiveUpDisks), fmt.Sprintf("%d ids", n), fmt.Sprintf("must have at most %d ids: remove those that status.disks no longer lists", MaxGivenUp)))
+	}
+	if of := g.TakesDisksOf(); len(of) > MaxUID {
+		errs = append(errs, field.TooLong(at.Key(AnnotationTakeDisksOf), "", MaxUID))
+	}
+	return errs
+}
+
 // HasPersistentDisks reports whether members have disks that outlive them.
-func (s *VmGroupSpec) HasPersistentDisks() bool {
-	return slices.ContainsFunc(s.Disks, func(d Disk) bool { return d.Persistent })
+func (s *VmGroupSpec) HasPersistentDisks() bool { return s.persistentDisks() > 0 }
+
+// persistentDisks is how many disks of a member outlive it.
+func (s *VmGroupSpec) persistentDisks() (n int) {
+	for i := range s.Disks {
+		if s.Disks[i].Persistent {
+			n++
+		}
+	}
+	return n
 }
 
 // Provisioning says when the space of a disk is taken and zeroed.
@@ -228,5 +259,7 @@ const (
 	persistentQuarantine = "the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0"
 	persistentStandby    = "persistent disks are an ordinal's, which no standby member can take: set it to 0"
 )
+
+var tooManyPersistent = fmt.Sprintf("replicas times the persistent disks of a member must be at most %d: use fewer replicas, or several groups", MaxPersistentDisks)
 
 var linkedRootDisk = fmt.Sprintf("a disk of a linked clone cannot grow: set clone.mode to %s, or remove rootDisk", CloneFull)

@@ -87,6 +87,8 @@ type VmGroupStatus struct {
 	Folders []string `json:"folders,omitempty"`
 	// disks are the persistent disks of the group's ordinals. A detached one waits for the next member of its ordinal; one that nobody
 	// needs any more is removed in vCenter (govc disk.rm), and given up by the annotation vm.codeconnect.vmworld.com/give-up-disks.
+	// At most 4000; the server makes no other disk by then.
+	// +kubebuilder:validation:MaxItems=4000
 	// +listType=atomic
 	// +optional
 	Disks []PersistentDisk `json:"disks,omitempty"`

@@ -23,7 +23,7 @@ func (g *VmGroup) MemoryMB() int64 { return int64(g.Spec.Memory) * 1024 }
 // Validate checks the bounds that the CRD's schema and its rules state, for groups that bypassed them (an older CRD, a request made
 // by hand). Each error names the field, its value and its bound.
 func (g *VmGroup) Validate() field.ErrorList {
-	errs := validateName(g.Name)
+	errs := append(validateName(g.Name), g.validateDiskNumbers()...)
 	spec := field.NewPath("spec")
 	errs = append(errs, between(spec.Child("cpu"), g.Spec.CPU, 1, MaxCPU)...)
 	errs = append(errs, between(spec.Child("memory"), g.Spec.Memory, 1, MaxMemory)...)

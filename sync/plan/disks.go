@@ -178,25 +178,32 @@ func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
 // by now, and that nobody deleted or gave up. One that was in a VM that is here, and no longer in its stamp, was deleted; one that is to be deleted
 // counts as such. deleted are the ids of others: their VM may have left before a status could leave them out.
 func DiskStatuses(g *v1alpha1.VmGroup, vms []VM, deleted []string) (all []v1alpha1.PersistentDisk) {
-	leaving := slices.Clip(deleted)
+	leaving := g.GivenUp()
+	if leaving == nil {
+		leaving = map[string]bool{}
+	}
+	here, attached := map[string]bool{}, map[string]bool{}
+	for _, id := range deleted {
+		leaving[id] = true
+	}
 	for i := range vms {
+		here[vms[i].MoRef] = true
 		for _, d := range Persistent(vms[i].Disks) {
 			state := v1alpha1.DiskAttached
 			switch d.Parted {
 			case PartedDeleted:
-				leaving = append(leaving, d.ID)
+				leaving[d.ID] = true
 				continue
 			case PartedKept:
 				state = v1alpha1.DiskDetached
 			}
+			attached[d.ID] = true
 			all = append(all, v1alpha1.PersistentDisk{Name: d.Name, Ordinal: vms[i].Ordinal, ID: d.ID, Datastore: d.Datastore, SizeGiB: d.SizeGiB,
 				State: state, MoRef: vms[i].MoRef})
 		}
 	}
 	for _, was := range g.Status.Disks {
-		attached := slices.ContainsFunc(all, func(d v1alpha1.PersistentDisk) bool { return d.ID == was.ID })
-		unstamped := was.MoRef != "" && slices.ContainsFunc(vms, func(vm VM) bool { return vm.MoRef == was.MoRef })
-		if !attached && !unstamped && !slices.Contains(leaving, was.ID) && !g.GivesUp(was.ID) {
+		if unstamped := was.MoRef != "" && here[was.MoRef]; !attached[was.ID] && !unstamped && !leaving[was.ID] {
 			was.State, was.MoRef = v1alpha1.DiskDetached, ""
 			all = append(all, was)
 		}

@@ -50,5 +50,6 @@ const (
 	ReasonNameHeld            = "NameHeld"
 	ReasonPlacementImmutable  = "PlacementImmutable"
 	ReasonDisksImmutable      = "DisksImmutable"
+	ReasonTooManyDisks        = "TooManyDisks"
 	ReasonAddressesExhausted  = "AddressesExhausted"
 )

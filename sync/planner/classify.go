@@ -86,6 +86,8 @@ type view struct {
 	cloneFaults []named
 	successors  successors
 	diskFaults  []named // those that keep disks from being added or growing, likewise
+	// disksNow are the persistent disks as the next status has them, disksListed those of the stored one; nil until somebody asks.
+	disksNow, disksListed disksByOrdinal
 }
 
 // named is a fault and the member it hinders (empty: the group).
@@ -184,6 +186,9 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	}
 	if lost := v.disksLost(); lost != nil && v.want > 0 {
 		return true, lost
+	}
+	if many := v.tooManyDisks(); many != nil && v.want > 0 {
+		return true, many
 	}
 	newest := v.NewestStamp
 	for i := range s.VMs {

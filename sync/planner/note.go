@@ -93,10 +93,13 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note 
 		return nil
 	}
 	var kept []string
+	attached := map[string]bool{}
+	for _, was := range v.Group.Status.Disks {
+		attached[was.ID] = was.MoRef != ""
+	}
 	for _, d := range is.Disks {
-		was := slices.IndexFunc(v.Group.Status.Disks, func(was v1alpha1.PersistentDisk) bool { return was.ID == d.ID && was.MoRef != "" })
 		i := slices.IndexFunc(v.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
-		if was < 0 || i < 0 || v.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
+		if !attached[d.ID] || i < 0 || v.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
 			kept = append(kept, fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(v.Group.Name, d.Ordinal), d.ID))
 		}
 	}

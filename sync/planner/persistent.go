@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -36,6 +37,17 @@ func (v *view) tooMany() (n int) {
 // excess reports whether a member may be one too many.
 func (v *view) excess(m *member) bool { return !v.dense() || int(m.Ordinal) >= v.want }
 
+// disksByOrdinal are a group's persistent disks.
+type disksByOrdinal map[int32][]v1alpha1.PersistentDisk
+
+func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
+	of := disksByOrdinal{}
+	for _, d := range all {
+		of[d.Ordinal] = append(of[d.Ordinal], d)
+	}
+	return of
+}
+
 // diskStatuses lists the persistent disks.
 func (v *view) diskStatuses() []v1alpha1.PersistentDisk {
 	return plan.DiskStatuses(v.Group, v.State.VMs, v.State.DeletedDisks)
@@ -46,12 +58,42 @@ func (v *view) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
 	if !v.dense() {
 		return nil
 	}
-	for _, d := range v.diskStatuses() {
-		if d.Ordinal == ordinal && d.State == v1alpha1.DiskDetached {
+	if v.disksNow == nil {
+		v.disksNow = byOrdinal(v.diskStatuses())
+	}
+	for _, d := range v.disksNow[ordinal] {
+		if d.State == v1alpha1.DiskDetached {
 			held = append(held, d)
 		}
 	}
 	return held
+}
+
+// tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list
+// would be forgotten with its VM.
+func (v *view) tooManyDisks() *plan.Fault {
+	wanted := slices.DeleteFunc(slices.Clone(v.Group.Spec.Disks), func(d v1alpha1.Disk) bool { return !d.Persistent })
+	if len(v.Group.Status.Disks)+(len(v.State.VMs)+v.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
+		return nil
+	}
+	all := v.diskStatuses()
+	has := map[v1alpha1.PersistentDisk]bool{}
+	for _, d := range all {
+		has[v1alpha1.PersistentDisk{Name: d.Name, Ordinal: d.Ordinal}] = true
+	}
+	n := len(all)
+	for ordinal := range int32(v.want) {
+		for _, d := range wanted {
+			if !has[v1alpha1.PersistentDisk{Name: d.Name, Ordinal: ordinal}] {
+				n++
+			}
+		}
+	}
+	if n <= v1alpha1.MaxPersistentDisks {
+		return nil
+	}
+	return &plan.Fault{Reason: plan.ReasonTooManyDisks, Person: true, Message: fmt.Sprintf(
+		"the group would have %d persistent disks, with the detached ones in status.disks, and %d are the most: remove disks that nobody needs, and give them up (docs/fields.md), or scale the group in", n, v1alpha1.MaxPersistentDisks)}
 }
 
 // lacksData reports whether a member must get a persistent disk before it is powered on: it never had it, or it was deleted as the member
@@ -63,7 +105,10 @@ func (v *view) lacksData(m *member) bool {
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (v *view) partDisks(m *member, on ground, reason string) (first, goesOn bool) {
-	step := parting.Before(v.Group.Status.Disks, m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
+	if v.disksListed == nil {
+		v.disksListed = byOrdinal(v.Group.Status.Disks)
+	}
+	step := parting.Before(v.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		v.waitDisks = true
