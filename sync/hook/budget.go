@@ -19,8 +19,10 @@ const (
 	decodingBudget = 64 << 20
 	// budgetWait is how long a request waits for its shares of both budgets together, in addition to backlogWait.
 	budgetWait = 2 * time.Second
-	// smallPart is the size below which a part is free: 64 of them are 16 MiB.
-	smallPart = 256 << 10
+	// smallPart is the size below which a part of a request is free: 64 of them are 16 MiB. smallAnswer is that of an answer: as many of
+	// them as there may be connections are 16 MiB.
+	smallPart   = 256 << 10
+	smallAnswer = 16 << 10
 	// maxValues bounds the JSON values of a body: a group of 1,000 members, with a Service, has some 40,000.
 	maxValues = 200_000
 	// valueBytes bounds the memory of one decoded value: a member of 192 bytes, in a list that doubles as it grows.
@@ -28,10 +30,10 @@ const (
 )
 
 // budget shares the memory among requests.
-type budget struct{ reading, decoding *semaphore.Weighted }
+type budget struct{ reading, decoding, writing *semaphore.Weighted }
 
 func newBudget() budget {
-	return budget{semaphore.NewWeighted(readingBudget), semaphore.NewWeighted(decodingBudget)}
+	return budget{semaphore.NewWeighted(readingBudget), semaphore.NewWeighted(decodingBudget), semaphore.NewWeighted(writingBudget)}
 }
 
 // body reads a request's body within the budget, and reserves what its decoding needs; done releases both. If it returns
@@ -46,9 +48,9 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 		length = s.MaxBody
 	}
 	waiting := time.Now()
-	read, ok := share(r.Context(), s.budget.reading, readingBudget, length, budgetWait)
+	read, ok := share(r.Context(), s.budget.reading, readingBudget, length, smallPart, budgetWait)
 	if !ok {
-		busy(w)
+		busy(w, manyLarge)
 		return nil, nil, false
 	}
 	left := budgetWait - time.Since(waiting)
@@ -62,10 +64,10 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 		refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d values", maxValues))
 		return nil, nil, false
 	}
-	decoded, ok := share(r.Context(), s.budget.decoding, decodingBudget, int64(2*len(body)+valueBytes*values), left)
+	decoded, ok := share(r.Context(), s.budget.decoding, decodingBudget, int64(2*len(body)+valueBytes*values), smallPart, left)
 	if !ok {
 		read()
-		busy(w)
+		busy(w, manyLarge)
 		return nil, nil, false
 	}
 	return body, func() { decoded(); read() }, true
@@ -73,8 +75,8 @@ func (s *server) body(w http.ResponseWriter, r *http.Request) (body []byte, done
 
 // share reserves a part of a budget, at most all of it, and returns the function that releases it. Small parts are free: all that
 // run at once need little, and they must not wait behind large ones.
-func share(ctx context.Context, of *semaphore.Weighted, all, part int64, wait time.Duration) (back func(), ok bool) {
-	if part <= smallPart {
+func share(ctx context.Context, of *semaphore.Weighted, all, part, small int64, wait time.Duration) (back func(), ok bool) {
+	if part <= small {
 		return func() {}, true
 	}
 	part = min(part, all)
@@ -88,10 +90,12 @@ func share(ctx context.Context, of *semaphore.Weighted, all, part int64, wait ti
 
 // busy asks the caller to retry. In whole seconds: with anything else, or without the header, Metacontroller would call again
 // at once.
-func busy(w http.ResponseWriter) {
+func busy(w http.ResponseWriter, sentence string) {
 	w.Header().Set("Retry-After", strconv.Itoa(int(retryAfter.Seconds())))
-	refuse(w, http.StatusTooManyRequests, "too many large requests at once: try again later")
+	refuse(w, http.StatusTooManyRequests, sentence)
 }
+
+const manyLarge = "too many large requests at once: try again later"
 
 // countValues returns an upper bound of the values in a JSON text: it counts opening brackets and commas outside of strings.
 // The text need not be valid JSON.

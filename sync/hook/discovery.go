@@ -2,6 +2,7 @@ package hook
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -18,9 +19,15 @@ type targetGroup struct {
 	Labels  map[string]string `json:"labels"`
 }
 
-// discovery holds the parameters of GET /sd. Each may be given several times.
+// Bounds of the parameters of GET /sd, without those that are repeated: each port adds a target for every member.
+const (
+	portsMost = 16
+	namesMost = 64
+)
+
+// discovery holds the parameters of GET /sd. Each may be given several times; a value counts once.
 type discovery struct {
-	namespaces, groups []string // only these; all if empty
+	namespaces, groups []string // only these, sorted; all if empty
 	ports              []string // a target for each; the bare address if empty
 }
 
@@ -42,7 +49,7 @@ func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is unknown: keep the targets that you have")
 		return
 	}
-	write(w, want.targets(listed))
+	writeList(w, want.targets(listed))
 }
 
 func parseDiscovery(query string) (d discovery, err error) {
@@ -59,43 +66,60 @@ func parseDiscovery(query string) (d discovery, err error) {
 		case "port":
 			d.ports = given
 		default: // a misspelled one would silently change what is scraped
-			return d, fmt.Errorf("there is no parameter %q, only namespace, group and port, each as often as you like", name)
+			return d, fmt.Errorf("there is no parameter %q, only namespace, group and port, each several times if you like", name)
 		}
 		if name != "port" && slices.Contains(given, "") {
 			return d, fmt.Errorf("%s is empty: name one, or omit it", name)
 		}
 	}
-	for i, text := range d.ports {
+	given := d.ports
+	d.ports = nil
+	for _, text := range given {
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 {
 			return d, fmt.Errorf("port %q: must be 1 to 65535", text)
 		}
-		d.ports[i] = strconv.FormatUint(port, 10)
+		if text = strconv.FormatUint(port, 10); !slices.Contains(d.ports, text) {
+			d.ports = append(d.ports, text)
+		}
+		if len(d.ports) > portsMost {
+			return d, fmt.Errorf("there may be at most %d ports: ask for the others in another request", portsMost)
+		}
+	}
+	for _, names := range []*[]string{&d.namespaces, &d.groups} {
+		slices.Sort(*names)
+		if *names = slices.Compact(*names); len(*names) > namesMost {
+			return d, fmt.Errorf("there may be at most %d namespaces and as many groups: ask for the others in another request, or for all", namesMost)
+		}
 	}
 	return d, nil
 }
 
 // targets returns the members that run and have an address. One that is off has none: the address that vCenter shows may
 // be another machine's by now, which would be scraped under the member's name.
-func (d *discovery) targets(listed []plan.Listed) []targetGroup {
-	all := []targetGroup{}
-	for i := range listed {
-		g := &listed[i]
-		if !among(d.namespaces, g.Namespace) || !among(d.groups, g.Name) {
-			continue
-		}
-		for j := range g.VMs {
-			vm := &g.VMs[j]
-			if ips := plan.UsableIPs(vm.IPs); len(ips) > 0 && vm.Power == plan.PoweredOn {
-				all = append(all, d.target(g, vm, ips))
+func (d *discovery) targets(listed []plan.Listed) iter.Seq[targetGroup] {
+	return func(yield func(targetGroup) bool) {
+		for i := range listed {
+			g := &listed[i]
+			if !among(d.namespaces, g.Namespace) || !among(d.groups, g.Name) {
+				continue
+			}
+			for j := range g.VMs {
+				vm := &g.VMs[j]
+				if ips := plan.UsableIPs(vm.IPs); len(ips) > 0 && vm.Power == plan.PoweredOn && !yield(d.target(g, vm, ips)) {
+					return
+				}
 			}
 		}
 	}
-	return all
 }
 
 func among(wanted []string, name string) bool {
-	return len(wanted) == 0 || slices.Contains(wanted, name)
+	if len(wanted) == 0 {
+		return true
+	}
+	_, found := slices.BinarySearch(wanted, name)
+	return found
 }
 
 // target returns a member with its first IPv4 address, else its first IPv6 address: one target for each port, so that nothing is

@@ -3,6 +3,7 @@ package hook
 import (
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-chi/chi/v5"
 
@@ -15,7 +16,7 @@ func (s *server) groups(w http.ResponseWriter, _ *http.Request) {
 	for i := range all {
 		all[i].Actions = nil
 	}
-	write(w, all)
+	writeList(w, slices.Values(all))
 }
 
 // group answers with one group. While vCenter's inventory is unknown, a group that is not found may still exist.

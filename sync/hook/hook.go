@@ -60,22 +60,25 @@ type Config struct {
 	MaxBody int64
 }
 
-// Limits of simultaneous hook calls. Metacontroller has five workers; a call takes well under a millisecond.
+// Limits of simultaneous calls. Each kind of caller has a room of its own, so that none keeps another waiting. Hooks have theirs to
+// themselves: Metacontroller has five workers, and a call takes well under a millisecond.
 const (
 	atOnce      = 64
 	backlog     = 256
 	backlogWait = 5 * time.Second // Metacontroller gives up after 10 s
 	retryAfter  = 2 * time.Second
-	// pagesAtOnce and pageBacklog bound those of browsers apart, so that these never keep a hook waiting.
-	pagesAtOnce  = 4
-	pageBacklog  = 64
-	defaultLimit = 8 << 20
+	// plansAtOnce bounds previews: each reads vCenter for somebody who waits, and the groups' own work must not wait for it.
+	plansAtOnce, planBacklog = 2, 16
+	// readersAtOnce bounds the answers of GET that are made at once, pagesAtOnce the pages.
+	readersAtOnce, readerBacklog = 4, 128
+	pagesAtOnce, pageBacklog     = 4, 64
+	scrapesAtOnce, scrapeBacklog = 2, 16
+	defaultLimit                 = 8 << 20
 )
 
 type server struct {
 	Config
 	budget budget
-	scouts chan struct{} // holds one for each that looks now
 }
 
 // New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It authenticates nobody (package guard does).
@@ -84,7 +87,7 @@ func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
 	}
-	s := &server{Config: cfg, budget: newBudget(), scouts: make(chan struct{}, scoutsAtOnce)}
+	s := &server{Config: cfg, budget: newBudget()}
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +102,10 @@ func New(cfg Config) http.Handler {
 		r.Post("/sync", s.sync)
 		r.Post("/finalize", s.finalize)
 		r.Post("/customize", s.customize)
-		r.Post("/plan", s.plan)
+	})
+	r.With(measure, s.written, s.recoverer, throttle(plansAtOnce, planBacklog)).Post("/plan", s.plan)
+	r.Group(func(r chi.Router) {
+		r.Use(measure, s.written, s.recoverer, throttle(readersAtOnce, readerBacklog))
 		r.Get("/groups", s.groups)
 		r.Get("/groups/{namespace}/{name}", s.group)
 		r.Get("/slots", s.slots)
@@ -107,10 +113,12 @@ func New(cfg Config) http.Handler {
 	})
 	if cfg.Page != nil {
 		r.Group(func(r chi.Router) {
-			r.Use(measure, s.recoverer, throttle(pagesAtOnce, pageBacklog))
+			r.Use(measure, s.written, s.recoverer, throttle(pagesAtOnce, pageBacklog))
 			r.Method(http.MethodGet, "/", cfg.Page)
 			r.Method(http.MethodGet, "/ui/*", cfg.Page)
 		})
+		// Anybody may load these, so they take no room: each is a constant.
+		r.With(measure, s.recoverer).Method(http.MethodGet, "/ui/assets/*", cfg.Page)
 	}
 	return r
 }
@@ -258,7 +266,7 @@ func readAll(r io.Reader, length int64) ([]byte, error) {
 // Health returns the handler of /healthz, /readyz and /metrics, which has an address of its own: nothing there is secret, and
 // probes and scrapes need no key to the hooks.
 func Health(cfg Config) http.Handler {
-	s := &server{Config: cfg}
+	s := &server{Config: cfg, budget: newBudget()}
 	r := chi.NewRouter()
 	r.Use(middleware.GetHead)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) {
@@ -267,7 +275,7 @@ func Health(cfg Config) http.Handler {
 	r.Get("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	r.Get("/readyz", s.readyz)
 	if cfg.Metrics != nil {
-		r.Method(http.MethodGet, "/metrics", cfg.Metrics)
+		r.With(s.written, throttle(scrapesAtOnce, scrapeBacklog)).Method(http.MethodGet, "/metrics", cfg.Metrics)
 	}
 	return r
 }

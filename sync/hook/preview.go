@@ -54,11 +54,8 @@ type Scout interface {
 	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
 }
 
-// Looking is bounded: it reads vCenter for somebody who waits, and the groups' own work must not wait for it.
-const (
-	scoutTime    = 20 * time.Second // below the 30 s that an answer may take
-	scoutsAtOnce = 2
-)
+// scoutTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s that an answer may take.
+const scoutTime = 20 * time.Second
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	call, ok := s.decode(w, r)
@@ -73,15 +70,6 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	result, outlook, err := s.Keeper.Preview(call.Call)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
-		return
-	}
-	select {
-	case s.scouts <- struct{}{}:
-		defer func() { <-s.scouts }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		refuse(w, http.StatusServiceUnavailable, "other plans are being looked into, and vCenter is slow: try again")
 		return
 	}
 	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))

@@ -11,6 +11,8 @@ import (
 	"embed"
 	"encoding/hex"
 	"html/template"
+	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"strconv"
@@ -206,20 +208,46 @@ func (p *Page) problem(w http.ResponseWriter, r *http.Request, code int, sentenc
 	p.send(w, r, code, "problem", frame{Title: http.StatusText(code), Body: sentence})
 }
 
-// asset serves a file of the page; they have no secrets, and change only with the server.
+// assets are the files of the page, by name.
+var assets = readAssets()
+
+type file struct{ kind, text string }
+
+func readAssets() map[string]file {
+	all := map[string]file{}
+	for extension, kind := range map[string]string{"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"} {
+		names, err := fs.Glob(files, "assets/*."+extension)
+		if err != nil {
+			panic(err)
+		}
+		for _, name := range names {
+			text, err := files.ReadFile(name)
+			if err != nil {
+				panic(err)
+			}
+			all[strings.TrimPrefix(name, "assets/")] = file{kind, string(text)}
+		}
+	}
+	return all
+}
+
+// asset serves a file of the page; they have no secrets, and change only with the server. Anybody may ask, so an answer costs nothing, and a
+// file that is not there tells nothing.
 func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("file")
-	text, err := files.ReadFile("assets/" + name)
-	kind, known := map[string]string{"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}[name[strings.LastIndexByte(name, '.')+1:]]
-	if err != nil || !known {
-		p.problem(w, r, http.StatusNotFound, "There is no such file.")
+	protect(w.Header())
+	f, known := assets[r.PathValue("file")]
+	if !known {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = io.WriteString(w, "there is no such file\n")
 		return
 	}
-	protect(w.Header())
-	w.Header().Set("Content-Type", kind+"; charset=utf-8")
+	w.Header().Set("Content-Type", f.kind+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	if !unchanged(w, r, string(text)) {
-		_, _ = w.Write(text)
+	if !unchanged(w, r, f.text) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(f.text)))
+		_, _ = io.WriteString(w, f.text)
 	}
 }
 

@@ -255,13 +255,16 @@ func (g *Guard) judge(r *http.Request) reason {
 	k, presented := g.keys.now(), sha256.Sum256([]byte(token))
 	mayCall, mayRead := among(k.hooks, presented), among(k.readers, presented)
 	switch {
-	case mayCall, mayRead && r.Method == http.MethodGet:
+	case mayCall, mayRead && reads(r):
 		return ""
 	case mayRead:
 		return onlyReads
 	}
 	return wrongToken
 }
+
+// reads reports whether a request only reads: HEAD is GET without the body (RFC 9110, section 9.3.2).
+func reads(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // bearer returns the token of the single Authorization header.
 func bearer(h http.Header) (token string, some bool) {

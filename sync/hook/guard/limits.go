@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,7 +19,7 @@ type Limits struct {
 	// HeaderBytes bounds the header (net/http allows about 4 KiB more).
 	HeaderBytes int
 	// Connections bounds the open connections, and PerAddress those from one address (in IPv6, from one /64): the listener closes
-	// more at once, so that one client cannot lock all others out.
+	// more at once, or the oldest of the address that has most, so that no client can lock all others out.
 	Connections, PerAddress int
 }
 
@@ -50,11 +51,13 @@ func (g *Guard) Listen(inner net.Listener, l Limits) net.Listener {
 	return Bound(inner, l, func(from string) { g.count(tooMany, from) })
 }
 
-// Bound bounds the connections of a listener. It calls beyond with the address of each connection that it refuses.
+// Bound bounds the connections of a listener. It calls beyond with the address of each connection that it refuses, or closes.
 func Bound(inner net.Listener, l Limits, beyond func(from string)) net.Listener {
-	return &bounded{Listener: inner, limits: l, beyond: beyond, by: map[netip.Prefix]int{}}
+	return &bounded{Listener: inner, limits: l, beyond: beyond, by: map[netip.Prefix][]*counted{}}
 }
 
+// bounded shares the connections fairly among addresses: once all are in use, a new one takes the place of the oldest of the address
+// that has most, unless that is its own. So however many addresses fill the listener, Metacontroller with its few connections gets in.
 type bounded struct {
 	net.Listener
 	limits Limits
@@ -62,41 +65,65 @@ type bounded struct {
 
 	mu   sync.Mutex
 	open int
-	by   map[netip.Prefix]int
+	by   map[netip.Prefix][]*counted // the oldest first
 }
 
 func (b *bounded) Accept() (net.Conn, error) {
 	for {
-		c, err := b.Listener.Accept()
+		conn, err := b.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		from := origin(c.RemoteAddr())
-		if b.take(from) {
-			return &counted{Conn: c, done: sync.OnceFunc(func() { b.giveBack(from) })}, nil
+		c := &counted{Conn: conn, from: origin(conn.RemoteAddr()), in: b}
+		loser := b.take(c)
+		if loser == nil {
+			return c, nil
 		}
-		_ = c.Close()
-		b.beyond(c.RemoteAddr().String())
+		b.beyond(loser.RemoteAddr().String())
+		if loser == c {
+			_ = conn.Close()
+			continue
+		}
+		_ = loser.Conn.Close() // the server notices, and closes it, too
+		return c, nil
 	}
 }
 
-func (b *bounded) take(from netip.Prefix) bool {
+// take makes room for a connection. It returns the connection that has to go for it: another one, or itself; nil if there is room.
+func (b *bounded) take(c *counted) (loser *counted) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open >= b.limits.Connections || b.by[from] >= b.limits.PerAddress {
-		return false
+	own := len(b.by[c.from])
+	if own >= b.limits.PerAddress {
+		return c
+	}
+	if b.open >= b.limits.Connections {
+		var most []*counted
+		for _, all := range b.by {
+			if len(all) > len(most) {
+				most = all
+			}
+		}
+		if len(most) <= own+1 {
+			return c
+		}
+		loser = most[0]
+		b.drop(loser)
 	}
 	b.open++
-	b.by[from]++
-	return true
+	b.by[c.from] = append(b.by[c.from], c)
+	return loser
 }
 
-func (b *bounded) giveBack(from netip.Prefix) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// drop forgets a connection, if it is known. The caller holds mu.
+func (b *bounded) drop(c *counted) {
+	at := slices.Index(b.by[c.from], c)
+	if at < 0 {
+		return
+	}
 	b.open--
-	if b.by[from]--; b.by[from] == 0 {
-		delete(b.by, from)
+	if b.by[c.from] = slices.Delete(b.by[c.from], at, at+1); len(b.by[c.from]) == 0 {
+		delete(b.by, c.from)
 	}
 }
 
@@ -117,10 +144,13 @@ func origin(a net.Addr) netip.Prefix {
 
 type counted struct {
 	net.Conn
-	done func()
+	from netip.Prefix
+	in   *bounded
 }
 
 func (c *counted) Close() error {
-	defer c.done()
+	c.in.mu.Lock()
+	c.in.drop(c)
+	c.in.mu.Unlock()
 	return c.Conn.Close()
 }

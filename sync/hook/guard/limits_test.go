@@ -2,12 +2,15 @@ package guard
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -177,12 +180,65 @@ func TestConnectionsAreBoundedInTotalAndByAddress(t *testing.T) {
 	if !alive(from("127.0.0.2")) {
 		t.Error("one address locks another out")
 	}
-	if alive(from("127.0.0.3")) {
-		t.Error("a fifth in total")
+	if alive(from("127.0.0.1")) {
+		t.Error("a fourth from one address, and a fifth in total")
 	}
 	eventually(t, "both are counted", func() bool { return d.counted(tooMany) == 2 })
 	_ = held[0].Close()
 	eventually(t, "there is room again", func() bool { return alive(from("127.0.0.1")) })
+}
+
+// Once all connections are in use, an address with few takes the oldest from the one with most.
+func TestClientsThatHoldAllConnectionsKeepNobodyOut(t *testing.T) {
+	t.Parallel()
+	l := generous
+	l.Connections, l.PerAddress = 8, 6
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var beyond atomic.Int32
+	b := Bound(listener, l, func(string) { beyond.Add(1) })
+	accepted := make(chan net.Conn, 100)
+	go func() {
+		for {
+			c, err := b.Accept()
+			if err != nil {
+				return
+			}
+			accepted <- c
+		}
+	}()
+	defer b.Close() //nolint:errcheck // the test is over
+	from := func(address string) (near, far net.Conn) {
+		t.Helper()
+		dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
+		conn, err := dialer.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Skipf("this machine has no %s: %v", address, err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		return conn, <-accepted
+	}
+	var first net.Conn
+	for n := range 6 {
+		near, _ := from("127.0.0.1")
+		if n == 0 {
+			first = near
+		}
+	}
+	from("127.0.0.2")
+	from("127.0.0.2")
+	for range 3 { // as many as Metacontroller needs, one of 3 after the other
+		from("127.0.0.3")
+	}
+	if _, err := first.Read(make([]byte, 1)); err != io.EOF && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the oldest connection of the address with most: %v", err)
+	}
+	if n := beyond.Load(); n != 3 {
+		t.Errorf("%d connections were closed for others", n)
+	}
 }
 
 func TestTheLogOfAnUncaughtPanicHasNoValue(t *testing.T) {

@@ -50,7 +50,7 @@ func (g *Guard) browse(w http.ResponseWriter, r *http.Request, why reason) (done
 		g.signIn(w, r)
 	case r.Method == http.MethodPost && r.URL.Path == b.SignOut:
 		g.signOut(w, r)
-	case why == noToken && r.Method == http.MethodGet && b.Covers(r.URL.Path) && r.Header.Get("Authorization") == "":
+	case why == noToken && reads(r) && b.Covers(r.URL.Path) && r.Header.Get("Authorization") == "":
 		g.ask(w, r, false)
 	default:
 		return false
@@ -61,7 +61,7 @@ func (g *Guard) browse(w http.ResponseWriter, r *http.Request, why reason) (done
 // opens reports whether a request needs no token: it is for what anybody may see, or has a valid cookie.
 func (g *Guard) opens(r *http.Request) bool {
 	b := g.cfg.Browser
-	return b != nil && r.Method == http.MethodGet && (b.Open(r.URL.Path) || b.Covers(r.URL.Path) && g.SignedIn(r))
+	return b != nil && reads(r) && (b.Open(r.URL.Path) || b.Covers(r.URL.Path) && g.SignedIn(r))
 }
 
 // SignedIn reports whether a request has a valid cookie.
