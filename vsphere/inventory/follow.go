@@ -18,7 +18,7 @@ var errSilent = errors.New("vCenter's stream of changes fell silent")
 
 // updatesMost bounds the objects in one answer of the stream, so that each answer comes soon even if many objects changed. vCenter
 // may return fewer.
-const updatesMost = 500
+const updatesMost = 250
 
 // wait makes one WaitForUpdatesEx, which vCenter should answer within most, and must within bound. It returns nil if nothing changed.
 func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {

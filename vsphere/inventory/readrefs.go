@@ -35,7 +35,7 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 }
 
 // bulk is how many objects one call reads.
-const bulk = 500
+const bulk = 250
 
 // fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
@@ -62,7 +62,7 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	return spec
 }
 
-// readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 500 of them.
+// readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 250 of them.
 // Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing. A failure
 // that no template causes fails the whole reading, which is repeated: a clone has the fingerprint of its time for good.
 func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {

@@ -144,7 +144,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = rewinding{c.pace}
+	wire.Client.Transport = rewinding{c.pace, xmlBounds}
 	wire.UserAgent = c.cfg.UserAgent
 	wire.Namespace = "urn:" + vim25.Namespace
 	wire.Version = vim25.Version

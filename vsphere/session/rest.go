@@ -164,7 +164,7 @@ func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, re
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = restWire{c.rounds, rewinding{c.transport}}
+	wire.Client.Transport = restWire{c.rounds, rewinding{c.transport, jsonBounds}}
 	wire.UserAgent = c.cfg.UserAgent
 	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)

@@ -39,14 +39,15 @@ func newTransport(t trust, host string, dial func(context.Context, string, strin
 		dial = (&net.Dialer{Timeout: DialTimeout, KeepAlive: 15 * time.Second}).DialContext
 	}
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           dial,
-		TLSClientConfig:       t.config(host),
-		TLSHandshakeTimeout:   HandshakeTimeout,
-		ResponseHeaderTimeout: answerTimeout,
-		IdleConnTimeout:       idleTimeout,
-		MaxIdleConns:          idleMost,
-		MaxIdleConnsPerHost:   idleMost,
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dial,
+		TLSClientConfig:        t.config(host),
+		TLSHandshakeTimeout:    HandshakeTimeout,
+		ResponseHeaderTimeout:  answerTimeout,
+		IdleConnTimeout:        idleTimeout,
+		MaxIdleConns:           idleMost,
+		MaxIdleConnsPerHost:    idleMost,
+		MaxResponseHeaderBytes: headerMost,
 	}
 }
 
@@ -139,13 +140,16 @@ func (a *authorities) take(text []byte, err error) error {
 	return nil
 }
 
-// rewinding makes requests that net/http can resend when a kept connection turns out to be closed before
+// rewinding is what all clients send by. It bounds the answers, and makes requests that net/http can resend when a kept connection turns out to be closed before
 // anything was written to it. (govmomi's bodies cannot be read twice, so such a call would fail.)
-type rewinding struct{ next http.RoundTripper }
+type rewinding struct {
+	next   http.RoundTripper
+	bounds bounds
+}
 
 func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body == nil || req.GetBody != nil {
-		return undirected(r.next.RoundTrip(req))
+		return r.bounds.checked(r.next.RoundTrip(req))
 	}
 	body, err := io.ReadAll(req.Body)
 	_ = req.Body.Close()
@@ -156,5 +160,5 @@ func (r rewinding) RoundTrip(req *http.Request) (*http.Response, error) {
 	req.ContentLength = int64(len(body))
 	req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	req.Body, _ = req.GetBody()
-	return undirected(r.next.RoundTrip(req))
+	return r.bounds.checked(r.next.RoundTrip(req))
 }

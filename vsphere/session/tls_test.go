@@ -119,7 +119,7 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err := rewinding{transport}.RoundTrip(req)
+	res, err := rewinding{transport, xmlBounds}.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// bounds bound one answer, after decompression: what comes from vCenter's address may have no end. Nesting is bounded by the decoders,
+// at 10,000.
+type bounds struct {
+	// bytes of the whole.
+	bytes int64
+	// parts are the bytes that begin a value, one of marks: a decoded value may take a hundred times as much memory.
+	parts int64
+	marks string
+	// run is how many bytes there may be without a mark: a text, or a name. 0: any number.
+	run int64
+}
+
+var (
+	// xmlBounds have room for a page of 250 objects (pageMost; updatesMost and bulk of package inventory) of 128 KiB and 4,000 tags each.
+	// A member is read with some 10 KB; with two addresses on each of 50 networks of its guest it has some 25 KB and 1,600 tags. So a
+	// vCenter with 40,000 VMs, all of them members, is read in 160 pages. No text that is read has more than some 10 KB.
+	xmlBounds = bounds{bytes: 32 << 20, parts: 1 << 20, marks: "<", run: 1 << 20}
+	// jsonBounds have room for the ids of 25,000 tags.
+	jsonBounds = bounds{bytes: 4 << 20, parts: 256 << 10, marks: "{[,"}
+)
+
+// headerMost bounds the header of an answer, in bytes.
+const headerMost = 256 << 10
+
+// checked passes an answer on that is no redirect and whose body is within its bounds.
+func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
+	if res, err = undirected(res, err); err != nil {
+		return nil, err
+	}
+	body := &boundedBody{ReadCloser: res.Body, bounds: b}
+	body.timer = time.AfterFunc(answerTimeout, func() {
+		body.late.Store(true)
+		_ = body.ReadCloser.Close()
+	})
+	res.Body = body
+	return res, nil
+}
+
+// boundedBody is the body of an answer. Its reader fails where the answer goes beyond the bounds, or takes longer than answerTimeout from
+// the end of its header.
+type boundedBody struct {
+	io.ReadCloser
+	bounds
+	timer            *time.Timer
+	late             atomic.Bool
+	size, had, since int64 // bytes, parts, and bytes since the last mark
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if b.late.Load() {
+		return 0, vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not end its answer in time; the server tries again.")
+	}
+	b.size += int64(n)
+	for rest := p[:n]; ; {
+		at := bytes.IndexAny(rest, b.marks)
+		if at < 0 {
+			b.since += int64(len(rest))
+			break
+		}
+		if b.since+int64(at) > b.run && b.run > 0 {
+			return 0, endless(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
+		}
+		b.had, b.since, rest = b.had+1, 0, rest[at+1:]
+	}
+	switch {
+	case b.size > b.bytes:
+		return 0, endless(fmt.Sprintf("more than %d MiB", b.bytes>>20))
+	case b.had > b.parts:
+		return 0, endless(fmt.Sprintf("more than %d values", b.parts))
+	case b.run > 0 && b.since > b.run:
+		return 0, endless(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
+	}
+	return n, err
+}
+
+// Close ends the answer.
+func (b *boundedBody) Close() error {
+	b.timer.Stop()
+	return b.ReadCloser.Close()
+}
+
+func endless(what string) error {
+	return vcfault.New(vcfault.ReasonNotVCenterAPI, false,
+		"An answer from vCenter's address has %s, which no answer of vCenter has: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", what)
+}
