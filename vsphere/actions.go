@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -25,6 +26,10 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	var took plan.Took
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
+	ctx = secret.WithBag(ctx)
+	if a.Details != nil {
+		secret.BagOf(ctx).Add(a.Details.UserData.Reveal())
+	}
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
 	ends := v.underWay.Begin(ref.UID, a)
 	err := v.act(actFor(ctx, ref, a, &took), ref, a)

@@ -175,18 +175,25 @@ func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		const secret = "planted-secret"
-		for i, fault := range []vim.BaseMethodFault{&vim.InvalidArgument{InvalidProperty: "spec.config.extraConfig"}, &vim.SystemError{Reason: "odd"}, &vim.NotSupported{}} {
+		const secret = "planted-secret, and more that only the guest may know"
+		value, _ := plan.EncodeUserData(secret)
+		echo := func(text string) vim.BaseMethodFault { // a fault may repeat what it is about
+			f := &vim.InvalidArgument{InvalidProperty: text}
+			f.FaultMessage = []vim.LocalizableMessage{{Key: "k", Message: "no " + text, Arg: []vim.KeyAnyValue{{Key: "1", Value: text}}}}
+			f.FaultCause = &vim.LocalizedMethodFault{Fault: &vim.SystemError{Reason: text}, LocalizedMessage: "because of " + text}
+			return f
+		}
+		for i, fault := range []vim.BaseMethodFault{&vim.InvalidArgument{InvalidProperty: "spec.config.extraConfig"}, &vim.SystemError{Reason: "odd"}, &vim.NotSupported{},
+			echo(value), echo("<value>" + value + "</value>"), echo(secret), echo(value[10:50]), &vim.SystemError{Reason: value}} {
 			w.FailTask(vcsim.Clone, nil, fault, 1)
 			a := p.shaped(int32(i), v1alpha1.VmGroupSpec{})
 			a.Details.UserData = secret
-			value, _ := plan.EncodeUserData(secret)
 			err := p.Do(t.Context(), web, a)
 			if err == nil {
 				t.Fatal("it did not fail")
 			}
 			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", vctest.AsError(err)), fmt.Sprintf("%+v", a)} {
-				if strings.Contains(text, secret) || strings.Contains(text, value) {
+				if strings.Contains(text, "planted-secret") || strings.Contains(text, value[10:50]) {
 					t.Errorf("it shows: %s", text)
 				}
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
@@ -115,6 +116,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	table := newFindings(out)
+	out = secret.Writer{Writer: out}
 	table.w = stoppingWriter{out, stop}
 	if s.output == "table" {
 		o.Found = table.write

@@ -16,6 +16,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/probe"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -140,9 +141,9 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	}
 	switch s.logFormat {
 	case "json":
-		w = jsonLines{w}
+		w = jsonLines{secret.Writer{Writer: w}}
 	case "console":
-		w = zerolog.ConsoleWriter{Out: w, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(w),
+		w = zerolog.ConsoleWriter{Out: secret.Writer{Writer: w}, TimeFormat: "15:04:05.000", NoColor: os.Getenv("NO_COLOR") != "" || !isTerminal(w),
 			FormatMessage: func(message any) string { // ConsoleWriter quotes fields, but not the message
 				text, _ := message.(string)
 				return plan.Printable(text)

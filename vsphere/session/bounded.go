@@ -40,6 +40,7 @@ func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
 	if res, err = undirected(res, err); err != nil {
 		return nil, err
 	}
+	res.Status = fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)) // its words may be anything
 	body := &boundedBody{ReadCloser: res.Body, bounds: b}
 	body.timer = time.AfterFunc(answerTimeout, func() {
 		body.late.Store(true)

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/soap"
 
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
@@ -142,14 +143,17 @@ func oneOf(name, value, fileName, file string) error {
 
 // credentials reads the user and password.
 func (c Config) credentials() (user, password string, err error) {
-	if user, err = secret(c.User, c.UserFile); err != nil {
+	if user, err = valueOf(c.User, c.UserFile); err != nil {
 		return "", "", err
 	}
-	password, err = secret(c.Password, c.PasswordFile)
+	if password, err = valueOf(c.Password, c.PasswordFile); err == nil {
+		secret.Keep("the password of vCenter's account", password)
+	}
 	return user, password, err
 }
 
-func secret(value, file string) (string, error) {
+// valueOf is a value, or the content of the file that holds it.
+func valueOf(value, file string) (string, error) {
 	if file == "" {
 		return value, nil
 	}

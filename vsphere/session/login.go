@@ -13,6 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -173,6 +174,10 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 			refused = &d
 		}
 		return nil, refused, err
+	}
+	secret.Keep("sessions of vCenter", res.Returnval.Key)
+	if cookie := wire.SessionCookie(); cookie != nil {
+		secret.Keep("cookies of vCenter's sessions", cookie.Value)
 	}
 	if c.cfg.Through != nil {
 		vim.RoundTripper = c.rounds.on(patient{c.cfg.Through(res.Returnval.Key)})

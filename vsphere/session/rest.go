@@ -10,6 +10,7 @@ import (
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/soap"
 
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -53,7 +54,7 @@ func (r *restLogins) call(ctx context.Context, s *Session, f func(context.Contex
 		if err != nil {
 			return err
 		}
-		if err = f(ctx, rs); err == nil {
+		if err = CleanError(ctx, f(ctx, rs)); err == nil {
 			return nil
 		}
 		if RESTStatus(err) == statusUnauthenticated {
@@ -169,13 +170,14 @@ func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, re
 	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)
 	defer stop()
-	if err = rs.Login(unhurried, url.UserPassword(user, password)); err != nil {
+	if err = CleanError(ctx, rs.Login(unhurried, url.UserPassword(user, password))); err != nil {
 		if RESTStatus(err) == statusUnauthenticated { // [doc] vSphere Automation API, Create Session: 401 or 503
 			d := digestOf(user, password)
 			refused = &d
 		}
 		return nil, refused, err
 	}
+	secret.Keep("sessions of vCenter's REST API", rs.SessionID())
 	if c.base.Err() != nil {
 		r.leave(context.WithoutCancel(ctx), rs)
 		return nil, nil, c.base.Err()

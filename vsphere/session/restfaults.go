@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -119,9 +120,9 @@ func readRESTError(call string, res *http.Response) error {
 		} `json:"value"`
 	}
 	if json.Unmarshal(body, &answer) == nil { // a proxy's answer is HTML
-		e.kind = answer.Type
+		e.kind = secret.Clean(answer.Type)
 		for _, m := range answer.Value.Messages {
-			e.words = strings.TrimSpace(e.words + " " + m.Text)
+			e.words = secret.Clean(strings.TrimSpace(e.words + " " + m.Text))
 			e.full = e.full || m.ID == tooManySessions
 			if slices.Contains(m.Args, any(kindUnauthenticated)) {
 				e.kind = kindUnauthenticated

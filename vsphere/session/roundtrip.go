@@ -38,8 +38,13 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	ctx = WithOperationID(ctx)
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
+	pack(ctx, req)
 	begin := time.Now()
 	err := exchange(ctx, r.next, method, req, res)
+	if err != nil {
+		cleanFault(ctx, res)
+		err = CleanError(ctx, err)
+	}
 	noteCall(ctx, method, err)
 	took := time.Since(begin)
 	if method != "WaitForUpdatesEx" {

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -113,8 +114,11 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 
 	select {
 	case <-a.done:
+		t.mu.Lock() // several may wait for one task
+		defer t.mu.Unlock()
 		info := a.info
-		return &info, a.err
+		secret.BagOf(ctx).CleanAll(info.Error)
+		return &info, session.CleanError(ctx, a.err)
 	case <-ctx.Done():
 	case <-t.ended:
 		ctx, cancel := context.WithCancel(context.Background())

@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
 // vimFault classifies vCenter's faults: of calls, of tasks, and the causes inside them. The outermost fault is what the operation is
@@ -216,8 +217,9 @@ var passing = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['
 // messageMax bounds a message in a status, in bytes.
 const messageMax = 600
 
-// Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line.
+// Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line, without our own secrets.
 func Steady(message string) string {
+	message = secret.Clean(message) // before it is cut
 	return bounded(strings.Join(strings.Fields(passing.ReplaceAllString(message, "…")), " "))
 }
 

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
 // The bounds of a token's length, in bytes. More than 16 random bytes cannot be guessed; `openssl rand -hex 32` prints 64.
@@ -15,7 +17,7 @@ const (
 	longest  = 4096
 )
 
-// keys holds the digests of the valid tokens, never the tokens themselves.
+// keys holds the digests of the valid tokens, not the tokens themselves. (Package secret knows these, to keep them out of texts.)
 type keys struct {
 	hooks, readers [][sha256.Size]byte
 	// problems describes invalid files, without their tokens.
@@ -63,6 +65,7 @@ func parseToken(f content) (digest [sha256.Size]byte, some bool, problem string)
 	case bytes.ContainsFunc(text, notToken):
 		return digest, false, "holds more than one token of printable characters: use one file for each token"
 	}
+	secret.Keep("tokens in "+f.path, string(text))
 	return sha256.Sum256(text), true, ""
 }
 
