@@ -2,10 +2,13 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -81,4 +84,42 @@ func join(all []json.RawMessage) (text []byte) {
 		text = append(text, one...)
 	}
 	return text
+}
+
+// Metacontroller takes no child of the answer that ends a group, so what is told at the end comes before it.
+func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
+	t.Parallel()
+	for name, persistent := range map[string]bool{"with persistent disks": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{})
+				g := r.serve().group("web", 3)
+				if persistent {
+					g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+				}
+				a := up(t, g)
+				was, disks := refs(r.members()), a.Status.Disks
+				for a.Finalized = false; !a.Finalized; time.Sleep(time.Minute) { // so that all is done between two calls
+					var err error
+					a, err = g.Finalize(within(t))
+					r.must(err)
+				}
+				all := eventsOf(t, g)
+				for name, ref := range was {
+					if text := fmt.Sprintf("%s (%s)", name, ref); !strings.Contains(all["MemberRemoved"], text) {
+						t.Errorf("no Event says that %s was removed: %q", text, all["MemberRemoved"])
+					}
+				}
+				for _, d := range disks {
+					if !strings.Contains(all["DisksKept"], d.ID) {
+						t.Errorf("no Event says that %s is kept: %q", d.ID, all["DisksKept"])
+					}
+				}
+				if persistent == (len(disks) == 0) {
+					t.Error(disks)
+				}
+			})
+		})
+	}
 }

@@ -203,6 +203,20 @@ func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	return children
 }
 
+// sayAgain is how soon the call comes that ends a group, after one that told something.
+const sayAgain = 100 * time.Millisecond
+
+// sayFirst keeps a group that could end for another call, as long as it has something to tell: with an answer that has finalized: true,
+// Metacontroller removes its finalizer, and does nothing about the children. No other note comes after that, so nothing is spared for it;
+// and it is told once only, because each call more would keep every group that is deleted.
+func (g *group) sayFirst(r *plan.Result) (says bool) {
+	if says = r.Finalized && len(g.events.notes) > 0; says {
+		g.events.spent = 0
+		r.Finalized = false
+	}
+	return says
+}
+
 // answerEvents adds the Events to an answer.
 func (g *group) answerEvents(r *plan.Result, now time.Time) {
 	r.Children = append(slices.Clip(r.Children), g.events.answer(g.ref, now)...)

@@ -176,6 +176,13 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	if owns {
 		g.ownFolders, g.blind = owning(g.ownFolders, observed.State.Folder), observed.Blind
 	}
+	says := false
+	if l.cfg.Events && !echo {
+		if l.hear(g, &observed.State, result.Notes) {
+			l.queue.Add(g.ref.UID)
+		}
+		says = g.sayFirst(&result)
+	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.keepWritten(&result, l.cadence.goingFor(), now)
@@ -185,11 +192,10 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
-	l.callAgain(g, &result, now)
+	if l.callAgain(g, &result, now); says { // one call of a group, so no share of the calls
+		result.Resync, g.due = sayAgain, now.Add(sayAgain)
+	}
 	if l.cfg.Events && !echo {
-		if l.hear(g, &observed.State, result.Notes) {
-			l.queue.Add(g.ref.UID)
-		}
 		g.answerEvents(&result, now)
 	}
 	return result

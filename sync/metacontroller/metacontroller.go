@@ -243,11 +243,15 @@ func (g *Group) call(ctx context.Context, path string, finalizing bool) (a Answe
 	return a, g.store(a)
 }
 
-// store replaces the status, if it changed, and the children: it deletes those that the answer doesn't have.
+// store replaces the status, if it changed, and the children: it deletes those that the answer doesn't have. An answer that ends the
+// group changes no child.
 func (g *Group) store(a Answer) error {
 	if !equality.Semantic.DeepEqual(g.Status, a.Status) {
 		g.Status = a.Status
 		g.Writes++
+	}
+	if a.Finalized {
+		return nil
 	}
 	g.Children = map[string]map[string]json.RawMessage{}
 	for _, child := range a.Children {
