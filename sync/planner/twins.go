@@ -11,7 +11,8 @@ import (
 // Two VMs can claim one ordinal although the name is a lock: when an admin renames a new member before another
 // replica of the server has seen it, or restores a backup; or when a member vanishes while another replica's clone of it, called for
 // before it was made, is still on its way. A VM that was never powered on, as vCenter's events tell, holds nothing of value and
-// goes. If that is not known of any of them, an operator decides.
+// goes, unless it has persistent disks of the ordinal: others wrote to them, and another replica, which sees no twin (any more), may be
+// powering it on, while the removal detaches them. If that is not known of any of them, an operator decides.
 
 // resolveTwins finds, for each ordinal that several VMs claim, one to remove if it was never powered on.
 func (v *view) resolveTwins() {
@@ -55,21 +56,26 @@ func (v *view) vanishedAt(claimants []member) *absent {
 	return &v.unseen[i]
 }
 
-// resolve keeps the VM that is on, the one that vanished, or the first one, and plans the removal of another that is off. All
+// hasData reports whether a VM has persistent disks.
+func hasData(m *member) bool {
+	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
+}
+
+// resolve keeps the VM that is on, the one that vanished, the one that has persistent disks, or the first one, and plans the removal of another that is off. All
 // replicas of the server decide alike, from vCenter's facts alone.
 func (v *view) resolve(claimants []member, away *absent) {
 	keep, goes := 0, -1
 	if away != nil {
 		keep = -1
 	}
-	for i := range claimants {
-		if claimants[i].Power == plan.PoweredOn {
-			keep = i
-			break
-		}
+	if with := slices.IndexFunc(claimants, func(m member) bool { return hasData(&m) }); with >= 0 && away == nil {
+		keep = with
+	}
+	if on := slices.IndexFunc(claimants, func(m member) bool { return m.Power == plan.PoweredOn }); on >= 0 {
+		keep = on
 	}
 	for i := range claimants {
-		if i != keep && claimants[i].Reachable && claimants[i].Power == plan.PoweredOff && claimants[i].Question == "" {
+		if i != keep && !hasData(&claimants[i]) && claimants[i].Reachable && claimants[i].Power == plan.PoweredOff && claimants[i].Question == "" {
 			goes = i
 		}
 	}
