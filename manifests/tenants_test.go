@@ -19,7 +19,6 @@ var unbounded = []string{
 	"adopt[]",                  // the server's --adopt-from bounds it
 	"clone",                    // how the template is cloned
 	"userData",                 // a Secret or ConfigMap of the group's namespace
-	"customAttributes[]",       // texts
 	"rootDisk", "disks[].name", // of the member
 	"disks[].sizeGiB", "disks[].provisioning", "disks[].persistent", "disks[].retention", // docs/tenants.md says that the space is bounded in vCenter
 	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest is told

@@ -108,6 +108,9 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager type
 	if def := defOf(defs, name); def != nil {
 		return def.Key, nil
 	}
+	if n := attributesOf(defs); n >= attributesMost {
+		return 0, vcfault.New(vcfault.ReasonMarkLimit, true, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
+	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
 	v.fields.write(nil, nil) // in any case there is a definition that is not remembered
 	if err == nil {
@@ -127,6 +130,20 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager type
 		of = defs[i].ManagedObjectType
 	}
 	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+}
+
+// attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
+// more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
+// twenty behind. An administrator may make any number.
+const attributesMost = 100
+
+func attributesOf(defs []types.CustomFieldDef) (n int) {
+	for _, def := range defs {
+		if def.ManagedObjectType == session.VMType {
+			n++
+		}
+	}
+	return n
 }
 
 // defOf returns the definition of a VM's attribute of that name, preferring one for VMs to one for all kinds of objects; or nil.

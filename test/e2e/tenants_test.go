@@ -25,6 +25,7 @@ spec:
   storagePolicies: [gold, ""]
   networks: [app, db]
   tags: [backup/daily]
+  customAttributes: [owner, tier]
   customizationSpecs: ["", windows]
 `
 
@@ -124,6 +125,7 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		{"spec.networks[].network", "'admin'", "'app', 'db'", with(within(), "networks", network("app", "admin"))},
 		{"spec.networks[].network", "''", "'app', 'db'", with(within(), "networks", nil)},
 		{"spec.tags", "'backup/never'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "backup", "name": "never"}})},
+		{"spec.customAttributes", "'litter'", "'owner', 'tier'", with(within(), "customAttributes", map[string]any{"owner": "a", "litter": "b"})},
 		{"spec.customizationSpec", "'linux'", "'', 'windows'", with(within(), "customizationSpec", "linux")},
 	} {
 		_, err := k.KubectlWith(manifest(t, "team-a", "web", c.spec), create...)

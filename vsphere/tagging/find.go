@@ -2,6 +2,7 @@ package tagging
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 
 	"github.com/vmware/govmomi/vapi/tags"
@@ -16,6 +17,15 @@ import (
 func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
+		made := 0
+		for _, c := range b.categories {
+			if c.Description == madeByUs {
+				made++
+			}
+		}
+		if made >= categoriesMost {
+			return nil, tooMany(made, "tag categories", "category", t.Category)
+		}
 		category, err = b.makeCategory(ctx, rs, t.Category)
 	}
 	if err != nil {
@@ -27,6 +37,15 @@ func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.T
 	}
 	tag, err := b.tagNamed(ctx, rs, category, t.Name)
 	if err == nil && tag == nil && t.Create {
+		made := 0
+		for _, other := range b.tags {
+			if other.CategoryID == category.ID && other.Description == madeByUs {
+				made++
+			}
+		}
+		if made >= tagsMost {
+			return nil, tooMany(made, fmt.Sprintf("tags of the category %q", t.Category), "tag", t.Name)
+		}
 		tag, err = b.makeTag(ctx, rs, category, t.Name)
 	}
 	if err != nil {
@@ -140,7 +159,16 @@ func (b *Book) tag(ctx context.Context, rs *session.RESTSession, id string) (*ta
 	return t, nil
 }
 
+// madeByUs is the description of what the server makes.
 const madeByUs = "Made by vmgroup."
+
+// What the server makes for spec.tags stays when no VM has it any more, because others may use it by then. So there are bounds on what is
+// there of it when the server makes one more, in vCenter and in a category. An administrator may make any number.
+const categoriesMost, tagsMost = 20, 100
+
+func tooMany(made int, what, kind, name string) error {
+	return vcfault.New(vcfault.ReasonMarkLimit, true, "The server has made %d %s in vCenter, and makes no more, because nothing removes them: use one of them in spec.tags, remove some, or let an administrator of vCenter make the %s %q.", made, what, kind, name)
+}
 
 // makeCategory creates a category for VMs with any number of its tags. If another replica creates it at the same
 // time, that one is used.

@@ -100,6 +100,9 @@ const (
 	ReasonTagConflict = "TagConflict"
 )
 
+// ReasonMarkLimit means that the server has made as many custom attributes, tags or categories as it may.
+const ReasonMarkLimit = "MarkLimit"
+
 const (
 	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
 	ReasonTaggingUnavailable = "TaggingUnavailable"
