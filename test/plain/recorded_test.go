@@ -1,0 +1,133 @@
+package plain
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/check"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+)
+
+// recorded is a recorded vCenter 8.0.1 (vSAN, NSX, DRS), beside the checkout: test data of New Relic's nri-vsphere, Apache License 2.0.
+const recorded = "../../../shared/recorded/vcenter-8.0.1-sddc.tar.gz"
+
+// unpacked is the directory with the recorded objects.
+func unpacked(t *testing.T) string {
+	t.Helper()
+	file, err := os.Open(recorded)
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("there is no recorded vCenter")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	zipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, dir := t.TempDir(), ""
+	for files := tar.NewReader(zipped); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return dir
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(root, filepath.Clean("/"+h.Name))
+		switch h.Typeflag {
+		case tar.TypeDir:
+			err = os.MkdirAll(path, 0o755)
+		case tar.TypeReg:
+			var text []byte
+			if text, err = io.ReadAll(files); err == nil {
+				err = errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, text, 0o600))
+			}
+			if strings.HasPrefix(filepath.Base(path), "0000-ServiceInstance") {
+				dir = filepath.Dir(path)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// load serves the recorded vCenter. govmomi's emulation of vSAN refuses clones with one host, as a vSAN with too few fault domains does, so
+// its datastore may be made another kind.
+func load(t *testing.T, vsan bool) *plain {
+	t.Helper()
+	dir := unpacked(t)
+	m := simulator.VPX()
+	t.Cleanup(m.Remove)
+	if err := m.Load(dir); err != nil {
+		t.Fatal(err)
+	}
+	if !vsan {
+		for _, e := range m.Map().All("Datastore") {
+			store := e.(*simulator.Datastore)
+			store.Summary.Type = string(types.HostFileSystemVolumeFileSystemTypeVMFS)
+		}
+	}
+	for _, e := range m.Map().All("VirtualMachine") {
+		if vm := e.(*simulator.VirtualMachine); vm.Name == snapTemplate {
+			vm.Config.Template, vm.Summary.Config.Template = true, true
+			vm.Runtime.PowerState, vm.Summary.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff, types.VirtualMachinePowerStatePoweredOff
+			vm.DisabledMethod = nil // as it was recorded while the VM ran
+		}
+	}
+	return serveModel(t, m)
+}
+
+// snapTemplate is the recorded VM whose disk is a chain of seven, with an ISO in its CD-ROM drive. The tests make a template of it.
+const snapTemplate = "test-snap"
+
+func TestTheRecordedVCenterPassesTheCheck(t *testing.T) {
+	p := load(t, true)
+	vc, err := vsphere.New(vsphere.Config{Config: p.settings(), Selection: inventory.Selection{Folder: "vm-operator"}})
+	p.must(err)
+	ok := 0
+	check.Run(context.Background(), vc, check.Options{Templates: []string{snapTemplate}, Found: func(f check.Finding) {
+		switch t.Logf("%s %s: %s → %s", f.Result, f.Check, f.Seen, f.Advice); f.Result {
+		case check.Fail:
+			t.Errorf("%s: %s", f.Check, f.Seen)
+		case check.OK:
+			ok++
+		}
+	}})
+	if ok < 8 {
+		t.Errorf("only %d checks are OK", ok)
+	}
+}
+
+func TestAGroupLivesOnTheRecordedVCenter(t *testing.T) {
+	p := load(t, false)
+	g := p.serve(inventory.Selection{}, 2)
+	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
+	p.life(g)
+}
+
+// With one host, vSAN lacks fault domains. vCenter says so beside the fault (MethodFault.faultMessage).
+func TestTheRecordedVCenterSaysWhyItRefusesAClone(t *testing.T) {
+	p := load(t, true)
+	g := p.serve(inventory.Selection{}, 1)
+	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
+	a := p.until(g, "the clone is refused", func(a metacontroller.Answer) bool { return a.Status.Phase == v1alpha1.PhaseError })
+	if !strings.Contains(a.Status.LastMessage, "usable fault domains") || !strings.Contains(a.Status.LastMessage, "#fileunavailable") {
+		t.Errorf("it says %q", a.Status.LastMessage)
+	}
+}
