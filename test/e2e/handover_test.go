@@ -34,12 +34,12 @@ func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 		scaled    bool // by somebody else, before
 		want      string
 	}{
-		"kubectl apply":                    {"hand-over-1", nil, found[1], true, "8"},
-		"kubectl apply, not scaled yet":    {"hand-over-2", nil, found[1], false, "3"},
-		"server-side apply":                {"hand-over-3", []string{"--server-side"}, found[2], true, "8"},
-		"server-side apply, not scaled":    {"hand-over-4", []string{"--server-side"}, found[2], false, "3"},
-		"none, as the documents warn":      {"hand-over-5", nil, "", true, "1"},
-		"none, with server-side apply too": {"hand-over-6", []string{"--server-side"}, "", false, "1"},
+		"kubectl apply":                   {"hand-over-1", nil, found[1], true, "8"},
+		"kubectl apply before it scaled":  {"hand-over-2", nil, found[1], false, "3"},
+		"server-side apply":               {"hand-over-3", []string{"--server-side"}, found[2], true, "8"},
+		"server-side apply before that":   {"hand-over-4", []string{"--server-side"}, found[2], false, "3"},
+		"none as the documents warn":      {"hand-over-5", nil, "", true, "1"},
+		"none with server-side apply too": {"hand-over-6", []string{"--server-side"}, "", false, "1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			of := []string{"-n", k.namespace(t, c.namespace)}
@@ -64,7 +64,7 @@ func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
 				if err != nil { // it exits with 1 if there are differences
 					differs += err.Error()
 				}
-				if !strings.Contains(differs, "memory") || strings.Contains(differs, "replicas") {
+				if !regexp.MustCompile(`(?m)^\s*\+ +memory: 2$`).MatchString(differs) || regexp.MustCompile(`(?m)^\s*[-+] +replicas`).MatchString(differs) {
 					t.Errorf("the differences are\n%s", differs)
 				}
 			}
