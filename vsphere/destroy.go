@@ -110,12 +110,18 @@ func detachable(x *fresh.VM, a plan.Action, kept []*types.VirtualDisk) error {
 // if the VM is not destroyed then, and stays, it needs its persistent disks again.
 func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *fresh.VM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
+	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
+	ordinals := plan.Persistent(has.Given)
 	for _, disk := range kept {
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
+		if ours := disk.VDiskId != nil && slices.ContainsFunc(ordinals, func(d plan.MemberDisk) bool { return d.ID == disk.VDiskId.Id }); ours {
+			v.log.Info().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
+			continue
+		}
 		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
 	}
-	if has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true); len(plan.Persistent(has.Given)) > 0 {
+	if len(ordinals) > 0 {
 		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: has.Encode()}}
 	}
