@@ -76,7 +76,8 @@ func readRecording(t *testing.T, text []byte) (r recording) {
 // reads are the calls that change nothing in vCenter.
 var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "RetrieveProperties", "RetrievePropertiesEx", "ContinueRetrievePropertiesEx",
 	"CreatePropertyCollector", "DestroyPropertyCollector", "CreateFilter", "DestroyPropertyFilter", "WaitForUpdatesEx", "CancelWaitForUpdates",
-	"CreateListView", "ModifyListView", "DestroyView", "FindByInventoryPath", "FindChild", "QueryEvents"}
+	"CreateListView", "ModifyListView", "DestroyView", "FindByInventoryPath", "FindChild", "QueryEvents",
+	"CreateCollectorForEvents", "ReadNextEvents", "DestroyCollector"}
 
 // sinceAdded are what a status of today has in addition to one of commit e44e18e, and the messages, which people read and which are worded
 // differently today. (An EndpointSlice also has when a drain began.)

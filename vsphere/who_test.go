@@ -29,13 +29,13 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 		if who, err := p.Who(ctx, []string{"vm-none"}); err != nil || who["vm-none"].User != "" {
 			t.Errorf("of a VM that nothing happened to: %v %v", who, err)
 		}
-		calls, began := w.Calls()["QueryEvents"], time.Now()
+		calls, began := w.Calls()["CreateCollectorForEvents"], time.Now()
 		for _, of := range []string{vms[0].MoRef, "vm-1", "vm-2", "vm-3"} {
 			if _, err := p.Who(ctx, []string{of}); err != nil {
 				t.Error(err)
 			}
 		}
-		if n := w.Calls()["QueryEvents"] - calls; n != 3 || time.Since(began) < 3*time.Second-time.Millisecond {
+		if n := w.Calls()["CreateCollectorForEvents"] - calls; n != 3 || time.Since(began) < 3*time.Second-time.Millisecond {
 			t.Errorf("%d calls in %s for one VM that is known and three that are not", n, time.Since(began))
 		}
 	})

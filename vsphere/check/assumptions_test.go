@@ -369,7 +369,7 @@ var violations = []struct {
 	}},
 	{"deep: events of a destroy", "not chained to the TaskEvent", func(w *world, _ *Options) {
 		w.Rewrite(func(r any) {
-			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 {
+			if q, is := r.(*types.CreateCollectorForEvents); is && q.Filter.EventChainId != 0 {
 				q.Filter.EventChainId = 1 << 30
 			}
 		})
@@ -378,7 +378,7 @@ var violations = []struct {
 	{"deep: events of a destroy", "the events report of the unregistered VM: it was destroyed", func(w *world, _ *Options) {
 		var destroy int32
 		w.Rewrite(func(r any) {
-			if q, is := r.(*types.QueryEvents); is && q.Filter.EventChainId != 0 { // the destroyed VM's chain is queried first
+			if q, is := r.(*types.CreateCollectorForEvents); is && q.Filter.EventChainId != 0 { // the destroyed VM's chain is queried first
 				destroy = max(destroy, q.Filter.EventChainId)
 				q.Filter.EventChainId = destroy
 			}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -70,11 +69,8 @@ func (w *Witness) ask(ctx context.Context) (map[string]plan.Actor, error) {
 	var events []types.BaseEvent
 	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		own = s.User
-		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager,
-			Filter: types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}})
-		if err == nil {
-			events = res.Returnval
-		}
+		var err error
+		events, err = session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}})
 		return err
 	})
 	who, last := map[string]plan.Actor{}, map[string]time.Time{}

@@ -1,14 +1,12 @@
 package fate
 
 import (
-	"cmp"
 	"context"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -32,8 +30,6 @@ const (
 	clocksApart = 15 * time.Minute
 	// kept is how long vCenter keeps events by default.
 	kept = 30 * 24 * time.Hour
-	// eventsMost is the maximum number of events in one answer of QueryEvents; then query halves the time, at most halvings times.
-	eventsMost, halvings = 1000, 10
 )
 
 // newestEvent is the newest event seen, and when vCenter was found to have gone back before it.
@@ -64,7 +60,7 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 			return nil
 		}
 		begin := beginOf(of, latest)
-		events, err := query(ctx, s, types.EventFilterSpec{EventTypeId: departures}, begin, time.Now().Add(clocksApart), halvings)
+		events, err := session.Events(ctx, s, between(begin, time.Now().Add(clocksApart)))
 		if err != nil {
 			return err
 		}
@@ -94,7 +90,7 @@ func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEve
 	if id == 0 {
 		return nil, nil
 	}
-	return query(ctx, s, types.EventFilterSpec{EventChainId: id}, time.Time{}, time.Time{}, 0)
+	return session.Events(ctx, s, types.EventFilterSpec{EventChainId: id})
 }
 
 // Witness asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
@@ -102,7 +98,7 @@ func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEve
 func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
 	var m inventory.Missing
 	m.MoRef, m.SeenAt = vm.Value, at
-	events, err := query(ctx, s, types.EventFilterSpec{EventTypeId: departures}, at.Add(-clocksApart), time.Now().Add(clocksApart), halvings)
+	events, err := session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)))
 	removed := lastOf(events, m, true)
 	if err != nil || removed == nil {
 		return false, "", err
@@ -116,13 +112,13 @@ func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectRefe
 }
 
 // note records vCenter's newest event. If it is older than one seen before, vCenter was restored from a backup: its
-// event counter went back.
+// event counter went back. A counter whose sign changes has overflowed.
 func (n *newestEvent) note(latest *types.Event, now time.Time) {
 	switch {
 	case latest == nil:
 		n.known = false
 		return
-	case n.key > latest.Key || n.at.After(latest.CreatedTime):
+	case n.key > latest.Key && n.key < 0 == (latest.Key < 0) || n.at.After(latest.CreatedTime):
 		n.restored = now
 	}
 	n.key, n.at, n.known = latest.Key, latest.CreatedTime, true
@@ -152,26 +148,18 @@ func beginOf(of []inventory.Missing, latest *types.Event) time.Time {
 	return begin.Add(-clocksApart)
 }
 
-// query asks for events between two times; the zero time is no bound. vCenter returns a limited number at once: if that is reached,
-// query asks for each half of the time.
-func query(ctx context.Context, s *session.Session, filter types.EventFilterSpec, begin, end time.Time, halve int) ([]types.BaseEvent, error) {
-	if !begin.IsZero() {
-		filter.Time = &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}
+// between limits a filter to events between two times.
+func between(begin, end time.Time) types.EventFilterSpec {
+	return types.EventFilterSpec{EventTypeId: departures, Time: &types.EventFilterSpecByTime{BeginTime: &begin, EndTime: &end}}
+}
+
+// newer reports whether an event is newer than another: by its time, and, of two with one time, by its key. Keys are int32, and overflow
+// to negative ones (vcenter-event-broker-appliance#809), so their difference counts, which overflows, too.
+func newer(a, b *types.Event) bool {
+	if !a.CreatedTime.Equal(b.CreatedTime) {
+		return a.CreatedTime.After(b.CreatedTime)
 	}
-	res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})
-	if err != nil || len(res.Returnval) < eventsMost || halve == 0 {
-		if err != nil {
-			return nil, err
-		}
-		return res.Returnval, nil
-	}
-	middle := begin.Add(end.Sub(begin) / 2)
-	older, err := query(ctx, s, filter, begin, middle, halve-1)
-	if err != nil {
-		return nil, err
-	}
-	newer, err := query(ctx, s, filter, middle, end, halve-1)
-	return append(older, newer...), err
+	return a.Key-b.Key > 0
 }
 
 // lastOf returns the newest event of a VM's departure: its own, otherwise that of its host. Unless vCenter's events were followed
@@ -190,7 +178,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last 
 				own, last = true, nil
 			}
 		}
-		if its && (last == nil || e.Key > last.GetEvent().Key) {
+		if its && (last == nil || newer(e, last.GetEvent())) {
 			last = event
 		}
 	}
@@ -208,7 +196,12 @@ func namesOf(events []types.BaseEvent, m inventory.Missing) map[string]bool {
 			renames = append(renames, e)
 		}
 	}
-	slices.SortFunc(renames, func(a, b *types.VmRenamedEvent) int { return cmp.Compare(a.Key, b.Key) })
+	slices.SortFunc(renames, func(a, b *types.VmRenamedEvent) int {
+		if newer(a.GetEvent(), b.GetEvent()) {
+			return 1
+		}
+		return -1
+	})
 	for _, e := range renames {
 		if names[naming.Unescape(e.OldName)] {
 			names[naming.Unescape(e.NewName)] = true

@@ -27,6 +27,10 @@ type eventState struct {
 	lost []span
 	// visibleAt is when clients see an event.
 	visibleAt map[int32]time.Time
+	// offset is added to the keys that clients see; they are int32, and overflow.
+	offset int32
+	// hidden reports whether the account may not see an event; nil: it may see all.
+	hidden func(types.BaseEvent) bool
 	// delay is the time from an event until clients see it.
 	delay time.Duration
 }
@@ -38,6 +42,32 @@ func (v *Objects) DelayEvents(by time.Duration) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.events.delay = by
+}
+
+// RaiseEventKeys adds to the keys of all events, which overflow to negative ones after 2147483647 (vcenter-event-broker-appliance#809).
+func (v *Objects) RaiseEventKeys(by int32) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events.offset += by
+}
+
+// HideEvents makes vCenter leave these events out of its answers, after it has filled a page (govmomi#3450); nil: none.
+func (v *Objects) HideEvents(which func(types.BaseEvent) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events.hidden = which
+}
+
+// shown are the events of a page that the account may see.
+func (v *Objects) shown(page []types.BaseEvent) (events []types.BaseEvent) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, e := range page {
+		if v.events.hidden == nil || !v.events.hidden(e) {
+			events = append(events, e)
+		}
+	}
+	return events
 }
 
 // visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet. The caller holds mu.
@@ -62,7 +92,7 @@ func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
 	if first, known := b.chains[key]; known {
 		e.ChainId = first
 	}
-	e.Key, e.ChainId = e.Key-shift, e.ChainId-shift
+	e.Key, e.ChainId = e.Key-shift+b.offset, e.ChainId-shift+b.offset
 	return event
 }
 
@@ -140,16 +170,69 @@ type eventManager struct {
 	v *Objects
 }
 
-// QueryEvents supports chains and omits what a restore discarded.
+// matching supports chains and omits what a restore discarded.
+func (m *eventManager) matching(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
+	raw, fault := m.v.rawEvents(ctx, filter)
+	return slices.DeleteFunc(m.v.visibleEvents(raw), func(e types.BaseEvent) bool {
+		return filter.EventChainId != 0 && e.GetEvent().ChainId != filter.EventChainId
+	}), fault
+}
+
+// identicalMost is how many events of one kind and user QueryEvents returns: vCenter's filter of bursts, on by default, drops further ones.
+// Collectors have them all.
+const identicalMost = 30
+
+// QueryEvents returns the newest page.
 func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvents) soap.HasFault {
-	raw, fault := m.v.rawEvents(ctx, req.Filter)
+	events, fault := m.matching(ctx, req.Filter)
 	if fault != nil {
 		return &methods.QueryEventsBody{Fault_: fault}
 	}
-	events := slices.DeleteFunc(m.v.visibleEvents(raw), func(e types.BaseEvent) bool {
-		return req.Filter.EventChainId != 0 && e.GetEvent().ChainId != req.Filter.EventChainId
+	type alike struct {
+		kind reflect.Type
+		user string
+	}
+	slices.Reverse(events) // those that come first are kept
+	seen := map[alike]int{}
+	events = slices.DeleteFunc(events, func(e types.BaseEvent) bool {
+		k := alike{reflect.TypeOf(e), e.GetEvent().UserName}
+		seen[k]++
+		return seen[k] > identicalMost
 	})
-	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: events}}
+	slices.Reverse(events)
+	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: m.v.shown(events[:min(len(events), maxEvents)])}}
+}
+
+// eventCollector is what a session collects, from the oldest event on. It has no events that come later.
+type eventCollector struct {
+	mo.EventHistoryCollector
+	v      *Objects
+	events []types.BaseEvent
+}
+
+// CreateCollectorForEvents makes a collector of the session.
+func (m *eventManager) CreateCollectorForEvents(ctx *simulator.Context, req *types.CreateCollectorForEvents) soap.HasFault {
+	events, fault := m.matching(ctx, req.Filter)
+	if fault != nil {
+		return &methods.CreateCollectorForEventsBody{Fault_: fault}
+	}
+	slices.Reverse(events)
+	c := &eventCollector{v: m.v, events: events}
+	return &methods.CreateCollectorForEventsBody{Res: &types.CreateCollectorForEventsResponse{Returnval: ctx.Session.Put(c).Reference()}}
+}
+
+// ReadNextEvents returns a page, without those that the account may not see.
+func (c *eventCollector) ReadNextEvents(_ *simulator.Context, req *types.ReadNextEvents) soap.HasFault {
+	n := min(int(req.MaxCount), len(c.events))
+	page := c.events[:n]
+	c.events = c.events[n:]
+	return &methods.ReadNextEventsBody{Res: &types.ReadNextEventsResponse{Returnval: c.v.shown(page)}}
+}
+
+// DestroyCollector ends it.
+func (c *eventCollector) DestroyCollector(ctx *simulator.Context, req *types.DestroyCollector) soap.HasFault {
+	ctx.Session.Remove(ctx, req.This)
+	return &methods.DestroyCollectorBody{Res: new(types.DestroyCollectorResponse)}
 }
 
 // SetLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
@@ -166,7 +249,7 @@ func (v *Objects) SetLatestEvent(ctx *simulator.Context, specs []types.PropertyF
 	v.objects.WithLock(ctx, m, func() {
 		m.LatestEvent = nil
 		for _, e := range v.visibleEvents(raw) {
-			if m.LatestEvent == nil || e.GetEvent().Key > m.LatestEvent.GetEvent().Key {
+			if m.LatestEvent == nil || e.GetEvent().Key-m.LatestEvent.GetEvent().Key > 0 { // also where keys overflow
 				m.LatestEvent = e
 			}
 		}

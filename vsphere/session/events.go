@@ -1,0 +1,38 @@
+package session
+
+import (
+	"context"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// eventPage is how many events one call asks for; vCenter allows no more.
+const eventPage = 1000
+
+// Events reads vCenter's events that match a filter, from the oldest on, with a collector: QueryEvents returns one page only, and not
+// what vCenter's filter of bursts leaves out. vCenter drops events that the account may not see from a page after it was filled
+// (govmomi#3450), so a page with fewer than were asked for is not the last; an empty one is, or all of it was dropped.
+func Events(ctx context.Context, s *Session, filter types.EventFilterSpec) (events []types.BaseEvent, err error) {
+	made, err := methods.CreateCollectorForEvents(ctx, s.Vim, &types.CreateCollectorForEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})
+	if err != nil {
+		return nil, err
+	}
+	collector := made.Returnval
+	defer func() { // a session has few; what is left of it ends with the session
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		_, _ = methods.DestroyCollector(ctx, s.Vim, &types.DestroyCollector{This: collector})
+	}()
+	for {
+		page, err := methods.ReadNextEvents(ctx, s.Vim, &types.ReadNextEvents{This: collector, MaxCount: eventPage})
+		if err != nil {
+			return nil, err
+		}
+		if len(page.Returnval) == 0 {
+			return events, nil
+		}
+		events = append(events, page.Returnval...)
+	}
+}
