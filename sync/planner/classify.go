@@ -203,7 +203,25 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
 			"%s was made after this replica of the server was last called for the group, and from another user data; this one waits for its next call", name)}
 	}
+	if name := v.removedElsewhere(); name != "" {
+		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
+			"%s was destroyed with the server's account, though not by this process; it waits for its next call", name)}
+	}
 	return true, nil
+}
+
+// removedElsewhere names a member that shows that another process of the server acts for the group, maybe by a newer spec: it was destroyed with
+// the server's account, but not by this process, and the status of the last call has it. The stamp that had the newer generation went with
+// it, so a replica whose lease still runs would make a member in its place that the spec does not ask for, and the scale-in that follows
+// may choose one that was to stay. The next call has the newest spec and a status without it. (This also costs a call after a restart.)
+func (v *view) removedElsewhere() string {
+	for i := range v.Group.Status.Members {
+		r := &v.Group.Status.Members[i]
+		if by, gone := v.State.GoneAs(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !v.isBack(r) {
+			return r.Name
+		}
+	}
+	return ""
 }
 
 // overtaken names a member that shows that another replica knows newer user data. New user data raises no

@@ -37,6 +37,30 @@ func TestAReplicaWithOldUserDataLeavesTheOthersCloneAlone(t *testing.T) {
 	}
 }
 
+// Another replica scales in by a newer spec, and the stamps that have its generation go with their VMs.
+func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *testing.T) {
+	old := observed(3)
+	addMembers(&old, 3)
+	old.Group.Status = planner.Make(old).Status
+	destroyed := old.State.VMs[2]
+	old.State.VMs = old.State.VMs[:2]
+	for by, waits := range map[plan.Actor]bool{
+		{User: "vmgroup", Ours: true}: true, {Ours: true}: false, {User: "alice"}: false, {}: false,
+	} {
+		o := old
+		o.State.Gone = []plan.Gone{{MoRef: destroyed.MoRef, InstanceUUID: destroyed.InstanceUUID, By: by}}
+		r := planner.Make(o)
+		if held := len(r.Actions) == 0 && r.Status.Conditions[0].Reason == plan.ReasonSuperseded; held != waits {
+			t.Errorf("destroyed by %+v: it does %+v: %s", by, r.Actions, r.Status.LastMessage)
+		}
+		o.Group = o.Group.DeepCopy()
+		o.Group.Status = r.Status // the next call
+		if r := planner.Make(o); len(r.Actions) == 0 {
+			t.Errorf("destroyed by %+v: called since, it does nothing: %s", by, r.Status.LastMessage)
+		}
+	}
+}
+
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 2)
