@@ -140,6 +140,9 @@ func (e *events) hold() bool {
 	return len(e.asked) > 0
 }
 
+// firstPowerOnFor is how long after its clone a member's first power-on may be unknown to a replica.
+const firstPowerOnFor = 30 * time.Second
+
 // askTimeout limits the wait for the user who did something.
 const askTimeout = 10 * time.Second
 
@@ -169,7 +172,10 @@ func (l *Loop) complete(ctx context.Context, ref plan.Ref, notes []plan.Note) (n
 		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who changed members")
 	}
 	for _, n := range notes {
-		if by := who[n.MoRef]; !by.Ours {
+		// A status that another replica wrote may be ahead of this one's view: a new member that is on looks off, and nobody did that.
+		by := who[n.MoRef]
+		firstPowerOn := err == nil && by.User == "" && n.At.Before(n.Made.Add(firstPowerOnFor))
+		if !by.Ours && !firstPowerOn {
 			news = append(news, n.By(by.User))
 		}
 	}

@@ -284,6 +284,23 @@ func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testi
 	}
 }
 
+// The status of the replica that powered a new member on is ahead of this one's view of it.
+func TestANewMemberThatNobodyPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
+	nobody := func(context.Context, []string) (map[string]plan.Actor, error) { return nil, nil }
+	for made, want := range map[time.Duration]string{time.Second: "", time.Hour: "Normal MemberPoweredOff x1: Found powered off: web-0 (new-web-0)"} {
+		m := newModel(time.Second)
+		bubble(t, m, Config{Events: true, Who: nobody}, func(t *testing.T, l *Loop) {
+			c := newCluster(call("web", 1))
+			c.calls(l, time.Minute)
+			m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs[0].Power, s.VMs[0].Created = plan.PoweredOff, time.Now().Add(-made) })
+			c.calls(l, time.Minute)
+			if got := strings.Join(c.says(1), "; "); got != want {
+				t.Errorf("made %s ago: %q, not %q", made, got, want)
+			}
+		})
+	}
+}
+
 func TestAnEventSaysWhoDestroyedAMember(t *testing.T) {
 	for want, by := range map[string]plan.Actor{
 		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)":                         {},

@@ -25,6 +25,7 @@ type Note struct {
 	// PoweredOff reports whether it says that the VM MoRef was found powered off; vCenter's events may tell who did it.
 	PoweredOff bool
 	MoRef      string
+	Made       time.Time // when that VM was cloned or adopted
 }
 
 // By returns the note with the user who powered the VM off, if vCenter's events tell.

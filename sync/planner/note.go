@@ -172,7 +172,7 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(plan.PoweredOn) && r.Reason != plan.ReasonPowerCycling && r.Reason != plan.ReasonRemoving &&
 			!m.Shutdown.At.After(r.LastTransitionTime.Time) {
 			all = append(all, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
-				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, PoweredOff: true, MoRef: m.MoRef})
+				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
 		}
 	}
 	return all
