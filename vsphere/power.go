@@ -40,10 +40,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		}
 	}
 	if a.Op == plan.PowerOn {
-		if m, err = v.identifyDisks(ctx, ref, m, a); err == nil {
-			err = v.hasDisks(ctx, ref, m, a)
-		}
-		if err != nil {
+		if err := v.hasDisks(ctx, ref, m, a); err != nil {
 			return vcfault.Untried(err)
 		}
 	}

@@ -2,7 +2,6 @@ package hook
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
@@ -59,7 +58,7 @@ type Scout interface {
 const scoutTime = 20 * time.Second
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
-	call, ok := s.decodeAnd(w, r, asCreated)
+	call, ok := s.decode(w, r)
 	if !ok {
 		return
 	}
@@ -74,18 +73,6 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))
-}
-
-// asCreated completes the group of a request for a plan, which may be a manifest that was never applied, and may come without a request around it.
-func asCreated(req *Request, body []byte) {
-	if req.Parent == nil {
-		alone := &v1alpha1.VmGroup{}
-		if json.Unmarshal(body, alone) != nil || alone.Kind != v1alpha1.Kind {
-			return
-		}
-		req.Parent = alone
-	}
-	plan.AsCreated(req.Parent, "default")
 }
 
 // Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet, and, where none is

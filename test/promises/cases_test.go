@@ -76,6 +76,32 @@ func TestAScaleInDestroysNoMoreThanItSaysInARolloutOfTheServer(t *testing.T) {
 	m.end()
 }
 
+func TestAReplicaThatDoesNotKnowOfAScaleInMakesNobodyInItsPlace(t *testing.T) {
+	s := scripted(t, 2)
+	s.service.prefer(0)
+	six := spec(6)
+	six.Standby = 1
+	m := s.settled(t, "ox", six)
+	before := m.refs(false)
+	s.links[0].cut() // replica 0 may act for some seconds more, and sees nothing
+	s.service.prefer(1)
+	m.edit("scale from 6 to 2", func(s *v1alpha1.VmGroupSpec) { s.Replicas = new(int32(2)) })
+	m.until("four are gone", func(_ v1alpha1.VmGroup, all sight) bool {
+		members, _ := m.members(all)
+		return len(members) <= 3
+	})
+	s.links[0].mend()
+	time.Sleep(5 * time.Second) // in which nothing may happen
+	m.settle(false)
+	after := m.refs(false)
+	for name, ref := range after {
+		if before[name] != ref {
+			t.Errorf("%s (%s) was made in the scale-in: the VMs were %v", name, ref, before)
+		}
+	}
+	m.end()
+}
+
 // exactly checks that the members with the lowest ordinals are there, with the VMs that they had, and no other.
 func (m *led) exactly(before map[string]string, n int) {
 	m.t.Helper()

@@ -4,6 +4,7 @@ package promises
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -82,6 +83,9 @@ var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "v
 
 // wanted is how many VMs the spec asks for.
 func (a applied) wanted() int {
+	if a.spec.Paused {
+		return math.MaxInt // nobody may go
+	}
 	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0
 	}

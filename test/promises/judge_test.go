@@ -57,6 +57,9 @@ func running(all []vm) (n int) {
 
 // saw judges one change of vCenter.
 func (j *judge) saw(before, after sight) {
+	if j.isGone() {
+		return // another one may have its name
+	}
 	was, _ := j.members(before)
 	is, quarantined := j.members(after)
 	specs, touched, acts := j.history.window()

@@ -140,10 +140,10 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 			pause(3 * time.Second)
 			s.servers[i].signal(syscall.SIGCONT)
 		case 5:
-			s.say("the network to vCenter is cut")
-			s.link.cut()
+			s.say("the network from %s to vCenter is cut", s.servers[i].name)
+			s.links[i].cut()
 			pause(3 * time.Second)
-			s.link.mend()
+			s.links[i].mend()
 		case 6:
 			s.say("vCenter stands still")
 			s.machine.signal(syscall.SIGSTOP)

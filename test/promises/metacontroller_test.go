@@ -27,6 +27,7 @@ type service struct {
 	random *rand.Rand
 	urls   []string // empty: that replica is down
 	at     int
+	sticks bool // to the replica at
 }
 
 func (s *service) set(replica int, url string) {
@@ -38,11 +39,18 @@ func (s *service) set(replica int, url string) {
 	s.urls[replica] = url
 }
 
+// prefer leads calls to one replica, as long as it is up.
+func (s *service) prefer(replica int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at, s.sticks = replica, true
+}
+
 // choose returns the URL for the next call.
 func (s *service) choose() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.at >= len(s.urls) || s.urls[s.at] == "" || s.random.IntN(20) == 0 {
+	if s.at >= len(s.urls) || s.urls[s.at] == "" || !s.sticks && s.random.IntN(20) == 0 {
 		var up []int
 		for i, url := range s.urls {
 			if url != "" {
@@ -150,6 +158,30 @@ func (g *group) edit(why string, change func(*v1alpha1.VmGroupSpec)) {
 	g.history.applied(o.Spec, false)
 	g.happened("generation %d: %s", o.Generation, why)
 	g.put(*o)
+}
+
+// annotate sets an annotation, as kubectl annotate does, or takes it off if the value is empty.
+func (g *group) annotate(key, value string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	o := g.revisions[len(g.revisions)-1].DeepCopy()
+	if value == "" {
+		delete(o.Annotations, key)
+	} else {
+		if o.Annotations == nil {
+			o.Annotations = map[string]string{}
+		}
+		o.Annotations[key] = value
+	}
+	g.happened("annotation %s: %q", key, value)
+	g.put(*o)
+}
+
+// isGone reports whether the finalizer is off.
+func (g *group) isGone() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.gone
 }
 
 // remove deletes the group, as kubectl delete does.

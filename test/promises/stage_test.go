@@ -24,7 +24,7 @@ type stage struct {
 	vc      *vcenter
 	machine *process // vCenter's
 	sdk     *url.URL
-	link    *link
+	links   []*link // of each replica
 	service *service
 	servers []*process
 	foreign map[string]vm // VMs that are nobody's, as they were
@@ -54,10 +54,10 @@ func newStage(t testing.TB, seed uint64, replicas int) *stage {
 	for template, kind := range templates {
 		s.vc.tell(template, kind)
 	}
-	s.link = newLink(t, s.sdk.Host)
 	s.service = &service{random: rand.New(rand.NewPCG(seed, 2))}
 	s.servers = make([]*process, replicas)
 	for i := range replicas {
+		s.links = append(s.links, newLink(t, s.sdk.Host))
 		s.serve(i)
 	}
 	t.Cleanup(func() { cancel(); s.groups.Wait() })
@@ -78,7 +78,7 @@ func (s *stage) serve(replica int) {
 	s.names++
 	name := fmt.Sprintf("replica %d (process %d)", replica, s.names)
 	s.mu.Unlock()
-	p := start(s.t, name, "serve", "--host", s.link.listener.Addr().String(), "--user", s.sdk.User.Username(), "--password", password, "--insecure",
+	p := start(s.t, name, "serve", "--host", s.links[replica].listener.Addr().String(), "--user", s.sdk.User.Username(), "--password", password, "--insecure",
 		"--listen", "127.0.0.1:0", "--health-listen", "", "--resync", "5s", "--lease", "10s")
 	address := p.said(s.t, "listen")
 	s.say("%s serves at %s", name, address)
@@ -200,11 +200,7 @@ func (m *led) end() {
 	before, _ := m.members(m.vc.now())
 	retain := m.now().Spec.Deletion.Policy == v1alpha1.DeletionRetain
 	m.remove()
-	m.until("it is gone", func(v1alpha1.VmGroup, sight) bool {
-		m.mu().Lock()
-		defer m.mu().Unlock()
-		return m.gone
-	})
+	m.until("it is gone", func(v1alpha1.VmGroup, sight) bool { return m.isGone() })
 	members, quarantined := m.members(m.vc.now())
 	if m.broken() {
 		return
