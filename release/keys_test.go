@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -71,13 +72,44 @@ func TestTheKeysThatHelmMakesMatch(t *testing.T) {
 	}
 }
 
-func TestTheSimulatorAndExistingKeysNeedNoSecret(t *testing.T) {
-	for _, values := range []string{"simulator=true", "hooks.keys=existing"} {
+func TestOnlyGeneratedKeysAreSecretsOfHelm(t *testing.T) {
+	for _, values := range []string{"simulator=true", "hooks.keys=existing", "hooks.keys=cert-manager"} {
 		for id, o := range rendered(t, values) {
 			if o["kind"] == "Secret" {
 				t.Errorf("%s: %s", values, id)
 			}
 		}
+	}
+}
+
+// Argo CD, Flux and others render the chart again and again, and apply what differs: Metacontroller and the server would have other
+// tokens, and no hook call would be answered.
+func TestEachRenderingHasTheSameBytes(t *testing.T) {
+	const whole = "hooks.clientCertificates=true,monitoring.enabled=true,tenants=true,vcenters={east},caller.grantRights=true,settings.VC_POOL=a,settings.VC_FOLDER=b"
+	render := func(values string) string {
+		t.Helper()
+		text, err := helm(t, "template", "vmgroup", "--namespace", "vmgroup-system", "--set", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	for _, mode := range []string{"hooks.keys=cert-manager", "hooks.keys=existing", "simulator=true", "simulator=true,hooks.keys=cert-manager"} {
+		for _, values := range []string{mode, mode + "," + whole, mode + ",clusterObjects=false,vcenter.name=east"} {
+			if one, two := render(values), render(values); one != two {
+				t.Errorf("%s: two renderings differ:\n%s", values, gocmp.Diff(one, two))
+			}
+		}
+	}
+	one, two := rendered(t), rendered(t) // in the mode that is for Helm alone, the Secrets differ, and nothing else does
+	for id := range one {
+		if strings.HasPrefix(id, "Secret/") {
+			delete(one, id)
+			delete(two, id)
+		}
+	}
+	if diff := gocmp.Diff(one, two); diff != "" {
+		t.Error(diff)
 	}
 }
 

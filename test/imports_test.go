@@ -55,7 +55,7 @@ var walls = map[string]struct {
 	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/policy", "vsphere", "vsphere/disks", "vsphere/fate", "vsphere/fcd", "vsphere/fresh", "vsphere/guest", "vsphere/inventory", "vsphere/library", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tagging", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/deeds":               {ours: []string{"sync/plan", "vsphere/session"}, theirs: []string{"govmomi"}},
 	"vsphere/disks":               {theirs: []string{"govmomi"}},
-	"vsphere/fate":                {ours: []string{"vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
+	"vsphere/fate":                {ours: []string{"sync/plan", "vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/fcd":                 {ours: []string{"vsphere/naming", "vsphere/narrow", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},
 	"vsphere/fresh":               {ours: []string{"sync/plan", "vsphere/disks", "vsphere/memberdisks", "vsphere/narrow", "vsphere/session", "vsphere/stamp", "vsphere/tasks"}, theirs: []string{"govmomi"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},

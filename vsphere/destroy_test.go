@@ -7,7 +7,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	vim "github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -98,6 +102,59 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 			t.Errorf("its disk was detached and left: %d reconfigures", n)
 		}
 	})
+}
+
+// On vSAN directories have UUIDs for names, so that of a disk that was moved tells nothing: it was detached and left behind.
+func TestTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.running(0, false)
+		s, err := stamp.Decode(w.stampOf("web-0"))
+		w.must(err)
+		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
+			t.Errorf("its stamp has %q", s.Disks)
+		}
+		w.must(w.Rename("web-0", "another-name")) // after which Storage vMotion names the directory
+		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, elsewhere))
+		w.must(w.Rename("another-name", "web-0"))
+		p.do(step(plan.PowerOff, vm))
+		before := w.Calls()["ReconfigVM_Task"]
+		p.do(step(plan.PowerOn, vm)) // nothing is written again
+		if n := w.Calls()["ReconfigVM_Task"] - before; n != 0 {
+			t.Errorf("%d reconfigures", n)
+		}
+		p.do(step(plan.PowerOff, vm))
+		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
+			t.Errorf("its disk was detached and left: %d reconfigures", n)
+		}
+	})
+}
+
+// A clone on a recorded vCenter 8.0.1 ended without an error and without disks, and its member was RUNNING.
+func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
+	t.Parallel()
+	for what, made := range map[string]func(p *process) plan.Action{
+		"powered on": func(p *process) plan.Action { return step(plan.PowerOn, p.member(0)) },
+		"prepared":   func(p *process) plan.Action { return preparing(p.unprepared(0), attributes("owner", "shop")) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+				a := made(p)
+				_, devices, _ := p.given("web-0")
+				w.must(p.reconfigure(t.Context(), inventory.VMRef(a.MoRef), vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+					&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: disks.In(devices)[0]}}}))
+				w.must(p.reader.Read(t.Context(), inventory.VMRef(a.MoRef)))
+				a.ChangeVersion = p.vm(a.MoRef).ChangeVersion
+				err := p.Do(context.Background(), web, a)
+				refusedAs(t, err, vcfault.ReasonDiskMissing)
+				if err == nil || !strings.Contains(err.Error(), "cloned without disks") {
+					t.Error(err)
+				}
+				if now := p.vm(a.MoRef); now.Power != plan.PoweredOff {
+					t.Errorf("it is %s", now.Power)
+				}
+			})
+		})
+	}
 }
 
 func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten(t *testing.T) {

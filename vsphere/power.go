@@ -40,7 +40,10 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		}
 	}
 	if a.Op == plan.PowerOn {
-		if err := v.hasDisks(ctx, ref, m, a); err != nil {
+		if m, err = v.identifyDisks(ctx, ref, m, a); err == nil {
+			err = v.hasDisks(ctx, ref, m, a)
+		}
+		if err != nil {
 			return vcfault.Untried(err)
 		}
 	}

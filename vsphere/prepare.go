@@ -66,6 +66,11 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 			return err
 		}
 	}
+	if first {
+		if err := complete(m.Stamp.Disks, now.devices, a.VM); err != nil {
+			return err
+		}
+	}
 	began := false
 	var stopped error // by begin; its error must not reach the calls around it, which would take it for theirs and drop their session
 	begin := sync.OnceValue(func() (err error) {

@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +31,7 @@ type manifests struct {
 
 func (m *manifests) flags(c *cobra.Command, usage string) {
 	f := c.Flags()
-	f.StringArrayVarP(&m.files, "file", "f", nil, usage+", in YAML or JSON; - for standard input; repeat the flag for several")
+	f.StringArrayVarP(&m.files, "file", "f", nil, usage+", in YAML or JSON, or directory of such files; - for standard input; repeat the flag for several")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
 	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one")
 }
@@ -112,6 +112,18 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 	if file == "-" {
 		name = "standard input"
 	} else {
+		if inIt, err := manifestsIn(file); err != nil {
+			return nil, usageError{fmt.Errorf("--file: %w", err)}
+		} else if inIt != nil {
+			for _, file := range inIt {
+				some, err := m.readFile(file, nil, others)
+				if err != nil {
+					return nil, err
+				}
+				groups = append(groups, some...)
+			}
+			return groups, nil
+		}
 		f, err := os.Open(file)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--file: %w", err)}
@@ -124,21 +136,58 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
 			return groups, nil
-		} else if errors.Is(err, syscall.EISDIR) {
-			return nil, usageError{fmt.Errorf("--file: %s is a directory: name the files in it, repeating the flag", name)}
 		} else if err != nil {
 			return nil, fmt.Errorf("--file: %w", err)
 		}
 		where := fmt.Sprintf("%s, document %d", name, n)
-		asJSON, err := yaml.YAMLToJSONStrict(text)
+		objects, err := objectsIn(text)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}
-		some, err := m.groupsIn(where, asJSON, others)
-		if err != nil {
-			return nil, err
+		for _, object := range objects {
+			some, err := m.groupsIn(where, object, others)
+			if err != nil {
+				return nil, err
+			}
+			groups = append(groups, some...)
 		}
-		groups = append(groups, some...)
+	}
+}
+
+// manifestsIn are the files that kubectl takes of a directory, in its order; nil if it is none.
+func manifestsIn(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return nil, nil // opening it says why
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml" || ext == ".json") {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	if files == nil {
+		return nil, fmt.Errorf("%s has no file that ends in .yaml, .yml or .json", path)
+	}
+	return files, nil
+}
+
+// objectsIn are the objects of a document, in JSON: several in JSON, one after the other, or one in YAML, of which JSON is a part.
+func objectsIn(document []byte) (all [][]byte, err error) {
+	for stream := json.NewDecoder(bytes.NewReader(document)); ; {
+		var next json.RawMessage
+		switch err := stream.Decode(&next); {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all, nil
+		case err != nil:
+			object, err := yaml.YAMLToJSONStrict(document)
+			return [][]byte{object}, err
+		}
+		all = append(all, next)
 	}
 }
 
@@ -181,9 +230,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	if err := errors.Join(strict...); err != nil {
 		return nil, err
 	}
-	if g.Namespace == "" {
-		g.Namespace = m.namespace
-	}
+	plan.AsCreated(g, m.namespace)
 	return []*v1alpha1.VmGroup{g}, nil
 }
 

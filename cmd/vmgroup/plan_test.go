@@ -217,7 +217,7 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 	if _, errs, _ := preview(t, nil, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {cpus: 2, mem: 4}\n", "--simulator"); !strings.Contains(errs, "document 1: unknown field \"spec.cpus\"\n") || !strings.Contains(errs, "document 1: unknown field \"spec.mem\"\n") {
 		t.Errorf("of two unknown fields: %s", errs)
 	}
-	if _, errs, status := preview(t, nil, "", "-f", t.TempDir(), "--simulator"); status != 1 || !strings.Contains(errs, "is a directory: name the files in it") {
+	if _, errs, status := preview(t, nil, "", "-f", t.TempDir(), "--simulator"); status != 1 || !strings.Contains(errs, "has no file that ends in .yaml, .yml or .json") {
 		t.Errorf("of a directory: exit status %d: %s", status, errs)
 	}
 	for manifest, says := range map[string]string{

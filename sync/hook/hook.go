@@ -202,6 +202,11 @@ func (s *server) call(w http.ResponseWriter, r *http.Request) (received, bool) {
 }
 
 func (s *server) decode(w http.ResponseWriter, r *http.Request) (received, bool) {
+	return s.decodeAnd(w, r, func(*Request, []byte) {})
+}
+
+// decodeAnd decodes a request, and completes it before it is checked.
+func (s *server) decodeAnd(w http.ResponseWriter, r *http.Request, complete func(req *Request, body []byte)) (received, bool) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		refuse(w, http.StatusUnsupportedMediaType, "send JSON, with the header Content-Type: application/json")
 		return received{}, false
@@ -216,6 +221,7 @@ func (s *server) decode(w http.ResponseWriter, r *http.Request) (received, bool)
 		refuse(w, http.StatusBadRequest, "the body is not a JSON hook request: "+decodeError(err))
 		return received{}, false
 	}
+	complete(&req, body)
 	call, err := req.call()
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())

@@ -2,6 +2,7 @@ package hook
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"time"
 
@@ -58,7 +59,7 @@ type Scout interface {
 const scoutTime = 20 * time.Second
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
-	call, ok := s.decode(w, r)
+	call, ok := s.decodeAnd(w, r, asCreated)
 	if !ok {
 		return
 	}
@@ -73,6 +74,18 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))
+}
+
+// asCreated completes the group of a request for a plan, which may be a manifest that was never applied, and may come without a request around it.
+func asCreated(req *Request, body []byte) {
+	if req.Parent == nil {
+		alone := &v1alpha1.VmGroup{}
+		if json.Unmarshal(body, alone) != nil || alone.Kind != v1alpha1.Kind {
+			return
+		}
+		req.Parent = alone
+	}
+	plan.AsCreated(req.Parent, "default")
 }
 
 // Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet, and, where none is

@@ -67,3 +67,35 @@ func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {
 		}
 	})
 }
+
+func TestAPlanIsMadeOfAManifestThatWasNeverApplied(t *testing.T) {
+	t.Parallel()
+	const spec = `"spec":{"cpu":2,"memory":4,"replicas":2,"template":"ubuntu"}`
+	group := func(metadata string) string {
+		return `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{` + metadata + `},` + spec + `}`
+	}
+	h := serve(&keeper{state: healthy()})
+	for body, want := range map[string]string{
+		`{"parent":` + group(`"generateName":"web-","namespace":"shop"`) + `}`: "shop/web-xxxxx",
+		`{"parent":` + group(`"generateName":"web-"`) + `,"children":{}}`:      "default/web-xxxxx",
+		`{"parent":` + group(`"name":"web"`) + `}`:                             "default/web",
+		group(`"name":"web","namespace":"shop"`):                               "shop/web",
+		group(`"generateName":"web-"`):                                         "default/web-xxxxx",
+	} {
+		w := post(h, "/plan", []byte(body))
+		var a hook.PlanAnswer
+		if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK || a.Group != want {
+			t.Errorf("%s: %d %s, want %s", body, w.Code, w.Body, want)
+		}
+		for _, path := range []string{"/sync", "/finalize"} { // of which Metacontroller sends no such group
+			if w := post(h, path, []byte(body)); w.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%s of %s: %d %s", path, body, w.Code, w.Body)
+			}
+		}
+	}
+	for _, body := range []string{`{}`, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web"}}`, `{"parent":` + group("") + `}`, `{"kind":"List","apiVersion":"v1","items":[]}`} {
+		if w := post(h, "/plan", []byte(body)); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", body, w.Code, w.Body)
+		}
+	}
+}

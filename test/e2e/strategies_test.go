@@ -101,7 +101,9 @@ func TestAnObjectOfAUserIsNeverTakenForAChild(t *testing.T) {
 	k("delete", "service/web", "configmap/web-members")
 	r.kubectlWith(t, servedYAML, "-n", namespace, "apply", "-f", "-")
 	r.endpoints(t, namespace, "web", r.settled(t, namespace, "web", 2))
-	uid := func() string { return k("get", "service", "web", "-o", "jsonpath={.metadata.uid} {.metadata.ownerReferences[*].kind}") }
+	uid := func() string {
+		return k("get", "service", "web", "-o", "jsonpath={.metadata.uid} {.metadata.ownerReferences[*].kind}")
+	}
 	before := uid()
 	k("patch", "service", "web", "--type=merge", "-p", `{"metadata":{"ownerReferences":null}}`)
 	eventually(t, func() string {

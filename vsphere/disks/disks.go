@@ -62,6 +62,21 @@ func Identify(record string, devices []types.BaseVirtualDevice) string {
 	return strings.Join(identified, " ")
 }
 
+// Identified reports whether a record has uuids, or there is nothing to identify.
+func Identified(record string) bool { return record == "" || strings.Contains(record, "=") }
+
+// Lacking are the keys in a record of which a VM has no disk, or only a first-class one.
+func Lacking(record string, devices []types.BaseVirtualDevice) (keys []int32) {
+	all := In(devices)
+	for key := range read(record) {
+		if !slices.ContainsFunc(all, func(disk *types.VirtualDisk) bool { return disk.Key == key && disk.VDiskId == nil }) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
 // made are the disks that a clone made: their uuids, empty if unknown, by key.
 type made map[int32]string
 
