@@ -1,12 +1,10 @@
 package vcsim
 
 import (
-	"slices"
-
 	"github.com/vmware/govmomi/simulator"
 )
 
-// runsAt names the VM whose running guest reports an address.
+// runsAt names the VM whose running guest has an address.
 func (v *VCenter) runsAt(address string) (vm string, runs bool) {
 	v.world.RLock()
 	defer v.world.RUnlock()
@@ -14,10 +12,8 @@ func (v *VCenter) runsAt(address string) (vm string, runs bool) {
 	for _, e := range v.objects.All("VirtualMachine") {
 		one := e.(*simulator.VirtualMachine)
 		v.objects.WithLock(ctx, one.Self, func() {
-			for _, nic := range one.Guest.Net {
-				if nic.DeviceConfigId >= 0 && slices.Contains(nic.IpAddress, address) {
-					vm, runs = one.Self.Value, true
-				}
+			if v.Objects.HasAddress(one, address) {
+				vm, runs = one.Self.Value, true
 			}
 		})
 		if runs {

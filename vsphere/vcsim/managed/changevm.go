@@ -49,8 +49,8 @@ func (v *Objects) SetIP(where, ip string) error {
 	})
 }
 
-// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. After a
-// start, the address follows after Guest.IP.
+// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. The guest runs
+// on and keeps its addresses; after a start, Tools report one after Guest.IP.
 func (v *Objects) SetTools(where string, running bool) error {
 	return v.changeVM("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOn(vm); fault != nil {
@@ -64,12 +64,20 @@ func (v *Objects) SetTools(where string, running bool) error {
 func (v *Objects) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine, running bool) {
 	s := v.guestStateOf(vm.Self)
 	if running {
+		s.silent = nil
 		v.report(ctx, vm, toolsStart)
 		v.scheduleAddress(ctx, vm, s)
 		return
 	}
 	s.end()
-	v.report(ctx, vm, toolsStop)
+	v.report(ctx, vm, func(g *types.GuestInfo) {
+		for _, nic := range g.Net {
+			if ofAdapter(nic) {
+				s.silent = append(s.silent, nic.IpAddress...)
+			}
+		}
+		toolsStop(g)
+	})
 }
 
 // SetHealth sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, HungUntilReset is not
@@ -99,6 +107,38 @@ func (v *Objects) BreakGuests(match func(VM) bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	v.broken = match
+}
+
+// IgnoreGuestinfo makes matching guests that boot from now on ignore cloud-init's metadata and their customization, as a template without
+// cloud-init does: they use DHCP, and keep the template's host name. match is called with locks held and must not call this vCenter.
+func (v *Objects) IgnoreGuestinfo(match func(VM) bool) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.ignoring = match
+}
+
+// Report makes the first adapter of a guest with running Tools report these addresses, in this order, with what the guest knows of each,
+// and one as the guest's primary address.
+func (v *Objects) Report(where, primary string, addresses ...types.NetIpConfigInfoIpAddress) error {
+	return v.changeVM("change the addresses of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustHaveTools(vm); fault != nil {
+			return fault
+		}
+		v.report(ctx, vm, func(g *types.GuestInfo) {
+			setAddress(g, primary)
+			for i := range g.Net {
+				if !ofAdapter(g.Net[i]) {
+					continue
+				}
+				g.Net[i].IpAddress, g.Net[i].IpConfig = nil, &types.NetIpConfigInfo{IpAddress: addresses}
+				for _, a := range addresses {
+					g.Net[i].IpAddress = append(g.Net[i].IpAddress, a.IpAddress)
+				}
+				break
+			}
+		})
+		return nil
+	})
 }
 
 // HangShutdown makes matching guests ignore requests to shut down or reboot; nil: none. match is called with locks held, at the time of the

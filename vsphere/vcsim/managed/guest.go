@@ -38,6 +38,8 @@ const (
 type guestState struct {
 	health Health
 	end    context.CancelFunc // cancels what is still starting
+	// silent are the addresses that the guest has and does not report, as its Tools were stopped.
+	silent []string
 }
 
 // guestStateOf returns the guest state of a VM. While the VM is off, only its health matters.
@@ -48,6 +50,15 @@ func (v *Objects) guestStateOf(ref types.ManagedObjectReference) *guestState {
 		v.guestStates[ref] = s
 	}
 	return s
+}
+
+// HasAddress reports whether a running guest has an address on an adapter, whether or not its Tools report it. The caller holds the world
+// lock and the VM's.
+func (v *Objects) HasAddress(vm *simulator.VirtualMachine, address string) bool {
+	if s, ok := v.guestStates[vm.Self]; ok && slices.Contains(s.silent, address) {
+		return true
+	}
+	return slices.ContainsFunc(vm.Guest.Net, func(nic types.GuestNicInfo) bool { return ofAdapter(nic) && slices.Contains(nic.IpAddress, address) })
 }
 
 // halt stops the guest: VMware Tools stop, and their reports go. The caller holds the world lock.
@@ -65,6 +76,7 @@ func (v *Objects) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 // boot starts the guest of a VM. The caller holds the world lock.
 func (v *Objects) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	s := v.guestStateOf(vm.Self)
+	v.ignores[vm.Self] = v.matches(ctx, v.ignoring, vm)
 	if s.health == Healthy && !v.matches(ctx, v.broken, vm) {
 		v.startTools(ctx, vm, s)
 	}

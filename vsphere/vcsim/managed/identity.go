@@ -12,6 +12,9 @@ import (
 // identityOf reads the customization or, if there is none, cloud-init's metadata. cloud-init prefers an OVF environment, which is empty
 // here. The caller holds the world lock and the VM's.
 func (v *Objects) identityOf(vm *simulator.VirtualMachine) cloudinit.Identity {
+	if v.ignores[vm.Self] {
+		return cloudinit.Identity{}
+	}
 	if spec := v.customized[vm.Self]; spec != nil {
 		var addresses []string
 		for _, nic := range spec.NicSettingMap {

@@ -26,9 +26,10 @@ type Objects struct {
 	guest    Guest // as configured
 
 	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
-	guestStates     map[types.ManagedObjectReference]*guestState
-	lastBoot        time.Time
-	broken, hanging func(VM) bool
+	guestStates               map[types.ManagedObjectReference]*guestState
+	lastBoot                  time.Time
+	broken, hanging, ignoring func(VM) bool
+	ignores                   map[types.ManagedObjectReference]bool // guests that have booted while ignoring matched them
 
 	questions questions // see there for what guards them
 	placement placement
@@ -66,12 +67,12 @@ type profiles interface {
 func New(w *world.World, p profiles, disks firstClass, guest Guest) *Objects {
 	v := &Objects{
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
-		guestStates: make(map[types.ManagedObjectReference]*guestState),
-		questions:   questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
-		placement:   placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
-		customized:  make(map[types.ManagedObjectReference]*types.CustomizationSpec),
-		policies:    make(map[types.ManagedObjectReference]policies),
-		contents:    make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
+		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool),
+		questions:  questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
+		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
+		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
+		policies:   make(map[types.ManagedObjectReference]policies),
+		contents:   make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
 		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
