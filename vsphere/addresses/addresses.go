@@ -12,12 +12,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// Of returns the addresses of a guest's adapters, the primary one first and the others in order. Link-local and loopback ones are left
-// out: Kubernetes takes no such endpoint. So is the primary one if no adapter of the VM has it: Tools may take docker0's for it, or a
-// CNI bridge's (vmware/open-vm-tools#93, #100, #373). Only where they tell of no adapter at all, as may happen while a guest runs
-// (kubernetes/cloud-provider-vsphere#307), nothing speaks against it.
+// Of returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, but for two: the primary one
+// comes first, and these come last, since they may be another guest's soon, or nobody's:
+//
+//   - /32 and /128: a virtual IP that keepalived or the like moves between guests (vmware/open-vm-tools#736 shows one); DHCPv6 gives a
+//     /128, too, and says so
+//   - a temporary address, which IPv6 changes daily (RFC 8981; vim25 has the origin random for it)
+//
+// Left out are addresses whose state says that they are not used, or not yet (vim25 NetIpConfigInfoIpAddressStatus): tentative, duplicate,
+// deprecated, invalid, inaccessible; and link-local and loopback ones: Kubernetes takes no such endpoint. So is the primary one if no
+// adapter of the VM has it: Tools may take docker0's for it, or a CNI bridge's (vmware/open-vm-tools#93, #100, #373). Only where they tell of
+// no adapter at all, as may happen while a guest runs (kubernetes/cloud-provider-vsphere#307), nothing speaks against it.
 func Of(primary string, nics []types.GuestNicInfo) []string {
 	var all []netip.Addr
+	configs := map[netip.Addr]types.NetIpConfigInfoIpAddress{}
 	add := func(text string) {
 		if ip, ok := usable(text); ok && !slices.Contains(all, ip) {
 			all = append(all, ip)
@@ -30,25 +38,49 @@ func Of(primary string, nics []types.GuestNicInfo) []string {
 		for _, text := range nic.IpAddress {
 			add(text)
 		}
-		if nic.IpConfig != nil {
-			for _, ip := range nic.IpConfig.IpAddress {
-				add(ip.IpAddress)
+		if nic.IpConfig == nil {
+			continue
+		}
+		for _, config := range nic.IpConfig.IpAddress {
+			add(config.IpAddress)
+			if ip, ok := usable(config.IpAddress); ok {
+				configs[ip] = config
 			}
 		}
 	}
-	slices.SortFunc(all, netip.Addr.Compare)
 	if len(nics) == 0 {
 		add(primary)
 	}
-	if ip, ok := usable(primary); ok && slices.Contains(all, ip) {
-		all = slices.DeleteFunc(all, func(x netip.Addr) bool { return x == ip })
-		all = slices.Insert(all, 0, ip)
+	all = slices.DeleteFunc(all, func(ip netip.Addr) bool { return isUnused(configs[ip].State) })
+	first, _ := usable(primary)
+	rank := func(ip netip.Addr) int {
+		config := configs[ip]
+		switch {
+		case config.Origin == string(types.NetIpConfigInfoIpAddressOriginRandom):
+			return 3
+		case config.PrefixLength == int32(ip.BitLen()) && config.Origin != string(types.NetIpConfigInfoIpAddressOriginDhcp):
+			return 2
+		case ip == first:
+			return 0
+		}
+		return 1
 	}
+	slices.SortStableFunc(all, func(a, b netip.Addr) int { return cmp.Compare(rank(a), rank(b)) })
 	var texts []string
 	for _, ip := range all {
 		texts = append(texts, ip.String())
 	}
 	return texts
+}
+
+// isUnused reports whether an address in that state is not used, or not yet. One without a state, or whose state nobody knows, is used.
+func isUnused(state string) bool {
+	switch types.NetIpConfigInfoIpAddressStatus(state) {
+	case types.NetIpConfigInfoIpAddressStatusTentative, types.NetIpConfigInfoIpAddressStatusDuplicate, types.NetIpConfigInfoIpAddressStatusDeprecated,
+		types.NetIpConfigInfoIpAddressStatusInvalid, types.NetIpConfigInfoIpAddressStatusInaccessible:
+		return true
+	}
+	return false
 }
 
 func usable(text string) (ip netip.Addr, ok bool) {
@@ -94,6 +126,17 @@ func InOrder(ips, first []string, s *stamp.Stamp) []string {
 	ordered := slices.Clone(ips)
 	slices.SortStableFunc(ordered, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	return ordered
+}
+
+// Untaken returns those of a guest's static addresses that it does not report, although it reports others. A guest that reports none says
+// nothing about them.
+func Untaken(ips, static []string) (untaken []string) {
+	for _, ip := range static {
+		if len(ips) > 0 && !slices.Contains(ips, ip) {
+			untaken = append(untaken, ip)
+		}
+	}
+	return untaken
 }
 
 // Within drops addresses that are in none of the networks; without networks all stay. Software in a guest can

@@ -63,11 +63,11 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 		{IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: "10.0.0.5"}, {IpAddress: "10.0.0.9"}, {IpAddress: "::1"}}}},
 	}
 	for primary, want := range map[string][]string{
-		"":          {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"10.0.0.9":  {"10.0.0.9", "10.0.0.5", "2001:db8::1"},
-		"10.0.0.1":  {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"fe80::1":   {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
-		"not an ip": {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"":          {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
+		"10.0.0.5":  {"10.0.0.5", "10.0.0.9", "2001:db8::1"},
+		"10.0.0.1":  {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
+		"fe80::1":   {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
+		"not an ip": {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
 	} {
 		if got := Of(primary, nics); !slices.Equal(got, want) {
 			t.Errorf("with %q: %v, not %v", primary, got, want)
@@ -78,6 +78,51 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 	}
 	if got := Of("", nil); got != nil {
 		t.Errorf("of nothing: %v", got)
+	}
+}
+
+// A virtual IP is another guest's soon, a temporary address is nobody's tomorrow, and what has a state that says so is not used at all.
+func TestAVirtualOrTemporaryAddressComesLastAndAnUnusedOneNotAtAll(t *testing.T) {
+	t.Parallel()
+	type address = vim.NetIpConfigInfoIpAddress
+	for name, c := range map[string]struct {
+		primary string
+		reports []address
+		want    []string
+	}{
+		"a virtual IP after its own":          {"10.0.0.20", []address{{IpAddress: "10.0.0.20", PrefixLength: 24}, {IpAddress: "10.0.0.5", PrefixLength: 32}}, []string{"10.0.0.20", "10.0.0.5"}},
+		"a virtual IP before its own":         {"172.17.0.1", []address{{IpAddress: "10.0.0.5", PrefixLength: 32}, {IpAddress: "10.0.0.20", PrefixLength: 24}}, []string{"10.0.0.20", "10.0.0.5"}},
+		"a virtual IP that is the primary":    {"10.0.0.5", []address{{IpAddress: "10.0.0.5", PrefixLength: 32}, {IpAddress: "10.0.0.20", PrefixLength: 24}}, []string{"10.0.0.20", "10.0.0.5"}},
+		"a virtual IP with the usual prefix":  {"", []address{{IpAddress: "10.0.0.20", PrefixLength: 24}, {IpAddress: "10.0.0.5", PrefixLength: 24}}, []string{"10.0.0.20", "10.0.0.5"}},
+		"a virtual IPv6 address":              {"", []address{{IpAddress: "fd00::5", PrefixLength: 128}, {IpAddress: "fd00::20", PrefixLength: 64}}, []string{"fd00::20", "fd00::5"}},
+		"one by DHCPv6":                       {"", []address{{IpAddress: "fd00::5", PrefixLength: 128, Origin: "dhcp"}, {IpAddress: "fd00::20", PrefixLength: 64}}, []string{"fd00::5", "fd00::20"}},
+		"its only address has no network":     {"", []address{{IpAddress: "203.0.113.7", PrefixLength: 32}}, []string{"203.0.113.7"}},
+		"a temporary address":                 {"fd00::77", []address{{IpAddress: "fd00::77", PrefixLength: 64, Origin: "random"}, {IpAddress: "fd00::20", PrefixLength: 64, Origin: "linklayer"}}, []string{"fd00::20", "fd00::77"}},
+		"states":                              {"10.0.0.1", []address{{IpAddress: "10.0.0.1", State: "duplicate"}, {IpAddress: "10.0.0.2", State: "tentative"}, {IpAddress: "10.0.0.3", State: "deprecated"}, {IpAddress: "10.0.0.4", State: "invalid"}, {IpAddress: "10.0.0.5", State: "inaccessible"}, {IpAddress: "10.0.0.6", State: "unknown"}, {IpAddress: "10.0.0.7", State: "preferred"}, {IpAddress: "10.0.0.8"}}, []string{"10.0.0.6", "10.0.0.7", "10.0.0.8"}},
+		"none of its addresses is usable yet": {"10.0.0.1", []address{{IpAddress: "10.0.0.1", State: "tentative"}}, nil},
+	} {
+		nic := vim.GuestNicInfo{DeviceConfigId: 4000, IpConfig: &vim.NetIpConfigInfo{IpAddress: c.reports}}
+		for _, a := range c.reports {
+			nic.IpAddress = append(nic.IpAddress, a.IpAddress)
+		}
+		if got := Of(c.primary, []vim.GuestNicInfo{{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}}, nic}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}
+
+func TestAStaticAddressThatAGuestDoesNotReportIsNotTaken(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ reports, given, want []string }{
+		"taken":                {[]string{"10.0.0.7", "fd00::7"}, []string{"10.0.0.7"}, nil},
+		"another":              {[]string{"192.168.77.50"}, []string{"10.0.0.7"}, []string{"10.0.0.7"}},
+		"the second not":       {[]string{"10.0.0.7"}, []string{"10.0.0.7", "10.1.0.7"}, []string{"10.1.0.7"}},
+		"it reports nothing":   {nil, []string{"10.0.0.7"}, nil},
+		"it was given nothing": {[]string{"10.0.0.7"}, nil, nil},
+	} {
+		if got := Untaken(c.reports, c.given); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
 	}
 }
 
