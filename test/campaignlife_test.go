@@ -178,7 +178,7 @@ func (w *whole) run() {
 		{scaled, "scale to 2", func() { g.Scale(2) }},
 		{scaled, "heal one that is off", func() { w.byOperator(func(vm vcsim.VM) error { return w.PowerOff(vm.Path) }) }},
 		{scaled, "heal one that is gone", func() { w.byOperator(func(vm vcsim.VM) error { return w.Destroy(vm.Path) }) }},
-		{scaled, "heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.SetHealth(vm.Path, vcsim.HungUntilReset) }) }},
+		{scaled, "heal one that hangs", func() { w.byOperator(func(vm vcsim.VM) error { return w.hangsAtBoot(vm.Path, vcsim.HungUntilReset) }) }},
 		{updated, "roll", w.roll},
 		{updated, "resize", func() { g.Edit(func(s *spec) { s.CPU, s.Memory = 3, 5 }) }},
 		{updated, "more disks", func() {

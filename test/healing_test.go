@@ -21,6 +21,19 @@ func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	return r, g
 }
 
+// hangsAtBoot is a guest that does not come up after a power-on, which is evidence that it is unwell. (That Tools fall silent later is none.)
+func (r *rig) hangsAtBoot(where string, health vcsim.Health) error {
+	if err := r.PowerOff(where); err != nil {
+		return err
+	}
+	_ = r.PowerOn(where) // the server may do it already
+	for began := time.Now(); ; time.Sleep(time.Second) {
+		if err := r.SetHealth(where, health); err == nil || time.Since(began) > time.Minute {
+			return err
+		}
+	}
+}
+
 func notReady(n int32) func(metacontroller.Answer) bool {
 	return func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 3-n }
 }
@@ -31,7 +44,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		r, g := ailing(t)
 		was := refs(r.members())
 
-		r.must(r.SetHealth(web+"/web-1", vcsim.HungUntilReset))
+		r.must(r.hangsAtBoot(web+"/web-1", vcsim.HungUntilReset))
 		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		r.sameVMs(was)
@@ -39,7 +52,7 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 			t.Errorf("%d resets", n)
 		}
 
-		r.must(r.SetHealth(web+"/web-2", vcsim.Hung))
+		r.must(r.hangsAtBoot(web+"/web-2", vcsim.Hung))
 		until(t, g, "it is seen to be unhealthy", notReady(1))
 		up(t, g)
 		if n := r.Calls()["ResetVM_Task"]; n != 2 {
@@ -58,7 +71,7 @@ func TestNothingIsHealedWhileMostMembersAreUnhealthy(t *testing.T) {
 		r, g := ailing(t)
 		was := refs(r.members())
 		for _, name := range []string{"web-0", "web-2"} {
-			r.must(r.SetHealth(web+"/"+name, vcsim.HungUntilReset))
+			r.must(r.hangsAtBoot(web+"/"+name, vcsim.HungUntilReset))
 		}
 		eventually(t, patience, "both are seen to be unhealthy before either is recorded", func() bool {
 			message, _ := planOf(t, g)

@@ -24,9 +24,8 @@ var walls = map[string]struct {
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
-	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/addresses", "sync/planner/answers", "sync/planner/calendar", "sync/planner/children", "sync/planner/conditions", "sync/planner/hindrance", "sync/planner/hold", "sync/planner/parting", "sync/planner/policy", "sync/planner/unselected", "sync/planner/zones"}},
+	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/addresses", "sync/planner/calendar", "sync/planner/children", "sync/planner/conditions", "sync/planner/hindrance", "sync/planner/hold", "sync/planner/parting", "sync/planner/policy", "sync/planner/unselected", "sync/planner/zones"}},
 	"sync/planner/addresses":      {ours: []string{"sync/plan", "sync/planner/children"}},
-	"sync/planner/answers":        {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/calendar":       {ours: []string{"api/v1alpha1"}},
 	"sync/planner/conditions":     {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/planner/forecast":       {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner"}},
@@ -44,9 +43,8 @@ var walls = map[string]struct {
 	"sync/secretfile":             {},
 	"sync/pace":                   {},
 	"sync/metrics":                {theirs: []string{"prometheus"}},
-	"sync/probe":                  {ours: []string{"api/v1alpha1", "sync/metrics", "sync/plan", "sync/probe/ledger"}, theirs: []string{"prometheus"}},
-	"sync/probe/ledger":           {ours: []string{"sync/plan"}},
 	"sync/hook/guard":             {ours: []string{"sync/secret", "sync/secretfile", "sync/metrics"}, theirs: []string{"zerolog", "prometheus"}},
+	"sync/probe":                  {ours: []string{"api/v1alpha1", "sync/metrics", "sync/plan"}, theirs: []string{"prometheus"}},
 	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/pace", "sync/plan", "sync/planner", "sync/planner/forecast", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":                     {ours: []string{"sync/secret", "api/v1alpha1", "sync/plan", "sync/metrics", "vsphere/cards", "vsphere/deeds", "vsphere/disks", "vsphere/fate", "vsphere/fcd", "vsphere/fresh", "vsphere/guest", "vsphere/hosts", "vsphere/inventory", "vsphere/library", "vsphere/memberdisks", "vsphere/memo", "vsphere/naming", "vsphere/narrow", "vsphere/persistent", "vsphere/places", "vsphere/policies", "vsphere/role", "vsphere/session", "vsphere/snapshots", "vsphere/stamp", "vsphere/storagedrs", "vsphere/tagging", "vsphere/tasks", "vsphere/underway", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
 	"vsphere/addresses":           {ours: []string{"sync/plan", "vsphere/stamp"}, theirs: []string{"govmomi"}},
@@ -107,7 +105,7 @@ var guarded = map[string]string{
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
 }
 
-// pure are the standard packages that the planner, its language, the pace and the ledger of probes may use: no context, clock, logger, I/O or goroutine.
+// pure are the standard packages that the planner, its language and the pace may use: no context, clock, logger, I/O or goroutine.
 var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "math",
 	"net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
@@ -149,7 +147,7 @@ func TestImportsRunOneWay(t *testing.T) {
 					t.Errorf("%s imports %s", path, name)
 				}
 			}
-			if (strings.HasPrefix(pkg, "sync/plan") || pkg == "sync/pace" || pkg == "sync/probe/ledger") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
+			if (strings.HasPrefix(pkg, "sync/plan") || pkg == "sync/pace") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
 				t.Errorf("%s imports %s: it is pure", path, name)
 			}
 		}

@@ -156,8 +156,9 @@ func TestAServerThatMayAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
 	})
 }
 
-// Each replica asks by itself. One that does not reach a member keeps no call from being answered, and the two don't fight over it.
-func TestReplicasThatSeeDifferentAnswersChangeAMembersReadinessOnceAMinute(t *testing.T) {
+// Each replica asks by itself, and there is no consensus: while one does not reach a member that answers the other, the status says at each
+// call what the replica knows that is called, and nobody is healed, as no time-out passes.
+func TestAMemberThatOnlyOneReplicaReachesIsNotHealed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := answering(t)
@@ -170,21 +171,16 @@ func TestReplicasThatSeeDifferentAnswersChangeAMembersReadinessOnceAMinute(t *te
 			return r.DialGuest(ctx, network, address)
 		}
 		other := r.serve().url
-		changes, was := 0, true
-		const minutes = 30
-		for n := range minutes * 12 {
+		for n := range 30 * 12 {
 			g.URL = []string{one, other}[n%2]
 			a, err := g.Sync(within(t))
 			if err != nil {
 				t.Fatal(err)
 			}
-			if is := a.Status.Members[1].Ready; is != was {
-				changes, was = changes+1, is
+			if a.Status.ReadyReplicas < 2 {
+				t.Fatalf("%d are ready", a.Status.ReadyReplicas)
 			}
 			time.Sleep(5 * time.Second)
-		}
-		if changes < 2 || changes > minutes {
-			t.Errorf("%d changes in %d minutes", changes, minutes)
 		}
 		if calls := r.Calls(); calls["ResetVM_Task"]+calls["PowerOffVM_Task"] > 0 {
 			t.Errorf("%v", calls)

@@ -84,7 +84,7 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 //   - the conditions Reconciling and Stalled, and the exceptions that are False, which e44e18e left out;
 //   - instanceUUID of members.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer|UpdateHeld|CloneBlocked|HealingSuspended|Paused)/\w+: ->` +
-	`|^/members/\d+/instanceUUID: ->|^/conditions/\w+/message:|^/lastMessage:`)
+	`|^/members/\d+/(instanceUUID|bootTime): ->|^/conditions/\w+/message:|^/lastMessage:`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="!(has(self.tcpSocket) && has(self.httpGet))",message="tcpSocket and httpGet exclude each other: remove one",fieldPath=".httpGet",reason=FieldValueInvalid
 type Readiness struct {
 	// check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
-	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before.
+	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before. What Tools
+	// reported since the VM was powered on counts while they are silent.
 	// +default="PoweredOn"
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
@@ -88,8 +89,8 @@ type Readiness struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
-	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. They count if another member
-	// answered meanwhile: when all fail at once, the path to them is suspected (the condition ReadinessDoubted), and nothing changes.
+	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. When all members that answered before
+	// fail together, the path to them is suspected (the condition ReadinessDoubted), and nothing changes.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional

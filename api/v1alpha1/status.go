@@ -175,10 +175,15 @@ type Member struct {
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
 	// ips are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
-	// the first of spec.networks, then its primary one.
+	// the first of spec.networks, then its primary one. Those that it reported last stay while VMware Tools are silent, until the VM is
+	// powered off, or on again.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
+	// bootTime is when the VM was powered on, by vCenter's clock, once VMware Tools have reported since: while they are silent, ips are of
+	// that boot.
+	// +optional
+	BootTime metav1.Time `json:"bootTime,omitzero"`
 	// zone is the one of spec.placement.zones that the member belongs to.
 	// +optional
 	Zone string `json:"zone,omitempty"`

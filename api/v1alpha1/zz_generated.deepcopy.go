@@ -184,6 +184,7 @@ func (in *Member) DeepCopyInto(out *Member) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	in.BootTime.DeepCopyInto(&out.BootTime)
 	in.LastTransitionTime.DeepCopyInto(&out.LastTransitionTime)
 	in.VanishedAt.DeepCopyInto(&out.VanishedAt)
 	in.HeldUntil.DeepCopyInto(&out.HeldUntil)

@@ -44,6 +44,7 @@ func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 	known := false
 	if s.Roster != nil {
 		listed, known = s.Roster()
+		plan.Recall(listed, s.Keeper.Groups)
 	}
 	if !known {
 		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is unknown: keep the targets that you have")
@@ -106,7 +107,7 @@ func (d *discovery) targets(listed []plan.Listed) iter.Seq[targetGroup] {
 			}
 			for j := range g.VMs {
 				vm := &g.VMs[j]
-				if ips := plan.UsableIPs(vm.IPs); len(ips) > 0 && vm.Power == plan.PoweredOn && !yield(d.target(g, vm, ips)) {
+				if ips := plan.UsableIPs(vm.Reached()); len(ips) > 0 && vm.Power == plan.PoweredOn && !yield(d.target(g, vm, ips)) {
 					return
 				}
 			}

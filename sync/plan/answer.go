@@ -2,7 +2,6 @@ package plan
 
 import (
 	"net/netip"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,13 +25,9 @@ type Answer struct {
 	// Refused reports whether the server may not ask it.
 	Refused   bool
 	Concluded Conclusion
-	// Since is when Concluded last changed, by this replica's clock.
-	Since time.Time
 	// Failure is why tries fail, as of the one that reached the threshold: one of a few texts of the server, and the HTTP status. Nothing
 	// else of what a guest sends gets in here. It is empty while none fail.
 	Failure string
-	// Asked is when the newest try that failed began; zero if the newest try succeeded.
-	Asked time.Time
 	// Down reports whether the member was seen down, and has not answered since, so what a status said of it before is outdated.
 	Down bool
 }
@@ -40,9 +35,8 @@ type Answer struct {
 // Answers are those of a group's members, by moRef.
 type Answers struct {
 	Of map[string]Answer
-	// Doubted reports whether failures of this group are not believed, because too many failed at once; Since is when that changed.
+	// Doubted reports whether failures of this group are not believed, because all who answered before failed at once.
 	Doubted bool
-	Since   time.Time
 	// Nobody reports whether the server may ask no member of any group.
 	Nobody bool
 }
@@ -89,7 +83,7 @@ func (o *Observed) Ask() (a Ask) {
 	}
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
-		address := AskedAddress(vm.IPs)
+		address := AskedAddress(vm.Reached())
 		switch {
 		case !vm.Quarantined.IsZero() || !vm.Reachable:
 		case vm.Power == PoweredOn && address.IsValid():

@@ -55,11 +55,6 @@ func Apply(o *Observed, a Action) {
 	}
 	vm.change(a, o.Now)
 	o.answer(vm, a.Op)
-	if silent := o.Answers.Of[vm.MoRef]; a.Op == Mark && silent.Concluded == Silent { // it is asked again, and does not answer
-		silent.Asked = vm.MarkedAt.Add(2 * time.Second)
-		o.Answers.Of = maps.Clone(o.Answers.Of)
-		o.Answers.Of[vm.MoRef] = silent
-	}
 }
 
 // answer notes that the service of a member that boots answers.
@@ -71,7 +66,7 @@ func (o *Observed) answer(vm *VM, op Op) {
 	if of == nil {
 		of = map[string]Answer{}
 	}
-	of[vm.MoRef] = Answer{Address: AskedAddress(vm.IPs), Concluded: Answering, Since: o.Now, Refused: o.Answers.Nobody}
+	of[vm.MoRef] = Answer{Address: AskedAddress(vm.Reached()), Concluded: Answering, Refused: o.Answers.Nobody}
 	o.Answers.Of = of
 }
 
@@ -80,7 +75,7 @@ func AnswerSoon(o *Observed) {
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
 		a := o.Answers.Of[vm.MoRef]
-		if address := AskedAddress(vm.IPs); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Doubted {
+		if address := AskedAddress(vm.Reached()); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Doubted {
 			o.answer(vm, PowerOn)
 		}
 	}
@@ -192,7 +187,7 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Restarted = now
 		vm.bootGuest()
 	case PowerOff, ShutdownGuest:
-		vm.Power, vm.Boot, vm.Tools, vm.IPs = PoweredOff, time.Time{}, false, nil
+		vm.Power, vm.Boot, vm.Tools, vm.Reported, vm.IPs, vm.Untaken = PoweredOff, time.Time{}, false, false, nil, nil
 	case Reconfigure:
 		vm.CPU, vm.MemoryMB = a.CPU, a.MemoryMB
 	case Rename:
@@ -213,6 +208,9 @@ func (vm *VM) change(a Action, now time.Time) {
 
 func (vm *VM) bootGuest() {
 	if vm.Tools = true; len(vm.IPs) == 0 {
+		vm.IPs = vm.Given()
+	}
+	if len(vm.IPs) == 0 {
 		vm.IPs = []string{fmt.Sprintf("198.18.%d.%d", vm.Ordinal/250%256, vm.Ordinal%250+1)} // of a network for tests alone (RFC 2544)
 	}
 }

@@ -278,14 +278,17 @@ type VM struct {
 	Customization Customization
 	CPU           int32
 	MemoryMB      int64
-	IPs           []string
-	Host          string
+	// IPs are the addresses that its guest reports, or reported last since Boot: that VMware Tools are silent takes none away.
+	IPs []string
+	// Untaken are the static addresses that it was given and that its guest does not report, although it reports others.
+	Untaken []string
+	Host    string
 	// Folder is the moRef of the folder that it is in.
 	Folder string
 	// Boot is when it was powered on last, by vCenter's clock; zero while it is off.
 	Boot time.Time
-	// Tools reports whether VMware Tools run in its guest.
-	Tools bool
+	// Tools reports whether VMware Tools run in its guest now; Reported, whether they have reported since Boot.
+	Tools, Reported bool
 	// CPUHotAdd and MemoryHotAdd report whether the running VM can be given more; MaxHotMemoryMB limits its
 	// memory (0: unknown).
 	CPUHotAdd, MemoryHotAdd bool
@@ -339,6 +342,26 @@ const (
 
 	WhyPowerCycle Why = "PowerCycle"
 )
+
+// HasReported reports whether VMware Tools have reported since the VM was powered on.
+func (vm *VM) HasReported() bool { return vm.Tools || vm.Reported || len(vm.IPs) > 0 }
+
+// Reached are the addresses by which a running VM is reached, the best first: those that its guest reports, or reported last since it was
+// powered on; or, if it has reported none, the static ones that it was given.
+func (vm *VM) Reached() []string {
+	if len(vm.IPs) > 0 {
+		return vm.IPs
+	}
+	return vm.Given()
+}
+
+// Given are the static addresses that its guest was told to take, by adapter. An adopted VM was told none.
+func (vm *VM) Given() []string {
+	if vm.Former != (Former{}) {
+		return nil
+	}
+	return AddressesIn(vm.Addresses)
+}
 
 // Moment is a time while a VM was on, and the VM's Boot then, which shows whether the VM was powered on again
 // since, without comparing vCenter's clock with the server's.

@@ -36,6 +36,8 @@ const (
 	ReasonCustomizationFailed = "CustomizationFailed"
 	ReasonTaskStalled         = "TaskStalled"
 	ReasonNotReady            = "NotReady"
+	ReasonAddressNotTaken     = "AddressNotTaken"
+	ReasonToolsSilent         = "ToolsSilent"
 	ReasonNotAnswering        = "NotAnswering"
 	ReasonProbePathSuspected  = "ProbePathSuspected"
 	ReasonProbeRefused        = "ProbeRefused"

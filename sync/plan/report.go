@@ -193,6 +193,43 @@ func (g *Listed) Report(known bool) Report {
 	return r
 }
 
+// Recall completes listed VMs with what the statuses in reports say that their guests reported last, where this replica of the server has
+// seen no report since they were powered on. It changes no VM that it is given, and asks for reports only if there are such VMs.
+func Recall(listed []Listed, reports func() []Report) {
+	silent := func(vm VM) bool { return vm.Power == PoweredOn && !vm.HasReported() }
+	var all []Report
+	for i := range listed {
+		g := &listed[i]
+		if !slices.ContainsFunc(g.VMs, silent) {
+			continue
+		}
+		if all == nil {
+			all = reports()
+		}
+		at := slices.IndexFunc(all, func(r Report) bool { return r.UID == g.UID })
+		if at < 0 {
+			continue
+		}
+		cloned := false
+		for j := range g.VMs {
+			vm := &g.VMs[j]
+			if !silent(*vm) {
+				continue
+			}
+			for k := range all[at].Members {
+				m := &all[at].Members[k]
+				if m.MoRef != vm.MoRef || m.BootTime.IsZero() || !SameBoot(m.BootTime.Time, vm.Boot) {
+					continue
+				}
+				if !cloned {
+					g.VMs, cloned = slices.Clone(g.VMs), true
+				}
+				g.VMs[j].Reported, g.VMs[j].IPs = true, m.IPs
+			}
+		}
+	}
+}
+
 // AllReports are those of the groups that this replica was called for, and of those that only vCenter's stamps tell of.
 func AllReports(kept []Report, listed []Listed, known bool) []Report {
 	all := append([]Report{}, kept...)

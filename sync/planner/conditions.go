@@ -212,7 +212,7 @@ func (v *view) reports() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
 		for i := range v.members {
 			m := &v.members[i]
-			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.Tools && !yield(m.name, m.IPs) {
+			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.HasReported() && !yield(m.name, m.IPs) {
 				return
 			}
 		}

@@ -27,6 +27,22 @@ func (v *view) customizationOf(m *member) plan.Customization {
 	return m.Customization
 }
 
+// untaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
+func (v *view) untaken() (found []named) {
+	for i := range v.members {
+		m := &v.members[i]
+		if len(m.Untaken) == 0 || !v.runsUnready(m) {
+			continue
+		}
+		if due := m.sickSince(v.Now).Add(v.policy.InitialDelay + v.policy.Timeout); v.Now.Before(due) {
+			v.wakeAt(due)
+			continue
+		}
+		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, Person: true, Message: hindrance.Untaken(m.IPs, m.Untaken)}})
+	}
+	return found
+}
+
 // failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
 func (v *view) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {

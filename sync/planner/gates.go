@@ -16,7 +16,6 @@ import (
 //	                                       replicas less maxUnavailable                               chooseCycles
 //	drain    by a marked member            its endpoints were terminating for drainSeconds            drained
 //	hold     by a marked member            no annotation holds it any more, or its time is over       released
-//	answer   by a marked member            it was asked again and is silent, if it was silent before  askedAgain
 //	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   chosenForGood
 //
 // A gate that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
@@ -32,7 +31,6 @@ type gate struct {
 var gates = []gate{
 	{(*view).drained, drains},
 	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)"},
-	{(*view).askedAgain, ""},
 	{(*view).chosenForGood, ""},
 }
 

@@ -144,6 +144,9 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		if m.Tools = rapid.IntRange(0, 3).Draw(t, "tools") > 0; m.Tools && rapid.IntRange(0, 3).Draw(t, "has address") > 0 {
 			m.IPs = []string{"192.0.2.7"}
 		}
+		if m.Reported = m.Tools || rapid.Bool().Draw(t, "reported"); m.Reported && rapid.IntRange(0, 9).Draw(t, "reports others") == 0 {
+			m.IPs, m.Untaken = []string{"192.0.2.8"}, []string{"192.0.2.7"}
+		}
 		if rapid.IntRange(0, 5).Draw(t, "asked to halt") == 0 {
 			m.Shutdown = plan.Moment{At: ago("asked"), Boot: m.Boot}
 		}
@@ -175,7 +178,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	}
 	m.MoRef = moRef
 	if o.Group.Spec.Readiness.Probes() && rapid.IntRange(0, 4).Draw(t, "asked") > 0 {
-		a := plan.Answer{Address: plan.AskedAddress(m.IPs), Since: ago("concluded"), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
+		a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
 			Concluded: rapid.SampledFrom([]plan.Conclusion{plan.Answering, plan.Answering, plan.Silent, ""}).Draw(t, "answer")}
 		if o.Answers.Of == nil {
 			o.Answers = plan.Answers{Of: map[string]plan.Answer{}, Doubted: rapid.IntRange(0, 3).Draw(t, "doubted") == 0}
@@ -185,6 +188,9 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	if rapid.IntRange(0, 3).Draw(t, "recorded") > 0 {
 		o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: m.Name, Ordinal: ordinal, MoRef: m.MoRef,
 			Ready: rapid.Bool().Draw(t, "was ready"), LastTransitionTime: metav1.NewTime(ago("since"))})
+		if last := &o.Group.Status.Members[len(o.Group.Status.Members)-1]; rapid.IntRange(0, 3).Draw(t, "has its boot") > 0 && !m.Boot.IsZero() {
+			last.BootTime = metav1.NewTime(m.Boot.Add(rapid.SampledFrom([]time.Duration{0, 0, 0, time.Second, -time.Minute}).Draw(t, "boot moved")))
+		}
 		o.Group.Status.VCenterUUID = vcenter
 	}
 	return m
@@ -270,7 +276,7 @@ func healthy(t *rapid.T) plan.Observed {
 		m := &o.State.VMs[i]
 		m.Reachable, m.Unreachable, m.Question, m.Customization = true, "", "", plan.Customization{}
 		if m.Power == plan.PoweredOn {
-			m.Tools, m.IPs = true, []string{"192.0.2.7"}
+			m.Tools, m.IPs, m.Untaken = true, []string{"192.0.2.7"}, nil
 		}
 	}
 	for i := range o.State.Candidates {
@@ -279,7 +285,7 @@ func healthy(t *rapid.T) plan.Observed {
 	o.Answers = plan.Answers{Of: map[string]plan.Answer{}}
 	for i := range o.State.VMs {
 		if m := &o.State.VMs[i]; len(m.IPs) > 0 {
-			o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering, Since: now}
+			o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering}
 		}
 	}
 	o.Group.Status.Members = nil
@@ -398,13 +404,19 @@ func ready(o *plan.Observed, m plan.VM) bool {
 			return false
 		}
 	}
+	if len(m.Untaken) > 0 {
+		return false
+	}
+	if o.Group.Spec.Readiness.Probes() {
+		m.IPs = m.Reached()
+	}
 	switch o.Group.Spec.Readiness.Check {
 	case v1alpha1.ReadyToolsRunning:
-		return m.Tools && answers(o, m)
+		return (m.Tools || m.Reported || len(m.IPs) > 0) && answers(o, m)
 	case v1alpha1.ReadyGuestIP:
 		return len(m.IPs) > 0 && answers(o, m)
 	}
-	return answers(o, m)
+	return (len(m.Given()) == 0 || len(m.IPs) > 0 || recordedReady(o, m)) && answers(o, m)
 }
 
 // serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither

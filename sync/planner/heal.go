@@ -7,7 +7,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
 
 // Healing has a budget: when more members are unwell than it allows, the cause is probably elsewhere (a network, a host,
@@ -26,10 +25,24 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, and nothing else is being done about it. One with a pending question,
-// or whose customization failed, waits for an operator; one that does not answer, for the conclusion that this is its own fault.
-func (v *view) healable(m *member) bool {
-	return v.runsUnready(m) && (m.answer.Silence == "" || !m.answer.Open && v.mistrust == nil)
+// healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unwell.
+// One with a pending question, whose customization failed or that did not take its addresses waits for an operator.
+func (v *view) healable(m *member) bool { return v.runsUnready(m) && v.isEvident(m) }
+
+// isEvident reports whether there is evidence that a member that is not ready is unwell. That VMware Tools fall silent is none: they do
+// so while they are upgraded, on all guests at once. Evidence is:
+//
+//   - its service does not answer, and the path to it is not suspected;
+//   - it never came up: since the VM was powered on, Tools have reported nothing of what readiness.check asks for. Of a VM that was adopted
+//     while it ran, that shows nothing; nor do addresses that a guest has not reported yet, where readiness.check does not ask for them.
+func (v *view) isEvident(m *member) bool {
+	switch {
+	case m.answer.silence != "":
+		return !m.answer.open && v.mistrust == nil
+	case len(m.Untaken) > 0, v.policy.Check == v1alpha1.ReadyPoweredOn:
+		return false
+	}
+	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
 }
 
 func (v *view) runsUnready(m *member) bool {
@@ -93,6 +106,9 @@ func (v *view) heal(order []int) {
 	for _, f := range v.failedCustomizations(false) {
 		seen = append(seen, f.Who+" (customization failed)")
 	}
+	for _, f := range v.untaken() {
+		seen = append(seen, f.Who+" (has not taken its addresses)")
+	}
 	if len(seen) > v.policy.MaxUnhealthy {
 		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing goes on when fewer are, or that is raised",
 			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
@@ -123,8 +139,8 @@ func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted
 
 // checkOf names what a member has to be ready for, and is not.
 func (v *view) checkOf(m *member) string {
-	if m.answer.Silence != "" {
-		return answers.FieldOf(&v.Group.Spec.Readiness)
+	if m.answer.silence != "" {
+		return probeField(&v.Group.Spec.Readiness)
 	}
 	return string(v.policy.Check)
 }

@@ -8,7 +8,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
 
 // member is a VM and what the plan thinks of it.
@@ -27,8 +26,8 @@ type member struct {
 	uncustomized plan.CustomizationState
 
 	ready  bool
-	since  time.Time       // when that was last seen to change
-	answer answers.Verdict // if it is asked, and readiness.check is satisfied
+	since  time.Time // when that was last seen to change
+	answer answer    // if it is asked, and readiness.check is satisfied
 	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
 	serving bool
 
@@ -54,7 +53,7 @@ func (m *member) available() bool { return m.serving && !m.Marked }
 
 // mayServe reports whether taking the member down may end a service: it is ready, or what is known of its answers leaves
 // that open. A member that the server may not ask is only as ready as its status says.
-func (m *member) mayServe() bool { return m.ready || m.answer.Open && !m.answer.Refused }
+func (m *member) mayServe() bool { return m.ready || m.answer.open && !m.answer.refused }
 
 // going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
 func (m *member) going() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
@@ -71,7 +70,10 @@ func (m *member) differs() string {
 func (v *view) judge(i int) {
 	m := &v.members[i]
 	m.uncustomized = v.uncustomized(m, i)
-	m.ready = v.isReady(m) && m.uncustomized == "" && v.isAnswering(m, i)
+	if v.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
+		m.IPs = m.Reached()
+	}
+	m.ready = v.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && v.isAnswering(m, i)
 	m.since = v.readySince(m, i)
 	halting := v.halting(m)
 	m.serving = m.ready && !halting && !v.takenDown(m)
@@ -83,18 +85,20 @@ func (v *view) judge(i int) {
 	m.resize, m.outdated, m.disks = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM), v.disksDue(m)
 }
 
-// isReady reports whether a member is ready. A twin is not: one of the two must go.
-func (v *view) isReady(m *member) bool {
+// isReady reports whether a member is ready, as far as readiness.check goes. A twin is not: one of the two must go. What Tools have reported
+// since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
+// does not go on before they can be compared; one that is ready already stays so.
+func (v *view) isReady(m *member, i int) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
 	}
 	switch v.policy.Check {
 	case v1alpha1.ReadyToolsRunning:
-		return m.Tools
+		return m.HasReported()
 	case v1alpha1.ReadyGuestIP:
 		return len(m.IPs) > 0
 	}
-	return true
+	return len(m.Given()) == 0 || len(m.IPs) > 0 || v.wasReady(m, i)
 }
 
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready

@@ -161,6 +161,9 @@ func (v *view) waits() (texts []string) {
 	if names := v.notReady(); len(names) > 0 && v.suspended == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
+	if names := v.unreached(); len(names) > 0 {
+		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
+	}
 	if text := v.heldText(); text != "" {
 		texts = append(texts, text)
 	}
@@ -227,6 +230,20 @@ func (v *view) unconfirmed() (names []string) {
 func (v *view) notReady() (names []string) {
 	for i := range v.members {
 		if m := &v.members[i]; v.runsUnready(m) && !m.leaves {
+			names = append(names, m.display())
+		}
+	}
+	return names
+}
+
+// unreached names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
+// have VMware Tools, where readiness.check asks for none.
+func (v *view) unreached() (names []string) {
+	if v.Group.Spec.Service == nil {
+		return nil
+	}
+	for i := range v.members {
+		if m := &v.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
 			names = append(names, m.display())
 		}
 	}

@@ -1,14 +1,29 @@
 package planner
 
 import (
-	"time"
+	"fmt"
+	"net/netip"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/answers"
 )
 
+// A member with a probe is ready if it answers, as the kubelet has it for a container: successThreshold answers in a row make it ready,
+// failureThreshold failures make it unready (package probe counts them). Until one of these is reached it is as ready as its status says:
+// the server has just started, or the path to all is suspected (Answers.Doubted), and nobody becomes unready without evidence.
+
+// answer is what is known of a member that is asked.
+type answer struct {
+	// silence is why it may not be ready: nobody got an answer, or nothing was concluded.
+	silence string
+	// open: it is as ready as its status says, because nothing was concluded. refused: because the server may not ask it.
+	open, refused bool
+}
+
 // isAnswering reports whether a member whose readiness.check is satisfied counts as one that answers.
-func (v *view) isAnswering(m *member, i int) bool {
+func (v *view) isAnswering(m *member, i int) (ready bool) {
 	r := &v.Group.Spec.Readiness
 	if !r.Probes() {
 		return true
@@ -17,28 +32,77 @@ func (v *view) isAnswering(m *member, i int) bool {
 	if !address.IsValid() {
 		return false
 	}
-	m.answer = answers.Of(r, &v.Answers, m.MoRef, address, v.record(m.MoRef, i), v.Now)
-	v.wakeAt(m.answer.Wake)
-	return m.answer.Ready
+	a, port := v.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", portOf(r), address)
+	switch {
+	case a.Refused && a.Address == address || v.Answers.Nobody:
+		m.answer = answer{silence: refusal(address), open: true, refused: true}
+		return v.wasReady(m, i)
+	case a.Address != address || a.Concluded == "":
+		m.answer = answer{silence: "no conclusion yet from asking " + port, open: true}
+		return v.wasReady(m, i) && !a.Down
+	case a.Concluded == plan.Silent:
+		m.answer = answer{silence: port + ": " + a.Failure}
+		return false
+	}
+	return true
+}
+
+// refusal says why a member is not asked at an address.
+func refusal(address netip.Addr) string {
+	return fmt.Sprintf("the server may not ask %s: it is not in --probe-networks, or is an address that no probe may ask", address)
+}
+
+// wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
+func (v *view) wasReady(m *member, i int) bool {
+	r := v.record(m.MoRef, i)
+	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.Boot))
 }
 
 // findMistrust finds why the answers of the members are not believed.
 func (v *view) findMistrust() {
-	if !v.Group.Spec.Readiness.Probes() || v.Finalizing {
+	r := &v.Group.Spec.Readiness
+	if !r.Probes() || v.Finalizing {
 		return
 	}
 	var refused []string
 	open := false
 	for i := range v.members {
 		m := &v.members[i]
-		if m.answer.Refused {
+		if m.answer.refused {
 			refused = append(refused, m.display())
 		}
-		open = open || m.answer.Open && m.ready
+		open = open || m.answer.open && m.ready
 	}
-	mistrust, wake := answers.Mistrust(v.Group, &v.Answers, refused, open, v.Now)
-	v.mistrust = mistrust
-	v.wakeAt(wake)
+	said := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionReadinessDoubted)
+	doubted := v.Answers.Doubted || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
+	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
+	switch {
+	case v.Answers.Nobody:
+		v.mistrust = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+			"the server may ask no member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
+	case len(refused) > 0:
+		v.mistrust = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+			"the server may not ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
+	case doubted:
+		v.mistrust = &plan.Fault{Reason: plan.ReasonProbePathSuspected, Person: true, Message: fmt.Sprintf(
+			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
+			portOf(r), kept)}
+	}
+}
+
+func portOf(r *v1alpha1.Readiness) int32 {
+	if r.HTTPGet != nil {
+		return r.HTTPGet.Port
+	}
+	return r.TCPSocket.Port
+}
+
+// probeField names the field of spec.readiness by which members are asked.
+func probeField(r *v1alpha1.Readiness) string {
+	if r.HTTPGet != nil {
+		return "httpGet"
+	}
+	return "tcpSocket"
 }
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
@@ -47,15 +111,4 @@ func (v *view) heldBy() string {
 		return held
 	}
 	return "the members' readiness is doubted"
-}
-
-// askedAgain reports whether a marked member that counts as silent was asked since it was marked. Another replica may have heard it
-// before, and have begun to take another member down on its strength; that one sees the mark, and counts on it no more.
-func (v *view) askedAgain(m *member) bool {
-	silent := !m.ready && !m.answer.Open && m.answer.Silence != ""
-	if !silent || v.Finalizing || m.Why == plan.WhyHealing || v.halting(m) || m.answer.Asked.After(v.chosenSince(m)) {
-		return true
-	}
-	v.wakeAt(v.Now.Add(time.Second))
-	return false
 }

@@ -155,7 +155,7 @@ func (w *world) ask(calm bool) {
 		if len(m.IPs) == 0 {
 			delete(of, m.MoRef)
 		} else if a := of[m.MoRef]; (a.Concluded != plan.Answering || a.Address != plan.AskedAddress(m.IPs)) && w.o.Group.Spec.Readiness.Probes() && (calm || w.one("answers", 2)) {
-			of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering, Since: w.o.Now}
+			of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Answering}
 		}
 	}
 	w.o.Answers.Of = of
@@ -188,10 +188,10 @@ func (w *world) meddle() {
 	case "silent":
 		w.o.Answers.Of = maps.Clone(w.o.Answers.Of)
 		if _, asked := w.o.Answers.Of[m.MoRef]; asked {
-			w.o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent, Since: w.o.Now, Failure: "no answer"}
+			w.o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent, Failure: "no answer"}
 		}
 	case "doubt":
-		w.o.Answers.Doubted, w.o.Answers.Since = !w.o.Answers.Doubted, w.o.Now
+		w.o.Answers.Doubted = !w.o.Answers.Doubted
 	}
 }
 

@@ -101,6 +101,7 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 func (v *view) collectFaults() {
 	v.collectStandstills()
 	v.faults = append(v.faults, v.failedCustomizations(false)...)
+	v.faults = append(v.faults, v.untaken()...)
 	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it hinders: no member could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}

@@ -65,7 +65,8 @@ func TestAnEndpointShowsItsMembersState(t *testing.T) {
 		"marked":      {func(_ *plan.Observed, m *plan.VM) { m.Marked = true }, "false true true"},
 		"marked and unready": {func(o *plan.Observed, m *plan.VM) {
 			m.Marked = true
-			o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+			o.Group.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 80}
+			o.Answers.Of = map[string]plan.Answer{m.MoRef: {Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent}}
 		}, "false false true"},
 		"asked to halt": {func(_ *plan.Observed, m *plan.VM) {
 			m.Boot, m.Marked = now.Add(-time.Hour), true

@@ -27,9 +27,9 @@ func TestMembersThatShareAnAddressAreReportedAndOtherwiseLeftAlone(t *testing.T)
 		"one that no client is led to": {func(vms []plan.VM) {
 			vms[0].IPs, vms[1].IPs = append(vms[0].IPs, "10.0.9.9"), append(vms[1].IPs, "10.0.9.9")
 		}, ""},
-		"link-local":             {func(vms []plan.VM) { vms[0].IPs, vms[1].IPs = []string{"169.254.1.1"}, []string{"169.254.1.1"} }, ""},
-		"one is off":             {func(vms []plan.VM) { vms[2].IPs, vms[2].Power = vms[0].IPs, plan.PoweredOff }, ""},
-		"one's Tools do not run": {func(vms []plan.VM) { vms[2].IPs, vms[2].Tools = vms[0].IPs, false }, ""},
+		"link-local": {func(vms []plan.VM) { vms[0].IPs, vms[1].IPs = []string{"169.254.1.1"}, []string{"169.254.1.1"} }, ""},
+		"one is off": {func(vms []plan.VM) { vms[2].IPs, vms[2].Power = vms[0].IPs, plan.PoweredOff }, ""},
+		"one has reported none since its power-on": {func(vms []plan.VM) { vms[2].IPs, vms[2].Tools = nil, false }, ""},
 		"one that cannot be reached": {func(vms []plan.VM) {
 			vms[2].IPs, vms[2].Reachable, vms[2].Unreachable = vms[0].IPs, false, "disconnected"
 		}, ""},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -52,6 +53,17 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	return s
 }
 
+// bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
+func (v *view) bootTime(m *member, i int) metav1.Time {
+	switch r := v.record(m.MoRef, i); {
+	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
+		return metav1.Time{}
+	case r != nil && plan.SameBoot(r.BootTime.Time, m.Boot):
+		return metav1.NewTime(r.BootTime.UTC())
+	}
+	return metav1.NewTime(m.Boot.UTC().Truncate(time.Second))
+}
+
 func oneIf(is bool) int32 {
 	if is {
 		return 1
@@ -91,7 +103,7 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
 			Name: plan.Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
-			Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
+			BootTime: v.bootTime(m, i), Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
 			HeldUntil: metav1.NewTime(m.heldUntil),
 		})
@@ -140,14 +152,18 @@ func (v *view) why(m *member) (reason, message string) {
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
-	case !m.ready && m.answer.Silence != "":
-		return plan.ReasonNotAnswering, m.answer.Silence
-	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning && !m.Tools:
+	case !m.ready && len(m.Untaken) > 0:
+		return plan.ReasonAddressNotTaken, hindrance.Untaken(m.IPs, m.Untaken)
+	case !m.ready && m.answer.silence != "":
+		return plan.ReasonNotAnswering, m.answer.silence
+	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:
 		return plan.ReasonNotReady, "its guest reports no address"
 	case m.difference() != "":
 		return plan.ReasonDiffers, m.difference()
+	case m.Reported && !m.Tools:
+		return plan.ReasonToolsSilent, "VMware Tools do not run in its guest: what they reported last since it was powered on stands"
 	}
 	return "", ""
 }

@@ -46,6 +46,6 @@ var standbyStories = map[string]func(*story){
 			spec.Standby = 3
 			spec.Placement.Zones = []string{"east", "west", "north"}
 		}))
-		s.happens("the guest of web-1 hangs: one is promoted in its zone before it is gone", change(1, func(m *plan.VM) { m.Tools = false }))
+		s.happens("the guest of web-1 does not come up after a power-on: one is promoted in its zone before it is gone", change(1, func(m *plan.VM) { m.Tools, m.IPs = false, nil }))
 	},
 }

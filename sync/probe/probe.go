@@ -2,7 +2,7 @@
 //
 // It asks only the addresses that it is given, which vCenter reports for members of groups under lease, and of these only those within
 // the networks that the server's settings allow. So many are asked at once, each member and each address by one connection at a time. What
-// follows from the answers is package ledger's business.
+// follows from the answers is in conclude.go.
 package probe
 
 import (
@@ -20,7 +20,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/probe/ledger"
 )
 
 const (
@@ -56,7 +55,6 @@ type Prober struct {
 
 	mu        sync.Mutex // guards what follows
 	groups    map[types.UID]*group
-	ledger    *ledger.Ledger
 	due       dues
 	running   int
 	addresses map[netip.Addr]*pacing
@@ -69,6 +67,7 @@ type group struct {
 	targets   map[string]*target
 	refused   map[string]netip.Addr
 	down      map[string]bool // members that are not asked, as they are down
+	path
 }
 
 // target is a member that is asked.
@@ -79,6 +78,7 @@ type target struct {
 	next    time.Time
 	gone    bool
 	down    bool // it was, and has not answered since
+	streak
 }
 
 // pacing is one address, which several members may report.
@@ -99,7 +99,7 @@ func New(cfg Config) *Prober {
 	if cfg.Dial == nil {
 		cfg.Dial = (&net.Dialer{KeepAlive: -1}).DialContext
 	}
-	p := &Prober{cfg: cfg, wake: make(chan struct{}, 1), groups: map[types.UID]*group{}, ledger: ledger.New(), addresses: map[netip.Addr]*pacing{},
+	p := &Prober{cfg: cfg, wake: make(chan struct{}, 1), groups: map[types.UID]*group{}, addresses: map[netip.Addr]*pacing{},
 		tried: metrics.Probes.Counter(cfg.Metrics), took: metrics.ProbeDuration.Histogram(cfg.Metrics)}
 	gauge := func(m *metrics.Metric, read func() int) {
 		m.Gauge(cfg.Metrics, func(set func(float64, ...string)) {
@@ -109,7 +109,7 @@ func New(cfg Config) *Prober {
 		})
 	}
 	gauge(metrics.ProbesRunning, func() int { return p.running })
-	gauge(metrics.GroupsDoubted, func() int { return p.ledger.Doubted() })
+	gauge(metrics.GroupsDoubted, func() int { return p.suspected() })
 	return p
 }
 
@@ -122,7 +122,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	g := p.groups[uid]
 	nobody := len(ask.Members)+len(ask.Down) == 0
 	if g != nil && (nobody || !until.After(now) || !sameQuestion(&g.readiness, &ask.Readiness)) {
-		p.drop(uid, g, now)
+		p.drop(uid, g)
 		g = nil
 	}
 	if nobody || !until.After(now) {
@@ -142,7 +142,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 		}
 		stay[m.MoRef] = true
 		if t := g.targets[m.MoRef]; t == nil || t.address != m.Address {
-			p.remove(g, t, now)
+			p.remove(g, t)
 			p.add(uid, g, m, t != nil && t.down, now)
 		}
 	}
@@ -151,11 +151,11 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 		g.down[moRef] = true
 	}
 	if isNew && ask.Doubted {
-		p.ledger.Doubt(string(uid), now)
+		g.suspect(now, false)
 	}
 	for moRef, t := range g.targets {
 		if !stay[moRef] {
-			p.remove(g, t, now)
+			p.remove(g, t)
 		}
 	}
 	p.signal()
@@ -171,9 +171,9 @@ func sameQuestion(a, b *v1alpha1.Readiness) bool {
 // add adds a member to those that are asked. was reports whether it is known to have been down, and has not answered since.
 func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.Time) {
 	t := &target{uid: uid, moRef: m.MoRef, address: m.Address, down: was || g.down[m.MoRef]}
-	m.Ready = m.Ready && !t.down
+	t.settled = m.Ready && !t.down
 	first := period(g)
-	if !m.Ready {
+	if !t.settled {
 		first = min(first, soon)
 	}
 	t.next = now.Add(p.cfg.Jitter(first))
@@ -184,9 +184,6 @@ func (p *Prober) add(uid types.UID, g *group, m plan.Asked, was bool, now time.T
 		p.addresses[m.Address] = at
 	}
 	at.targets++
-	p.ledger.Enter(string(uid), m.MoRef, m.Ready, ledger.Thresholds{
-		Success: threshold(g.readiness.SuccessThreshold, v1alpha1.DefaultSuccessThreshold),
-		Failure: threshold(g.readiness.FailureThreshold, v1alpha1.DefaultFailureThreshold)})
 	p.due.add(t)
 }
 
@@ -194,21 +191,13 @@ func period(g *group) time.Duration {
 	return plan.Seconds(g.readiness.PeriodSeconds, v1alpha1.DefaultProbePeriod)
 }
 
-func threshold(n *int32, otherwise int) int {
-	if n != nil {
-		return int(*n)
-	}
-	return otherwise
-}
-
 // remove forgets a member; t may be nil. The caller holds mu.
-func (p *Prober) remove(g *group, t *target, now time.Time) {
+func (p *Prober) remove(g *group, t *target) {
 	if t == nil {
 		return
 	}
 	t.gone = true
 	delete(g.targets, t.moRef)
-	p.ledger.Forget(string(t.uid), t.moRef, now)
 	if at := p.addresses[t.address]; at != nil {
 		if at.targets--; at.targets == 0 && !at.busy {
 			delete(p.addresses, t.address)
@@ -217,9 +206,9 @@ func (p *Prober) remove(g *group, t *target, now time.Time) {
 }
 
 // drop forgets a group. The caller holds mu.
-func (p *Prober) drop(uid types.UID, g *group, now time.Time) {
+func (p *Prober) drop(uid types.UID, g *group) {
 	for _, t := range g.targets {
-		p.remove(g, t, now)
+		p.remove(g, t)
 	}
 	delete(p.groups, uid)
 }
@@ -235,14 +224,9 @@ func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 	if g == nil || !sameQuestion(&g.readiness, r) || time.Now().After(g.until) {
 		return plan.Answers{Nobody: len(p.cfg.Networks.Allowed) == 0}
 	}
-	all := p.ledger.Look(string(uid))
-	all.Nobody = len(p.cfg.Networks.Allowed) == 0
-	if all.Of == nil {
-		all.Of = map[string]plan.Answer{}
-	}
-	for moRef, a := range all.Of {
-		a.Address, a.Down = g.targets[moRef].address, g.targets[moRef].down
-		all.Of[moRef] = a
+	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Doubted: g.suspected, Nobody: len(p.cfg.Networks.Allowed) == 0}
+	for moRef, t := range g.targets {
+		all.Of[moRef] = plan.Answer{Address: t.address, Concluded: t.concluded, Failure: t.failure, Down: t.down}
 	}
 	for moRef := range g.down {
 		all.Of[moRef] = plan.Answer{Down: true}

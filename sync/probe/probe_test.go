@@ -213,12 +213,18 @@ func TestOnlyAddressesInTheAllowedNetworksAreAsked(t *testing.T) {
 	})
 	all := Networks{Allowed: []netip.Prefix{netip.MustParsePrefix("0.0.0.0/0"), netip.MustParsePrefix("::/0")}}
 	for _, text := range []string{"127.0.0.1", "127.8.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "ff02::1",
-		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "fe80::1%eth0"} {
+		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0",
+		// They embed an IPv4 address.
+		"::7f00:1", "::a9fe:a9fe", "::10.0.0.1", "::ffff:0:7f00:1", "::ffff:0:a9fe:a9fe", "64:ff9b::7f00:1", "64:ff9b:1::a9fe:a9fe", "64:ff9b:1:fffe:a9:fea9:fe00:0",
+		"2002:7f00:1::", "2002:a9fe:a9fe::1", "2001::1", "2001:0:a9fe:a9fe::1", "2001:0:4136:e378:8000:63bf:3fff:fdd2",
+		"2001:db8::5efe:a9fe:a9fe", "2001:db8::200:5efe:7f00:1", "fd00::5efe:a00:1", "192.88.99.1",
+		// Clouds have their metadata there.
+		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "100.100.100.200", "168.63.129.16", "192.0.0.192"} {
 		if all.Allow(netip.MustParseAddr(text)) {
 			t.Errorf("%s may be asked", text)
 		}
 	}
-	for _, text := range []string{"10.0.0.1", "192.0.2.1", "2001:db8::1", "fd00::1"} {
+	for _, text := range []string{"10.0.0.1", "192.0.2.1", "2001:db8::1", "fd00::1", "2001:1::1", "fd00:ec3::254", "100.100.100.201", "fd00:42::43", "2001:db8::5eff:a00:1"} {
 		if a := netip.MustParseAddr(text); !all.Allow(a) || (&Networks{}).Allow(a) {
 			t.Errorf("%s: may be asked with all networks %t, with none %t", text, all.Allow(a), (&Networks{}).Allow(a))
 		}

@@ -48,13 +48,12 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 		g, at := p.groups[t.uid], p.addresses[t.address]
 		switch {
 		case now.After(g.until):
-			p.drop(t.uid, g, now)
+			p.drop(t.uid, g)
 		case at.busy, at.next.After(now):
 			p.due.at(t, now.Add(addressGap+p.cfg.Jitter(time.Second)))
 		default:
 			at.busy, at.next = true, now.Add(addressGap)
 			p.running++
-			p.ledger.Begin(string(t.uid), t.moRef, now)
 			q := questionOf(&g.readiness, t.address)
 			p.tries.Go(func() { p.end(ctx, t, at, now, p.ask(ctx, q)) })
 		}
@@ -78,14 +77,14 @@ func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time
 	p.tried.WithLabelValues(o.result).Inc()
 	p.took.WithLabelValues().Observe(now.Sub(began).Seconds())
 	changed := false
-	if !t.gone {
+	if g := p.groups[t.uid]; !t.gone {
 		if o == answered {
 			t.down = false
-			changed = p.ledger.Answered(string(t.uid), t.moRef, now)
+			changed = g.answer(t, began)
 		} else {
-			changed = p.ledger.Failed(string(t.uid), t.moRef, o.failure, now)
+			changed = p.fail(g, t, o.failure, began, now)
 		}
-		next := began.Add(period(p.groups[t.uid]))
+		next := began.Add(period(g))
 		if next.Before(now) {
 			next = now
 		}

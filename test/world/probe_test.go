@@ -11,7 +11,7 @@ import (
 )
 
 // Each replica asks the members by itself, at least every askedEvery, so that replicas learn at different times who answers. A member
-// whose service answers counts from when one of them knows.
+// whose service answers counts from when one of them knows, and none knows better.
 
 const askedEvery = 10 * time.Second
 
@@ -51,24 +51,25 @@ func (w *world) ask(r *replica) {
 	w.settle()
 }
 
-// hear notes whom a replica has heard. One that is marked when it is heard first goes on as nobody counts on it.
+// hear notes whom a replica has heard, and none takes for silent: there is no consensus about answers, so one that has not asked a member
+// again since it failed counts on it as little as before. One that is marked when it is heard first goes on as nobody counts on it.
 func (w *world) hear() {
 	for _, m := range w.vc.vms {
+		heard, silent := false, false
 		for _, r := range w.replicas {
-			m.heard = m.heard || m.serves && !m.Marked && r.concluded[m.MoRef].Concluded == plan.Answering
+			heard = heard || r.concluded[m.MoRef].Concluded == plan.Answering
+			silent = silent || r.concluded[m.MoRef].Concluded == plan.Silent
 		}
+		m.heard = m.heard || m.serves && !m.Marked && heard && !silent
 	}
 }
 
 // conclude concludes from what a guest does now. The caller holds r.mu.
 func (r *replica) conclude(moRef string) {
 	was := r.concluded[moRef]
-	a := plan.Answer{Address: netip.MustParseAddr("192.0.2.1"), Concluded: plan.Silent, Failure: "no answer", Asked: time.Now(), Down: was.Down}
+	a := plan.Answer{Address: netip.MustParseAddr("192.0.2.1"), Concluded: plan.Silent, Failure: "no answer", Down: was.Down}
 	if m := r.vc.find(moRef); m != nil && m.serves && !m.gone {
-		a.Concluded, a.Failure, a.Asked, a.Down = plan.Answering, "", time.Time{}, false
-	}
-	if a.Since = was.Since; was.Concluded != a.Concluded {
-		a.Since = time.Now()
+		a.Concluded, a.Failure, a.Down = plan.Answering, "", false
 	}
 	r.concluded[moRef] = a
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -128,15 +129,28 @@ func InOrder(ips, first []string, s *stamp.Stamp) []string {
 	return ordered
 }
 
-// Untaken returns those of a guest's static addresses that it does not report, although it reports others. A guest that reports none says
-// nothing about them.
+// Untaken returns those of a guest's static addresses that it does not report, although it reports others of their family that it was not
+// given. A guest that reports none of a family says nothing about it: the report may be yet to come.
 func Untaken(ips, static []string) (untaken []string) {
+	var others [2]bool // of IPv4, of IPv6
+	for _, ip := range ips {
+		if !slices.Contains(static, ip) {
+			others[family(ip)] = true
+		}
+	}
 	for _, ip := range static {
-		if len(ips) > 0 && !slices.Contains(ips, ip) {
+		if others[family(ip)] && !slices.Contains(ips, ip) {
 			untaken = append(untaken, ip)
 		}
 	}
 	return untaken
+}
+
+func family(ip string) int {
+	if strings.Contains(ip, ":") {
+		return 1
+	}
+	return 0
 }
 
 // Within drops addresses that are in none of the networks; without networks all stay. Software in a guest can

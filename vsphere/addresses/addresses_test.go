@@ -116,7 +116,10 @@ func TestAStaticAddressThatAGuestDoesNotReportIsNotTaken(t *testing.T) {
 	for name, c := range map[string]struct{ reports, given, want []string }{
 		"taken":                {[]string{"10.0.0.7", "fd00::7"}, []string{"10.0.0.7"}, nil},
 		"another":              {[]string{"192.168.77.50"}, []string{"10.0.0.7"}, []string{"10.0.0.7"}},
-		"the second not":       {[]string{"10.0.0.7"}, []string{"10.0.0.7", "10.1.0.7"}, []string{"10.1.0.7"}},
+		"the second not":       {[]string{"10.0.0.7", "192.168.77.50"}, []string{"10.0.0.7", "10.1.0.7"}, []string{"10.1.0.7"}},
+		"the second not yet":   {[]string{"10.0.0.7"}, []string{"10.0.0.7", "10.1.0.7", "fd00::7"}, nil},
+		"and a virtual IP":     {[]string{"10.0.0.7", "10.0.0.5"}, []string{"10.0.0.7", "fd00::7"}, nil},
+		"another IPv6 address": {[]string{"10.0.0.7", "fd00::99"}, []string{"10.0.0.7", "fd00::7"}, []string{"fd00::7"}},
 		"it reports nothing":   {nil, []string{"10.0.0.7"}, nil},
 		"it was given nothing": {[]string{"10.0.0.7"}, nil, nil},
 	} {

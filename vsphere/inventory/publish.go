@@ -47,7 +47,7 @@ func (n *Inventory) Publish(r Reading) {
 	for _, ref := range r.Off {
 		if old := n.members[ref]; old != nil {
 			m := old.Machine
-			m.Power, m.Boot, m.Tools, m.IPs = plan.PoweredOff, time.Time{}, false, nil
+			m.Power, m.Boot, m.Tools, m.Reported, m.IPs = plan.PoweredOff, time.Time{}, false, false, nil
 			n.put(&m, old.ReadAt, &w)
 		}
 	}
@@ -130,6 +130,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
 	x.IPs, x.firstIPs = addresses.InOrder(m.IPs, m.firstIPs, &has), nil
+	n.recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks || old.HostRef != x.HostRef) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
@@ -309,7 +310,9 @@ func (n *Inventory) rebuild(uid types.UID) bool {
 	}
 	vms := make([]plan.VM, 0, len(g.refs))
 	for _, m := range g.refs {
-		vms = append(vms, m.Stamp.Onto(m.VM))
+		vm := m.Stamp.Onto(m.VM)
+		n.compare(&vm)
+		vms = append(vms, vm)
 	}
 	slices.SortFunc(vms, func(a, b plan.VM) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))

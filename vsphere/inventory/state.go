@@ -27,7 +27,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := plan.VCenterState{Known: n.known, UnknownSince: n.doubted, Trouble: n.trouble, VCenter: n.vcenter}
 	g := n.groups[ref.UID]
 	if g != nil {
-		s.VMs = g.vms
+		s.VMs = n.recorded(g.vms, &ask)
 	}
 	placement := g.placementOf(ask.Home)
 	if !ask.Preview {

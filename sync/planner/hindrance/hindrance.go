@@ -95,6 +95,12 @@ func Customization(c plan.Customization) string {
 		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace), or correct the guest and power it off and on"
 }
 
+// Untaken says what to look at where a guest reports other addresses than those that it was given.
+func Untaken(reported, untaken []string) string {
+	return fmt.Sprintf("its guest reports %s, and not %s, which it was given (spec.networks): see whether the template applies guestinfo (cloud-init with its datasource VMware, and no network configuration of its own) or, with customizationSpec, what the guest customization did",
+		plan.AtMost(reported, 3), plan.AtMost(untaken, 3))
+}
+
 // Question says that a VM waits for the answer to a question.
 func Question(question string) string {
 	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question

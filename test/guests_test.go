@@ -1,0 +1,202 @@
+package test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// stopTools makes VMware Tools fall silent in all members, as an upgrade of open-vm-tools does. Their services run on.
+func (r *rig) stopTools() {
+	for _, vm := range r.members() {
+		r.must(r.SetTools(webFolder+vm.Name, false))
+	}
+}
+
+// addresses are those of the members in a status, by member.
+func addresses(a metacontroller.Answer) string {
+	var all []string
+	for _, m := range a.Status.Members {
+		all = append(all, m.Name+"="+strings.Join(m.IPs, "+"))
+	}
+	return strings.Join(all, " ")
+}
+
+// targets are those of GET /sd.
+func (r *rig) targets(t *testing.T, g *metacontroller.Group) (all []string) {
+	t.Helper()
+	answer, err := (&http.Client{Transport: r.transport}).Get(g.URL + "/sd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = answer.Body.Close() }()
+	var groups []struct{ Targets []string }
+	if err := json.NewDecoder(answer.Body).Decode(&groups); err != nil {
+		t.Fatal(err)
+	}
+	for _, one := range groups {
+		all = append(all, one.Targets...)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// VMware Tools that fall silent, as while they are upgraded, take no address away, no endpoint and no target, and nobody is healed for it:
+// not by a replica of the server that has just started either, which knows the addresses from the status alone.
+func TestWhileToolsAreSilentMembersKeepTheirAddressesAndAreNotHealed(t *testing.T) {
+	t.Parallel()
+	for name, readiness := range map[string]v1alpha1.Readiness{
+		"PoweredOn":    {},
+		"ToolsRunning": {Check: v1alpha1.ReadyToolsRunning},
+		"GuestIP":      {Check: v1alpha1.ReadyGuestIP},
+		"httpGet":      {Check: v1alpha1.ReadyGuestIP, HTTPGet: &v1alpha1.HTTPGet{Port: 8080}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r, g := answering(t)
+				g.Spec.Readiness = readiness
+				g.Spec.Readiness.TimeoutSeconds = seconds(60)
+				g.Spec.Service = &v1alpha1.Service{}
+				a := until(t, g, "all are up and have addresses", func(a metacontroller.Answer) bool {
+					return a.Status.Phase == v1alpha1.PhaseRunning && a.Status.ReadyReplicas == 3 && strings.Count(addresses(a), "=10.") == 3
+				})
+				was, vms, targets := addresses(a), refs(r.members()), r.targets(t, g)
+				if len(targets) != 3 {
+					t.Fatalf("targets: %v", targets)
+				}
+				same := func(a metacontroller.Answer) bool {
+					return addresses(a) == was && a.Status.ReadyReplicas == 3 && slices.Equal(endpoints(t, g), []string{"web-0 ready", "web-1 ready", "web-2 ready"})
+				}
+				r.stopTools()
+				syncFor(t, g, 20*time.Minute, "ready at the addresses of before", same)
+				if m := mustSync(t, g).Status.Members[0]; m.Reason != "ToolsSilent" {
+					t.Errorf("%s: %s", m.Reason, m.Message)
+				}
+				g.URL = r.serve().url
+				syncFor(t, g, 20*time.Minute, "the same after a restart of the server", same)
+				if got := r.targets(t, g); !slices.Equal(got, targets) {
+					t.Errorf("targets: %v, not %v", got, targets)
+				}
+				r.sameVMs(vms)
+				if n := r.Calls()["ResetVM_Task"]; n > 0 {
+					t.Errorf("%d resets", n)
+				}
+				// Evidence takes an address away: the VM is off, and in its next boot its guest has reported none yet.
+				r.must(r.PowerOff(webFolder + "web-1"))
+				until(t, g, "web-1 has none", func(a metacontroller.Answer) bool { return len(a.Status.Members[1].IPs) == 0 })
+				if readiness.Check != "" { // by default it is ready without
+					up(t, g)
+				}
+			})
+		})
+	}
+}
+
+func mustSync(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
+	t.Helper()
+	a, err := g.Sync(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// While Tools are silent, a probe decides: it asks the address that was reported last.
+func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		up(t, g)
+		was := refs(r.members())
+		r.stopTools()
+		syncFor(t, g, 5*time.Minute, "ready", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 3 })
+		r.StopService(was["web-1"], true)
+		a := until(t, g, "web-1 is not ready", notReady(1))
+		if m := a.Status.Members[1]; m.Reason != "NotAnswering" {
+			t.Errorf("%s: %s", m.Reason, m.Message)
+		}
+		until(t, g, "web-1 is reset", func(metacontroller.Answer) bool { return r.Calls()["ResetVM_Task"] == 1 })
+	})
+}
+
+// A template that ignores what its guests are told gives members with other addresses than they were given: none of them is ready, so the
+// update stops at its first, and says what to look at.
+func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
+	t.Parallel()
+	for _, check := range []v1alpha1.ReadinessCheck{v1alpha1.ReadyPoweredOn, v1alpha1.ReadyGuestIP} {
+		t.Run(string(check), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{Tools: true, IP: 5 * time.Second})
+				g := r.serve().group("web", 3)
+				g.Spec.Readiness = v1alpha1.Readiness{Check: check, TimeoutSeconds: seconds(120)}
+				g.Spec.Update = v1alpha1.Update{MaxSurge: number(0), MaxUnavailable: number(1), ProgressDeadlineSeconds: seconds(600)}
+				g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.9.5.10-10.9.5.20"}, PrefixLength: 24}}}
+				up(t, g)
+				was := refs(r.members())
+				r.IgnoreGuestinfo(func(vcsim.VM) bool { return true })
+				g.Edit(func(s *spec) { s.Template = otherTemplate })
+				a := until(t, g, "the update stops", func(a metacontroller.Answer) bool {
+					return condition(a, v1alpha1.ConditionUpdateHeld).Status == "True"
+				})
+				syncFor(t, g, time.Hour, "stopped", func(a metacontroller.Answer) bool {
+					return a.Status.Phase == v1alpha1.PhaseError && a.Status.ReadyReplicas == 2
+				})
+				same := 0
+				for name, ref := range refs(r.members()) {
+					if was[name] == ref {
+						same++
+					}
+				}
+				a = mustSync(t, g)
+				if same != 2 || !strings.Contains(a.Status.LastMessage, "cloud-init") {
+					t.Errorf("%d members as before: %s", same, a.Status.LastMessage)
+				}
+				for _, m := range a.Status.Members {
+					if m.Ready != (was[m.Name] == m.MoRef) || !m.Ready && (m.Reason != "AddressNotTaken" || !strings.Contains(m.Message, "10.9.5.1")) {
+						t.Errorf("%s: ready %t, %s: %s", m.Name, m.Ready, m.Reason, m.Message)
+					}
+				}
+				if n := r.Calls()["ResetVM_Task"]; n > 0 {
+					t.Errorf("%d resets", n)
+				}
+			})
+		})
+	}
+}
+
+// A virtual IP that two members report, docker0, and an address that is not used yet: none of them is an endpoint.
+func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		g.Scale(2)
+		g.Spec.Readiness, g.Spec.Service = v1alpha1.Readiness{Check: v1alpha1.ReadyGuestIP}, &v1alpha1.Service{}
+		up(t, g)
+		for i, own := range []string{"10.0.0.20", "10.0.0.21"} {
+			name := webFolder + []string{"web-0", "web-1"}[i]
+			r.must(r.StartDocker(name))
+			r.must(r.Report(name, "10.0.0.5",
+				types.NetIpConfigInfoIpAddress{IpAddress: "10.0.0.9", PrefixLength: 24, State: "tentative"},
+				types.NetIpConfigInfoIpAddress{IpAddress: "10.0.0.5", PrefixLength: 32, State: "preferred"},
+				types.NetIpConfigInfoIpAddress{IpAddress: own, PrefixLength: 24, State: "preferred"}))
+		}
+		a := until(t, g, "they have their own", func(a metacontroller.Answer) bool {
+			return addresses(a) == "web-0=10.0.0.20+10.0.0.5 web-1=10.0.0.21+10.0.0.5"
+		})
+		if c := condition(a, v1alpha1.ConditionDuplicateAddress); c.Status == "True" {
+			t.Errorf("%s", c.Message)
+		}
+	})
+}
