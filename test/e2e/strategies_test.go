@@ -30,7 +30,7 @@ func (r *rig) contents(t *testing.T, namespace string) string {
 		`jsonpath={range .items[*]}{.kind}/{.metadata.name} {.metadata.labels} {.metadata.annotations.example\.com/ours} {.data} {.spec} {.endpoints} {.ports}{"\n"}{end}`)
 }
 
-// The CRD accepts two ports with one number, and the server refuses them.
+// The CRD accepts addresses of two networks, and the server refuses them.
 func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "refused")
@@ -43,7 +43,7 @@ func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
 		t.Fatalf("the children are\n%s", was)
 	}
 
-	patch(`{"service":{"ports":[{"name":"http","port":80},{"name":"again","port":80}]}}`)
+	patch(`{"service":{"type":"ClusterIP"},"networks":[{"network":"VM Network","ipv4":{"ranges":["10.0.0.7","10.9.0.7","10.9.0.8"],"prefixLength":24}}]}`)
 	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
 	k("label", "vg", "web", "once=more") // and another call
 	r.until(t, namespace, "web", "refused", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
@@ -60,7 +60,7 @@ func TestAnEditThatTheServerRefusesChangesNoChild(t *testing.T) {
 	if now != was {
 		t.Errorf("without vCenter, the children are\n%s\nand were\n%s", now, was)
 	}
-	patch(`{"service":{"ports":[{"name":"https","port":443}]}}`)
+	patch(`{"networks":null,"service":{"type":null,"ports":[{"name":"https","port":443}]}}`)
 	g := r.settled(t, namespace, "web", 2)
 	eventually(t, func() string {
 		if is := r.contents(t, namespace); !strings.Contains(is, `"port":443`) || strings.Contains(is, `"port":80`) {
