@@ -16,6 +16,7 @@ var defects = []struct {
 	{"the look into the folder", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "2:"},
 	{"the mark before a member is taken down", scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, "7:"},
 	{"the look before a member is taken down", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, "7:"},
+	{"the absent as leaving", scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, "14:"},
 	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the clones listed again", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
@@ -26,7 +27,7 @@ var defects = []struct {
 
 // The first defects are found after a few places; the last, only with -search.full, after some hundred thousand.
 const (
-	near   = 4
+	near   = 5
 	hidden = 2
 )
 

@@ -22,6 +22,7 @@ type scenario struct {
 	standby            int32
 	unmanaged          int   // the ordinal whose name an unmanaged VM has in the group's folder; none, or another name
 	kills              uint8 // number of processes that may be killed
+	recorded           bool  // the status has the members of before the edit
 	inOrder            bool  // what a replica sees is vCenter as it was at one moment; else each VM as it was at another
 }
 
@@ -44,6 +45,9 @@ func (s *scenario) String() string {
 		text += ", an unmanaged VM in the folder"
 	default:
 		text += fmt.Sprintf(", an unmanaged VM named web-%d", s.unmanaged)
+	}
+	if s.recorded {
+		text += ", recorded"
 	}
 	if s.inOrder {
 		text += ", seen in order"
@@ -78,8 +82,15 @@ func (s *scenario) group(gen uint8) *v1alpha1.VmGroup {
 	if gen == 2 {
 		g.Spec.Replicas = &s.to
 	}
+	for i := int32(0); s.recorded && i < s.from; i++ {
+		g.Status.Members = append(g.Status.Members, v1alpha1.Member{Name: plan.MemberName("web", i), Ordinal: i, MoRef: fmt.Sprintf("vm-first-%d", i),
+			InstanceUUID: firstUUID(uint8(i)), PowerState: string(plan.PoweredOn)})
+	}
 	return g
 }
+
+// firstUUID is the instanceUuid of the member of that ordinal that was there when the life began.
+func firstUUID(ordinal uint8) string { return fmt.Sprintf("first-%d", ordinal) }
 
 func (s *scenario) size(gen uint8) uint8     { return 1 + oneWhere(s.edit == "resize" && gen == 2) }
 func (s *scenario) revision(gen uint8) uint8 { return 1 + oneWhere(s.edit == "roll" && gen == 2) }
@@ -145,7 +156,7 @@ func (x *search) decide(p *place, r int8) *decision {
 	key := room[:0]
 	for i := range p.n {
 		if c.seen[i].seen {
-			key = append(key, p.vms[i].ordinal<<4|p.vms[i].revision<<2, p.vms[i].folder)
+			key = append(key, p.vms[i].ordinal<<4|p.vms[i].revision<<2|bits(p.vms[i].first), p.vms[i].folder)
 		}
 	}
 	key = c.append(append(key, 255), p.n)
@@ -199,6 +210,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 			o.State.VMs = append(o.State.VMs, x.vm(&p.vms[i], &c.seen[i], i, o.Called))
 		}
 	}
+	x.countAbsent(p, c, &o)
 	o.Pending = map[string]plan.Pending{}
 	for k := range uint8(keys) {
 		ordinal := int32(0)
@@ -228,11 +240,27 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 	return o
 }
 
+// countAbsent plants that a recorded member which is not seen counts as present: others go instead.
+func (x *search) countAbsent(p *place, c *replica, o *plan.Observed) {
+	if !x.without("the absent as leaving") {
+		return
+	}
+	here := 0
+	for i := range p.n {
+		here += int(oneWhere(c.seen[i].seen && p.vms[i].first))
+	}
+	o.Group = o.Group.DeepCopy()
+	*o.Group.Spec.Replicas -= int32(len(o.Group.Status.Members) - here)
+}
+
 func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	made := x.groups[1]
 	vm := plan.VM{MoRef: vmName(i), Name: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Revision: x.revisions[m.revision],
 		Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
 		MemoryMB: made.MemoryMB(), Folder: folderName(m.folder), ChangeVersion: "of " + vmName(i), VCenter: vcenter, Home: plan.HomeOf(&made.Spec).String()}
+	if m.first && x.recorded {
+		vm.InstanceUUID = firstUUID(m.ordinal)
+	}
 	if g.on {
 		vm.Power, vm.Boot = plan.PoweredOn, now.Add(-time.Hour)
 	}

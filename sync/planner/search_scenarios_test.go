@@ -17,6 +17,8 @@ var scenarios = []struct {
 	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none}, 8_000, false},                                        // 126,293, and 66 moves cut
 	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, 8_000, false},                                  // bound; 272,469 not visited
 	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},                                  // bound; 386,486 not visited
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, 1_440, true},                   // 1,440
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true, kills: 1}, 6_402, true},         // 6,402
 	{scenario{edit: "scale", from: 2, to: 3, unavailable: 1, unmanaged: 2}, 6, true},                                          // 6
 	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},                                         // bound; 186,459 not visited
 	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},                                   // bound; 285,844 not visited

@@ -2,7 +2,7 @@ package planner_test
 
 // Small worlds, searched completely. Two replicas, one group of up to three members and one edit: a breadth-first search goes
 // through every place that the real planner.Make can lead to when everything that can go wrong does, in every order, and checks at
-// each step the invariants 1, 2, 4, 7 and 10 of docs/design.md. It ends where no new place appears, or at a bound.
+// each step the invariants 1, 2, 4, 7, 10 and 14 of docs/design.md. It ends where no new place appears, or at a bound.
 // search_scenarios_test.go lists the worlds, and how far a search of each gets.
 //
 //	go test ./sync/planner -run SmallWorld -v                                        a few seconds: the small ones whole, the others begun
@@ -31,7 +31,8 @@ package planner_test
 //     that of the member itself, has refused for certain (Fault.Untried): its replica is where it was before the step began.
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
-//   - status.members and status.update are empty, as in a stale parent: a stored one makes a plan hold more, and remove no more.
+//   - status.update is empty, and status.members as well, as in a stale parent; where it says "recorded", it has the first members
+//     for ever, and vCenter's events never tell what became of them.
 //   - Operators, hardware faults, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives cover
 //     these.
 //   - A step's read of a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica
@@ -127,7 +128,7 @@ func (x *search) begin() *place {
 		p.orphans[i].vm = none
 	}
 	for i := range uint8(x.from) {
-		p.vms[i] = machine{ordinal: i, revision: 1, folder: 1, alive: true, ran: true, looks: looks{stamped: true, on: true, gen: 1, size: 1}}
+		p.vms[i] = machine{ordinal: i, revision: 1, folder: 1, alive: true, ran: true, first: true, looks: looks{stamped: true, on: true, gen: 1, size: 1}}
 		p.n++
 	}
 	for range x.standby {

@@ -1,6 +1,8 @@
 package planner_test
 
 import (
+	"fmt"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -120,6 +122,9 @@ func (x *search) call(q *place, f *flight) (wrong string, may bool) {
 	case !f.marked: // the group is deleted: nothing is promised
 		return "", true
 	}
+	if wrong := x.oneTooMany(q, f); wrong != "" {
+		return wrong, true
+	}
 	serving := 0
 	for i := range int8(q.n) {
 		if v := &q.vms[i]; v.alive && v.stamped && v.on && (i == f.vm || !q.poweringOff(i)) {
@@ -130,6 +135,23 @@ func (x *search) call(q *place, f *flight) (wrong string, may bool) {
 		return "10: a step takes availability below replicas less maxUnavailable", true
 	}
 	return "", true
+}
+
+// oneTooMany reports a scale-in that takes down a member that must stay: invariant 14. Those that were taken down before don't count.
+func (x *search) oneTooMany(q *place, f *flight) string {
+	if m := &q.vms[f.vm]; m.why != whyScaleIn || m.standby {
+		return ""
+	}
+	stay := int32(0)
+	for i := range int8(q.n) {
+		v := &q.vms[i]
+		down := v.marked && v.why == whyScaleIn && (!v.on || q.poweringOff(i))
+		stay += int32(oneWhere(i != f.vm && v.alive && v.stamped && !v.standby && !down))
+	}
+	if want := min(x.groups[f.gen].Replicas(), x.groups[q.vms[f.vm].gen].Replicas()); stay < want { // another replica may finish what was marked
+		return fmt.Sprintf("14: a scale-in leaves %d members of %d", stay, want)
+	}
+	return ""
 }
 
 // stamp is a reconfigure, guarded by changeVersion.
@@ -206,6 +228,8 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 			return false, vm, ""
 		case f.marked && !m.marked:
 			wrong = "7: a member is destroyed that is not marked"
+		default:
+			wrong = x.oneTooMany(q, &f)
 		}
 		m.alive = false
 		q.changed(vm)

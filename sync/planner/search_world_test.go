@@ -36,8 +36,9 @@ type machine struct {
 	ordinal, revision, folder uint8
 	alive                     bool // else destroyed; it is kept here as long as a replica sees it
 	looks
-	late [2]bool // it was marked after the last call of that replica
-	ran  bool    // it was powered on once, as vCenter's events tell
+	late  [2]bool // it was marked after the last call of that replica
+	ran   bool    // it was powered on once, as vCenter's events tell
+	first bool    // it was there when the life began
 }
 
 // looks are what a stamp, a configuration and a power state show.
@@ -122,7 +123,11 @@ var (
 
 func (f *flight) is(op plan.Op) bool { return searchOps[f.op] == op }
 
-const whyCycle = 4
+// Indexes in searchWhy.
+const (
+	whyScaleIn = 1
+	whyCycle   = 4
+)
 
 // changed records that a VM's configuration changed: steps planned from the former one are refused.
 func (p *place) changed(vm int8) {
@@ -305,7 +310,7 @@ func (p *place) text(b []byte) []byte {
 	b = append(b, p.n, p.folder<<4|p.kills, bits(p.begun, p.ended))
 	for i := range p.n {
 		m := &p.vms[i]
-		b = append(b, m.ordinal<<4|m.revision<<2, m.folder<<3|bits(m.alive, m.late[0], m.late[1])|bits(m.ran)<<7)
+		b = append(b, m.ordinal<<4|m.revision<<2|bits(m.first), m.folder<<3|bits(m.alive, m.late[0], m.late[1])|bits(m.ran)<<7)
 		b = m.looks.append(b)
 	}
 	for r := range p.replicas {
@@ -323,6 +328,7 @@ func (p *place) read(b []byte) {
 	for i := range p.n {
 		m := &p.vms[i]
 		m.ordinal, m.revision, m.folder = b[0]>>4, b[0]>>2&3, b[1]>>3&15
+		m.first = b[0]&1 != 0
 		m.alive, m.ran, m.late = b[1]&1 != 0, b[1]&128 != 0, [2]bool{b[1]&2 != 0, b[1]&4 != 0}
 		b = m.looks.read(b[2:])
 	}

@@ -113,7 +113,7 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	slack = serving - v.policy.MinAvailable
 	shown := v.ordinals - v.absent // an absent member counts as leaving: nothing goes instead of it
 	spare := shown - v.policy.MinAvailable - idle
-	surplus := shown - retiring - v.want - v.beyond()
+	surplus := shown - retiring - v.departing() - v.want - v.beyond()
 	if v.dense() {
 		surplus = v.tooMany()
 	}
@@ -149,6 +149,16 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		}
 	}
 	return slack
+}
+
+// departing counts the ordinals of twins of which one was chosen to go: nothing else goes instead of it.
+func (v *view) departing() (n int) {
+	for i := range v.members {
+		m := &v.members[i]
+		counted := i > 0 && v.members[i-1].Ordinal == m.Ordinal && v.members[i-1].duplicate && v.members[i-1].going()
+		n += int(oneIf(m.duplicate && !m.yields && m.going() && !counted))
+	}
+	return n
 }
 
 // membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
