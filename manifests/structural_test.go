@@ -77,9 +77,10 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 		Disks:       []v1alpha1.PersistentDisk{{Name: "data", Ordinal: 1, ID: "i", Datastore: "datastore-1", SizeGiB: 1, State: v1alpha1.DiskAttached, MoRef: "vm-1"}},
 		Adopted:     []string{"vm-1"},
 		Orphaned:    true,
-		Update:      &v1alpha1.UpdateProgress{Target: "t", Available: 1, LastProgressTime: at, Rollback: true},
+		Update:      &v1alpha1.UpdateProgress{Target: "t", Available: 1, LastProgressTime: at},
+		Canary:      &v1alpha1.CanaryProgress{Target: "t", Tried: []string{"b"}, Back: true},
 	}
-	for _, part := range []any{status, status.Members[0], status.Standby[0], status.Quarantined[0], status.Replaced[0], status.Disks[0], *status.Update} {
+	for _, part := range []any{status, status.Members[0], status.Standby[0], status.Quarantined[0], status.Replaced[0], status.Disks[0], *status.Update, *status.Canary} {
 		for v, i := reflect.ValueOf(part), 0; i < v.NumField(); i++ {
 			if v.Field(i).IsZero() {
 				t.Errorf("%T: %s is not tested", part, v.Type().Field(i).Name)

@@ -95,6 +95,9 @@ type VmGroupStatus struct {
 	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
+	// canary is there while spec.update.canary is set and members differ from the spec, or are missing.
+	// +optional
+	Canary *CanaryProgress `json:"canary,omitempty"`
 	// orphaned says that the group was deleted with --cascade=orphan: its VMs are released, as with spec.deletion.policy Retain.
 	// +optional
 	Orphaned bool `json:"orphaned,omitempty"`
@@ -111,9 +114,22 @@ type UpdateProgress struct {
 	// lastProgressTime is when that number was reached.
 	// +required
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
-	// rollback is true while an update is taken back that had reached some members: spec.update.canary does not hold that.
+}
+
+// CanaryProgress is what spec.update.canary needs to know of the past, for people to read as well.
+type CanaryProgress struct {
+	// target is what members are made from, as in status.update.
+	// +required
+	Target string `json:"target"`
+	// tried are the targets before it, the latest last.
+	// +kubebuilder:validation:MaxItems=8
+	// +listType=atomic
 	// +optional
-	Rollback bool `json:"rollback,omitempty"`
+	Tried []string `json:"tried,omitempty"`
+	// back is true if the spec was edited back to target: members that match what was tried are replaced, and spec.update.canary
+	// does not hold that.
+	// +optional
+	Back bool `json:"back,omitempty"`
 }
 
 // Quarantined is a VM that was removed from the group and is kept for a while.

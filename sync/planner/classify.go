@@ -53,6 +53,7 @@ type view struct {
 
 	// What reconcile and finalize find.
 	update     *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary     *v1alpha1.CanaryProgress // what update.canary needs to know of the past
 	stuck      *plan.Fault              // why an update has stopped
 	closed     string                   // why an update begins nothing now: see outsideWindows
 	suspended  string                   // what was seen when healing was suspended

@@ -122,6 +122,13 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("back", edit(func(g *spec) { g.Memory = 4 }))
 	},
+	"two canaries of three, and the way back": func(s *story) {
+		s.happens("three members are applied, none more during updates", edit(func(g *spec) { g.Replicas, g.Update.MaxSurge, g.Update.MaxUnavailable = in(3), of(0), of(1) }))
+		s.happens("another template, for two members", edit(func(g *spec) { g.Template, g.Update.Canary = "ubuntu-26.04", of(2) }))
+		s.happens("yet another one", edit(func(g *spec) { g.Template, g.Update.Canary = "ubuntu-26.10", of(1) }))
+		s.happens("back to the first, and paused", edit(func(g *spec) { g.Template, g.Paused = "ubuntu", true }))
+		s.happens("no longer paused: all that were tried are replaced", edit(func(g *spec) { g.Paused = false }))
+	},
 	"disks": func(s *story) {
 		s.happens("two members are applied, each with a disk", edit(func(g *spec) {
 			g.Replicas, g.Disks = in(2), []v1alpha1.Disk{{Name: "data", SizeGiB: 10}}

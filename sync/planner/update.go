@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,13 +25,19 @@ func (v *view) findChanges(order []int) {
 			differ = append(differ, m)
 		}
 	}
+	v.trackCanary(differ)
+	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(v.takenBack(b)) - oneIf(v.takenBack(a))) })
+	back := 0 // those are the first
+	for _, m := range differ {
+		back += int(oneIf(v.takenBack(m)))
+	}
 	held := v.heldBy()
 	keep := 0
 	switch {
 	case held != "":
 		keep = len(differ)
-	case v.policy.Canary >= 0 && !v.takesBack():
-		keep = min(len(differ), max(0, v.want-v.policy.Canary))
+	case v.policy.Canary >= 0:
+		keep = min(len(differ)-back, max(0, v.want-v.policy.Canary))
 	}
 	if keep < len(differ) {
 		v.closed = v.outsideWindows()
@@ -59,26 +66,47 @@ func (v *view) findChanges(order []int) {
 	v.findRequested(order)
 }
 
-// takesBack reports whether the spec was edited back while update.canary held an update: the members that it had reached differ now, and
-// others, which differed from the former spec, do not. A canary must not hold the way back. The stored status tells, and keeps it until
-// the members are as they were; without it the canary holds.
-func (v *view) takesBack() bool {
-	switch was := v.Group.Status.Update; {
-	case was == nil:
-	case was.Target == v.target():
-		return was.Rollback
-	case was.Rollback: // and this is the way forward again
-		return false
+// trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not hold the way back: members that
+// match what was tried go first, and none is kept. A spec is edited back if members match it already. That is a question about VMs
+// and targets only, so it has the same answer when it is asked again, whatever else keeps members as they are.
+func (v *view) trackCanary(differ []*member) {
+	stored := v.Group.Status.Canary
+	if v.revision == "" { // what members are to match is unknown
+		v.canary = stored
+		return
 	}
-	back, reached := false, false
-	for i := range v.members {
-		m := &v.members[i]
-		if r := v.record(m.MoRef, i); r != nil {
-			back = back || r.Reason == plan.ReasonDiffers && m.differs() == ""
-			reached = reached || r.Reason != plan.ReasonDiffers && m.differs() != ""
+	if v.policy.Canary < 0 || len(differ) == 0 && len(v.members) == v.want {
+		return
+	}
+	is, was := v1alpha1.CanaryProgress{Target: v.target()}, v1alpha1.CanaryProgress{}
+	switch {
+	case stored != nil:
+		was = *stored
+	case v.Group.Status.Update != nil: // the canary is new, and the update is not
+		was.Target = v.Group.Status.Update.Target
+	}
+	switch was.Target {
+	case is.Target:
+		is.Tried, is.Back = was.Tried, was.Back
+	case "":
+	default:
+		matches := slices.ContainsFunc(v.members, func(m member) bool { return madeFrom(&m) == is.Target })
+		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // else it is the way forward again
+		is.Tried = slices.DeleteFunc(slices.Clone(was.Tried), func(target string) bool { return target == is.Target || target == was.Target })
+		if !was.Back { // else it is what the tries began with
+			is.Tried = append(is.Tried, was.Target)
 		}
+		is.Tried = is.Tried[max(0, len(is.Tried)-maxTried):]
 	}
-	return back && reached
+	v.canary = &is
+}
+
+// maxTried bounds status.canary.tried.
+const maxTried = 8
+
+// takenBack reports whether the member matches a spec that was tried and taken back.
+func (v *view) takenBack(m *member) bool {
+	return v.canary != nil && v.canary.Back && slices.Contains(v.canary.Tried, madeFrom(m))
 }
 
 // refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
@@ -132,8 +160,7 @@ func (v *view) trackProgress(todo int) {
 	if todo == 0 && !(same && len(waiting) > 0) {
 		return
 	}
-	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9)),
-		Rollback: v.policy.Canary >= 0 && v.takesBack()}
+	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
 	if same && stored.Available >= progress.Available {
 		progress.Available = stored.Available
 		if !v.refreshedSince(stored.LastProgressTime.Time) && !v.holdEnded() {
@@ -157,7 +184,20 @@ func (v *view) trackProgress(todo int) {
 
 // target describes what members are updated to, for people and to tell updates apart.
 func (v *view) target() string {
-	return fmt.Sprintf("%s, %d CPUs, %d GB", v.revision, v.Group.Spec.CPU, v.Group.Spec.Memory)
+	return targetText(v.revision, v.Group.Spec.CPU, v.Group.MemoryMB())
+}
+
+// madeFrom is the target that the member matches.
+func madeFrom(m *member) string {
+	return targetText(m.Revision, m.CPU, m.MemoryMB)
+}
+
+func targetText(revision string, cpu int32, memoryMB int64) string {
+	memory := fmt.Sprintf("%d GB", memoryMB/1024)
+	if memoryMB%1024 != 0 {
+		memory = fmt.Sprintf("%d MB", memoryMB)
+	}
+	return fmt.Sprintf("%s, %d CPUs, %s", revision, cpu, memory)
 }
 
 // beyond returns how many members more than replicas stay for now: during an update, those that make
