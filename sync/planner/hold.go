@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -60,15 +61,22 @@ func (v *view) holdEnded() bool {
 }
 
 func (v *view) ignoredHolds() []string {
-	return v.holds.Ignored(func(member, moRef string) bool {
-		is := !v.sighted
+	return v.holds.Ignored(func(member, moRef string) string {
+		is, named := !v.sighted, false
 		for i := range v.members {
-			is = is || v.members[i].name == member && v.members[i].MoRef == moRef
+			m := &v.members[i]
+			is, named = is || m.name == member && m.MoRef == moRef, named || m.name == member
 		}
 		for i := range v.unseen {
 			is = is || v.unseen[i].MoRef == moRef
 		}
-		return is
+		switch {
+		case is || !named && v.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
+			return ""
+		case !named:
+			return fmt.Sprintf("there is no member %s, or no longer", member)
+		}
+		return fmt.Sprintf("%s is not the VM of %s", moRef, member)
 	})
 }
 

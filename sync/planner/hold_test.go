@@ -168,6 +168,29 @@ func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
 }
 
 // A held member delays an update for longer than progressDeadlineSeconds: the time of the next step counts from the end of the hold.
+// A hold that timed out in a deletion leaves an annotation of a VM that was removed: nothing is wrong with it.
+func TestAnAnnotationOfAMemberThatADeletionRemovedIsNotReported(t *testing.T) {
+	t.Parallel()
+	o := observed(2)
+	addMembers(&o, 2)
+	o.Group.Spec.Deletion.HoldTimeoutSeconds = 60
+	annotate("backup", "web-0/"+o.State.VMs[0].MoRef)(&o)
+	annotate("wrong", "web-1/vm-7")(&o)
+	r := planner.Make(o)
+	store(t, &o, &r)
+	remove(&o)
+	o.Now = o.Now.Add(2 * time.Minute)
+	o.Called, o.State.VMs = o.Now, o.State.VMs[1:]
+	for range 2 { // as the stored status still has it, and when it has not
+		r = planner.Make(o)
+		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHoldIgnored)
+		if c == nil || c.Message != "wrong: vm-7 is not the VM of web-1" {
+			t.Errorf("%+v", c)
+		}
+		store(t, &o, &r)
+	}
+}
+
 func TestAnUpdateDoesNotStopBecauseAMemberWasHeld(t *testing.T) {
 	t.Parallel()
 	o := heldMember(func(o *plan.Observed) {

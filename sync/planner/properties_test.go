@@ -88,7 +88,9 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("takes none down to replace it while no new member can be made", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing, o.State.Template = false, plan.Template{Datacenter: "DC0"}
-		replacing := func(why plan.Why) bool { return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace }
+		replacing := func(why plan.Why) bool {
+			return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace
+		}
 		members, twins := map[int32]int{}, 0
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
@@ -103,7 +105,7 @@ func TestEveryObservation(t *testing.T) {
 				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
 			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || twins > 0 || !m.Quarantined.IsZero(): // one is too many
 			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
-				t.Fatalf("%s of %s, which was marked: %s", a.Op, a.VM, m.Why)
+				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.VM, m.Why, a.Reason)
 			}
 		}
 	}))
@@ -344,7 +346,7 @@ func TestRepeatedPlanningConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		for round := 0; ; round++ {
-			if round > 400 {
+			if round > 1000 { // the standby members that are too old are made again each hour, and the window opens once a day
 				t.Fatalf("no end after %d rounds: %+v", round, planner.Make(o))
 			}
 			o.Called = o.Now

@@ -183,7 +183,7 @@ func (v *view) keepStandby() {
 		case m.going() || v.unfit(m) || stay > int(v.Group.Spec.Standby):
 			stay -= int(oneIf(!m.going() && !v.unfit(m)))
 			left--
-			v.removeStandby(m)
+			v.removeStandby(m, left >= int(v.Group.Spec.Standby))
 		case m.unprepared() || m.Prepared != v.prepared && v.preparable(m):
 			was := v.preparing
 			v.readying += int(oneIf(v.prepare(m, "prepared as a standby member")))
@@ -218,14 +218,15 @@ func (v *view) cloneStandby(count int) {
 	v.readying += fresh
 }
 
-// removeStandby marks a standby member, and then removes it.
-func (v *view) removeStandby(m *member) {
+// removeStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
+func (v *view) removeStandby(m *member, enough bool) {
 	why, reason := plan.WhyScaleIn, fmt.Sprintf("more standby members than spec.standby: %d", v.Group.Spec.Standby)
-	if v.unfit(m) {
+	again := v.unfit(m) && !enough
+	if again {
 		why, reason = plan.WhyUpdate, "standby member made again: "+cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
 	}
 	switch m.leaves = true; {
-	case !m.going() && v.unfit(m):
+	case !m.going() && again:
 		v.act(v.replacing(m, why, reason))
 		v.tellUnrehearsed(m)
 	case !m.going():

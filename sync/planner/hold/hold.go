@@ -77,8 +77,8 @@ func (h *Holds) Text(member, moRef string, until time.Time) string {
 	return fmt.Sprintf("held by %s until %s at the latest", plan.AtMost(h.By(member, moRef), 3), until.Format(time.RFC3339))
 }
 
-// Ignored says which annotations hold nobody, and why. isMember reports whether a VM is that member.
-func (h *Holds) Ignored(isMember func(member, moRef string) bool) (texts []string) {
+// Ignored says which annotations hold nobody, and why. mismatch says why a VM is not that member; empty if it is.
+func (h *Holds) Ignored(mismatch func(member, moRef string) string) (texts []string) {
 	for _, a := range h.all {
 		why := ""
 		switch {
@@ -86,10 +86,10 @@ func (h *Holds) Ignored(isMember func(member, moRef string) bool) (texts []strin
 			why = fmt.Sprintf("must name a member and its VM, such as %s-0/vm-42", h.group)
 		case h.Timeout == 0:
 			why = "spec.deletion.holdTimeoutSeconds is not set"
-		case !isMember(a.member, a.moRef):
-			why = fmt.Sprintf("%s is not the VM of %s", a.moRef, a.member)
 		default:
-			continue
+			if why = mismatch(a.member, a.moRef); why == "" {
+				continue
+			}
 		}
 		texts = append(texts, strings.TrimPrefix(a.key, v1alpha1.AnnotationHold)+": "+why)
 	}
