@@ -104,6 +104,7 @@ func TestEveryObservation(t *testing.T) {
 			case a.Op == plan.Mark && (replacing(a.Why) || a.Successor != nil):
 				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
 			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || twins > 0 || !m.Quarantined.IsZero(): // one is too many
+			case o.Group.Spec.HasPersistentDisks() && m.Ordinal >= o.Group.Replicas(): // so is this one: the ordinals are 0 … n-1
 			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
 				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.VM, m.Why, a.Reason)
 			}
