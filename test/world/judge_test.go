@@ -121,7 +121,7 @@ func (w *world) floor() int {
 
 // judgeBegun checks a step that a loop has begun.
 func (w *world) judgeBegun(s *step) {
-	s.promised = w.promisedBy(s.by)
+	s.promised, s.wants = w.promisedBy(s.by), w.wantedBy(s.by)
 	for _, m := range w.vc.vms {
 		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) &&
 			(!w.set.spec.Readiness.Probes() || s.by.concluded[m.MoRef].Concluded == plan.Answering) {
@@ -183,9 +183,37 @@ func (s *step) judge() {
 	if s.a.Op != plan.Reset && !s.a.NeverOn && !m.Marked {
 		s.violated("7: %s takes down a member that is not marked", s)
 	}
+	s.judgeScaleIn(m)
 	if !s.asks {
 		s.judgePromise(m)
 	}
+}
+
+// judgeScaleIn checks that a scale-in leaves as many members as the spec wants, by the lowest count of any spec that may be in use. Those
+// that went by themselves count: the replica may not have seen it.
+func (s *step) judgeScaleIn(m *machine) {
+	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.Standby || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
+		return // one that differs may be replaced with that mark
+	}
+	if s.set.disks && int(m.Ordinal) >= s.wants {
+		return // with persistent disks the lowest ordinals stay, and others go even if those are still to be made
+	}
+	stay := 0
+	for _, x := range s.vc.vms {
+		if x != m && x.uid == m.uid && !x.Standby && (x.claims(m.uid) && !s.isTaken(x) || x.gone && x.faulty) {
+			stay++
+		}
+	}
+	if stay < s.wants {
+		s.violated("14: %s leaves %d members of %d", s, stay, s.wants)
+	}
+}
+
+// isTaken reports whether a scale-in has taken a member down.
+func (w *world) isTaken(m *machine) bool {
+	return m.Marked && m.Why == plan.WhyScaleIn && (m.Power == plan.PoweredOff || m.halting() || slices.ContainsFunc(w.steps, func(s *step) bool {
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && s.phase == underWay
+	}))
 }
 
 // judgePromise checks how many members remain when a step takes one down.
@@ -212,6 +240,25 @@ func (w *world) promisedBy(r *replica) int {
 		return 0
 	}
 	return slices.Min(w.kube.promises[max(1, r.spec[w.kube.uid()])-1:])
+}
+
+// wantedBy is the lowest count of members that a replica may want, or that was stored since.
+func (w *world) wantedBy(r *replica) int {
+	if w.kube.group == nil {
+		return 0
+	}
+	n := int(*w.kube.group.Spec.Replicas)
+	for _, s := range w.kube.specs[max(1, r.spec[w.kube.uid()])-1:] {
+		n = min(n, int(*s.Replicas))
+	}
+	for _, x := range w.replicas {
+		for _, s := range w.kube.specs[max(1, x.spec[w.kube.uid()])-1:] {
+			if time.Since(x.called) <= lease {
+				n = min(n, int(*s.Replicas))
+			}
+		}
+	}
+	return n
 }
 
 // arrives checks a VM that a clone has made.

@@ -36,7 +36,9 @@ type step struct {
 	err    error     // how the task ended
 	// promised is the lowest promise when it began, as far as its replica could know.
 	promised int
-	saw      []string // the members that worked, as its replica saw it when it began
+	// wants is the lowest count of members that any replica might want when it began.
+	wants int
+	saw   []string // the members that worked, as its replica saw it when it began
 	// A step for disks: its task, whether that is not its first, what the stamp is to say, the disk that it has just made, those that are
 	// ready for the VM, by name, those that it attaches, and whether it may delete any.
 	call   diskCall
@@ -185,7 +187,7 @@ func (s *step) finish() {
 	case plan.Mark: // a replica that marks a member reads all of them afterwards
 		v.want(s.ref.UID)
 		for _, m := range s.vc.vms {
-			if v.wanted[m.MoRef] {
+			if v.wanted[m.MoRef] && v.vms[m.MoRef] != nil { // what became of others, vCenter's events tell later
 				v.read(m.MoRef)
 			}
 		}
