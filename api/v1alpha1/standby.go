@@ -2,9 +2,12 @@ package v1alpha1
 
 // StandbyMember is a VM that is cloned and prepared like any member, and stays powered off until it is needed.
 type StandbyMember struct {
-	// name of the VM in vCenter.
+	// name that it has as a member, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
+	// vmName is the VM's name in vCenter, if somebody gave it another one.
+	// +optional
+	VMName string `json:"vmName,omitempty"`
 	// ordinal is the number that it has, and keeps as a member.
 	// +required
 	Ordinal int32 `json:"ordinal"`

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"cmp"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // Phase sums up a group in one word.
 // +kubebuilder:validation:Enum=PENDING;RUNNING;ERROR
@@ -153,7 +157,7 @@ type Quarantined struct {
 
 // Replaced is a VM that was given up while vCenter did not have it: its ordinal went to a new clone.
 type Replaced struct {
-	// name of the VM in vCenter.
+	// name of the member that it was.
 	// +required
 	Name string `json:"name"`
 	// ordinal that it had.
@@ -175,9 +179,12 @@ type Replaced struct {
 
 // Member is one VM of a group, as vCenter shows it.
 type Member struct {
-	// name of the VM in vCenter.
+	// name of the member, <group>-<ordinal>: lists of the spec that name members take it.
 	// +required
 	Name string `json:"name"`
+	// vmName is the VM's name in vCenter, if somebody gave it another one than the member's. The server leaves it so.
+	// +optional
+	VMName string `json:"vmName,omitempty"`
 	// ordinal is the member's number in its group.
 	// +required
 	Ordinal int32 `json:"ordinal"`
@@ -233,3 +240,6 @@ type Member struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// NameInVCenter is the VM's name in vCenter.
+func (m *Member) NameInVCenter() string { return cmp.Or(m.VMName, m.Name) }

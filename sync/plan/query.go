@@ -65,7 +65,7 @@ func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: kept[i].Name, Ordinal: kept[i].Ordinal, MoRef: kept[i].MoRef})
 		}
 		for i := range standby {
-			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef})
+			ask.Recorded = append(ask.Recorded, v1alpha1.Member{Name: standby[i].Name, VMName: standby[i].VMName, Ordinal: standby[i].Ordinal, MoRef: standby[i].MoRef})
 		}
 	}
 	if ask.Finalizing = finalizing; finalizing {

@@ -186,9 +186,12 @@ func (g *Listed) Report(known bool) Report {
 	for i := range g.VMs {
 		vm := &g.VMs[i]
 		r.Generation = max(r.Generation, vm.Generation)
-		r.Members[i] = v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
+		r.Members[i] = v1alpha1.Member{Name: MemberName(g.Name, vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef, PowerState: string(vm.Power), IPs: vm.IPs,
 			Host: vm.Host, Revision: vm.Revision, Reason: reasonNoLease,
 			Message: "the replica of the server that is called for the group knows whether it is ready"}
+		if vm.Name != r.Members[i].Name {
+			r.Members[i].VMName = Printable(vm.Name)
+		}
 	}
 	return r
 }

@@ -30,12 +30,12 @@ func (v *view) published() []children.Member {
 	all := make([]children.Member, 0, len(v.members)+len(v.unseen))
 	for i := range v.members {
 		m := &v.members[i]
-		all = append(all, children.Member{Name: m.VM.Name, Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
+		all = append(all, children.Member{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
 			Ready: m.ready, Serving: m.ready && !v.halting(m), Terminating: v.terminating(m), Chosen: v.chosenSince(m), Twin: m.duplicate})
 	}
 	for i := range v.unseen {
 		m := &v.unseen[i]
-		all = append(all, children.Member{Name: m.Name, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: v.Finalizing && !v.paused(), Chosen: v.chosenSince(&member{})})
+		all = append(all, children.Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: v.Finalizing && !v.paused(), Chosen: v.chosenSince(&member{})})
 	}
 	return children.ByOrdinal(all)
 }

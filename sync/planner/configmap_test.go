@@ -87,15 +87,15 @@ func TestTheConfigMapIsSplitBeforeItsAnnotationIsTooLong(t *testing.T) {
 				t.Errorf("%s: %s has %d bytes in its annotation", name, c.Key, len(text))
 			}
 			var members []struct {
-				Name    string
-				Ordinal int32
+				Name, VMName string
+				Ordinal      int32
 			}
 			if err := json.Unmarshal([]byte(data(c)["members.json"]), &members); err != nil {
 				t.Fatal(name, err)
 			}
 			_, hosts := hosts(t, data(c)["inventory.yaml"])
 			for _, m := range members {
-				if hosts[fmt.Sprintf("web-%d", m.Ordinal)] == nil || int(m.Ordinal) != next || m.Name != rename {
+				if hosts[m.Name] == nil || int(m.Ordinal) != next || m.Name != fmt.Sprintf("web-%d", next) || m.VMName != rename {
 					t.Fatalf("%s: %s has %+v in place of %d", name, c.Key, m, next)
 				}
 				next++

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -61,14 +62,14 @@ func (v *view) abandon() plan.Result {
 		}
 	}
 	for i := range v.unseen {
-		left = append(left, fmt.Sprintf("%s (%s)", v.unseen[i].Name, v.unseen[i].MoRef))
+		left = append(left, fmt.Sprintf("%s (%s)", v.unseen[i].NameInVCenter(), v.unseen[i].MoRef))
 	}
 	if !v.sighted {
 		for _, m := range v.Group.Status.Members {
-			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+			left = append(left, fmt.Sprintf("%s (%s)", m.NameInVCenter(), m.MoRef))
 		}
 		for _, m := range v.Group.Status.Standby {
-			left = append(left, fmt.Sprintf("%s (%s)", m.Name, m.MoRef))
+			left = append(left, fmt.Sprintf("%s (%s)", cmp.Or(m.VMName, m.Name), m.MoRef))
 		}
 		for _, q := range v.Group.Status.Quarantined {
 			left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))

@@ -185,17 +185,26 @@ func (m *member) display() string { return m.displayWith("") }
 
 // displayWith is display with another note about the member.
 func (m *member) displayWith(more string) string {
-	var notes []string
-	if m.VM.Name != m.name {
-		notes = append(notes, "now "+m.VM.Name)
+	return displayName(m.name, m.renamed(), more)
+}
+
+// renamed returns the VM's name in vCenter, for people, if it is not the member's.
+func (m *member) renamed() string {
+	if m.VM.Name == m.name {
+		return ""
 	}
-	if more != "" {
-		notes = append(notes, more)
+	return plan.Printable(m.VM.Name)
+}
+
+// displayName returns a member's name, with its VM's name in vCenter, if that differs, and another note.
+func displayName(name, vmName, more string) string {
+	if vmName != "" {
+		vmName = "now " + vmName
 	}
-	if len(notes) == 0 {
-		return m.name
+	if notes := together(vmName, more); notes != "" {
+		return fmt.Sprintf("%s (%s)", name, notes)
 	}
-	return fmt.Sprintf("%s (%s)", m.name, strings.Join(notes, "; "))
+	return name
 }
 
 func count(n int, noun string) string { return plan.Count(n, noun) }

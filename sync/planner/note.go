@@ -115,7 +115,7 @@ func (v *view) comingsAndGoings() (all []plan.Note) {
 	for i := range v.unseen {
 		m := &v.unseen[i]
 		if r := v.record(m.MoRef, i); m.vanished && v.policy.ReplaceVanished > 0 && (r == nil || r.VanishedAt.IsZero()) {
-			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: m.Name + " (" + m.MoRef + ")",
+			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
 				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})
 		}
 	}
@@ -134,7 +134,7 @@ func (v *view) comingsAndGoings() (all []plan.Note) {
 		}
 		for j := range v.Group.Status.Members {
 			if r := &v.Group.Status.Members[j]; r.InstanceUUID == m.InstanceUUID {
-				all = append(all, plan.Note{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.name + " (" + m.MoRef + ")",
+				all = append(all, plan.Note{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
 					Why: "it was " + r.MoRef, Key: "back/" + m.MoRef, At: v.Now})
 			}
 		}
@@ -152,7 +152,7 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 			v.Pending[plan.MemberName(v.Group.Name, r.Ordinal)].Op == plan.Destroy {
 			continue
 		}
-		n := plan.Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: r.Name + " (" + r.MoRef + ")", Key: plan.KeyGone(r.MoRef), At: v.Now}
+		n := plan.Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(r.Name, r.VMName, r.MoRef), Key: plan.KeyGone(r.MoRef), At: v.Now}
 		switch {
 		case by.Ours:
 			n.Warning, n.Reason, n.What = false, plan.NoteRemoved, "Removed with the server's account "+by.User+":"

@@ -258,7 +258,7 @@ func (v *view) standbyStatuses() []v1alpha1.StandbyMember {
 	all := make([]v1alpha1.StandbyMember, 0, len(v.standby)+len(v.unseenStandby))
 	for i := range v.standby {
 		m := &v.standby[i]
-		s := v1alpha1.StandbyMember{Name: plan.Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal),
+		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal),
 			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: v.fit(m)}
 		if !s.Ready {
 			s.Reason, s.Message = v.why(m)

@@ -105,7 +105,7 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 		m := &v.members[i]
 		reason, message := v.why(m)
 		all = append(all, v1alpha1.Member{
-			Name: plan.Printable(m.VM.Name), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
+			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
 			BootTime: v.bootTime(m, i), Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
 			HeldUntil: metav1.NewTime(m.heldUntil),

@@ -102,7 +102,7 @@ func claimantNames(claimants []member, away *absent) (names []string) {
 		names = append(names, fmt.Sprintf("%s (%s)", claimants[i].VM.Name, claimants[i].MoRef))
 	}
 	if away != nil {
-		names = append(names, fmt.Sprintf("%s (%s, which vCenter does not have any more)", away.Name, away.MoRef))
+		names = append(names, fmt.Sprintf("%s (%s, which vCenter does not have any more)", away.NameInVCenter(), away.MoRef))
 	}
 	return names
 }

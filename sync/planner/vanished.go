@@ -51,7 +51,10 @@ func (v *view) sortUnseen() {
 	}
 	for i := range v.State.Vanished {
 		x := &v.State.Vanished[i]
-		m := v1alpha1.Member{Name: x.Name, Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
+		m := v1alpha1.Member{Name: plan.MemberName(v.Group.Name, x.Ordinal), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
+		if x.Name != m.Name {
+			m.VMName = plan.Printable(x.Name)
+		}
 		// A replica that was cut off may remember a member whose ordinal others gave to another VM meanwhile: they saw it leave.
 		superseded := func(r v1alpha1.Member) bool { return x.Is(&r) || r.Ordinal == x.Ordinal && v.shows(here, &r) }
 		if !v.shows(here, &m) && !slices.ContainsFunc(v.Group.Status.Members, superseded) &&

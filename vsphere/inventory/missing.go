@@ -92,7 +92,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 	return Missing{UID: uid, Host: r.Host, Reused: reused,
-		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.Name, Ordinal: r.Ordinal}}
+		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 
 // missLocked records a VM as missing, unless its fate is known, or it exists with another moRef. The caller holds mu and

@@ -81,6 +81,9 @@ func encodedLen(text []byte) int {
 func (m *Member) appendJSON(b []byte) []byte {
 	b = appendText(append(b, `{"name":`...), m.Name)
 	b = strconv.AppendInt(append(b, `,"ordinal":`...), int64(m.Ordinal), 10)
+	if m.VMName != "" {
+		b = appendText(append(b, `,"vmName":`...), m.VMName)
+	}
 	if m.Power != "" {
 		b = appendText(append(b, `,"powerState":`...), m.Power)
 	}

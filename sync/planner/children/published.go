@@ -12,7 +12,8 @@ import (
 // Member is a member as it is published. It is made of facts only, never of what this process has
 // under way, so that all replicas of the server answer alike.
 type Member struct {
-	Name    string // of its VM
+	Name    string
+	VMName  string // of its VM, if that differs
 	Ordinal int32
 	Power   string
 	IPs     []string // as the guest reports them
@@ -30,7 +31,7 @@ func recordedMembers(members []v1alpha1.Member) []Member {
 	all := make([]Member, 0, len(members))
 	for i := range members {
 		m := &members[i]
-		all = append(all, Member{Name: m.Name, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Ready: m.Ready,
+		all = append(all, Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Ready: m.Ready,
 			Serving: m.Ready && m.Reason != "ShuttingDown", Terminating: m.Reason == plan.ReasonRemoving || m.Reason == plan.ReasonPowerCycling, Twin: m.Reason == plan.ReasonDuplicateMember})
 	}
 	return ByOrdinal(all)

@@ -79,13 +79,13 @@ func recordedHere(o *plan.Observed) []string {
 		}
 	}
 	for i := range s.Members {
-		note(s.Members[i].Name, s.Members[i].MoRef, s.Members[i].InstanceUUID)
+		note(s.Members[i].NameInVCenter(), s.Members[i].MoRef, s.Members[i].InstanceUUID)
 	}
 	for i := range s.Quarantined {
 		note(s.Quarantined[i].Name, s.Quarantined[i].MoRef, "")
 	}
 	for i := range s.Standby {
-		note(s.Standby[i].Name, s.Standby[i].MoRef, "")
+		note(cmp.Or(s.Standby[i].VMName, s.Standby[i].Name), s.Standby[i].MoRef, "")
 	}
 	return names
 }
