@@ -5,30 +5,36 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// identifyDisks adds the uuids of the disks that its clone made to a member's stamp, before it is powered on for the first time, and returns
-// the member as it is then. By them its disks are known wherever they are: on vSAN directories have UUIDs for names, so that of a disk that was
-// moved tells nothing. A member that is prepared has them from then, and costs nothing here.
-func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action) (*inventory.Member, error) {
-	if disks.Identified(m.Stamp.Disks) {
+// identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
+// their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
+// A member that is prepared has both from then. Of any other the inventory tells what is needed, or now, if the step has just read the VM: a
+// call is made only where something is missing or to be written.
+func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action, now *fresh.VM) (*inventory.Member, error) {
+	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) && now == nil {
 		return m, nil
 	}
-	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
-	if err == nil {
-		err = check(now, ref, a)
+	var err error
+	if now == nil {
+		if now, err = v.ReadFresh(ctx, inventory.VMRef(a.MoRef)); err == nil {
+			err = check(now, ref, a)
+		}
 	}
 	if err == nil {
-		err = complete(m.Stamp.Disks, now.Devices, a.VM)
+		err = v.completeOrUsed(ctx, m, a, now)
 	}
-	if err != nil {
+	if err != nil || disks.NamedHome(now.File) {
 		return m, err
 	}
 	foreign := now.ForeignDisks() // somebody may have attached one in another's place meanwhile
@@ -47,6 +53,19 @@ func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.
 		return m, err
 	}
 	return v.own(ref, a)
+}
+
+// completeOrUsed is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
+// member isn't so old that it has dropped them, or so new that it may not have stored them yet.
+func (v *VCenter) completeOrUsed(ctx context.Context, m *inventory.Member, a plan.Action, now *fresh.VM) error {
+	lacks := complete(m.Stamp.Disks, now.Devices, a.VM)
+	if lacks == nil {
+		return nil
+	}
+	if made, on, err := fate.Life(ctx, v, a.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
+		return err
+	}
+	return lacks
 }
 
 // complete returns an error if a clone's VM, which never ran, has not all disks that its stamp records: vCenter can end a clone without an

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
@@ -105,17 +106,16 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 }
 
 // On vSAN directories have UUIDs for names, so that of a disk that was moved tells nothing: it was detached and left behind.
-func TestTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
+func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		w.NameDirectoriesByID(true)
 		vm := p.running(0, false)
 		s, err := stamp.Decode(w.stampOf("web-0"))
 		w.must(err)
 		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
 			t.Errorf("its stamp has %q", s.Disks)
 		}
-		w.must(w.Rename("web-0", "another-name")) // after which Storage vMotion names the directory
-		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, elsewhere))
-		w.must(w.Rename("another-name", "web-0"))
+		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		p.do(step(plan.PowerOff, vm))
 		before := w.Calls()["ReconfigVM_Task"]
 		p.do(step(plan.PowerOn, vm)) // nothing is written again
@@ -129,32 +129,85 @@ func TestTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
 	})
 }
 
+// Where directories have their VMs' names, no call is made for the disks of a member before it runs.
+func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.member(0)
+		before, of := w.Calls(), w.stampOf("web-0")
+		p.do(step(plan.PowerOn, vm))
+		after := w.Calls()
+		for _, method := range []string{"ReconfigVM_Task", "QueryEvents"} {
+			if n := after[method] - before[method]; n != 0 {
+				t.Errorf("%d calls of %s", n, method)
+			}
+		}
+		if now := w.stampOf("web-0"); now != of {
+			t.Errorf("its stamp was %s, and is %s", of, now)
+		}
+		p.do(step(plan.PowerOff, vm))
+		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
+		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
+			t.Errorf("its disk was detached and left: %d reconfigures", n)
+		}
+	})
+}
+
 // A clone on a recorded vCenter 8.0.1 ended without an error and without disks, and its member was RUNNING.
 func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 	t.Parallel()
-	for what, made := range map[string]func(p *process) plan.Action{
-		"powered on": func(p *process) plan.Action { return step(plan.PowerOn, p.member(0)) },
-		"prepared":   func(p *process) plan.Action { return preparing(p.unprepared(0), attributes("owner", "shop")) },
+	for what, made := range map[string]func(w *world, p *process) plan.Action{
+		"powered on": func(_ *world, p *process) plan.Action { return step(plan.PowerOn, p.member(0)) },
+		"powered on, on vSAN": func(w *world, p *process) plan.Action {
+			w.NameDirectoriesByID(true)
+			return step(plan.PowerOn, p.member(0))
+		},
+		"prepared": func(_ *world, p *process) plan.Action {
+			return preparing(p.unprepared(0), attributes("owner", "shop"))
+		},
 	} {
 		t.Run(what, func(t *testing.T) {
-			inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
-				a := made(p)
-				_, devices, _ := p.given("web-0")
-				w.must(p.reconfigure(t.Context(), inventory.VMRef(a.MoRef), vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
-					&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: disks.In(devices)[0]}}}))
-				w.must(p.reader.Read(t.Context(), inventory.VMRef(a.MoRef)))
-				a.ChangeVersion = p.vm(a.MoRef).ChangeVersion
-				err := p.Do(context.Background(), web, a)
-				refusedAs(t, err, vcfault.ReasonDiskMissing)
-				if err == nil || !strings.Contains(err.Error(), "cloned without disks") {
-					t.Error(err)
-				}
-				if now := p.vm(a.MoRef); now.Power != plan.PoweredOff {
-					t.Errorf("it is %s", now.Power)
-				}
-			})
+			for after, pause := range map[string]time.Duration{"at once": 0, "later": 2 * readLately} { // from what the inventory has, or a read of its own
+				t.Run(after, func(t *testing.T) {
+					inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+						a := made(w, p)
+						p.withoutDisk(a.MoRef)
+						a.ChangeVersion = p.vm(a.MoRef).ChangeVersion
+						time.Sleep(pause)
+						err := p.Do(context.Background(), web, a)
+						refusedAs(t, err, vcfault.ReasonDiskMissing)
+						if err == nil || !strings.Contains(err.Error(), "cloned without disks") {
+							t.Error(err)
+						}
+						if now := p.vm(a.MoRef); now.Power != plan.PoweredOff {
+							t.Errorf("it is %s", now.Power)
+						}
+					})
+				})
+			}
 		})
 	}
+}
+
+// withoutDisk removes the first disk of web-0, and waits until the inventory has that.
+func (p *process) withoutDisk(moRef string) {
+	p.t.Helper()
+	_, devices, _ := p.given("web-0")
+	p.world.must(p.reconfigure(p.t.Context(), inventory.VMRef(moRef), vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+		&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: disks.In(devices)[0]}}}))
+	p.world.must(p.reader.Read(p.t.Context(), inventory.VMRef(moRef)))
+}
+
+// Whoever takes a disk from a member that has run may mean it.
+func TestAMemberThatRanIsPoweredOnWithoutADiskThatSomebodyRemoved(t *testing.T) {
+	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+		vm := p.running(0, false)
+		p.do(step(plan.PowerOff, vm))
+		p.withoutDisk(vm.MoRef)
+		p.do(step(plan.PowerOn, vm))
+		if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn {
+			t.Errorf("it is %s", now.Power)
+		}
+	})
 }
 
 func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten(t *testing.T) {

@@ -65,15 +65,15 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 // lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
 // have just withdrawn or set the mark. In the same call it reads the members that must keep serving while this one is
 // down: the stream may not have shown yet that they are marked, or down.
-func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*fresh.VM, error) {
 	now, err := v.fresh.VM(ctx, inventory.VMRef(a.MoRef), a.Others...)
 	if err == nil {
 		err = check(now, ref, a)
 	}
 	if gone := vcfault.MissingObject(err); err == nil && now.Others < a.Least || gone.Value != "" && gone.Value != a.MoRef {
-		return v.tooFew(a)
+		return nil, v.tooFew(a)
 	}
-	return err
+	return now, err
 }
 
 // lookAtOthers reads those alone, where there were other calls between lookAgain and the one that takes the member down.

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -34,13 +35,14 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if a.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
 		return vcfault.Untried(chosenMeanwhile(a))
 	}
+	var now *fresh.VM
 	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > readLately {
-		if err := v.lookAgain(ctx, ref, a); err != nil {
+		if now, err = v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
 	if a.Op == plan.PowerOn {
-		if m, err = v.identifyDisks(ctx, ref, m, a); err == nil {
+		if m, err = v.identifyDisks(ctx, ref, m, a, now); err == nil {
 			err = v.hasDisks(ctx, ref, m, a)
 		}
 		if err != nil {
@@ -109,7 +111,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", a.VM))
 	}
 	if a.Marked {
-		if err := v.lookAgain(ctx, ref, a); err != nil {
+		if _, err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
 		}
 	}

@@ -249,6 +249,8 @@ func (f *fleet) value(e *entity, path string) string {
 			`<ipAddress><ipAddress>fe80::250:56ff:fea1:2b3c</ipAddress><prefixLength>64</prefixLength><state>unknown</state></ipAddress></ipConfig></GuestNicInfo></val>`
 	case "config.files.vmPathName":
 		return text("xsd:string", "[datastore-1] "+e.name+"/"+e.name+".vmx")
+	case "summary.config.numVirtualDisks":
+		return text("xsd:int", "2")
 	case "config.hardware.device":
 		var b strings.Builder
 		for i, id := range []string{"6000C29e-0f9e-57b0-9f1c-3c4b5a697887", "6000C296-1f2e-37b0-9f1c-3c4b5a697887"} {

@@ -65,6 +65,21 @@ func Identify(record string, devices []types.BaseVirtualDevice) string {
 // Identified reports whether a record has uuids, or there is nothing to identify.
 func Identified(record string) bool { return record == "" || strings.Contains(record, "=") }
 
+// Count is how many disks a record has.
+func Count(record string) int { return len(read(record)) }
+
+// NamedHome reports whether the directory of a VM's .vmx file is named after the VM, as on VMFS and NFS, so that the directory of a disk
+// that was moved says whose it is. On vSAN and vVols directories have ids for names.
+func NamedHome(vmx string) bool {
+	var file object.DatastorePath
+	if !file.FromString(vmx) {
+		return false
+	}
+	base := path.Base(file.Path)
+	name := strings.TrimSuffix(base, path.Ext(base))
+	return name != "" && strings.HasPrefix(path.Base(path.Dir(file.Path)), name)
+}
+
 // Lacking are the keys in a record of which a VM has no disk, or only a first-class one.
 func Lacking(record string, devices []types.BaseVirtualDevice) (keys []int32) {
 	all := In(devices)

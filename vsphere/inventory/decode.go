@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -200,6 +201,8 @@ func (m *Machine) takeText(name, v string) {
 		m.InstanceUUID = v
 	case "config.changeVersion":
 		m.ChangeVersion = v
+	case "config.files.vmPathName":
+		m.NamedHome = disks.NamedHome(v)
 	case "guest.toolsRunningStatus":
 		m.Tools = v == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
 	}
@@ -220,6 +223,8 @@ func (m *Machine) takeFlag(name string, v bool) {
 
 func (m *Machine) takeNumber(name string, v int64) {
 	switch name {
+	case "summary.config.numVirtualDisks":
+		m.NumDisks = int32(v)
 	case "config.hardware.numCPU":
 		m.CPU = int32(v)
 	case "config.hardware.memoryMB":

@@ -41,10 +41,11 @@ func TestPropertiesOfTheAPIBecomeFacts(t *testing.T) {
 			prop("config.cpuHotAddEnabled", values.flag), prop("config.memoryHotAddEnabled", values.flag), prop("config.hotPlugMemoryLimit", int64(65536)),
 			prop("config.hardware.numCPU", int32(4)), prop("config.hardware.memoryMB", int32(2048)),
 			prop("config.hardware.numCoresPerSocket", values.cores), prop("runtime.bootTime", values.boot),
-			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false)), nil)
+			prop("guest.toolsRunningStatus", "guestToolsRunning"), prop("config.template", false),
+			prop("config.files.vmPathName", "[ds] web-0/web-0.vmx"), prop("summary.config.numVirtualDisks", int32(2))), nil)
 		want := plan.VM{MoRef: "vm-1", Reachable: true, Folder: "group-v3", CPU: 4, MemoryMB: 2048, CPUHotAdd: true, MemoryHotAdd: true,
 			MaxHotMemoryMB: 65536, Boot: boot.UTC(), Tools: true}
-		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template {
+		if !equalVMs([]plan.VM{m.VM}, []plan.VM{want}) || m.CoresPerSocket != 2 || m.Template || !m.NamedHome || m.NumDisks != 2 {
 			t.Errorf("%+v", m)
 		}
 	}

@@ -43,6 +43,10 @@ type Machine struct {
 	// VirtualMachineConfigSpec.numCoresPerSocket).
 	CoresPerSocket int32
 	AutoCores      bool
+	// NumDisks is how many virtual disks are attached to it; 0 if not known.
+	NumDisks int32
+	// NamedHome reports whether the directory of its files is named after it; false if not known.
+	NamedHome bool
 	// HostRef is the moRef of the host that it is on; empty if not known.
 	HostRef string
 	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,

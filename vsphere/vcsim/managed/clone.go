@@ -57,6 +57,18 @@ func claimOf(source *simulator.VirtualMachine, at *types.VirtualMachineRelocateS
 // RefuseLate sets whether a clone fails only at its end, instead of at once, when another VM in creation has its name.
 func (v *Objects) RefuseLate(late bool) { v.refuseLate.Store(late) }
 
+// NameDirectoriesByID sets whether the directories of clones, and of disks that are moved, have UUIDs for names, as on vSAN, instead of the
+// names of their VMs.
+func (v *Objects) NameDirectoriesByID(byID bool) { v.idDirectories.Store(byID) }
+
+// directory returns a name for a directory of that VM.
+func (v *Objects) directory(vm string) string {
+	if v.idDirectories.Load() {
+		return uuid.NewString()
+	}
+	return vm
+}
+
 // clone creates a VM like its source and then reconfigures it as the spec says. The caller holds the world lock, so clients see only the
 // result.
 func (v *Objects) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
@@ -132,7 +144,7 @@ func (v *Objects) specOf(c *types.VirtualMachineConfigInfo, name string, datasto
 	if datastore != nil {
 		path.Datastore = v.objects.Get(*datastore).(*simulator.Datastore).Name
 	}
-	path.Path = name
+	path.Path = v.directory(name)
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, Version: c.Version, GuestId: c.GuestId, Annotation: c.Annotation, Firmware: c.Firmware,
 		Files: &types.VirtualMachineFileInfo{VmPathName: path.String()},

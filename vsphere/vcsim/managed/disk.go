@@ -41,11 +41,11 @@ type diskID struct {
 	key int32
 }
 
-// moveDisk moves a disk and its deltas to another datastore, into the directory with the VM's name. The parent of a linked clone stays
+// moveDisk moves a disk and its deltas to another datastore, into the directory for the VM's. The parent of a linked clone stays
 // where it is.
 func (v *Objects) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine, at types.VirtualMachineRelocateSpecDiskLocator) {
 	datastore := v.objects.Get(at.Datastore).(*simulator.Datastore)
-	to := object.DatastorePath{Datastore: datastore.Name}
+	to, directory := object.DatastorePath{Datastore: datastore.Name}, v.directory(vm.Name)
 	move := func(key int32, b backing.Flat) *backing.Flat {
 		if key != at.DiskId {
 			return &b
@@ -54,7 +54,7 @@ func (v *Objects) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine,
 		for link := &moved; ; link = link.Parent {
 			var file object.DatastorePath
 			file.FromString(link.FileName)
-			to.Path = path.Join(vm.Name, path.Base(file.Path))
+			to.Path = path.Join(directory, path.Base(file.Path))
 			link.FileName, link.Datastore = to.String(), &at.Datastore
 			backing.MakeFiles(datastore.Summary.Url, to.Path)
 			if link.Parent == nil || !backing.IsDelta(file.Path) {

@@ -45,7 +45,7 @@ type Objects struct {
 	removedHosts []*removedHost
 	reused       []string
 
-	refuseLate atomic.Bool
+	refuseLate, idDirectories atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	events   eventState
