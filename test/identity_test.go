@@ -111,7 +111,7 @@ func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Portgroups: 1})
+		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}}) // a guest that takes its addresses reports them
 		g := r.serve().group("web", 2)
 		g.Spec.Networks = []v1alpha1.Network{
 			{Network: "DC0_DVPG0", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24, Gateway: "10.0.0.1"}, Nameservers: []string{"10.0.0.2"}},
