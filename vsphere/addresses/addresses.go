@@ -59,7 +59,7 @@ func Of(primary string, nics []types.GuestNicInfo) []string {
 		switch {
 		case config.Origin == string(types.NetIpConfigInfoIpAddressOriginRandom):
 			return 3
-		case config.PrefixLength == int32(ip.BitLen()) && config.Origin != string(types.NetIpConfigInfoIpAddressOriginDhcp):
+		case int(config.PrefixLength) == ip.BitLen() && config.Origin != string(types.NetIpConfigInfoIpAddressOriginDhcp):
 			return 2
 		case ip == first:
 			return 0
