@@ -67,10 +67,10 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 		Selector: "a=b", LastMessage: "m", VCenterUUID: "u",
 		Conditions: []metav1.Condition{{Type: "Ready", Status: "True", ObservedGeneration: 1, LastTransitionTime: at, Reason: "R", Message: "m"}},
 		Members: []v1alpha1.Member{{
-			Name: "web-0", Ordinal: 1, MoRef: "vm-1", PowerState: "poweredOn", IPs: []string{"10.0.0.1"}, Zone: "z", Host: "h", Revision: "r",
+			Name: "web-0", VMName: "n", Ordinal: 1, MoRef: "vm-1", PowerState: "poweredOn", IPs: []string{"10.0.0.1"}, Zone: "z", Host: "h", Revision: "r",
 			Ready: true, LastTransitionTime: at, Reason: "R", Message: "m", InstanceUUID: "i", VanishedAt: at, HeldUntil: at, Replace: v1alpha1.ReplaceHeld, BootTime: at,
 		}},
-		Standby:     []v1alpha1.StandbyMember{{Name: "web-3", Ordinal: 1, MoRef: "vm-4", Zone: "z", Host: "h", Revision: "r", Ready: true, Reason: "R", Message: "m"}},
+		Standby:     []v1alpha1.StandbyMember{{Name: "web-3", VMName: "n", Ordinal: 1, MoRef: "vm-4", Zone: "z", Host: "h", Revision: "r", Ready: true, Reason: "R", Message: "m"}},
 		Quarantined: []v1alpha1.Quarantined{{Name: "web-1-vm-2", Ordinal: 1, MoRef: "vm-2", Reason: "ScaleIn", Since: at}},
 		Replaced:    []v1alpha1.Replaced{{Name: "web-2", Ordinal: 1, MoRef: "vm-3", InstanceUUID: "i", Reason: "Replace", VanishedAt: at}},
 		Folders:     []string{"group-v1"},
