@@ -131,7 +131,7 @@ func TestAMovedAndRenamedMemberStaysAMemberAndGetsNoSecondVM(t *testing.T) {
 		r.task(folder.MoveInto(ctx, []types.ManagedObjectReference{vm.Reference()}))
 		r.task(vm.Rename(ctx, "precious"))
 		if _, err := g.Until(within(t), func(a metacontroller.Answer) bool {
-			return metacontroller.Running(a) && a.Status.Members[0].Name == "precious"
+			return metacontroller.Running(a) && a.Status.Members[0].VMName == "precious"
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -82,9 +82,10 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 // sinceAdded are what a status of today has in addition to one of commit e44e18e, and the messages, which people read and which are worded
 // differently today. (An EndpointSlice also has when a drain began.)
 //   - the conditions Reconciling and Stalled, and the exceptions that are False, which e44e18e left out;
-//   - instanceUUID of members.
+//   - instanceUUID of members;
+//   - canary.target, what the canary members are.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer|UpdateHeld|CloneBlocked|HealingSuspended|Paused)/\w+: ->` +
-	`|^/members/\d+/(instanceUUID|bootTime): ->|^/conditions/\w+/message:|^/lastMessage:`)
+	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/conditions/\w+/message:|^/lastMessage:`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

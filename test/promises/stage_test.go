@@ -117,7 +117,8 @@ func spec(replicas int32) v1alpha1.VmGroupSpec {
 
 // apply applies a group.
 func (s *stage) apply(t testing.TB, random *rand.Rand, name string, spec v1alpha1.VmGroupSpec, with ...func(*group)) *led {
-	g := newGroup(s.service, random, name, spec, func(format string, args ...any) { s.say(name+": "+format, args...) })
+	ofGroup := rand.New(rand.NewPCG(random.Uint64(), 0)) // the group runs on a goroutine of its own
+	g := newGroup(s.service, ofGroup, name, spec, func(format string, args ...any) { s.say(name+": "+format, args...) })
 	m := &led{stage: s, judge: newJudge(g, s.isForeign), t: t, vc: s.vc.as(t), random: random}
 	for _, set := range with {
 		set(g)
