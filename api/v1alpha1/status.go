@@ -58,8 +58,8 @@ type VmGroupStatus struct {
 	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
-	// conditions are Ready, Progressing, VCenterReachable, Reconciling, Stalled, MembersDiffer, UpdateHeld, CloneBlocked,
-	// HealingSuspended and Paused always; another one from when it is first True.
+	// conditions are Ready, VCenterReachable and MembersDiffer, and of the others those that are True. One that was True and can't be
+	// judged now is Unknown.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

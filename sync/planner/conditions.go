@@ -17,9 +17,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
-// conditions returns, in the order of conditions.Kinds, the conditions that sum up the group, the exceptions that are true, and as False
-// those that were true or that a user may wait for. A condition's time is carried over from the stored status unless its status
-// changed. Reconciling or Stalled says what is going on or hinders; Ready and Progressing don't repeat it.
+// conditions returns, in the order of conditions.Kinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and the others
+// that are True. One that was True and that can't be judged is Unknown. A condition's time is carried over from the stored status
+// unless its status changed. Reconciling or Stalled says what happens or what blocks; Ready and Progressing don't repeat it.
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
@@ -35,9 +35,15 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
 	}
 	pending := phase == v1alpha1.PhasePending && !v.paused()
-	c.AddIf(v1alpha1.ConditionProgressing, pending && v.hold == nil && v.busy(), reason, "")
-	c.AddIf(v1alpha1.ConditionReconciling, pending, reason, message)
-	c.AddIf(v1alpha1.ConditionStalled, phase == v1alpha1.PhaseError, reason, v.stalledText())
+	if pending && v.hold == nil && v.busy() {
+		c.Add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "")
+	}
+	if pending {
+		c.Add(v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
+	}
+	if phase == v1alpha1.PhaseError {
+		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, v.stalledText())
+	}
 	switch trouble := v.State.Trouble; {
 	case v.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
@@ -49,8 +55,14 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, "vCenter's inventory is being read")
 	}
 	v.exceptions(c)
-	for _, kind := range c.Missing() {
-		v.addAbsent(c, kind, reason)
+	for _, kind := range append(c.Missing(), v1alpha1.ConditionMembersDiffer) {
+		switch {
+		case c.Has(kind):
+		case !v.examined(kind):
+			c.Add(kind, metav1.ConditionUnknown, reason, "")
+		case kind == v1alpha1.ConditionMembersDiffer:
+			c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
+		}
 	}
 	return c.Sorted()
 }
@@ -63,22 +75,17 @@ func (v *view) stalledText() string {
 	return strings.Join(hindrance.Texts(slices.DeleteFunc(hindrance.WithHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
-// addAbsent adds an exception that is not true: as False if that is known, as Unknown if it was not examined.
-func (v *view) addAbsent(c *conditions.List, kind, reason string) {
-	known := v.hold == nil && !v.Finalizing
+// examined reports whether it is known that a condition that was not added is not true.
+func (v *view) examined(kind string) bool {
 	switch kind {
-	case v1alpha1.ConditionPaused:
-		known = true
+	case v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionPaused:
+		return true
 	case v1alpha1.ConditionSpecInvalid:
-		known = v.invalid == nil
+		return v.invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		known = v.State.Known && !v.contested()
+		return v.State.Known && !v.contested()
 	}
-	if known {
-		c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
-	} else {
-		c.Add(kind, metav1.ConditionUnknown, reason, "")
-	}
+	return v.hold == nil && !v.Finalizing
 }
 
 // reason returns the reason, one word, for the group's phase.

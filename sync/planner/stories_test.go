@@ -104,12 +104,19 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 	fmt.Fprintln(&s.diary, "no end in sight")
 }
 
+// sumsUp are the conditions that sum up the group.
+var sumsUp = []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable, v1alpha1.ConditionReconciling,
+	v1alpha1.ConditionStalled}
+
 // tell writes what the user sees.
 func (s *story) tell(r *plan.Result) {
 	fmt.Fprintf(&s.diary, "%-7s %d/%d ready %d  %s\n", r.Status.Phase, r.Status.CurrentReplicas, r.Status.DesiredReplicas,
 		r.Status.ReadyReplicas, r.Status.LastMessage)
-	for _, c := range r.Status.Conditions[5:] { // those before sum up what is already shown
-		if c.Status != metav1.ConditionTrue {
+	for _, c := range r.Status.Conditions {
+		switch {
+		case c.Status != metav1.ConditionTrue:
+			continue
+		case slices.Contains(sumsUp, c.Type): // what is already shown
 			continue
 		}
 		if said := c.Type + c.Message; !s.said[said] { // once

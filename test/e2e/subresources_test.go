@@ -91,8 +91,8 @@ func TestKubectlWaitsForTheBeginningAndTheEndOfACondition(t *testing.T) {
 		seen[phase] = true
 		name := strings.ToLower(phase)
 		k.stored(t, namespace, name, nil, string(text))
-		k.kubectl(t, "-n", namespace, "wait", fmt.Sprintf("--for=condition=Stalled=%t", phase == "ERROR"), "--timeout=1m", "vg/"+name)
-		k.kubectl(t, "-n", namespace, "wait", "--for=condition=Reconciling=false", "--timeout=1m", "vg/"+name)
+		until := map[string]string{"RUNNING": "Ready", "ERROR": "Stalled"}[phase]
+		k.kubectl(t, "-n", namespace, "wait", "--for=condition="+until, "--timeout=1m", "vg/"+name)
 	}
 	if len(seen) != 2 {
 		t.Errorf("there were %v", seen)

@@ -13,16 +13,13 @@ import (
 )
 
 // Kinds are all conditions, in the order in which the status lists them.
-var Kinds = append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
-	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled}, append(awaited, v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionVCenterChanged,
-	v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable, v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
+var Kinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionVCenterReachable,
+	v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld,
+	v1alpha1.ConditionCloneBlocked, v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused, v1alpha1.ConditionSpecInvalid,
+	v1alpha1.ConditionVCenterChanged, v1alpha1.ConditionNameConflict, v1alpha1.ConditionDuplicateMember, v1alpha1.ConditionMembersUnreachable,
+	v1alpha1.ConditionMembersVanished, v1alpha1.ConditionQuestionPending, v1alpha1.ConditionCustomizationFailed,
 	v1alpha1.ConditionDuplicateAddress, v1alpha1.ConditionReadinessDoubted, v1alpha1.ConditionTemplateChanged,
-	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionDisksBlocked, v1alpha1.ConditionChildConflict, v1alpha1.ConditionHoldIgnored)...)
-
-// awaited are the exceptions that are present from the first status: `kubectl wait --for=condition=MembersDiffer=false`
-// would wait forever for one that is absent. The others appear when they are first true.
-var awaited = []string{v1alpha1.ConditionMembersDiffer, v1alpha1.ConditionUpdateHeld, v1alpha1.ConditionCloneBlocked,
-	v1alpha1.ConditionHealingSuspended, v1alpha1.ConditionPaused}
+	v1alpha1.ConditionAdoptionFailed, v1alpha1.ConditionDisksBlocked, v1alpha1.ConditionChildConflict, v1alpha1.ConditionHoldIgnored}
 
 // List is the list of conditions as it is made.
 type List struct {
@@ -37,15 +34,18 @@ func New(stored []metav1.Condition, generation int64, now time.Time) *List {
 	return &List{stored: stored, list: make([]metav1.Condition, 0, len(Kinds)), generation: generation, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
 }
 
+// Has reports whether a condition was added.
+func (l *List) Has(kind string) bool { return has(l.list, kind) }
+
 func has(list []metav1.Condition, kind string) bool {
 	return slices.ContainsFunc(list, func(c metav1.Condition) bool { return c.Type == kind })
 }
 
-// Missing are the conditions that were not added, of those that the stored status has, or a user may wait for.
+// Missing are the conditions that were not added, of those that the stored status has.
 func (l *List) Missing() (kinds []string) {
-	for _, kind := range Kinds {
-		if !has(l.list, kind) && (slices.Contains(awaited, kind) || has(l.stored, kind)) {
-			kinds = append(kinds, kind)
+	for _, c := range l.stored {
+		if slices.Contains(Kinds, c.Type) && !has(l.list, c.Type) {
+			kinds = append(kinds, c.Type)
 		}
 	}
 	return kinds
@@ -57,15 +57,6 @@ func (l *List) Sorted() []metav1.Condition {
 		return cmp.Compare(slices.Index(Kinds, a.Type), slices.Index(Kinds, b.Type))
 	})
 	return l.list
-}
-
-// AddIf adds a condition as True with its message, or as False without one: another condition says what is wrong then.
-func (l *List) AddIf(kind string, is bool, reason, message string) {
-	if is {
-		l.Add(kind, metav1.ConditionTrue, reason, message)
-	} else {
-		l.Add(kind, metav1.ConditionFalse, reason, "")
-	}
 }
 
 // Add adds a condition.
