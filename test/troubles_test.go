@@ -158,6 +158,28 @@ func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
 	}
 }
 
+func TestAGroupIsReadySoonAfterALongOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newTLSRig(t, vcsim.Config{})
+		g := r.serve().group("web", 3)
+		up(t, g)
+		for range 10 {
+			r.Down()
+			until(t, g, "vCenter is away", func(a metacontroller.Answer) bool {
+				return condition(a, v1alpha1.ConditionVCenterReachable).Status == metav1.ConditionFalse
+			})
+			time.Sleep(5 * time.Minute)
+			r.Up()
+			back := time.Now()
+			up(t, g)
+			if took := time.Since(back); took > 12*time.Second { // a login within 6 s, and a hook call within 5
+				t.Errorf("ready %s after vCenter is back", took)
+			}
+		}
+	})
+}
+
 func TestAWrongPasswordIsReportedAndNotRetriedAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

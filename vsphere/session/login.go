@@ -20,10 +20,11 @@ import (
 const (
 	// loginTimeout bounds a login with all its calls.
 	loginTimeout = 30 * time.Second
-	// A failed connection is tried again after connectFirst, doubling to connectMost. A refused password is,
+	// A failed connection is tried again after connectFirst, doubling to connectMost: one attempt costs vCenter nothing, and groups
+	// wait for it after an outage. A refused password is,
 	// with the same credentials, tried again after refusedFirst, doubling to refusedMost: accounts are locked
 	// after a few refusals within minutes (vCenter's default: 5 within 3).
-	connectFirst, connectMost = time.Second, 30 * time.Second
+	connectFirst, connectMost = time.Second, 5 * time.Second
 	refusedFirst, refusedMost = 30 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
