@@ -190,7 +190,8 @@ func (s *step) judge() {
 }
 
 // judgeScaleIn checks that a scale-in leaves as many members as the spec wants, by the lowest count of any spec that may be in use. Those
-// that went by themselves count: the replica may not have seen it.
+// that went by themselves count: the replica may not have seen it. A member that is only taken down comes up again if it stays after all, so
+// a Destroy counts it, too (seed 11547).
 func (s *step) judgeScaleIn(m *machine) {
 	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.Standby || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
 		return // one that differs may be replaced with that mark
@@ -200,7 +201,7 @@ func (s *step) judgeScaleIn(m *machine) {
 	}
 	stay := 0
 	for _, x := range s.vc.vms {
-		if x != m && x.uid == m.uid && !x.Standby && (x.claims(m.uid) && !s.isTaken(x) || x.gone && x.faulty) {
+		if x != m && x.uid == m.uid && !x.Standby && (x.claims(m.uid) && !s.isTaken(x, s.a.Op) || x.gone && x.faulty) {
 			stay++
 		}
 	}
@@ -209,10 +210,11 @@ func (s *step) judgeScaleIn(m *machine) {
 	}
 }
 
-// isTaken reports whether a scale-in has taken a member down.
-func (w *world) isTaken(m *machine) bool {
-	return m.Marked && m.Why == plan.WhyScaleIn && (m.Power == plan.PoweredOff || m.halting() || slices.ContainsFunc(w.steps, func(s *step) bool {
-		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && s.phase == underWay
+// isTaken reports whether a scale-in has taken a member down, or destroys it if the step beside it destroys one.
+func (w *world) isTaken(m *machine, beside plan.Op) bool {
+	down := beside != plan.Destroy && (m.Power == plan.PoweredOff || m.halting())
+	return m.Marked && m.Why == plan.WhyScaleIn && (down || slices.ContainsFunc(w.steps, func(s *step) bool {
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.a.Op == plan.Destroy || beside != plan.Destroy) && s.phase == underWay
 	}))
 }
 

@@ -51,14 +51,15 @@ func (w *world) ask(r *replica) {
 	w.settle()
 }
 
-// hear notes whom a replica has heard, and none that runs takes for silent: there is no consensus about answers, so one that has not asked
-// a member again since it failed counts on it as little as before, and takes others down only while it isn't paused. One that is marked when it is heard first goes on as nobody counts on it.
+// hear notes whom a replica has heard, and none that may act takes for silent: there is no consensus about answers, so one that has not
+// asked a member again since it failed counts on it as little as before. One that is paused, or was not called for longer than a lease,
+// takes nothing down (seed 15747). A member that is marked when it is heard first goes on as nobody counts on it.
 func (w *world) hear() {
 	for _, m := range w.vc.vms {
 		heard, silent := false, false
 		for _, r := range w.replicas {
 			heard = heard || r.concluded[m.MoRef].Concluded == plan.Answering
-			silent = silent || !r.paused && r.concluded[m.MoRef].Concluded == plan.Silent
+			silent = silent || !r.paused && time.Since(r.called) <= lease && r.concluded[m.MoRef].Concluded == plan.Silent
 		}
 		m.heard = m.heard || m.serves && !m.Marked && heard && !silent
 	}
