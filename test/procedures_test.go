@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
@@ -17,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// These tests follow the procedures of docs/day-to-day.md step by step: what is patched is what is written there.
+// These tests follow the procedures of the documents step by step: what is patched is what is written there.
 
 // patch edits a group as `kubectl patch --type merge` does, with a patch that the documents have. pairs replace what is an example in it.
 func patch(t *testing.T, g *metacontroller.Group, documented string, pairs ...string) {
@@ -332,5 +334,128 @@ func TestAbandonADeletion(t *testing.T) {
 		if r.sameVMs(was); !strings.Contains(a.Status.LastMessage, "web-0") {
 			t.Error(a.Status.LastMessage)
 		}
+	})
+}
+
+// documented returns what a document has between two texts.
+func documented(t *testing.T, name, from, to string) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, found := strings.Cut(string(text), from)
+	part, _, ends := strings.Cut(after, to)
+	if !found || !ends {
+		t.Fatalf("docs/%s does not have %q and then %q", name, from, to)
+	}
+	return part
+}
+
+func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
+	t.Parallel()
+	key, value, _ := strings.Cut(documented(t, "day-to-day.md", "kubectl annotate vg db ", " "), "=")
+	if value != "db-0/vm-42" {
+		t.Fatalf("the documents hold %s", value)
+	}
+	for name, late := range map[string]bool{"and let it go": false, "and be late": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newChangeRig(t, vcsim.Guest{Tools: true})
+				g := r.serve().group("db", 2)
+				g.Spec.Deletion.HoldTimeoutSeconds = 3600
+				a := up(t, g)
+				ref := a.Status.Members[0].MoRef
+				g.Annotations = map[string]string{key: "db-0/" + ref} // 1. while it serves; nothing changes for it
+				if a = up(t, g); !heldUntil(a, ref).IsZero() || !a.Status.Members[0].Ready {
+					t.Errorf("%+v", a.Status.Members[0])
+				}
+				g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "db-0", MoRef: ref}} }) // 2. it is to go
+				a, err := g.Until(within(t), func(a metacontroller.Answer) bool { return !heldUntil(a, ref).IsZero() })
+				r.must(err)
+				until := heldUntil(a, ref)
+				for time.Until(until) > time.Minute {
+					time.Sleep(time.Minute)
+					_, err := g.Sync(within(t))
+					r.must(err)
+					if vm := r.vm("/DC0/vm/vm-operator/default/db/db-0"); vm == nil || vm.Reference().Value != ref {
+						t.Fatalf("it went %s before its time", time.Until(until))
+					}
+				}
+				if !late {
+					g.Annotations = nil // 3.
+				}
+				up(t, g)
+				if is := refs(r.members())["db-0"]; is == ref || late == time.Now().Before(until) {
+					t.Errorf("db-0 is %s at %s, held until %s", is, time.Now(), until)
+				}
+			})
+		})
+	}
+}
+
+func TestRefreshMembersByTheirAge(t *testing.T) {
+	t.Parallel()
+	var change struct {
+		Spec struct{ Update v1alpha1.Update }
+	}
+	text := documented(t, "day-to-day.md", "### Refresh members by their age\n\n```yaml\n", "```")
+	if err := yaml.UnmarshalStrict([]byte(text), &change); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2000, 1, 7, 12, 0, 0, 0, time.UTC))) // a Friday
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		g.Spec.Update = change.Spec.Update
+		g.Spec.Update.MaxAgeSeconds = seconds(12 * 3600) // not 30 days
+		up(t, g)
+		was := refs(r.members())
+		berlin, err := time.LoadLocation("Europe/Berlin")
+		r.must(err)
+		opens := time.Date(2000, 1, 8, 22, 0, 0, 0, berlin)
+		for time.Until(opens) > time.Minute {
+			time.Sleep(min(10*time.Minute, time.Until(opens)-time.Second))
+			_, err := g.Sync(within(t))
+			r.must(err)
+			r.sameVMs(was)
+		}
+		held(t, g, "the next one opens at 2000-01-08T22:00:00+01:00")
+		time.Sleep(time.Until(opens))
+		up(t, g)
+		if r.allGone(was); time.Since(opens) > time.Hour {
+			t.Errorf("they are new at %s", time.Now())
+		}
+	})
+}
+
+func TestTakeTheDisksOfAFormerGroup(t *testing.T) {
+	t.Parallel()
+	key := documented(t, "fields.md", "unless it has the annotation `", ": <UID")
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		s := r.serve()
+		former := s.group("web", 2)
+		former.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
+		up(t, former)
+		remove(t, former)
+		r.disksAre("when the group is gone", "default/web-0/data 2 1 nobody", "default/web-1/data 2 1 nobody")
+
+		g := s.groupOf("default", "web", "uid-of-the-next", 2)
+		g.Spec.Disks = former.Spec.Disks
+		g.Annotations = map[string]string{key: string(former.UID)}
+		up(t, g)
+		r.disksAre("taken", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1")
+
+		g.Scale(3) // for which the former group has none: it gets no empty one
+		_, err := g.Until(within(t), func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "web-2") && slices.ContainsFunc(a.Status.Conditions, func(c metav1.Condition) bool { return c.Reason == "FormerDiskUnavailable" })
+		})
+		r.must(err)
+		r.disksAre("while the third waits", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1")
+		g.Annotations = nil
+		up(t, g)
+		r.disksAre("without the annotation", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1", "default/web-2/data 2 1 web-2")
 	})
 }
