@@ -1,16 +1,26 @@
 package vcsim
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
 	"reflect"
+	"syscall"
 
+	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vim25/xml"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // Direct is Wire.Direct for the address of Config.Listen.
@@ -30,7 +40,7 @@ type directCall struct {
 
 func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 	body := reflect.ValueOf(req).Elem().FieldByName("Req").Elem()
-	return &directCall{v: v, session: session, name: body.Type().Name(), body: world.CopyOf(body).Addr().Interface(),
+	return &directCall{v: v, session: session, name: body.Type().Name(), body: copyOf(body).Addr().Interface(),
 		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
 }
 
@@ -54,9 +64,9 @@ func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator
 
 func (c *directCall) answer(res any, fault *soap.Fault) {
 	if fault != nil {
-		c.fault = world.CopyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
+		c.fault = copyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
 	} else {
-		c.res = world.CopyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
+		c.res = copyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
 	}
 }
 
@@ -121,4 +131,161 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 	}
 	m.This.Value = c.this.Value + "#" // see dispatch
 	return h, nil
+}
+
+// Direct makes the SOAP calls of a session (UserSession.Key) over this wire without HTTP and XML, which cause most of a call's cost. They
+// are numbered, logged and broken like other calls. Login works only over HTTP.
+func (w *Wire) Direct(session string) soap.RoundTripper { return &directWire{w, session} }
+
+// DirectCall is a call made without HTTP.
+type lineCall interface {
+	carrier
+	// Name returns the SOAP method.
+	Name() string
+	// Reply stores the answer in res.
+	Reply(res soap.HasFault) error
+}
+
+// direct makes the calls of a session over a wire.
+type directWire struct {
+	wire    *Wire
+	session string
+}
+
+// RoundTrip implements soap.RoundTripper. Its errors are those of an HTTP client or a SOAP decoder: a *url.Error or a soap fault.
+func (d *directWire) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	call := d.wire.network.set.Direct(d.session, req)
+	client, hangUp := context.WithCancelCause(ctx)
+	defer hangUp(nil)
+	line := &directLine{hangUp}
+	defer d.wire.disconnect(line)
+	if !d.wire.connect(line) {
+		line.reset()
+	}
+	answered := make(chan bool, 1)
+	if client.Err() == nil {
+		go func() { answered <- d.wire.handle(client, call.Name(), call) }()
+	}
+	select {
+	case ok := <-answered:
+		if !ok {
+			return d.failed(io.EOF)
+		}
+	case <-client.Done():
+		return d.failed(context.Cause(client))
+	}
+	return call.Reply(res)
+}
+
+func (d *directWire) failed(err error) error {
+	address := d.wire.URL()
+	address.User = nil
+	return &url.Error{Op: "Post", URL: address.String(), Err: err}
+}
+
+// directLine stands in for the connection of an HTTP call.
+type directLine struct{ hangUp context.CancelCauseFunc }
+
+func (l *directLine) reset() {
+	l.hangUp(&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
+}
+
+// Admin returns a client with all permissions. It does not use the network, so it works during outages, and latency, faults, withdrawn
+// privileges and counters do not apply to it. Its single session is shared, not counted by Sessions and not ended by Restart. Do not log it
+// out.
+func (v *VCenter) Admin() *govmomi.Client { return v.admin }
+
+func (v *VCenter) loginAdmin() (err error) {
+	v.admin, err = v.Login(context.Background(), url.UserPassword(adminUser, v.login.adminPassword), inProcess{v})
+	if err != nil {
+		return fmt.Errorf("log in as admin: %w", err)
+	}
+	session, err := v.admin.SessionManager.UserSession(context.Background())
+	if err != nil {
+		return fmt.Errorf("get the admin's session: %w", err)
+	}
+	v.admin.RoundTripper = adminCalls{v, session.Key}
+	return nil
+}
+
+// adminCalls makes the admin's SOAP calls directly, without a wire.
+type adminCalls struct {
+	v       *VCenter
+	session string
+}
+
+// RoundTrip implements soap.RoundTripper.
+func (a adminCalls) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
+	call := newDirectCall(a.v, a.session, req)
+	done := make(chan bool, 1)
+	go func() { done <- call.CarryOut(ctx) }()
+	select {
+	case answered := <-done:
+		if !answered {
+			return errClosed
+		}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return call.Reply(res)
+}
+
+var errClosed = errors.New("this vCenter is closed")
+
+// Login logs a client in like Wire.Login, at the address of Config.Listen.
+func (v *VCenter) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
+	return v.main.Login(ctx, as, through)
+}
+
+// inProcess calls the simulator without a network.
+type inProcess struct{ v *VCenter }
+
+// RoundTrip implements http.RoundTripper.
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	inner := r.Clone(r.Context())
+	inner.Body = io.NopCloser(bytes.NewReader(body))
+	inner.RemoteAddr = "127.0.0.1:0"
+	a := newAnswer()
+	done := make(chan bool, 1)
+	go func() { done <- endpoint(p).CarryOut(a, inner) }()
+	select {
+	case answered := <-done:
+		if !answered {
+			return nil, errClosed
+		}
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	return &http.Response{
+		Status: http.StatusText(a.Status), StatusCode: a.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: a.Header(), Body: io.NopCloser(&a.Body), ContentLength: int64(a.Body.Len()), Request: r,
+	}, nil
+}
+
+// tagManager returns Admin's client for tags, with its own session.
+func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
+	c := rest.NewClient(v.admin.Client)
+	c.Client.Client.Transport = inProcess{v}
+	if err := c.Login(ctx, url.UserPassword(adminUser, v.login.adminPassword)); err != nil {
+		return nil, fmt.Errorf("log in to REST as admin: %w", err)
+	}
+	return tags.NewManager(c), nil
+}
+
+// setUp logs Admin in and creates the templates.
+func (v *VCenter) setUp(c Config, policies *storagePolicies) error {
+	if err := v.loginAdmin(); err != nil {
+		return err
+	}
+	v.operator = newOperator(v.inventory, v.admin, v.tagManager, policies)
+	for _, name := range c.Templates {
+		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,30 +2,14 @@
 // `vmgroup serve --simulator` and the tests run on it.
 //
 // It extends the simulator's objects by embedding and overriding, as govmomi's simulator/example_extend_test.go does, but wraps them per
-// call (dispatch.go) instead of storing the wrappers in the registry: the simulator asserts its own types in many places, and this way
+// call (endpoint.go) instead of storing the wrappers in the registry: the simulator asserts its own types in many places, and this way
 // objects that appear later are extended, too.
-//
-// This package is the endpoint: sessions, the dispatch of calls, and the names for its users. The packages below implement the objects, and
-// no other package imports them:
-//
-//   - world: the inventory, its lock and its changes
-//   - managed: VMs and guests, folders, clusters, and the tasks
-//   - fcd: first-class disks
-//   - course: how many tasks run at once, which are held, and which fail
-//   - backing: the files behind virtual disks
-//   - cloudinit: the metadata that a guest reads
-//   - property: reads of properties, and the stream of changes
-//   - rights: the permissions of clients
-//   - wire: the network, and the faults of calls
-//   - rest, policy: the REST API under /rest and /api, and storage policies under /pbm
-//   - seed: the initial inventory
-//   - operator: an operator's actions in vCenter
 //
 // Three rules prevent the deadlocks and races of the plain simulator, and make it work in a testing/synctest bubble:
 //
-//   - The inventory does not change while it is read (world). A call that only begins a task holds the world lock for reading, so that it
+//   - The inventory does not change while it is read (world.go). A call that only begins a task holds the world lock for reading, so that it
 //     never waits for an object's lock behind a task that sleeps.
-//   - No lock is held across a sleep or a wait unless its waiters block durably (world/lock.go).
+//   - No lock is held across a sleep or a wait unless its waiters block durably (world.go).
 //   - Everything that a vCenter starts ends with Close: calls, waits, tasks, booting guests, connections.
 //
 // Start is the exception to the second rule: while the simulator creates an inventory, it waits under a lock that all vCenters of the

@@ -1,24 +1,23 @@
 package vcsim
 
 import (
+	"cmp"
 	"context"
 	"net/http"
+	"net/url"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 	vimxml "github.com/vmware/govmomi/vim25/xml"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rest"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // endpoint is this vCenter as the wires see it.
@@ -102,8 +101,8 @@ var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCooki
 
 // EndSession implements wire.Endpoint.
 func (b endpoint) EndSession(r *http.Request, body []byte) bool {
-	if wire.IsREST(r) {
-		return b.v.rest.Drop(rest.SessionID(r))
+	if isREST(r) {
+		return b.v.rest.Drop(sessionID(r))
 	}
 	key := ""
 	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
@@ -121,8 +120,8 @@ func (v *VCenter) endSession(key string) bool {
 
 // Refuse implements wire.Endpoint.
 func (endpoint) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
-	if wire.IsREST(r) {
-		rest.Refuse(w, fault)
+	if isREST(r) {
+		refuseREST(w, fault)
 		return
 	}
 	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
@@ -168,8 +167,277 @@ func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.R
 	if e.lock != nil {
 		e.lock.RUnlock()
 	}
-	if world.IsAdmin(ctx.Session) {
+	if isAdmin(ctx.Session) {
 		return nil, nil
 	}
-	return nil, v.Rights.Admit(ctx, m)
+	return nil, v.rights.Admit(ctx, m)
+}
+
+// dispatch is the registry's hook before each call: it checks permissions and returns the object that answers. Objects are wrapped for one
+// call; the registry keeps the simulator's own.
+func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	e := exchangeOf(ctx)
+	if e.lock != nil {
+		e.lock.RUnlock()
+	}
+	if e.call == nil {
+		return v.choose(ctx, m)
+	}
+	e.call.restore(ctx, m)
+	h, fault := v.choose(ctx, m)
+	return e.call.chosen(ctx, m, h, fault)
+}
+
+// choose returns the object for a call with a known session.
+func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
+	if !isAdmin(ctx.Session) {
+		v.rewritten(m)
+		if fault := v.rights.Admit(ctx, m); fault != nil {
+			return nil, fault
+		}
+	}
+	if ctx.Session == nil {
+		// Without a session, properties are reported as missing, but they are still read.
+		switch o := v.objects.Get(m.This).(type) {
+		case *simulator.PropertyCollector:
+			return v.streams.Collector(o, exchangeOf(ctx).gone), nil
+		case *simulator.SessionManager:
+			return &sessionManager{SessionManager: o, v: v}, nil
+		}
+		return nil, nil
+	}
+	if !isAdmin(ctx.Session) {
+		v.remember(ctx.Session)
+	}
+	h, fault := v.wrap(ctx, m, v.streams.Lookup(ctx, m.This))
+	if h != nil && fault == nil {
+		// The simulator would prefer the session's object with this reference to ours. It reads the reference only for that: methods use
+		// the one in the body.
+		m.This.Value += "#"
+	}
+	return h, fault
+}
+
+func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
+	g := v.world.Guard(ctx, m.Name)
+	switch o := obj.(type) {
+	case nil: // the simulator would also write to the standard log
+		return nil, &types.ManagedObjectNotFound{Obj: m.This}
+	case *simulator.PropertyCollector:
+		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
+			v.SetLatestEvent(ctx, read.SpecSet)
+		}
+		return v.streams.Collector(o, exchangeOf(ctx).gone), nil
+	case *simulator.PropertyFilter:
+		return v.streams.Filter(o), nil
+	case *simulator.SearchIndex:
+		g.Protect(o.Self, false)
+		return &searchIndex{SearchIndex: o, guard: g, v: v}, nil
+	case *simulator.ViewManager:
+		g.Protect(o.Self, false)
+		return &viewManager{ViewManager: o, guard: g}, nil
+	case *simulator.VcenterVStorageObjectManager:
+		return v.fcds.Wrap(o, g), v.world.MissingArgument(ctx, m)
+	case *simulator.ResourcePool:
+		if m.Name == "CreateResourcePool" {
+			return &resourcePool{o}, nil
+		}
+	case *simulator.AuthorizationManager:
+		return v.rights.Authorization(o, g), v.world.MissingArgument(ctx, m)
+	}
+	if h := v.inventory.Wrap(m, obj, g); h != nil {
+		return h, v.world.MissingArgument(ctx, m)
+	}
+	return nil, nil
+}
+
+// resourcePool wraps a pool for one call.
+type resourcePool struct{ *simulator.ResourcePool }
+
+// CreateResourcePool keeps the simulator from sharing the new pool's summary with other vCenters.
+func (p *resourcePool) CreateResourcePool(ctx *simulator.Context, req *types.CreateResourcePool) soap.HasFault {
+	return createPool(ctx, p.ResourcePool, req)
+}
+
+// Rewrite changes the requests of all SOAP calls but Admin's before they are executed, so that this vCenter misbehaves, for example by
+// ignoring changeVersion; nil: none. change gets a pointer, such as *types.CloneVM_Task.
+func (v *VCenter) Rewrite(change func(request any)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.rewrite = change
+}
+
+func (v *VCenter) rewritten(m *simulator.Method) {
+	v.mu.Lock()
+	change := v.rewrite
+	v.mu.Unlock()
+	if change != nil {
+		change(m.Body)
+	}
+}
+
+// login is the valid credentials and the number of logins.
+type login struct {
+	user, password string // empty: any value
+	adminPassword  string
+	ok, refused    int
+}
+
+func newLogin(user, password string) login {
+	return login{user: user, password: password, adminPassword: uuid.NewString()}
+}
+
+// userinfo returns the current credentials.
+func (v *VCenter) userinfo() *url.Userinfo {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	l := v.login
+	return url.UserPassword(cmp.Or(l.user, "user"), cmp.Or(l.password, "pass"))
+}
+
+func matches(want, got string) bool { return got != "" && (want == "" || want == got) }
+
+func (v *VCenter) validLogin(r *types.Login) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r.UserName == adminUser {
+		return r.Password == v.login.adminPassword
+	}
+	ok := matches(v.login.user, r.UserName) && matches(v.login.password, r.Password)
+	if ok {
+		v.login.ok++
+	} else {
+		v.login.refused++
+	}
+	return ok
+}
+
+// sessionManager wraps the SessionManager for a login.
+type sessionManager struct {
+	*simulator.SessionManager
+	v *VCenter
+}
+
+// Login also records the session for direct calls.
+func (s *sessionManager) Login(ctx *simulator.Context, req *types.Login) soap.HasFault {
+	body := s.SessionManager.Login(ctx, req)
+	if ctx.Session != nil {
+		s.v.remember(ctx.Session)
+	}
+	return body
+}
+
+// SetPassword changes the password for new logins. Existing sessions continue, as in a real vCenter.
+func (v *VCenter) SetPassword(password string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.login.password = password
+}
+
+// Logins counts the successful and rejected logins by SOAP and REST.
+func (v *VCenter) Logins() (ok, refused int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.login.ok, v.login.refused
+}
+
+// Sessions counts the current SOAP sessions without Admin's.
+func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
+
+// RESTSessions counts the current REST sessions without Admin's.
+func (v *VCenter) RESTSessions() int { return v.rest.Sessions() }
+
+// DropSessions ends all SOAP and REST sessions but Admin's: their waits and their next calls get NotAuthenticated.
+func (v *VCenter) DropSessions() {
+	v.terminate(func(string) bool { return true })
+	v.rest.DropAll()
+}
+
+// terminate ends the clients' sessions with matching keys and returns their number.
+func (v *VCenter) terminate(match func(key string) bool) (ended int) {
+	v.sessionLock.Lock()
+	defer v.sessionLock.Unlock()
+	ctx := v.world.Context()
+	for _, key := range v.clientSessions() {
+		if match(key) {
+			// The only possible fault is NotFound: the session has just ended.
+			_ = v.objects.SessionManager().TerminateSession(ctx, &types.TerminateSession{SessionId: []string{key}})
+			ended++
+		}
+	}
+	v.world.Mark() // wakes waiting calls
+	return ended
+}
+
+func (v *VCenter) clientSessions() []string {
+	view := simulator.Session{Registry: simulator.NewRegistry(), Map: v.objects}
+	var keys []string
+	for _, s := range view.Get(v.objects.SessionManager().Self).(*simulator.SessionManager).SessionList {
+		if s.UserName != adminUser {
+			keys = append(keys, s.Key)
+		}
+	}
+	return keys
+}
+
+// Counts are the server-side objects of clients. Each takes up memory while its session lives, so a client that recreates them without
+// removing the old ones leaks.
+type Counts struct {
+	// Sessions and RESTSessions are the SOAP and REST sessions without Admin's.
+	Sessions, RESTSessions int
+	// Collectors are the PropertyCollectors in addition to each session's default one, Filters the filters in all of them.
+	Collectors, Filters int
+	// ListViews and ContainerViews are the views, Listed the entries in the list views.
+	ListViews, ContainerViews, Listed int
+}
+
+// Counts returns the current counts for all clients but Admin.
+func (v *VCenter) Counts() Counts {
+	keys := v.clientSessions()
+	c := Counts{Sessions: len(keys), RESTSessions: v.RESTSessions()}
+	for _, key := range keys {
+		if s, ok := v.sessions.Load(key); ok {
+			v.count(s.(*simulator.Session).Registry, &c)
+		}
+	}
+	return c
+}
+
+func (v *VCenter) count(book *simulator.Registry, c *Counts) {
+	own := v.objects.Get(types.ManagedObjectReference{Type: "ServiceInstance", Value: "ServiceInstance"}).(*simulator.ServiceInstance).Content.PropertyCollector
+	for _, pc := range book.AllReference("PropertyCollector") {
+		if pc.Reference() != own {
+			c.Collectors++
+		}
+	}
+	c.Filters += len(book.AllReference("PropertyFilter"))
+	c.ContainerViews += len(book.AllReference("ContainerView"))
+	for _, ref := range book.AllReference("ListView") {
+		c.ListViews++
+		c.Listed += v.listed(ref)
+	}
+}
+
+func (v *VCenter) listed(ref mo.Reference) (n int) {
+	view, ok := ref.(*simulator.ListView)
+	if !ok {
+		return 0
+	}
+	v.objects.WithLock(v.world.Context(), view, func() { n = len(view.View) })
+	return n
+}
+
+// remember records a session with its objects, because the simulator shows them only to the session's own calls. It forgets sessions that
+// have ended.
+func (v *VCenter) remember(s *simulator.Session) {
+	if _, known := v.sessions.LoadOrStore(s.Key, s); known {
+		return
+	}
+	ctx := v.world.Context()
+	v.sessions.Range(func(key, known any) bool {
+		if s := known.(*simulator.Session); !v.world.SessionLives(ctx, s.Key, s.UserName) {
+			v.sessions.Delete(key)
+		}
+		return true
+	})
 }

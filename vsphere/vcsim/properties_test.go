@@ -11,9 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // TestReadsReturnTheSameAsTheSimulator compares reads with govmomi's for all objects and properties of a full inventory, and for many
@@ -35,7 +32,7 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 			if of[kind]++; of[kind] > 1 && kind != "VirtualMachine" { // one of each type, but all VMs
 				continue
 			}
-			properties := property.Of(obj)
+			properties := propertiesOf(obj)
 			set := pathsOf(properties.Type(), 3)
 			paths += len(set)
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
@@ -226,7 +223,7 @@ func same(t *testing.T, v *VCenter, spec types.PropertyFilterSpec) {
 			continue
 		}
 		for j, p := range o.PropSet {
-			w.PropSet[j].Val = world.CopyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC
+			w.PropSet[j].Val = copyOf(reflect.ValueOf(&w.PropSet[j].Val).Elem()).Interface() // times in UTC
 			if !reflect.DeepEqual(p, w.PropSet[j]) {
 				t.Errorf("%s: %s is %T %+v, want %T %+v", o.Obj, p.Name, p.Val, p.Val, w.PropSet[j].Val, w.PropSet[j].Val)
 			}

@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -8,39 +9,28 @@ import (
 	"net/url"
 	"sync"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/fcd"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/managed"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/operator"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/policy"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/property"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rest"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/rights"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/seed"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/services"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/wire"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim/world"
 )
 
 // VCenter is a running vCenter. All methods are safe for concurrent use.
 type VCenter struct {
-	*operator.Operator
-	*managed.Objects
-	*fcd.Disks
-	*rights.Rights
-	*property.Reads
-	*wire.Network
-	*services.Services
-	*rest.Libraries
-	world   *world.World
+	*operator
+	*inventory
+	*fcds
+	*rights
+	*reads
+	*network
+	*services
+	*libraries
+	world   *world
 	objects *simulator.Registry // of the world
-	streams *property.Streams
-	rest    *rest.API
-	main    *wire.Wire
+	streams *streams
+	rest    *restAPI
+	main    *Wire
 	admin   *govmomi.Client
 
 	// sessionLock is held for writing while sessions are dropped.
@@ -64,11 +54,11 @@ func Start(c Config) (*VCenter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen address %q: %w", c.Listen, err)
 	}
-	cert, err := wire.NewCertificate(host)
+	cert, err := newCertificate(host)
 	if err != nil {
 		return nil, err
 	}
-	w, err := seed.New(c.shape(), c.InstanceUUID)
+	w, err := seed(c.shape(), c.InstanceUUID)
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +69,12 @@ func Start(c Config) (*VCenter, error) {
 		}
 	}
 	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
-	v.Network = wire.NewNetwork(wire.Settings{Context: w.Ctx, Endpoint: endpoint{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) wire.DirectCall {
+	v.network = newNetwork(networkSettings{Context: w.Ctx, Endpoint: endpoint{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) lineCall {
 		return newDirectCall(v, session, req)
 	}})
-	policies := policy.New(w)
-	v.extend(wire.HostOf(c.Listener), c.Guest, cert, policies)
-	v.main = v.Network.Open(c.Listener)
+	policies := newPolicies(w)
+	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
+	v.main = v.network.Open(c.Listener)
 	if err := v.setUp(c, policies); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
@@ -94,7 +84,7 @@ func Start(c Config) (*VCenter, error) {
 }
 
 // extend installs our hooks in the simulator, before its first call.
-func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certificate, policies *policy.Policies) {
+func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, policies *storagePolicies) {
 	service := v.world.Service
 	service.Listen = &url.URL{Scheme: v.Scheme(), Host: address, User: url.User("vcsim")}
 	sessions := v.objects.SessionManager()
@@ -103,19 +93,19 @@ func (v *VCenter) extend(address string, guest managed.Guest, cert tls.Certifica
 	sessions.TLS = func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
 	v.objects.Cookie = v.sessionCookie
 	v.objects.Handler = v.dispatch
-	v.objects.AddHandler(v.world.Changes)
-	v.Rights = rights.New(v.world)
-	v.streams = property.NewStreams(v.world, v.Rights)
-	v.Reads = v.streams.Reads
-	v.Disks = fcd.New(v.world)
-	v.Objects = managed.New(v.world, policies, v.Disks, guest)
-	v.Disks.Serve(v.Objects)
-	v.Services = services.New(v.runsAt)
+	v.objects.AddHandler(v.world.changes)
+	v.rights = newRights(v.world)
+	v.streams = newStreams(v.world, v.rights)
+	v.reads = v.streams.Reads
+	v.fcds = newFCDs(v.world)
+	v.inventory = newInventory(v.world, policies, v.fcds, guest)
+	v.fcds.Serve(v.inventory)
+	v.services = newServices(v.runsAt)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
-	v.servePBM(policies.Service(v.Objects))
-	v.rest = rest.New(v.world, v.Rights, v.validLogin)
-	v.Libraries = v.rest.Libraries
+	v.servePBM(policies.Service(v.inventory))
+	v.rest = newREST(v.world, v.rights, v.validLogin)
+	v.libraries = v.rest.libraries
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }
 
@@ -140,5 +130,88 @@ func (v *VCenter) Close() error {
 	if !v.world.End() {
 		return nil
 	}
-	return errors.Join(v.Network.Close(), v.world.Drain())
+	return errors.Join(v.network.Close(), v.world.Drain())
+}
+
+// Config configures a new vCenter. The zero value is a sensible default.
+type Config struct {
+	// Listen is the host:port of the SDK endpoint. Default: 127.0.0.1 and a free port.
+	Listen string
+	// Listener, if set, replaces Listen, for example with an in-memory network. Close closes it.
+	Listener net.Listener
+	// Plain serves http:// instead of https:// on all wires, for in-memory networks, where TLS handshakes take a tenth of the processor
+	// time without a benefit. Clients must allow it.
+	Plain bool
+	// Templates are the names of the VM templates in DC0/vm. Default: "vm-operator-template".
+	Templates []string
+	// Latency is the duration of tasks. Default: zero.
+	Latency Latency
+	// Limits bound how many tasks run at once. Default: none.
+	Limits Limits
+	// Guest configures what starts in a powered-on VM. Default: nothing.
+	Guest Guest
+	// User and Password are the credentials for Login. Default: any that are not empty.
+	User, Password string
+	// InstanceUUID is about.instanceUuid. Default: random.
+	InstanceUUID string
+	// APIVersion is about.apiVersion. Default: that of 8.0.3. Older versions lack some properties and reject calls that name them.
+	APIVersion string
+	// Datacenters, Clusters (per datacenter), Hosts (per cluster) and Datastores (per datacenter) count the inventory objects. Default: one
+	// of each, so that nothing is ambiguous.
+	Datacenters, Clusters, Hosts, Datastores int
+	// Pools counts the resource pools below each cluster's root pool. Default: none.
+	Pools int
+	// Portgroups (DC0_DVPG0, ... of the switch DVS0) and OpaqueNetworks (DC0_NSX0, ...) count the networks per datacenter, in addition to
+	// the standard network "VM Network". Default: none.
+	Portgroups, OpaqueNetworks int
+	// Pods counts the datastore clusters per datacenter: DC0_POD0, ... with two datastores each, DC0_POD0_DS0 and DC0_POD0_DS1. Default:
+	// none.
+	Pods int
+}
+
+func (c Config) withDefaults() Config {
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:0")
+	c.InstanceUUID = cmp.Or(c.InstanceUUID, uuid.NewString())
+	c.APIVersion = cmp.Or(c.APIVersion, "8.0.3.0")
+	c.Datacenters = cmp.Or(c.Datacenters, 1)
+	c.Clusters = cmp.Or(c.Clusters, 1)
+	c.Hosts = cmp.Or(c.Hosts, 1)
+	c.Datastores = cmp.Or(c.Datastores, 1)
+	if c.Templates == nil {
+		c.Templates = []string{"vm-operator-template"}
+	}
+	return c
+}
+
+func (c Config) shape() shape {
+	return shape{
+		APIVersion: c.APIVersion, Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
+		Portgroups: c.Portgroups, OpaqueNetworks: c.OpaqueNetworks, Pods: c.Pods,
+	}
+}
+
+// Restart cuts all connections and drops all sessions and tasks: old sessions get NotAuthenticated, old tasks ManagedObjectNotFound.
+// Running work completes without its task, so a clone appears after the restart. Admin keeps its session.
+func (v *VCenter) Restart() {
+	v.Down()
+	v.DropSessions()
+	v.ForgetTasks()
+	v.Up()
+}
+
+// Heal withdraws all FailCall, LoseReply, FailTask and Deny.
+func (v *VCenter) Heal() {
+	v.HealCalls()
+	v.HealTasks()
+	v.AllowAll()
+}
+
+// Restore restores vCenter from a backup: newer VMs leave the inventory but keep running, newer events are lost, and their keys and moRefs
+// are reused, without the tags that were on them. Sessions and tasks end. (Other changes stay: destroyed VMs do not return.)
+func (v *VCenter) Restore(b *Backup) error {
+	v.Down()
+	defer v.Up()
+	v.DropSessions()
+	v.ForgetTasks()
+	return v.Untag(v.ForgetSince(b)...)
 }

@@ -1,0 +1,247 @@
+package vcsim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The kinds of the tasks of PowerOnMultiVM_Task (govmomi's capture of a vCenter, simulator/vpx/task_manager.go): the call's own,
+// and one per VM, which otherwise behaves as PowerOn.
+const (
+	powerOnMulti Kind = "Datacenter.ExecuteVmPowerOnLRO"
+	PowerOnByDRS Kind = "Drm.ExecuteVmPowerOnLRO"
+)
+
+// DRS is how a cluster places VMs. The zero value is fully automated.
+type DRS struct {
+	// Off disables DRS: a clone that names no host goes to the first one.
+	Off bool
+	// Unlicensed enables DRS without a license for it.
+	Unlicensed bool
+	// Level is the automation level; "" means fully automated.
+	Level types.DrsBehavior
+	// Levels override Level for single VMs, by moRef.
+	Levels map[string]types.DrsBehavior
+	// NoTasks omits the VMs' tasks from the result of PowerOnMultiVM_Task (govmomi#2584).
+	NoTasks bool
+}
+
+// SetDRS configures DRS in the cluster at a path.
+func (v *inventory) SetDRS(clusterPath string, d DRS) error {
+	ref, err := v.Find(clusterPath)
+	if err != nil {
+		return err
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
+	if !ok {
+		return fmt.Errorf("DRS of %s: not a cluster", clusterPath)
+	}
+	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
+	config.DrsConfig = types.ClusterDrsConfigInfo{Enabled: types.NewBool(!d.Off), EnableVmBehaviorOverrides: types.NewBool(true), DefaultVmBehavior: d.Level}
+	config.DrsVmConfig = nil
+	for moRef, level := range d.Levels {
+		config.DrsVmConfig = append(config.DrsVmConfig, types.ClusterDrsVmConfigInfo{
+			Key: types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}, Behavior: level})
+	}
+	v.objects.WithLock(v.world.Context(), c.Self, func() { c.ConfigurationEx = &config })
+	v.placement.drs[ref] = d
+	v.world.Mark(ref)
+	return nil
+}
+
+// FillHost sets whether a host has no memory left for a power-on.
+func (v *inventory) FillHost(hostPath string, full bool) error {
+	ref, err := v.Find(hostPath)
+	if err != nil {
+		return err
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.placement.full[ref] = full
+	return nil
+}
+
+// placement is the DRS settings of clusters and the hosts without memory. The world lock guards it.
+type placement struct {
+	drs  map[types.ManagedObjectReference]DRS
+	full map[types.ManagedObjectReference]bool
+}
+
+// firstWithoutDRS returns the host of a clone that names none, in a cluster without DRS: the first one, as reported of old vCenters
+// (CAPV#586). nil in other clusters.
+func (v *inventory) firstWithoutDRS(hosts []types.ManagedObjectReference) *types.ManagedObjectReference {
+	if len(hosts) == 0 {
+		return nil
+	}
+	host, _ := v.objects.Get(hosts[0]).(*simulator.HostSystem)
+	if host == nil || host.Parent == nil {
+		return nil
+	}
+	c, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
+	if !ok || isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) && !v.placement.drs[c.Self].Unlicensed {
+		return nil
+	}
+	return &hosts[0]
+}
+
+// clusterOf returns a VM's cluster, or nil. The caller holds the world lock.
+func (v *inventory) clusterOf(vm *simulator.VirtualMachine) *simulator.ClusterComputeResource {
+	if vm.Runtime.Host == nil {
+		return nil
+	}
+	host, ok := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
+	if !ok || host.Parent == nil {
+		return nil
+	}
+	c, _ := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
+	return c
+}
+
+// levelOf returns the automation level that applies to a VM; "" if DRS does not manage it. The caller holds the world lock.
+func (v *inventory) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavior, d DRS) {
+	c := v.clusterOf(vm)
+	if c == nil {
+		return "", d
+	}
+	d = v.placement.drs[c.Self]
+	if !isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) {
+		return "", d
+	}
+	level = d.Level
+	if own, is := d.Levels[vm.Self.Value]; is {
+		level = own
+	}
+	if level == "" {
+		level = types.DrsBehaviorFullyAutomated
+	}
+	return level, d
+}
+
+// place moves a powered-off VM from a full host to one that is not full, as DRS does at power-on; false if there is none. The caller holds
+// the world lock.
+func (v *inventory) place(ctx *simulator.Context, vm *simulator.VirtualMachine) bool {
+	c := v.clusterOf(vm)
+	if c == nil || !v.placement.full[*vm.Runtime.Host] {
+		return true
+	}
+	i := slices.IndexFunc(c.Host, func(ref types.ManagedObjectReference) bool { return !v.placement.full[ref] })
+	if i < 0 {
+		return false
+	}
+	was, now := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem), v.objects.Get(c.Host[i]).(*simulator.HostSystem)
+	v.objects.RemoveReference(ctx, was, &was.Vm, vm.Self)
+	v.objects.AddReference(ctx, now, &now.Vm, vm.Self)
+	v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "runtime.host", Val: now.Self}, {Name: "summary.runtime.host", Val: now.Self}})
+	return true
+}
+
+// placeAlone places a VM for PowerOnVM_Task.
+//
+// [doc] PowerOnVM_Task: "If the cluster is a DRS cluster, DRS will be invoked if the virtual machine can be automatically placed by
+// DRS (see DrsBehavior)"; partiallyAutomated: "VirtualCenter automatically places virtual machines at power on".
+func (v *inventory) placeAlone(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+	if level, d := v.levelOf(vm); level != "" && level != types.DrsBehaviorManual && !d.Unlicensed {
+		v.place(ctx, vm)
+	}
+	return v.fullHost(vm)
+}
+
+// fullHost rejects a power-on on a host without memory.
+func (v *inventory) fullHost(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	if vm.Runtime.Host != nil && v.placement.full[*vm.Runtime.Host] && vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOn {
+		return new(types.InsufficientMemoryResourcesFault)
+	}
+	return nil
+}
+
+// datacenter wraps a datacenter for one call.
+type datacenter struct {
+	*simulator.Datacenter
+	*guard
+	v *inventory
+}
+
+// PowerOnMultiVMTask asks DRS to place each VM. The task ends when the VMs' own tasks have begun.
+//
+// [doc] ClusterPowerOnVmResult: attempted, "For a virtual machine not managed by DRS, a task ID is also returned" (vCenter returns one for
+// other VMs, too); notAttempted, "virtual machines DRS can not find suitable hosts for"; recommendations "that need the client to approve
+// manually". PowerOnMultiVM_Task: if one VM is managed manually, the call returns only recommendations. ClusterPowerOnVmOption:
+// OverrideAutomationLevel has a DrsBehavior.
+func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOnMultiVM_Task) soap.HasFault {
+	override, fault := overrideIn(req.Option)
+	if fault != nil {
+		return &methods.PowerOnMultiVM_TaskBody{Fault_: simulator.Fault("", fault)}
+	}
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		var res types.ClusterPowerOnVmResult
+		var vms []*simulator.VirtualMachine
+		for _, ref := range req.Vm {
+			vm, ok := d.v.objects.Get(ref).(*simulator.VirtualMachine)
+			if !ok {
+				return nil, &types.ManagedObjectNotFound{Obj: ref}
+			}
+			if level, _ := d.v.levelOf(vm); level == types.DrsBehaviorManual && override == "" {
+				res.Recommendations = append(res.Recommendations, types.ClusterRecommendation{Key: ref.Value, Type: "V1", Target: &ref})
+			}
+			vms = append(vms, vm)
+		}
+		if len(res.Recommendations) > 0 {
+			return res, nil
+		}
+		for _, vm := range vms {
+			d.attempt(ctx, vm, &res)
+		}
+		return res, nil
+	}
+	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{
+		Returnval: d.v.begin(d.guard, work{kind: powerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
+}
+
+// attempt begins a VM's own task or records why it does not. The caller holds the world lock.
+func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, res *types.ClusterPowerOnVmResult) {
+	level, drs := d.v.levelOf(vm)
+	kind, fault := PowerOn, types.BaseMethodFault(nil)
+	switch {
+	case level == "":
+	case drs.Unlicensed:
+		fault = new(types.NotEnoughLicenses)
+	default:
+		if kind = PowerOnByDRS; !d.v.place(ctx, vm) {
+			fault = &types.NoCompatibleHost{Error: []types.LocalizedMethodFault{{Fault: new(types.InsufficientMemoryResourcesFault)}}}
+		}
+	}
+	if fault != nil {
+		res.NotAttempted = append(res.NotAttempted, types.ClusterNotAttemptedVmInfo{Vm: vm.Self, Fault: types.LocalizedMethodFault{Fault: fault}})
+		return
+	}
+	on := &machine{VirtualMachine: vm, guard: d.v.world.Guard(ctx, "PowerOnMultiVM_Task"), v: d.v}
+	var task types.ManagedObjectReference
+	d.v.objects.WithLock(ctx, vm.Self, func() { task = on.powerOn(kind) })
+	info := types.ClusterAttemptedVmInfo{Vm: vm.Self, Task: &task}
+	if drs.NoTasks {
+		info.Task = nil
+	}
+	res.Attempted = append(res.Attempted, info)
+}
+
+// overrideIn returns the automation level in the options; "" if none.
+func overrideIn(options []types.BaseOptionValue) (level types.DrsBehavior, _ types.BaseMethodFault) {
+	for _, o := range options {
+		option := o.GetOptionValue()
+		if option.Key != string(types.ClusterPowerOnVmOptionOverrideAutomationLevel) {
+			continue
+		}
+		text, _ := option.Value.(string)
+		if level = types.DrsBehavior(text); !slices.Contains(level.Values(), level) {
+			return "", &types.InvalidArgument{InvalidProperty: "option"}
+		}
+	}
+	return level, nil
+}

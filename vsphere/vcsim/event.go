@@ -1,0 +1,257 @@
+package vcsim
+
+import (
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// maxEvents is the default limit of one QueryEvents (EventFilterSpec.maxCount: 1000 by default).
+const maxEvents = 1000
+
+// chained are the kinds of tasks whose events form a chain: a TaskEvent and the events of its changes. ([doc] Event.chainId: "The parent or
+// group ID". In the simulator each event is a chain of its own, and there is no TaskEvent.)
+var chained = []Kind{Destroy, DestroyFolder, UnregisterAndDestroy, unregister, destroyHost}
+
+// eventState extends the simulator's events. Objects.mu guards it.
+type eventState struct {
+	// chains maps an event to the first one of its chain, by the simulator's keys.
+	chains map[int32]int32
+	// lost are the key ranges of events that a restore from a backup discarded.
+	lost []span
+	// visibleAt is when clients see an event.
+	visibleAt map[int32]time.Time
+	// offset is added to the keys that clients see; they are int32, and overflow.
+	offset int32
+	// hidden reports whether the account may not see an event; nil: it may see all.
+	hidden func(types.BaseEvent) bool
+	// delay is the time from an event until clients see it.
+	delay time.Duration
+}
+
+type span struct{ from, to int32 }
+
+// DelayEvents hides events from clients for a time, from now on.
+func (v *inventory) DelayEvents(by time.Duration) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events.delay = by
+}
+
+// RaiseEventKeys adds to the keys of all events, which overflow to negative ones after 2147483647 (vcenter-event-broker-appliance#809).
+func (v *inventory) RaiseEventKeys(by int32) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events.offset += by
+}
+
+// HideEvents makes vCenter leave these events out of its answers, after it has filled a page (govmomi#3450); nil: none.
+func (v *inventory) HideEvents(which func(types.BaseEvent) bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.events.hidden = which
+}
+
+// shown are the events of a page that the account may see.
+func (v *inventory) shown(page []types.BaseEvent) (events []types.BaseEvent) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, e := range page {
+		if v.events.hidden == nil || !v.events.hidden(e) {
+			events = append(events, e)
+		}
+	}
+	return events
+}
+
+// visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet. The caller holds mu.
+func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
+	key, shift := raw.GetEvent().Key, int32(0)
+	for _, l := range b.lost {
+		if key > l.from && key <= l.to {
+			return nil
+		}
+		if key > l.to {
+			shift += l.to - l.from
+		}
+	}
+	if time.Now().Before(b.visibleAt[key]) {
+		return nil
+	}
+	copied := reflect.New(reflect.TypeOf(raw).Elem())
+	copied.Elem().Set(reflect.ValueOf(raw).Elem())
+	event := copied.Interface().(types.BaseEvent)
+	e := event.GetEvent()
+	e.ChainId = key
+	if first, known := b.chains[key]; known {
+		e.ChainId = first
+	}
+	e.Key, e.ChainId = e.Key-shift+b.offset, e.ChainId-shift+b.offset
+	return event
+}
+
+// rawEvents returns the simulator's events, newest first. The EventManager must be unlocked, or ctx holds its lock. The query runs as the
+// admin, who does not log out: the simulator's Logout posts an event while it locks the session's registry, which a query needs.
+func (v *inventory) rawEvents(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
+	filter.EventChainId, filter.MaxCount = 0, maxEvents
+	var res soap.HasFault
+	m := v.objects.EventManager()
+	v.objects.WithLock(ctx, m, func() { res = m.QueryEvents(v.adminContext(), &types.QueryEvents{This: m.Self, Filter: filter}) })
+	if f := res.Fault(); f != nil {
+		return nil, f
+	}
+	return res.(*methods.QueryEventsBody).Res.Returnval, nil
+}
+
+// visibleEvents returns events as clients see them.
+func (v *inventory) visibleEvents(raw []types.BaseEvent) []types.BaseEvent {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []types.BaseEvent
+	for _, r := range raw {
+		if e := v.events.visible(r); e != nil {
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+// newestKey returns the simulator's key of the newest event.
+func (v *inventory) newestKey(ctx *simulator.Context) (key int32) {
+	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
+	for _, e := range raw {
+		key = max(key, e.GetEvent().Key)
+	}
+	return key
+}
+
+// chain runs do and chains its events to the TaskEvent of its task, whose info shows the task as queued. The caller holds the world lock
+// for writing.
+func (v *inventory) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, do func()) {
+	if !slices.Contains(chained, kind) {
+		do()
+		return
+	}
+	ref, now := entity.Reference(), time.Now()
+	task := &types.TaskEvent{Info: types.TaskInfo{DescriptionId: string(kind), Entity: &ref, EntityName: entity.Entity().Name,
+		State: types.TaskInfoStateQueued, QueueTime: now, Reason: &types.TaskReasonUser{UserName: ctx.Session.UserName}}}
+	v.post(ctx, task)
+	do()
+	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, e := range raw {
+		key := e.GetEvent().Key
+		switch e.(type) {
+		case types.BaseVmEvent, types.BaseHostEvent, *types.TaskEvent:
+			if key >= task.Key {
+				v.events.chains[key] = task.Key
+				v.events.visibleAt[key] = now.Add(v.events.delay)
+			}
+		}
+	}
+}
+
+// post posts an event in the name of the context's user.
+func (v *inventory) post(ctx *simulator.Context, event types.BaseEvent) {
+	m := v.objects.EventManager()
+	v.objects.WithLock(ctx, m, func() { m.PostEvent(ctx, &types.PostEvent{This: m.Self, EventToPost: event}) })
+}
+
+// eventManager wraps the EventManager for one call.
+type eventManager struct {
+	*simulator.EventManager
+	v *inventory
+}
+
+// matching supports chains and omits what a restore discarded.
+func (m *eventManager) matching(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
+	raw, fault := m.v.rawEvents(ctx, filter)
+	return slices.DeleteFunc(m.v.visibleEvents(raw), func(e types.BaseEvent) bool {
+		return filter.EventChainId != 0 && e.GetEvent().ChainId != filter.EventChainId
+	}), fault
+}
+
+// identicalMost is how many events of one kind and user QueryEvents returns: vCenter's filter of bursts, on by default, drops further ones.
+// Collectors have them all.
+const identicalMost = 30
+
+// QueryEvents returns the newest page.
+func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvents) soap.HasFault {
+	events, fault := m.matching(ctx, req.Filter)
+	if fault != nil {
+		return &methods.QueryEventsBody{Fault_: fault}
+	}
+	type alike struct {
+		kind reflect.Type
+		user string
+	}
+	slices.Reverse(events) // those that come first are kept
+	seen := map[alike]int{}
+	events = slices.DeleteFunc(events, func(e types.BaseEvent) bool {
+		k := alike{reflect.TypeOf(e), e.GetEvent().UserName}
+		seen[k]++
+		return seen[k] > identicalMost
+	})
+	slices.Reverse(events)
+	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: m.v.shown(events[:min(len(events), maxEvents)])}}
+}
+
+// eventCollector is what a session collects, from the oldest event on. It has no events that come later.
+type eventCollector struct {
+	mo.EventHistoryCollector
+	v      *inventory
+	events []types.BaseEvent
+}
+
+// CreateCollectorForEvents makes a collector of the session.
+func (m *eventManager) CreateCollectorForEvents(ctx *simulator.Context, req *types.CreateCollectorForEvents) soap.HasFault {
+	events, fault := m.matching(ctx, req.Filter)
+	if fault != nil {
+		return &methods.CreateCollectorForEventsBody{Fault_: fault}
+	}
+	slices.Reverse(events)
+	c := &eventCollector{v: m.v, events: events}
+	return &methods.CreateCollectorForEventsBody{Res: &types.CreateCollectorForEventsResponse{Returnval: ctx.Session.Put(c).Reference()}}
+}
+
+// ReadNextEvents returns a page, without those that the account may not see.
+func (c *eventCollector) ReadNextEvents(_ *simulator.Context, req *types.ReadNextEvents) soap.HasFault {
+	n := min(int(req.MaxCount), len(c.events))
+	page := c.events[:n]
+	c.events = c.events[n:]
+	return &methods.ReadNextEventsBody{Res: &types.ReadNextEventsResponse{Returnval: c.v.shown(page)}}
+}
+
+// DestroyCollector ends it.
+func (c *eventCollector) DestroyCollector(ctx *simulator.Context, req *types.DestroyCollector) soap.HasFault {
+	ctx.Session.Remove(ctx, req.This)
+	return &methods.DestroyCollectorBody{Res: new(types.DestroyCollectorResponse)}
+}
+
+// SetLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
+func (v *inventory) SetLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
+	if !slices.ContainsFunc(specs, func(s types.PropertyFilterSpec) bool {
+		return slices.ContainsFunc(s.PropSet, func(p types.PropertySpec) bool { return slices.Contains(p.PathSet, "latestEvent") })
+	}) {
+		return
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	m := v.objects.EventManager()
+	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
+	v.objects.WithLock(ctx, m, func() {
+		m.LatestEvent = nil
+		for _, e := range v.visibleEvents(raw) {
+			if m.LatestEvent == nil || e.GetEvent().Key-m.LatestEvent.GetEvent().Key > 0 { // also where keys overflow
+				m.LatestEvent = e
+			}
+		}
+	})
+}

@@ -1,0 +1,615 @@
+package vcsim
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Disks are the first-class disks of one vCenter.
+type fcds struct {
+	world *world
+	vms   vMs
+
+	// The world lock guards these.
+	disks       map[string]*fcd
+	lag         time.Duration // until a new disk is listed
+	second      bool          // a second VM may attach a disk
+	noOnline    bool          // hosts that do not extend the disk of a running VM
+	unreachable map[types.ManagedObjectReference]bool
+	full        map[types.ManagedObjectReference]bool
+}
+
+// VMs are the VMs that disks are attached to, and the tasks.
+type vMs interface {
+	// Begin starts a task on an object, and Everywhere lists all VMs, those outside the inventory included. Amend changes properties
+	// in a VM's configuration file.
+	Begin(g *guard, kind Kind, on mo.Entity, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference
+	Everywhere() []*simulator.VirtualMachine
+	Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange)
+	// Find returns the object at an inventory path.
+	Find(where string) (types.ManagedObjectReference, error)
+}
+
+// disk is one first-class disk.
+type fcd struct {
+	id, name    string
+	datastore   types.ManagedObjectReference
+	file        string // "[datastore] fcd/id.vmdk"
+	capacityMB  int64
+	created     time.Time
+	keep        bool
+	provisioned string
+	metadata    map[string]string
+	profiles    []string
+
+	snapshots int                   // of the disk
+	tracked   bool                  // changed block tracking
+	stale     bool                  // vCenter takes it for in use, and nobody has it
+	lost      bool                  // somebody deleted the files
+	broken    types.BaseMethodFault // of each read of it
+	moving    time.Time             // vCenter does not find it before
+	written   []Write
+}
+
+// New returns a vCenter's disks: none.
+func newFCDs(w *world) *fcds {
+	return &fcds{world: w, disks: map[string]*fcd{}, unreachable: map[types.ManagedObjectReference]bool{}, full: map[types.ManagedObjectReference]bool{}}
+}
+
+// Serve sets the VMs, before the first call.
+func (d *fcds) Serve(vms vMs) { d.vms = vms }
+
+// found returns the disk that vCenter finds under an id, on a datastore; nil if it finds none.
+func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
+	one := d.disks[id.Id]
+	if one == nil || one.lost || one.datastore != datastore || time.Now().Before(one.moving) {
+		return nil
+	}
+	return one
+}
+
+// object returns a disk as vCenter shows it: its name is escaped (vmware/rbvmomi#169).
+func (d *fcds) object(one *fcd) types.VStorageObject {
+	keep, tracked := one.keep, one.tracked
+	var metadata []types.KeyValue
+	for _, key := range slices.Sorted(maps.Keys(one.metadata)) {
+		metadata = append(metadata, types.KeyValue{Key: key, Value: one.metadata[key]})
+	}
+	var consumers []types.ID
+	for _, u := range d.usesOf(one.id) {
+		consumers = append(consumers, types.ID{Id: u.vm.Config.InstanceUuid})
+	}
+	return types.VStorageObject{Config: types.VStorageObjectConfigInfo{
+		BaseConfigInfo: types.BaseConfigInfo{
+			Id: types.ID{Id: one.id}, Name: escape(one.name), CreateTime: one.created, KeepAfterDeleteVm: &keep, ChangedBlockTrackingEnabled: &tracked, Metadata: metadata,
+			Backing: &types.BaseConfigInfoDiskFileBackingInfo{
+				BaseConfigInfoFileBackingInfo: types.BaseConfigInfoFileBackingInfo{
+					BaseConfigInfoBackingInfo: types.BaseConfigInfoBackingInfo{Datastore: one.datastore},
+					FilePath:                  one.file, BackingObjectId: one.id,
+				},
+				ProvisioningType: cmp.Or(one.provisioned, string(types.BaseConfigInfoDiskFileBackingInfoProvisioningTypeThin)),
+			},
+		},
+		CapacityInMB: one.capacityMB, ConsumptionType: []string{"disk"}, ConsumerId: consumers,
+	}}
+}
+
+// use is a VM that has a disk, by its device.
+type fcdUse struct {
+	vm     *simulator.VirtualMachine
+	device *types.VirtualDisk
+}
+
+// usesOf returns the VMs that have a disk.
+func (d *fcds) usesOf(id string) (all []fcdUse) {
+	for _, vm := range d.vms.Everywhere() {
+		for _, device := range disksIn(vm.Config.Hardware.Device) {
+			if idOf(device) == id {
+				all = append(all, fcdUse{vm, device})
+			}
+		}
+	}
+	return all
+}
+
+// in returns the first-class disks in devices, by the device.
+func (d *fcds) in(devices []types.BaseVirtualDevice) map[*types.VirtualDisk]*fcd {
+	has := map[*types.VirtualDisk]*fcd{}
+	for _, device := range disksIn(devices) {
+		if one := d.disks[idOf(device)]; one != nil {
+			has[device] = one
+		}
+	}
+	return has
+}
+
+// idOf returns the id of a device's first-class disk; empty for any other.
+func idOf(device *types.VirtualDisk) string {
+	if device.VDiskId == nil {
+		return ""
+	}
+	return device.VDiskId.Id
+}
+
+// base returns the file at the end of a device's chain of deltas.
+func baseOf(device *types.VirtualDisk) *flat {
+	b, is := device.Backing.(*flat)
+	for is && b.Parent != nil {
+		b = b.Parent
+	}
+	return b
+}
+
+// The kinds of the tasks of VcenterVStorageObjectManager.
+const (
+	CreateDisk         Kind = "vslm.vcenter.VStorageObjectManager.createDisk"
+	ExtendDisk         Kind = "vslm.vcenter.VStorageObjectManager.extendDisk"
+	DeleteDisk         Kind = "vslm.vcenter.VStorageObjectManager.deleteVStorageObject"
+	UpdateDiskMetadata Kind = "vslm.vcenter.VStorageObjectManager.updateVStorageObjectMetadataEx"
+)
+
+// Wrap returns the manager of first-class disks for one call.
+func (d *fcds) Wrap(o *simulator.VcenterVStorageObjectManager, g *guard) mo.Reference {
+	g.Protect(o.Self, false)
+	return &fcdManager{VcenterVStorageObjectManager: o, guard: g, d: d}
+}
+
+// manager wraps the simulator's for one call.
+type fcdManager struct {
+	*simulator.VcenterVStorageObjectManager
+	*guard
+	d *fcds
+}
+
+// begin starts a task on a datastore; name is for FailTask.
+func (m *fcdManager) begin(kind Kind, datastore types.ManagedObjectReference, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
+	return m.d.vms.Begin(m.guard, kind, m.d.world.Objects.Get(datastore).(mo.Entity), name, do)
+}
+
+// nameOf returns the name of a disk for FailTask.
+func (m *fcdManager) nameOf(id types.ID) string {
+	if one := m.d.disks[id.Id]; one != nil {
+		return one.name
+	}
+	return ""
+}
+
+// CreateDiskTask keeps the metadata.
+//
+// [doc] VslmCreateSpec.metadata: "The create task is atomic by design. That being said, failing to add the specified metadata pairs leads
+// to the failure of the create task"; keepAfterDeleteVm: "If not set, the default value is true". Names are not unique.
+func (m *fcdManager) CreateDiskTask(_ *simulator.Context, req *types.CreateDisk_Task) soap.HasFault {
+	at := req.Spec.BackingSpec.GetVslmCreateSpecBackingSpec().Datastore
+	ref := m.begin(CreateDisk, at, req.Spec.Name, func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		one, fault := m.d.create(req.Spec, at)
+		if fault != nil {
+			return nil, fault
+		}
+		return m.d.object(one), nil
+	})
+	return &methods.CreateDisk_TaskBody{Res: &types.CreateDisk_TaskResponse{Returnval: ref}}
+}
+
+func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference) (*fcd, types.BaseMethodFault) {
+	if fault := d.usable(at); fault != nil {
+		return nil, fault
+	}
+	if d.full[at] {
+		return nil, &types.NoDiskSpace{FileFault: types.FileFault{File: spec.Name}, Datastore: d.world.Objects.Get(at).(*simulator.Datastore).Name}
+	}
+	if spec.CapacityInMB <= 0 || spec.Name == "" {
+		return nil, &types.InvalidArgument{InvalidProperty: "spec"}
+	}
+	one := &fcd{id: uuid.NewString(), name: spec.Name, datastore: at, capacityMB: spec.CapacityInMB, created: time.Now(),
+		keep: spec.KeepAfterDeleteVm == nil || *spec.KeepAfterDeleteVm, metadata: map[string]string{}}
+	for _, entry := range spec.Metadata {
+		if _, twice := one.metadata[entry.Key]; twice || entry.Key == "" {
+			return nil, &types.InvalidArgument{InvalidProperty: "spec.metadata"}
+		}
+		one.metadata[entry.Key] = entry.Value
+	}
+	for _, profile := range spec.Profile {
+		if p, is := profile.(*types.VirtualMachineDefinedProfileSpec); is {
+			one.profiles = append(one.profiles, p.ProfileId)
+		}
+	}
+	if b, is := spec.BackingSpec.(*types.VslmCreateSpecDiskFileBackingSpec); is {
+		one.provisioned = b.ProvisioningType
+	}
+	d.place(one)
+	d.disks[one.id] = one
+	return one, nil
+}
+
+// place puts a disk where vCenter puts a new one on its datastore.
+func (d *fcds) place(one *fcd) {
+	one.file = (&object.DatastorePath{Datastore: d.datastore(one).Name, Path: "fcd/" + one.id + ".vmdk"}).String()
+}
+
+func (d *fcds) datastore(one *fcd) *simulator.Datastore {
+	return d.world.Objects.Get(one.datastore).(*simulator.Datastore)
+}
+
+// at returns the disk with a file; nil if there is none.
+func (d *fcds) at(file string) *fcd {
+	for _, one := range d.disks {
+		if one.file == file {
+			return one
+		}
+	}
+	return nil
+}
+
+// usable returns the fault of a call on a datastore that no host reaches.
+//
+// [doc] ListVStorageObject, CreateDisk_Task: InvalidDatastore, "if the operation cannot be performed on the datastore".
+func (d *fcds) usable(datastore types.ManagedObjectReference) types.BaseMethodFault {
+	if ds := d.world.Objects.Get(datastore).(*simulator.Datastore); d.unreachable[datastore] || !ds.Summary.Accessible {
+		return &types.InvalidDatastore{Datastore: &datastore, Name: ds.Name}
+	}
+	return nil
+}
+
+// ListVStorageObject lists a new disk late, and keeps the ids of those whose files somebody deleted (govmomi#3659).
+func (m *fcdManager) ListVStorageObject(req *types.ListVStorageObject) soap.HasFault {
+	body := new(methods.ListVStorageObjectBody)
+	if fault := m.d.usable(req.Datastore); fault != nil {
+		body.Fault_ = simulator.Fault("", fault)
+		return body
+	}
+	body.Res = new(types.ListVStorageObjectResponse)
+	for _, one := range m.d.disks {
+		if one.datastore == req.Datastore && time.Since(one.created) >= m.d.lag && !time.Now().Before(one.moving) {
+			body.Res.Returnval = append(body.Res.Returnval, types.ID{Id: one.id})
+		}
+	}
+	slices.SortFunc(body.Res.Returnval, func(a, b types.ID) int { return strings.Compare(a.Id, b.Id) })
+	return body
+}
+
+// RetrieveVStorageObject finds a disk only on the datastore that it is on.
+//
+// [doc] NotFound "If the specified virtual storage object cannot be found".
+func (m *fcdManager) RetrieveVStorageObject(_ *simulator.Context, req *types.RetrieveVStorageObject) soap.HasFault {
+	body := new(methods.RetrieveVStorageObjectBody)
+	if fault := m.d.usable(req.Datastore); fault != nil {
+		body.Fault_ = simulator.Fault("", fault)
+		return body
+	}
+	one := m.d.found(req.Id, req.Datastore)
+	if one == nil {
+		body.Fault_ = simulator.Fault("", new(types.NotFound))
+		return body
+	}
+	if one.broken != nil {
+		body.Fault_ = simulator.Fault("", one.broken)
+		return body
+	}
+	body.Res = &types.RetrieveVStorageObjectResponse{Returnval: m.d.object(one)}
+	return body
+}
+
+// RetrieveVStorageObjectAssociations names VMs by their moRefs. It does not know VMs outside the inventory.
+//
+// [doc] VStorageObjectAssociations.fault: "Received error while generating associations".
+func (m *fcdManager) RetrieveVStorageObjectAssociations(req *types.RetrieveVStorageObjectAssociations) soap.HasFault {
+	body := &methods.RetrieveVStorageObjectAssociationsBody{Res: new(types.RetrieveVStorageObjectAssociationsResponse)}
+	for _, ask := range req.Ids {
+		a := types.VStorageObjectAssociations{Id: ask.Id}
+		if m.d.found(ask.Id, ask.Datastore) == nil {
+			a.Fault = &types.LocalizedMethodFault{Fault: new(types.NotFound), LocalizedMessage: "The object or item referred to could not be found."}
+		}
+		for _, u := range m.d.usesOf(ask.Id.Id) {
+			if a.Fault == nil && m.d.world.Objects.Get(u.vm.Self) != nil {
+				a.VmDiskAssociations = append(a.VmDiskAssociations, types.VStorageObjectAssociationsVmDiskAssociations{VmId: u.vm.Self.Value, DiskKey: u.device.Key})
+			}
+		}
+		body.Res.Returnval = append(body.Res.Returnval, a)
+	}
+	return body
+}
+
+// VCenterUpdateVStorageObjectMetadataExTask sets keys, and leaves the others.
+func (m *fcdManager) VCenterUpdateVStorageObjectMetadataExTask(_ *simulator.Context, req *types.VCenterUpdateVStorageObjectMetadataEx_Task) soap.HasFault {
+	ref := m.begin(UpdateDiskMetadata, req.Datastore, m.nameOf(req.Id), func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		one := m.d.found(req.Id, req.Datastore)
+		if one == nil {
+			return nil, new(types.NotFound)
+		}
+		for _, entry := range req.Metadata {
+			one.metadata[entry.Key] = entry.Value
+		}
+		for _, key := range req.DeleteKeys {
+			delete(one.metadata, key)
+		}
+		return nil, nil
+	})
+	return &methods.VCenterUpdateVStorageObjectMetadataEx_TaskBody{Res: &types.VCenterUpdateVStorageObjectMetadataEx_TaskResponse{Returnval: ref}}
+}
+
+// DeleteVStorageObjectTask refuses a disk that is attached, and one with snapshots (vsphere-csi-driver#1335).
+//
+// [doc] InvalidState "if the operation cannot be performed due to the current state of the virtual storage object".
+func (m *fcdManager) DeleteVStorageObjectTask(_ *simulator.Context, req *types.DeleteVStorageObject_Task) soap.HasFault {
+	ref := m.begin(DeleteDisk, req.Datastore, m.nameOf(req.Id), func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		one := m.d.found(req.Id, req.Datastore)
+		switch {
+		case one == nil:
+			return nil, new(types.NotFound)
+		case one.snapshots > 0 || len(m.d.usesOf(one.id)) > 0:
+			return nil, new(types.InvalidState)
+		}
+		delete(m.d.disks, one.id)
+		return nil, nil
+	})
+	return &methods.DeleteVStorageObject_TaskBody{Res: &types.DeleteVStorageObject_TaskResponse{Returnval: ref}}
+}
+
+// ExtendDiskTask refuses a disk with snapshots, its own (vsphere-csi-driver#2311) or its VM's, and a size that it has.
+func (m *fcdManager) ExtendDiskTask(_ *simulator.Context, req *types.ExtendDisk_Task) soap.HasFault {
+	ref := m.begin(ExtendDisk, req.Datastore, m.nameOf(req.Id), func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		one := m.d.found(req.Id, req.Datastore)
+		switch {
+		case one == nil:
+			return nil, new(types.NotFound)
+		case req.NewCapacityInMB <= one.capacityMB:
+			return nil, &types.InvalidArgument{InvalidProperty: "newCapacityInMB"}
+		case m.d.full[one.datastore]:
+			return nil, &types.NoDiskSpace{FileFault: types.FileFault{File: one.file}, Datastore: m.d.datastore(one).Name}
+		case one.snapshots > 0:
+			return nil, new(types.InvalidState)
+		}
+		uses := m.d.usesOf(one.id)
+		for _, u := range uses {
+			on := u.vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff
+			if baseOf(u.device) != u.device.Backing || on && m.d.noOnline {
+				return nil, new(types.InvalidState)
+			}
+		}
+		one.capacityMB = req.NewCapacityInMB
+		for _, u := range uses {
+			m.d.resize(ctx, u, one.capacityMB)
+		}
+		return nil, nil
+	})
+	return &methods.ExtendDisk_TaskBody{Res: &types.ExtendDisk_TaskResponse{Returnval: ref}}
+}
+
+// resize shows a disk's size in a VM's device.
+func (d *fcds) resize(ctx *simulator.Context, u fcdUse, capacityMB int64) {
+	larger := *u.device
+	larger.CapacityInKB, larger.CapacityInBytes = capacityMB<<10, capacityMB<<20
+	d.replace(ctx, u, &larger)
+}
+
+// replace replaces a VM's device.
+func (d *fcds) replace(ctx *simulator.Context, u fcdUse, by *types.VirtualDisk) {
+	devices := slices.Clone(u.vm.Config.Hardware.Device)
+	for i, device := range devices {
+		if device == types.BaseVirtualDevice(u.device) {
+			devices[i] = by
+		}
+	}
+	d.vms.Amend(ctx, u.vm, types.PropertyChange{Name: "config.hardware.device", Val: devices})
+}
+
+// CheckChange checks the changes of a VM's devices, and completes those that attach a first-class disk, whether they name its id or its file.
+func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
+	index := int32(-1)
+	for _, change := range changes {
+		index++
+		spec := change.GetVirtualDeviceConfigSpec()
+		device, is := spec.Device.(*types.VirtualDisk)
+		if !is {
+			continue
+		}
+		var fault types.BaseMethodFault
+		switch spec.Operation {
+		case types.VirtualDeviceConfigSpecOperationAdd:
+			if spec.FileOperation == "" {
+				fault = d.attach(vm, device, index, changes)
+			}
+		case types.VirtualDeviceConfigSpecOperationEdit:
+			fault = d.grow(vm, device)
+		case types.VirtualDeviceConfigSpecOperationRemove:
+			if one := d.disks[idOf(device)]; one != nil && spec.FileOperation == "" {
+				ds := d.datastore(one)
+				d.world.Objects.WithLock(d.world.Context(), ds.Self, func() { ds.Summary.FreeSpace += device.CapacityInBytes }) // the simulator took it at the attach
+			}
+		}
+		if fault != nil {
+			return fault
+		}
+	}
+	return nil
+}
+
+// attach checks that a VM can have a disk.
+//
+// [doc] VirtualMachine.AttachDisk_Task: InvalidState, "if the operation cannot be performed due to the current state of the virtual
+// machine. For example, because the virtual machine's configuration is not available"; FileFault; InvalidDatastore; MissingController.
+// kubernetes-sigs/vsphere-csi-driver saw InvalidState for changed block tracking on the disk and off for the VM (#1416), and for a disk
+// whose VM was deleted (#221); ResourceInUse for one that another VM has (#1175). vCenter knows nothing of VMs outside its inventory.
+func (d *fcds) attach(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
+	b, is := device.Backing.(*flat)
+	if !is {
+		return nil
+	}
+	one := d.at(b.FileName)
+	if device.VDiskId != nil && (one == nil || one.id != device.VDiskId.Id) || one != nil && d.found(types.ID{Id: one.id}, one.datastore) == nil {
+		return &types.FileNotFound{FileFault: types.FileFault{File: b.FileName}}
+	}
+	if one == nil {
+		return nil // not a first-class disk
+	}
+	if fault := takes(vm, device, index, changes); fault != nil {
+		return fault
+	}
+	ds := d.datastore(one)
+	if d.unreachable[one.datastore] || vm.Runtime.Host != nil && !slices.ContainsFunc(ds.Host, func(m types.DatastoreHostMount) bool { return m.Key == *vm.Runtime.Host }) {
+		return &types.InvalidDatastore{Datastore: &one.datastore, Name: ds.Name}
+	}
+	for _, u := range d.usesOf(one.id) {
+		if known := d.world.Objects.Get(u.vm.Self) != nil; u.vm.Self == vm.Self || known && !d.second {
+			return &types.ResourceInUse{Type: "VStorageObject", Name: one.name}
+		}
+	}
+	if one.stale || one.tracked && (vm.Config.ChangeTrackingEnabled == nil || !*vm.Config.ChangeTrackingEnabled) {
+		return new(types.InvalidState)
+	}
+	var at object.DatastorePath
+	at.FromString(one.file)
+	makeFiles(ds.Summary.Url, at.Path) // a VM that was destroyed took all files in its folder with it, also those that Storage vMotion had moved there
+	device.VDiskId = &types.ID{Id: one.id}
+	device.CapacityInKB, device.CapacityInBytes = one.capacityMB<<10, one.capacityMB<<20
+	b.Uuid = one.id // the guest sees the same disk in each VM
+	return nil
+}
+
+// scsiID is the unit of a SCSI controller itself.
+const scsiID = 7
+
+// takes reports why a VM's controller does not take a device.
+//
+// [doc] MissingController: "a device is being added to a controller that does not exist"; InvalidDeviceSpec.
+func takes(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault {
+	spec := types.InvalidDeviceSpec{InvalidVmConfig: types.InvalidVmConfig{Property: "virtualDeviceSpec.device.controllerKey"}, DeviceIndex: index}
+	devices := slices.Clone(vm.Config.Hardware.Device)
+	for _, change := range changes {
+		devices = append(devices, change.GetVirtualDeviceConfigSpec().Device)
+	}
+	i := slices.IndexFunc(devices, func(x types.BaseVirtualDevice) bool {
+		_, is := x.(types.BaseVirtualController)
+		return is && x.GetVirtualDevice().Key == device.ControllerKey
+	})
+	if i < 0 {
+		return &types.MissingController{InvalidDeviceSpec: spec}
+	}
+	if _, scsi := devices[i].(types.BaseVirtualSCSIController); scsi && device.UnitNumber != nil && *device.UnitNumber == scsiID {
+		spec.Property = "virtualDeviceSpec.device.unitNumber"
+		return &spec
+	}
+	return nil
+}
+
+// grow keeps a disk's size that a reconfigure of its VM changes.
+func (d *fcds) grow(vm *simulator.VirtualMachine, device *types.VirtualDisk) types.BaseMethodFault {
+	for had, one := range d.in(vm.Config.Hardware.Device) {
+		if had.Key != device.Key || device.CapacityInBytes <= had.CapacityInBytes {
+			continue
+		}
+		if one.snapshots > 0 || baseOf(had) != had.Backing {
+			return new(types.InvalidState)
+		}
+		one.capacityMB = device.CapacityInBytes >> 20
+	}
+	return nil
+}
+
+// CheckPowerOn returns the fault of a power-on if another VM has one of the disks open, or if one is not there. ESXi opens the disks of a VM
+// exclusively, and fails like this (vmware/vic#5713, and the messages of many others).
+func (d *fcds) CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	for _, one := range d.in(vm.Config.Hardware.Device) {
+		if one.lost {
+			return &types.FileNotFound{FileFault: types.FileFault{File: one.file}}
+		}
+		for _, u := range d.usesOf(one.id) {
+			if u.vm != vm && u.vm.Self != vm.Self && u.vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff {
+				return &types.GenericVmConfigFault{
+					VmConfigFault: types.VmConfigFault{VimFault: types.VimFault{MethodFault: types.MethodFault{FaultMessage: []types.LocalizableMessage{
+						{Key: "msg.fileio.lock", Message: "Failed to lock the file"},
+						{Key: "msg.disk.noBackEnd", Message: "Cannot open the disk '" + one.file + "' or one of the snapshot disks it depends on. "}}}}},
+					Reason: "Failed to lock the file",
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// PoweredOn records that the guest of a VM that was powered on wrote to its disks.
+func (d *fcds) PoweredOn(vm *simulator.VirtualMachine) {
+	for _, one := range d.in(vm.Config.Hardware.Device) {
+		one.written = append(one.written, Write{VM: vm.Name, InstanceUUID: vm.Config.InstanceUuid, At: time.Now()})
+	}
+}
+
+// Destroying returns the fault of a VM's destruction if one of its disks is not there, and what is to happen to its disks when it
+// has been destroyed: those without keepAfterDeleteVm go. (The simulator deletes the files of all.)
+func (d *fcds) Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault) {
+	has := d.in(vm.Config.Hardware.Device)
+	for _, one := range has {
+		if one.lost {
+			return nil, new(types.NotFound)
+		}
+	}
+	return func() {
+		for _, one := range has {
+			if !one.keep {
+				delete(d.disks, one.id)
+			}
+		}
+	}, nil
+}
+
+// Relocated updates where the disks of a VM are, after Storage vMotion has moved them.
+func (d *fcds) Relocated(vm *simulator.VirtualMachine) {
+	for device, one := range d.in(vm.Config.Hardware.Device) {
+		if b := baseOf(device); b != nil && b.Datastore != nil {
+			one.file, one.datastore = b.FileName, *b.Datastore
+		}
+	}
+}
+
+// firstClass are the first-class disks. The caller holds the world lock for writing.
+type firstClass interface {
+	// CheckChange checks the changes of a VM's devices, and completes those that attach a first-class disk.
+	CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault
+	// CheckPowerOn returns the fault of a power-on; PoweredOn records that one succeeded.
+	CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault
+	PoweredOn(vm *simulator.VirtualMachine)
+	// Destroying returns the fault of a destruction, and what is to be done when it has succeeded.
+	Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault)
+	// Relocated updates where the disks of a VM are.
+	Relocated(vm *simulator.VirtualMachine)
+}
+
+// Begin starts a task on an object. The caller holds the world lock, at least for reading, and the object's lock.
+func (v *inventory) Begin(g *guard, kind Kind, on mo.Entity, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
+	return v.begin(g, work{kind: kind, entity: on, name: name, do: do})
+}
+
+// Everywhere lists all VMs, those outside the inventory included. The caller holds the world lock.
+func (v *inventory) Everywhere() (all []*simulator.VirtualMachine) {
+	for _, e := range v.objects.All("VirtualMachine") {
+		all = append(all, e.(*simulator.VirtualMachine))
+	}
+	for _, d := range v.removedVMs {
+		all = append(all, d.vm)
+	}
+	return all
+}
+
+// destroy destroys a VM. The caller holds the world lock for writing.
+func (v *inventory) destroy(ctx *simulator.Context, vm *simulator.VirtualMachine) (types.AnyType, types.BaseMethodFault) {
+	destroyed, fault := v.disks.Destroying(vm)
+	if fault != nil {
+		return nil, fault
+	}
+	res, fault := v.inner(ctx, vm.Self, func() soap.HasFault { return vm.DestroyTask(ctx, &types.Destroy_Task{This: vm.Self}) })
+	if fault == nil {
+		destroyed()
+	}
+	return res, fault
+}

@@ -1,0 +1,223 @@
+package vcsim
+
+import (
+	"reflect"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Hide withdraws all permissions on an object and its contents from all users but Admin. The object keeps its name and its tasks run on,
+// but traversals and lists omit it, a stream reports that it left, and a call that names it gets NoPermission, not ManagedObjectNotFound.
+func (v *rights) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true) }
+
+// Show undoes Hide.
+func (v *rights) Show(ref types.ManagedObjectReference) { v.setHidden(ref, false) }
+
+func (v *rights) setHidden(ref types.ManagedObjectReference, hide bool) {
+	v.mu.Lock()
+	if hide {
+		v.hidden[ref] = true
+	} else {
+		delete(v.hidden, ref)
+	}
+	v.mu.Unlock()
+	v.world.RLock()
+	defer v.world.RUnlock()
+	v.objects.WithLock(v.world.Context(), ref, func() { v.world.MarkParent(v.objects.Get(ref)) })
+	v.world.Mark(ref)
+}
+
+// HiddenObjects are the hidden objects during one read.
+type hiddenObjects struct {
+	v      *rights
+	ctx    *simulator.Context
+	hidden map[types.ManagedObjectReference]bool
+}
+
+// HiddenObjects returns nil if no object is hidden.
+func (v *rights) HiddenObjects() *hiddenObjects {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.hidden) == 0 {
+		return nil
+	}
+	w := &hiddenObjects{v: v, ctx: v.world.Context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
+	for ref := range v.hidden {
+		w.hidden[ref] = true
+	}
+	return w
+}
+
+// Hides reports whether an object is hidden from the clients.
+func (v *rights) Hides(ref types.ManagedObjectReference) bool {
+	w := v.HiddenObjects()
+	if w == nil {
+		return false
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	return w.Hides(ref)
+}
+
+// Hides reports whether ref or an ancestor of it is hidden. The caller holds the world lock.
+func (w *hiddenObjects) Hides(ref types.ManagedObjectReference) bool {
+	for {
+		if w.hidden[ref] {
+			return true
+		}
+		e, ok := w.v.objects.Get(ref).(mo.Entity)
+		if !ok {
+			return false
+		}
+		var parent *types.ManagedObjectReference
+		w.v.objects.WithLock(w.ctx, ref, func() { parent = e.Entity().Parent })
+		if parent == nil {
+			return false
+		}
+		ref = *parent
+	}
+}
+
+// Visible returns the references that are not hidden. The caller holds the world lock.
+func (w *hiddenObjects) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
+	for _, ref := range refs {
+		if !w.Hides(ref) {
+			seen = append(seen, ref)
+		}
+	}
+	return seen
+}
+
+// hiddenArgument returns the first hidden object that a call names. The collector checks reads itself, because it answers for each object.
+func (v *rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
+	w := v.HiddenObjects()
+	if w == nil || m.This.Type == "PropertyCollector" || m.This.Type == "ListView" {
+		return types.ManagedObjectReference{}, false
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, ref := range references(reflect.ValueOf(m.Body), nil) {
+		if w.Hides(ref) {
+			return ref, true
+		}
+	}
+	return types.ManagedObjectReference{}, false
+}
+
+// WithoutHidden removes hidden objects from the result of a traversal and from the lists in it. The caller holds the world lock.
+func (w *hiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.ObjectContent {
+	kept := objects[:0]
+	for _, o := range objects {
+		if w.Hides(o.Obj) {
+			continue
+		}
+		for i, p := range o.PropSet {
+			if list, ok := p.Val.(types.ArrayOfManagedObjectReference); ok {
+				o.PropSet[i].Val = types.ArrayOfManagedObjectReference{ManagedObjectReference: w.Visible(list.ManagedObjectReference)}
+			}
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// SplitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones. The caller holds the
+// world lock.
+//
+// [doc] ObjectContent.missingSet: "properties for which values could not be retrieved and the
+// associated fault"; one of them is NoPermission.
+func (w *hiddenObjects) SplitNamed(specs []types.PropertyFilterSpec) (readable []types.PropertyFilterSpec, refused []types.ObjectContent) {
+	for _, spec := range specs {
+		var objects []types.ObjectSpec
+		for _, o := range spec.ObjectSet {
+			if !w.Hides(o.Obj) {
+				objects = append(objects, o)
+				continue
+			}
+			if o.Skip == nil || !*o.Skip {
+				refused = append(refused, refusal(o.Obj, spec.PropSet))
+			}
+		}
+		spec.ObjectSet = objects
+		readable = append(readable, spec)
+	}
+	return readable, refused
+}
+
+func refusal(ref types.ManagedObjectReference, specs []types.PropertySpec) types.ObjectContent {
+	content := types.ObjectContent{Obj: ref}
+	fault := types.LocalizedMethodFault{
+		Fault: &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"}, LocalizedMessage: "Permission to perform this operation was denied.",
+	}
+	for _, spec := range specs {
+		if spec.Type != ref.Type && spec.Type != "ManagedEntity" {
+			continue
+		}
+		paths := spec.PathSet
+		if spec.All != nil && *spec.All {
+			paths = []string{"name"}
+		}
+		for _, path := range paths {
+			content.MissingSet = append(content.MissingSet, types.MissingProperty{Path: path, Fault: fault})
+		}
+	}
+	return content
+}
+
+// viewManager creates views under the world lock.
+type viewManager struct {
+	*simulator.ViewManager
+	*guard
+}
+
+// searchIndex searches under the world lock and omits hidden objects.
+type searchIndex struct {
+	*simulator.SearchIndex
+	*guard
+	v *VCenter
+}
+
+// FindByInventoryPath also finds objects in datastore clusters, which the simulator does not.
+func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
+	return s.visible(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.At(req.InventoryPath)}})
+}
+
+// FindChild omits hidden objects.
+func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) soap.HasFault {
+	if s.v.objects.Get(req.Entity) == nil {
+		return &methods.FindChildBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
+	}
+	return s.visible(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
+}
+
+// FindByUuid omits hidden objects.
+func (s *searchIndex) FindByUuid(ctx *simulator.Context, req *types.FindByUuid) soap.HasFault {
+	return s.visible(ctx, s.SearchIndex.FindByUuid(ctx, req))
+}
+
+// FindAllByUuid omits hidden objects.
+func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllByUuid) soap.HasFault {
+	return s.visible(ctx, s.SearchIndex.FindAllByUuid(ctx, req))
+}
+
+// visible removes hidden objects from the reference, or references, in an answer.
+func (s *searchIndex) visible(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
+	hidden := s.v.rights.HiddenObjects()
+	if hidden == nil || isAdmin(ctx.Session) || body.Fault() != nil {
+		return body
+	}
+	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
+	switch refs := found.Interface().(type) {
+	case *types.ManagedObjectReference:
+		if refs != nil && hidden.Hides(*refs) {
+			found.SetZero()
+		}
+	case []types.ManagedObjectReference:
+		found.Set(reflect.ValueOf(hidden.Visible(refs)))
+	}
+	return body
+}

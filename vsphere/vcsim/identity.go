@@ -1,0 +1,253 @@
+package vcsim
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+	"sigs.k8s.io/yaml"
+)
+
+// identityOf reads the customization or, if there is none, cloud-init's metadata. cloud-init prefers an OVF environment, which is empty
+// here. The caller holds the world lock and the VM's.
+func (v *inventory) identityOf(vm *simulator.VirtualMachine) identity {
+	if v.ignores[vm.Self] {
+		return identity{}
+	}
+	if spec := v.customized[vm.Self]; spec != nil {
+		var addresses []string
+		for _, nic := range spec.NicSettingMap {
+			fixed, _ := nic.Adapter.Ip.(*types.CustomizationFixedIp)
+			if fixed == nil {
+				fixed = new(types.CustomizationFixedIp)
+			}
+			addresses = append(addresses, fixed.IpAddress)
+		}
+		return identity{Host: hostname(spec, vm.Name), Addresses: addresses}
+	}
+	if readsOVF(vm) {
+		return identity{}
+	}
+	values := make(map[string]string)
+	for _, o := range vm.Config.ExtraConfig {
+		values[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
+	}
+	return readMetadata(values["guestinfo.metadata"], values["guestinfo.metadata.encoding"], macs(vm))
+}
+
+func macs(vm *simulator.VirtualMachine) (all []string) {
+	for _, d := range vm.Config.Hardware.Device {
+		if card, ok := d.(types.BaseVirtualEthernetCard); ok {
+			all = append(all, card.GetVirtualEthernetCard().MacAddress)
+		}
+	}
+	return all
+}
+
+// CustomizeVMTask has a latency and records the specification for Details.
+func (vm *machine) CustomizeVMTask(_ *simulator.Context, req *types.CustomizeVM_Task) soap.HasFault {
+	return &methods.CustomizeVM_TaskBody{Res: &types.CustomizeVM_TaskResponse{
+		Returnval: vm.work(Customize, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return nil, vm.v.customize(ctx, vm.VirtualMachine, req.Spec)
+		}),
+	}}
+}
+
+// customize schedules a customization of the guest for the next power-on. The caller holds the world lock.
+//
+// [doc] NicSettingMismatch: "The number of network adapter settings in the customization specification does not match
+// the number of network adapters present in the virtual machine"; CustomizationPending: one "is already pending on
+// this virtual machine and is awaiting power-up to complete".
+func (v *inventory) customize(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.CustomizationSpec) types.BaseMethodFault {
+	if spec.Identity == nil {
+		return &types.InvalidArgument{InvalidProperty: "spec.identity"}
+	}
+	for i, nic := range spec.NicSettingMap {
+		if nic.Adapter.Ip == nil && nic.Adapter.IpV6Spec == nil {
+			return &types.InvalidArgument{InvalidProperty: fmt.Sprintf("spec.nicSettingMap[%d].adapter.ip", i)}
+		}
+	}
+	given, err := copyCustomization(spec)
+	if err != nil {
+		return &types.SystemError{Reason: "cannot copy the customization specification"}
+	}
+	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
+		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: spec})
+	})
+	if fault == nil {
+		v.customized[vm.Self], v.due[vm.Self] = given, true
+	}
+	return fault
+}
+
+// copyCustomization returns a deep copy, made as the simulator does.
+func copyCustomization(spec types.CustomizationSpec) (*types.CustomizationSpec, error) {
+	var encoded bytes.Buffer
+	if err := xml.NewEncoder(&encoded).Encode(spec); err != nil {
+		return nil, err
+	}
+	copied := new(types.CustomizationSpec)
+	decoder := xml.NewDecoder(&encoded)
+	decoder.TypeFunc = types.TypeFunc()
+	return copied, decoder.Decode(copied)
+}
+
+// hostname returns the guest's host name after its customization, or "" if the specification sets none.
+func hostname(spec *types.CustomizationSpec, vmName string) string {
+	var name types.BaseCustomizationName
+	switch id := spec.Identity.(type) {
+	case *types.CustomizationLinuxPrep:
+		name = id.HostName
+	case *types.CustomizationSysprep:
+		name = id.UserData.ComputerName
+	}
+	switch n := name.(type) {
+	case *types.CustomizationFixedName:
+		return n.Name
+	case *types.CustomizationVirtualMachineName:
+		return vmName
+	case *types.CustomizationPrefixName:
+		return n.Base + "-1"
+	}
+	return ""
+}
+
+// customizing is the state of customizations in guests with VMware Tools. (Without Tools, the simulator reports success at power-on.) The
+// world lock guards it.
+//
+// [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools; then running; at the end
+// succeeded or failed, with the guest's error message.
+type customizing struct {
+	due      map[types.ManagedObjectReference]bool
+	fails    func(VM) bool
+	errorMsg string
+}
+
+// FailCustomizations makes the customization fail in guests that match, with this error message. A nil match stops it. match is called with
+// locks held and must not call this vCenter.
+func (v *inventory) FailCustomizations(match func(VM) bool, errorMsg string) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.fails, v.errorMsg = match, errorMsg
+}
+
+// setCustomizationStatus reports the status of a customization that has not ended yet; success becomes failure as FailCustomizations says.
+// The caller holds the world lock.
+func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
+	if !v.due[vm.Self] || !v.guest.Tools {
+		return
+	}
+	info := types.GuestInfoCustomizationInfo{}
+	if was := vm.Guest.CustomizationInfo; was != nil {
+		info.StartTime = was.StartTime
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	switch status {
+	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_PENDING:
+		info.StartTime = nil
+	case types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_RUNNING:
+		info.StartTime = &now
+	default:
+		delete(v.due, vm.Self)
+		info.EndTime = &now
+		if v.matches(ctx, v.fails, vm) {
+			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.errorMsg
+		}
+	}
+	info.CustomizationStatus = string(status)
+	v.report(ctx, vm, func(g *types.GuestInfo) { g.CustomizationInfo = &info })
+}
+
+// Identity is the part of a guest's identity that the metadata sets. An adapter without an address uses DHCP.
+type identity struct {
+	Host      string
+	Addresses []string // by adapter
+}
+
+// ethernet is an adapter in cloud-init's network configuration, version 2.
+type ethernet struct {
+	Match struct {
+		MAC string `json:"macaddress"`
+	} `json:"match"`
+	Addresses []string `json:"addresses"`
+}
+
+// Read parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not; `network` is a mapping,
+// or text with an encoding of its own (network.encoding). An adapter without a MAC to match is matched by its position. What cannot be
+// parsed is ignored.
+func readMetadata(text, encoding string, macs []string) identity {
+	var data struct {
+		LocalHostname   string          `json:"local-hostname"`
+		Hostname        string          `json:"hostname"`
+		Network         json.RawMessage `json:"network"`
+		NetworkEncoding string          `json:"network.encoding"`
+	}
+	if yaml.Unmarshal(decodeMetadata(text, encoding), &data) != nil {
+		return identity{}
+	}
+	id := identity{Host: cmp.Or(data.LocalHostname, data.Hostname), Addresses: make([]string, len(macs))}
+	network := []byte(data.Network)
+	var encoded string
+	if json.Unmarshal(network, &encoded) == nil {
+		network = decodeMetadata(encoded, data.NetworkEncoding)
+	}
+	var config struct {
+		Ethernets map[string]ethernet `json:"ethernets"`
+	}
+	if yaml.Unmarshal(network, &config) != nil {
+		return id
+	}
+	for place, name := range slices.Sorted(maps.Keys(config.Ethernets)) {
+		nic := config.Ethernets[name]
+		if nic.Match.MAC != "" {
+			place = slices.IndexFunc(macs, func(mac string) bool { return strings.EqualFold(mac, nic.Match.MAC) })
+		}
+		if place < 0 || place >= len(macs) || len(nic.Addresses) == 0 {
+			continue
+		}
+		if prefix, err := netip.ParsePrefix(nic.Addresses[0]); err == nil {
+			id.Addresses[place] = prefix.Addr().String()
+		}
+	}
+	return id
+}
+
+// decodedMax limits decompressed metadata, in bytes.
+const decodedMax = 1 << 20
+
+func decodeMetadata(text, encoding string) []byte {
+	switch encoding {
+	case "base64", "b64", "gzip+base64", "gz+b64":
+		raw, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return nil
+		}
+		if strings.HasPrefix(encoding, "b") {
+			return raw
+		}
+		unzip, err := gzip.NewReader(bytes.NewReader(raw))
+		if err != nil {
+			return nil
+		}
+		plain, err := io.ReadAll(io.LimitReader(unzip, decodedMax))
+		if err != nil {
+			return nil
+		}
+		return plain
+	}
+	return []byte(text)
+}

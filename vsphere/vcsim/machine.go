@@ -1,0 +1,297 @@
+package vcsim
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// machine wraps a VM for one call.
+type machine struct {
+	*simulator.VirtualMachine
+	*guard
+	v *inventory
+}
+
+// work begins a task on the VM.
+func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
+	return vm.v.begin(vm.guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
+}
+
+// DestroyTask has a latency.
+func (vm *machine) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.HasFault {
+	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{
+		Returnval: vm.work(Destroy, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			return vm.v.destroy(ctx, vm.VirtualMachine)
+		}),
+	}}
+}
+
+// RenameTask rejects a duplicate name and also renames the configuration: displayName is in the .vmx file, so the changeVersion changes.
+//
+// [doc] Rename_Task: DuplicateName if another object in the same folder has the target name.
+func (vm *machine) RenameTask(_ *simulator.Context, req *types.Rename_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		name := escape(req.NewName)
+		if vm.Parent != nil { // nil in a vApp
+			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
+				return nil, fault
+			}
+		}
+		vm.named(ctx, name)
+		return nil, nil
+	}
+	return &methods.Rename_TaskBody{Res: &types.Rename_TaskResponse{Returnval: vm.work(Rename, do)}}
+}
+
+// named gives the VM a name that is free.
+func (vm *machine) named(ctx *simulator.Context, name string) {
+	was := vm.Name
+	vm.v.Amend(ctx, vm.VirtualMachine,
+		types.PropertyChange{Name: "name", Val: name},
+		types.PropertyChange{Name: "config.name", Val: name},
+		types.PropertyChange{Name: "summary.config.name", Val: name})
+	vm.v.post(ctx, &types.VmRenamedEvent{VmEvent: vm.v.vmEvent(vm.VirtualMachine), OldName: was, NewName: name})
+}
+
+// ReconfigVMTask checks what the simulator does not: names, changeVersion, and hot-plug.
+func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		spec := req.Spec
+		// [doc] ConfigSpec.changeVersion: "If set, the config version is checked before applying changes.
+		// If not the same ... a ConcurrentAccess fault is thrown".
+		if spec.ChangeVersion != "" && spec.ChangeVersion != vm.Config.ChangeVersion {
+			return nil, new(types.ConcurrentAccess)
+		}
+		name := escape(spec.Name)
+		if name != "" && vm.Parent != nil {
+			if fault := vm.v.free(place{*vm.Parent, name}, &vm.Self); fault != nil {
+				return nil, fault
+			}
+		}
+		if vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn {
+			if fault := hotPlug(vm.Config, spec); fault != nil {
+				return nil, fault
+			}
+		}
+		spec.ChangeVersion, spec.Name = "", ""
+		fault := vm.v.configure(ctx, vm.VirtualMachine, spec)
+		if fault == nil && name != "" && name != vm.Name {
+			vm.named(ctx, name)
+		}
+		return nil, fault
+	}
+	return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: vm.work(Reconfigure, do)}}
+}
+
+// hotPlug returns the fault of a hardware change that a powered-on VM does not allow.
+//
+// [doc] ReconfigVM_Task: CpuHotPlugNotSupported, MemoryHotPlugNotSupported: the current configuration
+// does not support hot-plugging; InvalidPowerState: the VM is on, and the hardware cannot change like
+// that; VirtualMachineConfigInfo.cpuHotAddEnabled, cpuHotRemoveEnabled, memoryHotAddEnabled.
+func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	on := &types.InvalidPowerState{
+		RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: types.VirtualMachinePowerStatePoweredOn,
+	}
+	cpus, memory := spec.NumCPUs, spec.MemoryMB
+	switch {
+	case cpus > c.Hardware.NumCPU && !isTrue(c.CpuHotAddEnabled),
+		cpus != 0 && cpus < c.Hardware.NumCPU && !isTrue(c.CpuHotRemoveEnabled):
+		return new(types.CpuHotPlugNotSupported)
+	case memory > int64(c.Hardware.MemoryMB) && !canAdd(c, memory):
+		return new(types.MemoryHotPlugNotSupported)
+	case memory != 0 && memory < int64(c.Hardware.MemoryMB): // there is no hot-remove of memory
+		return on
+	case differs(spec.CpuHotAddEnabled, c.CpuHotAddEnabled), differs(spec.CpuHotRemoveEnabled, c.CpuHotRemoveEnabled),
+		differs(spec.MemoryHotAddEnabled, c.MemoryHotAddEnabled),
+		spec.NumCoresPerSocket != nil && (isTrue(c.Hardware.AutoCoresPerSocket) || *spec.NumCoresPerSocket != coresPerSocket(c)):
+		return on
+	}
+	return nil
+}
+
+// hotPlugMemory returns the limit and the increment of a powered-on VM's memory in MB; zero without memory hot-add.
+//
+// [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are ESXi's: 16 times the memory at power-on,
+// but for a Linux guest with up to 3 GB no more than that.
+func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return 0, 0
+	}
+	const linuxBound = 3 << 10
+	if c.Hardware.MemoryMB <= linuxBound {
+		return linuxBound, 128
+	}
+	return 16 * int64(c.Hardware.MemoryMB), 128
+}
+
+// canAdd reports whether a powered-on VM can grow to this much memory, in MB.
+//
+// [doc] MemoryHotPlugNotSupported: "Thrown when memory cannot be hot-added ... from the virtual machine"; ReconfigVM_Task has no other
+// fault for it, so it also applies beyond the limit.
+func canAdd(c *types.VirtualMachineConfigInfo, memory int64) bool {
+	if !isTrue(c.MemoryHotAddEnabled) {
+		return false
+	}
+	limit, increment := c.HotPlugMemoryLimit, c.HotPlugMemoryIncrementSize
+	return memory <= limit && (memory-int64(c.Hardware.MemoryMB))%increment == 0
+}
+
+// coresPerSocket returns 1 if it is not set.
+func coresPerSocket(c *types.VirtualMachineConfigInfo) int32 {
+	if c.Hardware.NumCoresPerSocket == nil {
+		return 1
+	}
+	return *c.Hardware.NumCoresPerSocket
+}
+
+// sockets rejects a number of CPUs that does not fill its sockets, in any power state.
+//
+// [doc] ReconfigVM_Task: VmConfigFault, "if the spec is invalid"; InvalidVmConfig names the property.
+// VirtualHardware.numCoresPerSocket: "should be ignored for powered off VM with autoCoresPerSocket equals TRUE".
+func sockets(vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	c := vm.Config
+	cpus, cores := cmp.Or(spec.NumCPUs, c.Hardware.NumCPU), coresPerSocket(c)
+	if isTrue(c.Hardware.AutoCoresPerSocket) && vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff {
+		cores = 0
+	}
+	if spec.NumCoresPerSocket != nil {
+		cores = *spec.NumCoresPerSocket
+	}
+	if cores > 0 && cpus%cores != 0 {
+		return &types.InvalidVmConfig{Property: "configSpec.numCPUs"}
+	}
+	return nil
+}
+
+// setCores switches vCenter's own choice of cores per socket on (0) or off, and returns the value to configure. It takes effect at the next
+// power-on.
+//
+// [doc] ConfigSpec.numCoresPerSocket: "with a non-zero value to manually configure coresPerSocket size", "with zero to remove any
+// manual size if present, and use default coresPerSocket behavior", and unset "to continue with existing configuration".
+func (v *inventory) setCores(ctx *simulator.Context, vm *simulator.VirtualMachine, cores *int32) *int32 {
+	if cores == nil {
+		return nil
+	}
+	v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.hardware.autoCoresPerSocket", Val: *cores == 0}})
+	if *cores == 0 {
+		return nil
+	}
+	return cores
+}
+
+// coresAtPowerOn returns the cores per socket of a VM at power-on. If vCenter chooses, it is a single socket here; the real choice depends
+// on the hosts.
+func coresAtPowerOn(c *types.VirtualMachineConfigInfo) int32 {
+	if isTrue(c.Hardware.AutoCoresPerSocket) {
+		return c.Hardware.NumCPU
+	}
+	return coresPerSocket(c)
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func differs(want, have *bool) bool { return want != nil && *want != isTrue(have) }
+
+// configure applies spec. The caller holds the world lock.
+func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.VirtualMachineConfigSpec) types.BaseMethodFault {
+	if fault := sockets(vm, spec); fault != nil {
+		return fault
+	}
+	// An empty value removes a key; the simulator adds it if there is none to remove.
+	spec.ExtraConfig = slices.DeleteFunc(slices.Clone(spec.ExtraConfig), func(o types.BaseOptionValue) bool {
+		return o.GetOptionValue().Value == "" && !slices.ContainsFunc(vm.Config.ExtraConfig, func(have types.BaseOptionValue) bool {
+			return have.GetOptionValue().Key == o.GetOptionValue().Key
+		})
+	})
+	changes, fault := v.checkDevices(vm, spec.DeviceChange)
+	if fault != nil {
+		return fault
+	}
+	if fault = v.disks.CheckChange(vm, changes); fault != nil {
+		return fault
+	}
+	spec.DeviceChange = changes
+	version := laterVersion(vm)
+	spec.NumCoresPerSocket = v.setCores(ctx, vm, spec.NumCoresPerSocket)
+	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
+		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})
+	})
+	if fault == nil {
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: version}})
+		if isTrue(spec.VAppConfigRemoved) {
+			v.objects.WithLock(ctx, vm.Self, func() { vm.Config.VAppConfig = nil })
+		}
+	}
+	return fault
+}
+
+// laterVersion returns a changeVersion, nanoseconds as the simulator's, greater than the VM's current one: with virtual time, two changes
+// can happen at the same moment.
+func laterVersion(vm *simulator.VirtualMachine) string {
+	was, _ := strconv.ParseInt(vm.Config.ChangeVersion, 10, 64)
+	return strconv.FormatInt(max(time.Now().UnixNano(), was+1), 10)
+}
+
+// Amend changes properties in the VM's configuration file, and so its changeVersion. The caller holds the world lock.
+func (v *inventory) Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange) {
+	v.objects.AtomicUpdate(ctx, vm, append(changes,
+		types.PropertyChange{Name: "config.changeVersion", Val: laterVersion(vm)},
+		types.PropertyChange{Name: "config.modified", Val: time.Now()}))
+}
+
+// RelocateVMTask has a latency. The simulator's waits for another task with the VM locked, so it must run under the world lock; and it does
+// not move single disks.
+//
+// [doc] VirtualMachineRelocateSpec.disk: "An optional list that allows specifying the datastore location for each virtual disk".
+func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		if _, fault := vm.v.policiesOf(vm.VirtualMachine, req.Spec); fault != nil {
+			return nil, fault
+		}
+		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RelocateVMTask(ctx, req) })
+		for _, at := range req.Spec.Disk {
+			if fault == nil {
+				vm.v.moveDisk(ctx, vm.VirtualMachine, at)
+			}
+		}
+		vm.v.disks.Relocated(vm.VirtualMachine)
+		return res, fault
+	}
+	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{Returnval: vm.work(Relocate, do)}}
+}
+
+// PromoteDisksTask has a latency. The simulator's sleeps for one second per GB with the VM locked.
+//
+// [doc] PromoteDisks_Task: "Promotes disks on this virtual machine that have delta disk backings"; if unlink is true, "any disk
+// backing which is shared by multiple virtual machines is copied so that this virtual machine has its own unshared version";
+// disks: "If this array is empty, then all disks are used".
+func (vm *machine) PromoteDisksTask(_ *simulator.Context, req *types.PromoteDisks_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		devices := slices.Clone(vm.Config.Hardware.Device)
+		for i, device := range devices {
+			disk, is := device.(*types.VirtualDisk)
+			if !is || !req.Unlink || !selects(req.Disks, disk.Key) {
+				continue
+			}
+			if backing, is := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); is {
+				alone, own := *disk, *backing
+				own.Parent, alone.Backing = nil, &own
+				devices[i] = &alone
+			}
+		}
+		vm.v.Amend(ctx, vm.VirtualMachine, types.PropertyChange{Name: "config.hardware.device", Val: devices})
+		return nil, nil
+	}
+	return &methods.PromoteDisks_TaskBody{Res: &types.PromoteDisks_TaskResponse{Returnval: vm.work(PromoteDisks, do)}}
+}
+
+func selects(disks []types.VirtualDisk, key int32) bool {
+	return len(disks) == 0 || slices.ContainsFunc(disks, func(d types.VirtualDisk) bool { return d.Key == key })
+}

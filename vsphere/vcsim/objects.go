@@ -1,0 +1,524 @@
+package vcsim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Objects implements the calls and tasks for which the simulator is not strict enough.
+type inventory struct {
+	course // of clients' tasks; it has locks of its own
+
+	world    *world
+	objects  *simulator.Registry // of the world
+	profiles profiles
+	disks    firstClass
+	guest    Guest // as configured
+
+	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
+	guestStates               map[types.ManagedObjectReference]*guestState
+	lastBoot                  time.Time
+	broken, hanging, ignoring func(VM) bool
+	ignores                   map[types.ManagedObjectReference]bool // guests that have booted while ignoring matched them
+
+	questions questions // see there for what guards them
+	placement placement
+
+	// The world lock guards these, too: what a VM was created with that is not in its configuration.
+	customized map[types.ManagedObjectReference]*types.CustomizationSpec
+	policies   map[types.ManagedObjectReference]requested
+	contents   map[diskID]string // hidden contentIds
+	customizing
+
+	// The world lock guards the VMs and hosts outside the inventory, and the moRefs that a restore has freed.
+	removedVMs   []*removedVM
+	removedHosts []*removedHost
+	reused       []string
+
+	refuseLate, idDirectories atomic.Bool
+
+	mu       sync.Mutex // guards what follows
+	events   eventState
+	latency  Latency
+	reserved map[place]types.ManagedObjectReference
+	captures map[types.ManagedObjectReference]*capture
+	kept     []Kept
+	lastRule int32
+	lastMAC  int
+}
+
+// profiles are the storage policies.
+type profiles interface {
+	// Has reports whether a policy with this id exists.
+	Has(id string) bool
+}
+
+// New registers for everything that is added to the world from now on.
+func newInventory(w *world, p profiles, disks firstClass, guest Guest) *inventory {
+	v := &inventory{
+		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
+		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool),
+		questions:  questions{pending: make(map[types.ManagedObjectReference]*pendingQuestion)},
+		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
+		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
+		policies:   make(map[types.ManagedObjectReference]requested),
+		contents:   make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
+		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
+		reserved: make(map[place]types.ManagedObjectReference),
+		captures: make(map[types.ManagedObjectReference]*capture),
+	}
+	v.objects.AddHandler(&taskListener{TaskManager: v.taskManager(), v: v})
+	v.objects.AddHandler(ruleCleaner{v})
+	return v
+}
+
+// Wrap returns an object's wrapper for one call; nil if the simulator's own object answers.
+func (v *inventory) Wrap(m *simulator.Method, obj mo.Reference, g *guard) mo.Reference {
+	switch o := obj.(type) {
+	case *simulator.VirtualMachine:
+		g.Protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
+		return &machine{VirtualMachine: o, guard: g, v: v}
+	case *simulator.Folder:
+		g.Protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
+		return &folder{Folder: o, guard: g, v: v}
+	case *simulator.ClusterComputeResource:
+		g.Protect(o.Self, false)
+		return &cluster{ClusterComputeResource: o, guard: g, v: v}
+	case *simulator.Datacenter:
+		if m.Name == "PowerOnMultiVM_Task" {
+			g.Protect(o.Self, false)
+			return &datacenter{Datacenter: o, guard: g, v: v}
+		}
+	case *simulator.StorageResourceManager:
+		g.Protect(o.Self, false)
+		return &storageManager{StorageResourceManager: o, guard: g, v: v}
+	case *simulator.CustomFieldsManager:
+		g.Protect(o.Self, true)
+		return &fieldsManager{CustomFieldsManager: o, guard: g, v: v}
+	case *simulator.EventManager:
+		return &eventManager{EventManager: o, v: v}
+	}
+	return nil
+}
+
+// ForgetTasks removes all tasks, as a restart does. Running work still completes.
+func (v *inventory) ForgetTasks() {
+	v.world.Lock()
+	defer v.world.Unlock()
+	ctx := v.world.Context()
+	for _, task := range v.objects.AllReference("Task") {
+		v.objects.Remove(ctx, task.Reference())
+	}
+	for _, e := range v.objects.All("") {
+		v.objects.WithLock(ctx, e.Reference(), func() { e.Entity().RecentTask = nil })
+	}
+	tm := v.taskManager()
+	tm.Lock()
+	defer tm.Unlock()
+	v.objects.Update(ctx, tm, []types.PropertyChange{{Name: "recentTask", Val: []types.ManagedObjectReference{}}})
+}
+
+func (v *inventory) taskManager() *simulator.TaskManager {
+	content := v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content
+	return v.objects.Get(*content.TaskManager).(*simulator.TaskManager)
+}
+
+// VM is the current state of a VM, regardless of privileges.
+type VM struct {
+	Ref          types.ManagedObjectReference
+	Path         string // in the inventory: /DC0/vm/folder/name
+	Name         string
+	Power        types.VirtualMachinePowerState
+	Template     bool
+	CPUs         int32
+	MemoryMB     int32
+	InstanceUUID string
+	Boot         time.Time // when the VM was powered on; zero while it is off
+	Tools        bool      // VMware Tools run
+	IP           string
+	ExtraConfig  map[string]string
+}
+
+// VMs lists all VMs and templates, sorted by path.
+func (v *inventory) VMs() []VM {
+	v.world.RLock()
+	defer v.world.RUnlock()
+	ctx := v.world.Context()
+	var vms []VM
+	for _, e := range v.objects.All("VirtualMachine") {
+		vms = append(vms, v.look(ctx, e.(*simulator.VirtualMachine)))
+	}
+	slices.SortFunc(vms, func(a, b VM) int { return strings.Compare(a.Path, b.Path) })
+	return vms
+}
+
+// look describes a VM. The caller holds the world lock.
+func (v *inventory) look(ctx *simulator.Context, vm *simulator.VirtualMachine) (one VM) {
+	v.objects.WithLock(ctx, vm.Self, func() {
+		one = VM{
+			Ref: vm.Self, Name: vm.Name, Power: vm.Runtime.PowerState, Template: vm.Config.Template,
+			CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
+			InstanceUUID: vm.Config.InstanceUuid, Tools: toolsRun(vm), IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
+		}
+		if vm.Runtime.BootTime != nil {
+			one.Boot = *vm.Runtime.BootTime
+		}
+		for _, o := range vm.Config.ExtraConfig {
+			one.ExtraConfig[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
+		}
+	})
+	one.Path = v.world.Path(vm.Self)
+	return one
+}
+
+// Find returns the object at an inventory path or, if where does not begin with "/", the only VM with this name.
+func (v *inventory) Find(where string) (types.ManagedObjectReference, error) {
+	if !strings.HasPrefix(where, "/") {
+		var found []VM
+		for _, vm := range v.VMs() {
+			if vm.Name == where {
+				found = append(found, vm)
+			}
+		}
+		if len(found) != 1 {
+			return types.ManagedObjectReference{}, fmt.Errorf("%d VMs are named %s", len(found), where)
+		}
+		return found[0].Ref, nil
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	if ref := v.world.At(where); ref != nil {
+		return *ref, nil
+	}
+	return types.ManagedObjectReference{}, fmt.Errorf("%s does not exist", where)
+}
+
+// FirstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
+func (v *inventory) FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, e := range v.objects.All("Datacenter") {
+		dc := e.(*simulator.Datacenter)
+		if dc.Name != datacenter {
+			continue
+		}
+		for _, ref := range v.objects.Get(dc.DatastoreFolder).(*simulator.Folder).ChildEntity {
+			if ds, is := v.objects.Get(ref).(*simulator.Datastore); is && datastore == "" {
+				datastore = ds.Name
+			}
+		}
+		for _, ref := range v.objects.Get(dc.HostFolder).(*simulator.Folder).ChildEntity {
+			if c, is := v.objects.Get(ref).(*simulator.ClusterComputeResource); is && datastore != "" {
+				return datastore, *c.ResourcePool, nil
+			}
+		}
+	}
+	return "", pool, fmt.Errorf("no datacenter %s with a datastore and a cluster", datacenter)
+}
+
+// Details is the rest of a VM's configuration, regardless of privileges.
+type Details struct {
+	VM
+	Annotation string
+	ManagedBy  *types.ManagedByInfo
+	NICs       []NIC
+	Disks      []Disk
+	// Pool, Host and Datastore (of the VM home) are inventory paths. A template has no pool.
+	Pool, Host, Datastore string
+	// Policies are the ids of the storage policies requested for the VM home at creation.
+	Policies []string
+	// Customization is the last specification given at creation or by CustomizeVM_Task.
+	Customization *types.CustomizationSpec
+	// VAppProperties reports whether the VM has vApp properties.
+	VAppProperties bool
+	// TPM is the secret of its virtual TPM; empty without one.
+	TPM string
+	// HostName is the host name that the guest reports.
+	HostName string
+}
+
+// NIC is a network adapter.
+type NIC struct {
+	Key     int32
+	Network string // name
+	MAC     string
+	Type    string // "vmxnet3", "e1000", ...
+}
+
+// Disk is a virtual disk.
+type Disk struct {
+	Key       int32
+	Datastore string // inventory path
+	File      string // "[datastore] directory/file.vmdk"
+	Parent    string // the file of its parent disk; empty if none
+	Policies  []string
+}
+
+// Details describes the VM or template with a path or name.
+func (v *inventory) Details(where string) (Details, error) {
+	ref, err := v.Find(where)
+	if err != nil {
+		return Details{}, err
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
+	if !ok {
+		return Details{}, fmt.Errorf("details of %s: not a VM", where)
+	}
+	ctx := v.world.Context()
+	d := Details{VM: v.look(ctx, vm), Policies: v.policies[ref].home}
+	if spec := v.customized[ref]; spec != nil {
+		d.Customization, err = copyCustomization(*spec)
+	}
+	v.objects.WithLock(ctx, ref, func() { v.detail(vm, &d) })
+	return d, err
+}
+
+// detail reads the VM's own properties. The caller holds its lock.
+func (v *inventory) detail(vm *simulator.VirtualMachine, d *Details) {
+	dc := v.world.DatacenterOf(vm.Self)
+	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
+	d.VAppProperties = vm.Config.VAppConfig != nil
+	if tpm := tpmOf(vm.Config.Hardware.Device); tpm != nil {
+		d.TPM = string(tpm.EndorsementKeyCertificate[0])
+	}
+	if by := vm.Config.ManagedBy; by != nil {
+		copied := *by
+		d.ManagedBy = &copied
+	}
+	if vm.ResourcePool != nil {
+		d.Pool = v.world.Path(*vm.ResourcePool)
+	}
+	if vm.Runtime.Host != nil {
+		d.Host = v.world.Path(*vm.Runtime.Host)
+	}
+	d.Datastore = v.datastorePath(dc, vm.Config.Files.VmPathName)
+	devices := object.VirtualDeviceList(vm.Config.Hardware.Device)
+	for _, device := range devices {
+		key := device.GetVirtualDevice().Key
+		switch o := device.(type) {
+		case types.BaseVirtualEthernetCard:
+			card := o.GetVirtualEthernetCard()
+			name, _ := v.networkOf(dc, card.Backing)
+			d.NICs = append(d.NICs, NIC{Key: key, Network: name, MAC: card.MacAddress, Type: strings.ToLower(strings.TrimPrefix(devices.TypeName(device), "Virtual"))})
+		case *types.VirtualDisk:
+			disk := Disk{Key: key, Policies: v.policies[vm.Self].disks[key]}
+			if b, ok := o.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
+				disk.File, disk.Datastore = b.FileName, v.datastorePath(dc, b.FileName)
+				if b.Parent != nil {
+					disk.Parent = b.Parent.FileName
+				}
+			}
+			d.Disks = append(d.Disks, disk)
+		}
+	}
+}
+
+// datastorePath returns the inventory path of a file's datastore.
+func (v *inventory) datastorePath(dc *simulator.Datacenter, file string) string {
+	var path object.DatastorePath
+	path.FromString(file)
+	if ds := v.objects.FindByName(path.Datastore, dc.Datastore); ds != nil {
+		return v.world.Path(ds.Reference())
+	}
+	return ""
+}
+
+// changeVM changes the VM or template with a path or name, under the world lock. It makes changes for which vCenter has no call, or only a
+// roundabout one.
+func (v *inventory) changeVM(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
+	ref, err := v.Find(where)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", what, where, err)
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
+	if !ok {
+		return fmt.Errorf("%s %s: not a VM", what, where)
+	}
+	if fault := do(v.world.Context(), vm); fault != nil {
+		return fmt.Errorf("%s %s: %w", what, where, soap.WrapVimFault(fault))
+	}
+	return nil
+}
+
+// BeginTask begins a task on the root folder. It ends when end is called, with a fault if that is not nil, otherwise with a result.
+func (v *inventory) BeginTask(kind Kind) (ref types.ManagedObjectReference, end func(types.AnyType, types.BaseMethodFault)) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	root := v.objects.Get(v.objects.Get(vim25.ServiceInstance).(*simulator.ServiceInstance).Content.RootFolder)
+	j := v.newJob("", kind, root.(mo.Entity), adminUser)
+	return j.Self, func(result types.AnyType, fault types.BaseMethodFault) { v.finish(v.world.Context(), j, result, fault) }
+}
+
+// SetIP makes the guest report an address, until it halts or its Tools stop; "" removes it.
+func (v *inventory) SetIP(where, ip string) error {
+	return v.changeVM("set the address of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		v.report(ctx, vm, func(g *types.GuestInfo) { setAddress(g, ip) })
+		return nil
+	})
+}
+
+// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. The guest runs
+// on and keeps its addresses; after a start, Tools report one after Guest.IP.
+func (v *inventory) SetTools(where string, running bool) error {
+	return v.changeVM("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustBeOn(vm); fault != nil {
+			return fault
+		}
+		v.setTools(ctx, vm, running)
+		return nil
+	})
+}
+
+func (v *inventory) setTools(ctx *simulator.Context, vm *simulator.VirtualMachine, running bool) {
+	s := v.guestStateOf(vm.Self)
+	if running {
+		s.silent = nil
+		v.report(ctx, vm, toolsStart)
+		v.scheduleAddress(ctx, vm, s)
+		return
+	}
+	s.end()
+	v.report(ctx, vm, func(g *types.GuestInfo) {
+		for _, nic := range g.Net {
+			if ofAdapter(nic) {
+				s.silent = append(s.silent, nic.IpAddress...)
+			}
+		}
+		toolsStop(g)
+	})
+}
+
+// SetHealth sets the health of a guest. A healthy one starts as after a reset, if its VM is on. In a powered-off VM, HungUntilReset is not
+// possible.
+func (v *inventory) SetHealth(where string, health Health) error {
+	return v.changeVM("change the health of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		fault := mustBeOn(vm)
+		if fault != nil && health == HungUntilReset {
+			return fault
+		}
+		s := v.guestStateOf(vm.Self)
+		s.health = health
+		switch {
+		case health != Healthy:
+			s.end()
+			v.report(ctx, vm, toolsStop)
+		case fault == nil:
+			v.startTools(ctx, vm, s)
+		}
+		return nil
+	})
+}
+
+// BreakGuests makes matching guests start without VMware Tools and address, from now on. After BreakGuests(nil), broken guests stay so
+// until a reset. match is called with locks held and must not call this vCenter.
+func (v *inventory) BreakGuests(match func(VM) bool) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.broken = match
+}
+
+// IgnoreGuestinfo makes matching guests that boot from now on ignore cloud-init's metadata and their customization, as a template without
+// cloud-init does: they use DHCP, and keep the template's host name. match is called with locks held and must not call this vCenter.
+func (v *inventory) IgnoreGuestinfo(match func(VM) bool) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.ignoring = match
+}
+
+// Report makes the first adapter of a guest with running Tools report these addresses, in this order, with what the guest knows of each,
+// and one as the guest's primary address.
+func (v *inventory) Report(where, primary string, addresses ...types.NetIpConfigInfoIpAddress) error {
+	return v.changeVM("change the addresses of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustHaveTools(vm); fault != nil {
+			return fault
+		}
+		v.report(ctx, vm, func(g *types.GuestInfo) {
+			setAddress(g, primary)
+			for i := range g.Net {
+				if !ofAdapter(g.Net[i]) {
+					continue
+				}
+				g.Net[i].IpAddress, g.Net[i].IpConfig = nil, &types.NetIpConfigInfo{IpAddress: addresses}
+				for _, a := range addresses {
+					g.Net[i].IpAddress = append(g.Net[i].IpAddress, a.IpAddress)
+				}
+				break
+			}
+		})
+		return nil
+	})
+}
+
+// HangShutdown makes matching guests ignore requests to shut down or reboot; nil: none. match is called with locks held, at the time of the
+// halt, and must not call this vCenter.
+func (v *inventory) HangShutdown(match func(VM) bool) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.hanging = match
+}
+
+// SetHotAdd sets whether CPUs and memory of a VM, or of a template's clones, can be hot-added. The VM must be off. (In a real vCenter, a
+// template must become a VM for this.)
+func (v *inventory) SetHotAdd(where string, cpu, memory bool) error {
+	return v.changeVM("set the hot-add of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustBeOff(vm); fault != nil {
+			return fault
+		}
+		v.Amend(ctx, vm,
+			types.PropertyChange{Name: "config.cpuHotAddEnabled", Val: cpu},
+			types.PropertyChange{Name: "config.memoryHotAddEnabled", Val: memory})
+		return nil
+	})
+}
+
+// Republish changes the contents of a template's disks, as an operator does who patches it in place.
+func (v *inventory) Republish(where string) error {
+	return v.changeVM("republish", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustBeOff(vm); fault != nil {
+			return fault
+		}
+		v.Amend(ctx, vm, types.PropertyChange{Name: "config.hardware.device", Val: rewritten(vm.Config.Hardware.Device)})
+		return nil
+	})
+}
+
+// BumpChangeVersion changes only the changeVersion of the VM with a path or name, as vCenter does when it rewrites a VM's configuration file.
+func (v *inventory) BumpChangeVersion(where string) error {
+	ref, err := v.Find(where)
+	if err != nil {
+		return fmt.Errorf("bump the changeVersion of %s: %w", where, err)
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
+		v.objects.AtomicUpdate(v.world.Context(), vm, []types.PropertyChange{{Name: "config.changeVersion", Val: laterVersion(vm)}})
+	}
+	return nil
+}
+
+// ShiftBootTime moves the bootTime of the powered-on VM with a path or name, as a vMotion to a host with another offset of its clock may.
+func (v *inventory) ShiftBootTime(where string, by time.Duration) error {
+	return v.changeVM("shift the boot time of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		if fault := mustBeOn(vm); fault != nil {
+			return fault
+		}
+		boot := vm.Runtime.BootTime.Add(by)
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "runtime.bootTime", Val: boot}, {Name: "summary.runtime.bootTime", Val: boot}})
+		return nil
+	})
+}

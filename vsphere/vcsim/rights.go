@@ -1,0 +1,449 @@
+package vcsim
+
+import (
+	"cmp"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// Rights are the permissions of the clients, without Admin.
+type rights struct {
+	world   *world
+	objects *simulator.Registry // of the world
+
+	mu     sync.Mutex        // guards what follows
+	role   *role             // nil: all privileges
+	denied map[string]string // privilege by method
+	hidden map[types.ManagedObjectReference]bool
+}
+
+// New grants the clients everything.
+func newRights(w *world) *rights {
+	return &rights{world: w, objects: w.Objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
+}
+
+// Deny denies a SOAP method until Allow: it returns NoPermission with this privilege.
+func (v *rights) Deny(method, privilege string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.denied[method] = privilege
+}
+
+// Allow undoes Deny.
+func (v *rights) Allow(method string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.denied, method)
+}
+
+// AllowAll undoes Deny for all methods.
+func (v *rights) AllowAll() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	clear(v.denied)
+}
+
+// IsDenied returns the privilege that Deny named for a method, if any.
+func (v *rights) IsDenied(method string) (privilege string, denied bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	privilege, denied = v.denied[method]
+	return privilege, denied
+}
+
+// Admit returns the fault if a client's call is not permitted, or nil.
+func (v *rights) Admit(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+	if ctx.Session == nil {
+		return nil // NotAuthenticated comes first
+	}
+	if hidden, ok := v.hiddenArgument(m); ok {
+		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}
+	}
+	if privilege, denied := v.IsDenied(m.Name); denied {
+		this := m.This
+		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
+	}
+	return v.forbidden(m)
+}
+
+// tagging is the path of the REST API for tags.
+const tagging = rest.Path + "/com/vmware/cis/tagging"
+
+// everyRole are the privileges that vCenter adds to every role.
+//
+// [doc] vSphere Security, "Using Roles to Assign Privileges": every new role has System.Anonymous, System.View and System.Read.
+var everyRole = []string{"System.Anonymous", "System.View", "System.Read"}
+
+// role is the privileges of the clients; a nil role has all.
+type role struct {
+	privileges map[string]bool
+	// withdrawn are the objects on and below which a privilege is not held.
+	withdrawn map[string]map[types.ManagedObjectReference]bool
+}
+
+// Restrict gives the clients a role with exactly these privileges on all objects. A call without the privileges that VMware's API reference
+// lists (needs) gets NoPermission with the first missing one.
+func (v *rights) Restrict(privileges ...string) {
+	r := &role{privileges: make(map[string]bool), withdrawn: make(map[string]map[types.ManagedObjectReference]bool)}
+	for _, p := range slices.Concat(everyRole, privileges) {
+		r.privileges[p] = true
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.role = r
+}
+
+// Withdraw removes a privilege of the role on some objects and their contents or, without objects, everywhere.
+func (v *rights) Withdraw(privilege string, on ...types.ManagedObjectReference) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.role == nil {
+		return
+	}
+	r := &role{privileges: maps.Clone(v.role.privileges), withdrawn: maps.Clone(v.role.withdrawn)}
+	if len(on) == 0 {
+		delete(r.privileges, privilege)
+	}
+	refs := maps.Clone(r.withdrawn[privilege])
+	if refs == nil {
+		refs = make(map[types.ManagedObjectReference]bool)
+	}
+	for _, ref := range on {
+		refs[ref] = true
+	}
+	r.withdrawn[privilege] = refs
+	v.role = r
+}
+
+// Unrestrict grants the clients everything again.
+func (v *rights) Unrestrict() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.role = nil
+}
+
+func (v *rights) currentRole() *role {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.role
+}
+
+// holds reports whether a role has a privilege on an object. The caller holds the world lock.
+func (v *rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
+	if r == nil {
+		return true
+	}
+	if !r.privileges[privilege] {
+		return false
+	}
+	refs := r.withdrawn[privilege]
+	for len(refs) > 0 {
+		if refs[ref] {
+			return false
+		}
+		parent := v.world.ParentOf(ref)
+		if parent == nil {
+			break
+		}
+		ref = *parent
+	}
+	return true
+}
+
+// need is a privilege required on an object.
+type privilegeNeed struct {
+	privilege string
+	on        types.ManagedObjectReference
+}
+
+// forbidden returns the fault if the role does not allow a call, or nil.
+func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
+	r := v.currentRole()
+	if r == nil {
+		return nil
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, n := range v.needs(m) {
+		if !v.holds(r, n.privilege, n.on) {
+			return &types.NoPermission{Object: &n.on, PrivilegeId: n.privilege}
+		}
+	}
+	return nil
+}
+
+// needs returns the privileges that a call requires. The caller holds the world lock.
+//
+// [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from existing and Add
+// new disk on the folder, and Network.Assign on the networks, by vSphere Security, "Required Privileges for Common Tasks"; and, for the
+// changes of its spec.config, the privileges of ReconfigVM_Task. Destroy_Task: "must be held on the parent of the destroyed entity as well
+// as the entity itself".
+func (v *rights) needs(m *simulator.Method) []privilegeNeed {
+	root := v.world.Root()
+	switch req := m.Body.(type) {
+	case *types.CreateFolder:
+		return []privilegeNeed{{"Folder.Create", m.This}}
+	case *types.CloneVM_Task:
+		return v.cloneNeeds(m.This, req)
+	case *types.ReconfigVM_Task:
+		return configNeeds(&req.Spec, m.This)
+	case *types.UnregisterAndDestroy_Task:
+		return append(v.alsoOnParent("Folder.Delete", m.This), v.unregisterNeeds(m.This)...)
+	case *types.Destroy_Task:
+		privilege := "VirtualMachine.Inventory.Delete"
+		if m.This.Type == "Folder" {
+			privilege = "Folder.Delete"
+		}
+		return v.alsoOnParent(privilege, m.This)
+	case *types.MoveIntoFolder_Task:
+		all := []privilegeNeed{{"VirtualMachine.Inventory.Move", m.This}}
+		for _, ref := range req.List {
+			all = append(all, v.alsoOnParent("VirtualMachine.Inventory.Move", ref)...)
+		}
+		return all
+	case *types.RegisterVM_Task:
+		all := []privilegeNeed{{"VirtualMachine.Inventory.Register", m.This}}
+		if req.Pool != nil {
+			all = append(all, privilegeNeed{"Resource.AssignVMToPool", *req.Pool})
+		}
+		return all
+	case *types.Rename_Task:
+		if m.This.Type == "Folder" {
+			return []privilegeNeed{{"Folder.Rename", m.This}}
+		}
+		return []privilegeNeed{{"VirtualMachine.Config.Rename", m.This}}
+	case *types.PowerOnVM_Task:
+		return []privilegeNeed{{"VirtualMachine.Interact.PowerOn", m.This}}
+	case *types.PowerOnMultiVM_Task:
+		all := []privilegeNeed{{"System.View", m.This}}
+		for _, ref := range req.Vm {
+			all = append(all, privilegeNeed{"VirtualMachine.Interact.PowerOn", ref})
+		}
+		return all
+	case *types.PowerOffVM_Task, *types.ShutdownGuest:
+		return []privilegeNeed{{"VirtualMachine.Interact.PowerOff", m.This}}
+	case *types.ResetVM_Task:
+		return []privilegeNeed{{"VirtualMachine.Interact.Reset", m.This}}
+	case *types.ReconfigureComputeResource_Task:
+		return []privilegeNeed{{"Host.Inventory.EditCluster", m.This}}
+	case *types.AddCustomFieldDef:
+		return []privilegeNeed{{"Global.ManageCustomFields", root}}
+	case *types.SetField:
+		return []privilegeNeed{{"Global.SetCustomField", req.Entity}}
+	case *types.CreateDisk_Task:
+		at := req.Spec.BackingSpec.GetVslmCreateSpecBackingSpec().Datastore
+		return []privilegeNeed{{"Datastore.FileManagement", at}, {"Datastore.AllocateSpace", at}}
+	case *types.ListVStorageObject:
+		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
+	case *types.RetrieveVStorageObject:
+		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
+	case *types.VCenterUpdateVStorageObjectMetadataEx_Task:
+		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
+	case *types.ExtendDisk_Task:
+		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
+	case *types.DeleteVStorageObject_Task:
+		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
+	case *types.GetCustomizationSpec:
+		return []privilegeNeed{{"VirtualMachine.Provisioning.ReadCustSpecs", root}}
+	}
+	switch m.Name {
+	case "PbmQueryProfile", "PbmRetrieveContent", "PbmCheckRequirements":
+		return []privilegeNeed{{"StorageProfile.View", root}}
+	}
+	return nil
+}
+
+// unregisterNeeds returns the privileges to unregister the VMs in a folder: Unregister is needed "in both the object and its parent object"
+// (vSphere Security, Virtual Machine Inventory Privileges).
+func (v *rights) unregisterNeeds(folder types.ManagedObjectReference) (all []privilegeNeed) {
+	if f, is := v.objects.Get(folder).(*simulator.Folder); is {
+		for _, child := range f.ChildEntity {
+			if child.Type == "VirtualMachine" {
+				all = append(all, privilegeNeed{"VirtualMachine.Inventory.Unregister", child}, privilegeNeed{"VirtualMachine.Inventory.Unregister", folder})
+			}
+		}
+	}
+	return all
+}
+
+func (v *rights) alsoOnParent(privilege string, ref types.ManagedObjectReference) []privilegeNeed {
+	all := []privilegeNeed{{privilege, ref}}
+	if parent := v.world.ParentOf(ref); parent != nil {
+		all = append(all, privilegeNeed{privilege, *parent})
+	}
+	return all
+}
+
+func (v *rights) cloneNeeds(source types.ManagedObjectReference, req *types.CloneVM_Task) []privilegeNeed {
+	vm, ok := v.objects.Get(source).(*simulator.VirtualMachine)
+	if !ok {
+		return nil
+	}
+	provision, own := "VirtualMachine.Provisioning.Clone", []types.ManagedObjectReference(nil)
+	var networks []types.ManagedObjectReference
+	v.objects.WithLock(v.world.Context(), source, func() {
+		if vm.Config.Template {
+			provision = "VirtualMachine.Provisioning.DeployTemplate"
+		}
+		own, networks = slices.Clone(vm.Datastore), slices.Clone(vm.Network)
+	})
+	all := []privilegeNeed{{provision, source}, {"VirtualMachine.Inventory.CreateFromExisting", req.Folder}, {"VirtualMachine.Config.AddNewDisk", req.Folder}}
+	if req.Spec.Customization != nil {
+		all = append(all, privilegeNeed{"VirtualMachine.Provisioning.Customize", source})
+	}
+	if pool := req.Spec.Location.Pool; pool != nil {
+		all = append(all, privilegeNeed{"Resource.AssignVMToPool", *pool})
+	}
+	if at := req.Spec.Location.Datastore; at != nil {
+		own = []types.ManagedObjectReference{*at}
+	}
+	for _, ds := range own {
+		all = append(all, privilegeNeed{"Datastore.AllocateSpace", ds})
+	}
+	if config := req.Spec.Config; config != nil {
+		all = append(all, configNeeds(config, req.Folder)...)
+		if wanted := v.networksIn(config.DeviceChange); wanted != nil {
+			networks = wanted
+		}
+	}
+	for _, network := range networks {
+		all = append(all, privilegeNeed{"Network.Assign", network})
+	}
+	return all
+}
+
+// networksIn returns the networks of added adapters; nil if there are none.
+func (v *rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
+	for _, change := range changes {
+		spec := change.GetVirtualDeviceConfigSpec()
+		card, is := spec.Device.(types.BaseVirtualEthernetCard)
+		if !is || spec.Operation != types.VirtualDeviceConfigSpecOperationAdd {
+			continue
+		}
+		switch backing := card.GetVirtualEthernetCard().Backing.(type) {
+		case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
+			refs = append(refs, types.ManagedObjectReference{Type: "DistributedVirtualPortgroup", Value: backing.Port.PortgroupKey})
+		case *types.VirtualEthernetCardNetworkBackingInfo:
+			for _, network := range v.objects.All("Network") {
+				if network.Entity().Name == backing.DeviceName {
+					refs = append(refs, network.Reference())
+				}
+			}
+		}
+	}
+	return refs
+}
+
+// configNeeds returns the privileges that a change of a VM's configuration requires.
+func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []privilegeNeed) {
+	add := func(is bool, privilege string) {
+		if is {
+			all = append(all, privilegeNeed{privilege, on})
+		}
+	}
+	add(spec.NumCPUs != 0 || spec.NumCoresPerSocket != nil, "VirtualMachine.Config.CPUCount")
+	add(spec.MemoryMB != 0, "VirtualMachine.Config.Memory")
+	add(len(spec.ExtraConfig) > 0, "VirtualMachine.Config.AdvancedConfig")
+	add(spec.Name != "", "VirtualMachine.Config.Rename")
+	add(spec.Annotation != "", "VirtualMachine.Config.Annotation")
+	add(spec.ManagedBy != nil, "VirtualMachine.Config.ManagedBy")
+	add(spec.VAppConfig != nil || spec.VAppConfigRemoved != nil && *spec.VAppConfigRemoved, "VApp.ApplicationConfig")
+	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
+	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
+	for _, change := range spec.DeviceChange {
+		device, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
+		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
+		case operation == types.VirtualDeviceConfigSpecOperationEdit:
+			add(true, "VirtualMachine.Config.EditDevice")
+			add(disk && device.CapacityInBytes > 0, "VirtualMachine.Config.DiskExtend") // whether it grows is known only later
+		case !disk:
+			add(true, "VirtualMachine.Config.AddRemoveDevice")
+		case operation == types.VirtualDeviceConfigSpecOperationRemove:
+			add(true, "VirtualMachine.Config.RemoveDisk")
+		case change.GetVirtualDeviceConfigSpec().FileOperation == "":
+			add(true, "VirtualMachine.Config.AddExistingDisk")
+		default:
+			add(true, "VirtualMachine.Config.AddNewDisk")
+		}
+	}
+	return all
+}
+
+// ForbiddenREST returns the fault if the role does not allow a call of the REST API, or nil.
+//
+// [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
+// privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
+func (v *rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
+	root := v.world.Root()
+	var needed []string
+	switch action := r.URL.Query().Get("~action"); {
+	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
+		needed = []string{"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"}
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/tag":
+		needed = []string{"InventoryService.Tagging.CreateTag"}
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/category":
+		needed = []string{"InventoryService.Tagging.CreateCategory"}
+	}
+	held := v.currentRole()
+	if held == nil {
+		return nil
+	}
+	v.world.RLock()
+	defer v.world.RUnlock()
+	for _, privilege := range needed {
+		if !v.holds(held, privilege, root) {
+			return &types.NoPermission{PrivilegeId: privilege}
+		}
+	}
+	return nil
+}
+
+// Authorization wraps the AuthorizationManager for one call.
+func (v *rights) Authorization(o *simulator.AuthorizationManager, g *guard) mo.Reference {
+	g.Protect(o.Self, false)
+	return &authorizationManager{AuthorizationManager: o, guard: g, v: v}
+}
+
+// authorizationManager reports privileges according to Restrict, Withdraw and Deny.
+type authorizationManager struct {
+	*simulator.AuthorizationManager
+	*guard
+	v *rights
+}
+
+// FetchUserPrivilegeOnEntities ignores the user: all clients have one role.
+func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
+	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
+	held := a.v.currentRole()
+	a.v.mu.Lock()
+	denied := slices.Collect(maps.Values(a.v.denied))
+	a.v.mu.Unlock()
+	for i := range inner.Res.Returnval {
+		r := &inner.Res.Returnval[i]
+		all := append(slices.Clone(r.Privileges), newPrivileges...)
+		if held != nil {
+			all = slices.Collect(maps.Keys(held.privileges))
+		}
+		r.Privileges = slices.DeleteFunc(all, func(p string) bool {
+			return slices.Contains(denied, p) || !a.v.holds(held, p, r.Entity)
+		})
+		slices.SortFunc(r.Privileges, cmp.Compare)
+	}
+	return inner
+}
+
+// newPrivileges are missing in the simulator's list, which is that of an older vCenter.
+var newPrivileges = []string{
+	"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable", "InventoryService.Tagging.CreateTag",
+	"InventoryService.Tagging.CreateCategory", "StorageProfile.View", "VirtualMachine.Config.ManagedBy",
+}

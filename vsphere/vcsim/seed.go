@@ -1,0 +1,207 @@
+package vcsim
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/vmware/govmomi/find"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/simulator/esx"
+	"github.com/vmware/govmomi/vim25"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) meanwhile.
+var creation sync.Mutex
+
+// Shape counts the objects of a new inventory.
+type shape struct {
+	// Datacenters, Clusters (per datacenter), Hosts (per cluster), Datastores (per datacenter), Pools (below each cluster's root pool) and,
+	// per datacenter, Portgroups, OpaqueNetworks and Pods (datastore clusters).
+	Datacenters, Clusters, Hosts, Datastores, Pools, Portgroups, OpaqueNetworks, Pods int
+	// APIVersion is about.apiVersion.
+	APIVersion string
+}
+
+// New creates an inventory without VMs: those need the extensions of the endpoint.
+func seed(c shape, instanceUUID string) (*world, error) {
+	m := simulator.VPX()
+	about := &m.ServiceContent.About
+	about.InstanceUuid = instanceUUID
+	// The simulator reports 6.5, but this vCenter is as strict as an 8.0.
+	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", c.APIVersion
+	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
+	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
+	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {
+		m.PortgroupNSX = 1 // only for a port group does the simulator create the switch that an opaque network needs
+	}
+	creation.Lock()
+	defer creation.Unlock()
+	if err := m.Create(); err != nil {
+		return nil, fmt.Errorf("create the inventory: %w", err)
+	}
+	w := newWorld(m)
+	keepNoLicenses(w)
+	ownPools(w)
+	skipFieldKey(w)
+	connectOpaque(w)
+	if c.Pods > 0 {
+		return w, fillPods(w)
+	}
+	return w, nil
+}
+
+// keepNoLicenses stops the simulator's accounting of host licenses: it copies EvalLicense whenever a host is added, possibly while another
+// vCenter is created. Nothing here uses licenses.
+func keepNoLicenses(w *world) {
+	for _, m := range w.Objects.AllReference("LicenseAssignmentManager") {
+		w.Objects.RemoveHandler(m.(simulator.RegisterObject))
+	}
+}
+
+// ownPools gives each pool its own summary. The simulator's pools share that of a global template, even across vCenters, and the creation
+// of a named pool writes its name to it. The caller holds creation.
+func ownPools(w *world) {
+	for _, e := range w.Objects.All("ResourcePool") {
+		ownSummary(e)
+	}
+}
+
+func ownSummary(o mo.Entity) {
+	pool, is := o.(*simulator.ResourcePool)
+	if !is {
+		return
+	}
+	if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
+		own := *shared
+		own.Name = pool.Name
+		pool.Summary = &own
+	}
+}
+
+// CreatePool creates a pool in another one, with a summary of its own.
+func createPool(ctx *simulator.Context, in *simulator.ResourcePool, req *types.CreateResourcePool) soap.HasFault {
+	creation.Lock()
+	defer creation.Unlock()
+	body := in.CreateResourcePool(ctx, req)
+	if made, is := body.(*methods.CreateResourcePoolBody); is && made.Res != nil {
+		if o, is := ctx.Map.Get(made.Res.Returnval).(mo.Entity); is {
+			ownSummary(o)
+		}
+	}
+	return body
+}
+
+// skipFieldKey uses up key 0, which the simulator gives to the first custom field and a real vCenter to none.
+func skipFieldKey(w *world) {
+	m, ctx := w.Objects.CustomFieldsManager(), w.Context()
+	m.AddCustomFieldDef(ctx, &types.AddCustomFieldDef{Name: "0", MoType: "Network"})
+	m.RemoveCustomFieldDef(ctx, &types.RemoveCustomFieldDef{Key: 0})
+}
+
+// connectOpaque adds the opaque networks to their datacenter, its clusters and hosts, which the simulator does only for other networks.
+func connectOpaque(w *world) {
+	for _, e := range w.Objects.All("OpaqueNetwork") {
+		ref, dc := e.Reference(), w.DatacenterOf(e.Reference())
+		dc.Network = append(dc.Network, ref)
+		for _, kind := range []string{"ClusterComputeResource", "HostSystem"} {
+			for _, e := range w.Objects.All(kind) {
+				if w.DatacenterOf(e.Reference()) != dc {
+					continue
+				}
+				switch o := e.(type) {
+				case *simulator.ClusterComputeResource:
+					o.Network = append(o.Network, ref)
+				case *simulator.HostSystem:
+					o.Network = append(o.Network, ref)
+				}
+			}
+		}
+	}
+}
+
+// podDatastores is the number of datastores in each datastore cluster.
+const podDatastores = 2
+
+// fillPods creates the datastores of each datastore cluster, on all hosts of its datacenter.
+func fillPods(w *world) error {
+	ctx := context.Background()
+	c, err := vim25.NewClient(ctx, w.Service)
+	if err != nil {
+		return fmt.Errorf("fill the datastore clusters: %w", err)
+	}
+	for _, pod := range w.Objects.All("StoragePod") {
+		if err := fillPod(w, ctx, c, pod.(*simulator.StoragePod)); err != nil {
+			return fmt.Errorf("fill the datastore cluster %s: %w", pod.Entity().Name, err)
+		}
+	}
+	return nil
+}
+
+func fillPod(w *world, ctx context.Context, c *vim25.Client, pod *simulator.StoragePod) error {
+	dc := w.Objects.Get(*w.Objects.Get(*pod.Parent).(mo.Entity).Entity().Parent).(mo.Entity).Entity().Name
+	hosts, err := find.NewFinder(c).HostSystemList(ctx, "/"+dc+"/host/*/*")
+	if err != nil {
+		return err
+	}
+	var made []types.ManagedObjectReference
+	for i := range podDatastores {
+		name := fmt.Sprintf("%s_DS%d", pod.Name, i)
+		dir := filepath.Join(home(w), dc+"-"+name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return err
+		}
+		for n, host := range hosts {
+			system, err := host.ConfigManager().DatastoreSystem(ctx)
+			if err != nil {
+				return err
+			}
+			ds, err := system.CreateLocalDatastore(ctx, name, dir)
+			if err != nil {
+				return err
+			}
+			if n == 0 { // the simulator returns none for the other hosts
+				made = append(made, ds.Reference())
+			}
+		}
+	}
+	// All at once, because each move makes the simulator count the existing contents again.
+	task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, made)
+	if err != nil {
+		return err
+	}
+	return task.Wait(ctx)
+}
+
+// home returns the directory of the simulator's files, which Drain removes.
+func home(w *world) string {
+	for _, o := range w.Objects.OptionManager().Setting {
+		if o.GetOptionValue().Key == "vcsim.home" {
+			return o.GetOptionValue().Value.(string)
+		}
+	}
+	return os.TempDir()
+}
+
+// The simulator copies a host's configuration through XML for each host it creates. Most of the startup time of an embedded vCenter went
+// into the firewall rules, services, network adapters and certificate (an element per byte) of a captured ESXi host. Only what the
+// simulator itself reads stays.
+func init() {
+	full := esx.HostConfigInfo
+	esx.HostConfigInfo = types.HostConfigInfo{
+		Host:                  full.Host,
+		Product:               full.Product,
+		StorageDevice:         &types.HostStorageDeviceInfo{},
+		FileSystemVolume:      full.FileSystemVolume,
+		Network:               &types.HostNetworkInfo{Portgroup: full.Network.Portgroup},
+		VirtualNicManagerInfo: &types.HostVirtualNicManagerInfo{},
+	}
+	esx.AdvancedOptions = esx.AdvancedOptions[:1]
+}

@@ -1,0 +1,400 @@
+package vcsim
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+const (
+	batch         = 5 * time.Millisecond // time to batch updates
+	sessionCheck  = time.Second          // maximum delay until a wait notices the end of its session
+	defaultUpdate = 100                  // objects in one answer, as in vCenter
+)
+
+// Streams are the update streams of all sessions' PropertyCollectors.
+type streams struct {
+	// Reads configures failures and delays of reads.
+	Reads   *reads
+	world   *world
+	objects *simulator.Registry // of the world
+	rights  *rights
+
+	// collectors guards the filters of the simulator's PropertyCollectors, which have no lock of their own.
+	collectors sync.Mutex
+
+	mu  sync.Mutex // guards all
+	all map[*simulator.PropertyCollector]*stream
+}
+
+// NewStreams returns an empty set of streams.
+func newStreams(w *world, r *rights) *streams {
+	return &streams{Reads: new(reads), world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+}
+
+// Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.
+func (v *streams) Collector(o *simulator.PropertyCollector, gone <-chan struct{}) mo.Reference {
+	return &collector{PropertyCollector: o, guard: new(guard), v: v, gone: gone}
+}
+
+// Filter wraps a PropertyFilter for one call.
+func (v *streams) Filter(o *simulator.PropertyFilter) mo.Reference {
+	return &propertyFilter{PropertyFilter: o, guard: new(guard), v: v}
+}
+
+// Lookup finds the object of a call. The first call of a session's PropertyCollector creates it; the lock prevents two parallel calls from
+// creating two.
+func (v *streams) Lookup(ctx *simulator.Context, ref types.ManagedObjectReference) mo.Reference {
+	v.collectors.Lock()
+	defer v.collectors.Unlock()
+	return ctx.Session.Get(ref)
+}
+
+// stream is the update stream of a PropertyCollector. The simulator's own walks its filters once for each internal update, reads without
+// locks and outlives its client; this one sends the differences between two reads.
+type stream struct {
+	wait lock // one wait at a time
+
+	mu      sync.Mutex // guards these two
+	filters []*filter
+	cancel  chan struct{}
+
+	session, user string
+
+	version int
+	seen    uint64                       // time of the last read (world.Changes)
+	last    *types.UpdateSet             // the last answer, repeated if it was lost
+	pending []types.PropertyFilterUpdate // the pages left
+	first   bool                         // pending belongs to the first answer
+}
+
+type filter struct {
+	ref  types.ManagedObjectReference
+	spec types.PropertyFilterSpec
+	sent map[types.ManagedObjectReference]values // nil: nothing yet
+}
+
+// values are the properties that the client has of an object.
+type values map[string]types.AnyType
+
+// stream returns the collector's stream. Creating one removes the streams of ended sessions.
+func (v *streams) stream(ctx *simulator.Context, pc *simulator.PropertyCollector) *stream {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	s, ok := v.all[pc]
+	if !ok {
+		maps.DeleteFunc(v.all, func(_ *simulator.PropertyCollector, s *stream) bool {
+			return !v.world.SessionLives(ctx, s.session, s.user)
+		})
+		s = &stream{session: ctx.Session.Key, user: ctx.Session.UserName, wait: newLock(), cancel: make(chan struct{})}
+		v.all[pc] = s
+	}
+	return s
+}
+
+func (v *streams) endStream(pc *simulator.PropertyCollector) {
+	v.mu.Lock()
+	s := v.all[pc]
+	delete(v.all, pc)
+	v.mu.Unlock()
+	if s != nil {
+		s.cancelWait()
+	}
+}
+
+func (v *streams) removeFilter(ref types.ManagedObjectReference) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, s := range v.all {
+		s.mu.Lock()
+		s.filters = slices.DeleteFunc(s.filters, func(f *filter) bool { return f.ref == ref })
+		s.mu.Unlock()
+	}
+}
+
+func (s *stream) add(ref types.ManagedObjectReference, spec types.PropertyFilterSpec) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.filters = append(s.filters, &filter{ref: ref, spec: spec})
+}
+
+func (s *stream) cancelWait() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.cancel)
+	s.cancel = make(chan struct{})
+}
+
+// WaitForUpdatesEx returns the changes since a version as soon as there are any.
+//
+// [doc] PropertyCollector.WaitForUpdatesEx: an empty version requests everything; a lost answer is repeated when the client sends the
+// version before it again; the result is null after maxWaitSeconds.
+func (pc *collector) WaitForUpdatesEx(ctx *simulator.Context, req *types.WaitForUpdatesEx) soap.HasFault {
+	set, fault := pc.waitForUpdates(ctx, req)
+	if fault != nil {
+		return &methods.WaitForUpdatesExBody{Fault_: simulator.Fault("", fault)}
+	}
+	return &methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{Returnval: set}}
+}
+
+// WaitForUpdates is the old form of WaitForUpdatesEx.
+func (pc *collector) WaitForUpdates(ctx *simulator.Context, req *types.WaitForUpdates) soap.HasFault {
+	set, fault := pc.waitForUpdates(ctx, &types.WaitForUpdatesEx{This: req.This, Version: req.Version})
+	if fault != nil {
+		return &methods.WaitForUpdatesBody{Fault_: simulator.Fault("", fault)}
+	}
+	return &methods.WaitForUpdatesBody{Res: &types.WaitForUpdatesResponse{Returnval: *set}}
+}
+
+func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUpdatesEx) (*types.UpdateSet, types.BaseMethodFault) {
+	s := pc.v.stream(ctx, pc.PropertyCollector)
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	s.wait.Lock()
+	defer s.wait.Unlock()
+
+	limit, deadline, once := limits(req)
+	if again, fault := s.resume(req.Version); again != nil || fault != nil {
+		return again, fault
+	}
+	if s.first && !pc.v.delayFirst(pc.gone) {
+		return nil, new(types.RequestCanceled)
+	}
+	check := time.NewTicker(sessionCheck)
+	defer check.Stop()
+	for {
+		now, next := pc.v.world.Read()
+		if len(s.pending) == 0 {
+			updates, fault := pc.updates(ctx, s)
+			if fault != nil {
+				return nil, fault
+			}
+			s.seen, s.pending = now, updates
+		}
+		if len(s.pending) > 0 || req.Version == "" {
+			return s.answer(limit), nil
+		}
+		if once {
+			return nil, nil
+		}
+		if late, fault := pc.await(ctx, s, waited{next, check.C, deadline, cancel}); late || fault != nil {
+			return nil, fault
+		}
+	}
+}
+
+// limits returns the maximum number of objects in an answer, the deadline, and whether to answer at once.
+func limits(req *types.WaitForUpdatesEx) (objects int, deadline <-chan time.Time, once bool) {
+	objects, once = defaultUpdate, req.Version == ""
+	if o := req.Options; o != nil {
+		if o.MaxObjectUpdates > 0 {
+			objects = min(objects, int(o.MaxObjectUpdates))
+		}
+		if o.MaxWaitSeconds != nil {
+			once = once || *o.MaxWaitSeconds == 0
+			deadline = time.After(time.Duration(*o.MaxWaitSeconds) * time.Second)
+		}
+	}
+	return objects, deadline, once
+}
+
+// resume continues after a version; again is the last answer, if that was lost.
+func (s *stream) resume(version string) (again *types.UpdateSet, fault types.BaseMethodFault) {
+	switch version {
+	case "":
+		s.begin()
+		return nil, nil
+	case strconv.Itoa(s.version):
+		return nil, nil
+	case strconv.Itoa(s.version - 1):
+		if s.last != nil {
+			return s.last, nil
+		}
+	}
+	return nil, new(types.InvalidCollectorVersion)
+}
+
+// waited are the events that end a wait.
+type waited struct {
+	change   <-chan struct{}
+	check    <-chan time.Time
+	deadline <-chan time.Time
+	cancel   <-chan struct{}
+}
+
+// await waits for a change and a moment more to batch updates; late is true if the deadline comes first.
+func (pc *collector) await(ctx *simulator.Context, s *stream, w waited) (late bool, _ types.BaseMethodFault) {
+	for waiting := true; waiting; {
+		select {
+		case <-w.change:
+			time.Sleep(batch)
+			waiting = false
+		case <-w.check:
+		case <-w.deadline:
+			return true, nil
+		case <-w.cancel:
+			return false, new(types.RequestCanceled)
+		case <-pc.gone:
+			return false, new(types.RequestCanceled)
+		case <-pc.v.world.Ctx.Done():
+			return false, new(types.RequestCanceled)
+		}
+		if !pc.v.world.SessionLives(ctx, s.session, s.user) {
+			return false, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &pc.Self, PrivilegeId: "System.View"}}
+		}
+	}
+	return false, nil
+}
+
+// begin resets the stream.
+func (s *stream) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.filters {
+		f.sent = nil
+	}
+	s.seen, s.pending, s.last, s.first = 0, nil, nil, true
+}
+
+// answer returns the next page.
+func (s *stream) answer(limit int) *types.UpdateSet {
+	s.version++
+	set := &types.UpdateSet{Version: strconv.Itoa(s.version)}
+	for len(s.pending) > 0 && limit > 0 {
+		f := &s.pending[0]
+		n := min(limit, len(f.ObjectSet))
+		set.FilterSet = append(set.FilterSet, types.PropertyFilterUpdate{Filter: f.Filter, ObjectSet: f.ObjectSet[:n]})
+		limit -= n
+		if f.ObjectSet = f.ObjectSet[n:]; len(f.ObjectSet) == 0 {
+			s.pending = s.pending[1:]
+		}
+	}
+	if len(s.pending) > 0 {
+		set.Truncated = types.NewBool(true)
+	}
+	s.first = s.first && len(s.pending) > 0
+	s.last = set
+	return set
+}
+
+// updates reads what the filters select and compares it with what was sent.
+func (pc *collector) updates(ctx *simulator.Context, s *stream) ([]types.PropertyFilterUpdate, types.BaseMethodFault) {
+	s.mu.Lock()
+	filters := slices.Clone(s.filters)
+	s.mu.Unlock()
+	pc.v.world.RLock()
+	defer pc.v.world.RUnlock()
+	var updates []types.PropertyFilterUpdate
+	for _, f := range filters {
+		objects, fault := pc.compare(ctx, f, s.seen)
+		if fault != nil {
+			return nil, fault
+		}
+		if len(objects) > 0 {
+			updates = append(updates, types.PropertyFilterUpdate{Filter: f.ref, ObjectSet: objects})
+		}
+	}
+	return updates, nil
+}
+
+// compare returns the objects that entered or left a filter's selection and the changes of the others. It selects first and then reads only
+// new and changed objects. The caller holds the world lock.
+func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([]types.ObjectUpdate, types.BaseMethodFault) {
+	first := f.sent == nil
+	if first {
+		f.sent = make(map[types.ManagedObjectReference]values)
+	}
+	selection := f.selection()
+	if !first {
+		// [doc] An object that a filter names leaves when it is deleted.
+		selection.ReportMissingObjectsInResults = types.NewBool(true)
+	}
+	selected, fault := pc.contents(ctx, selection)
+	if fault != nil {
+		return nil, fault
+	}
+	unsent := types.PropertyFilterSpec{PropSet: f.spec.PropSet, ReportMissingObjectsInResults: types.NewBool(true)}
+	present := make(map[types.ManagedObjectReference]bool, len(selected))
+	for _, o := range selected {
+		present[o.Obj] = true
+		if _, known := f.sent[o.Obj]; !known || pc.v.world.Since(o.Obj, since) {
+			unsent.ObjectSet = append(unsent.ObjectSet, types.ObjectSpec{Obj: o.Obj})
+		}
+	}
+	var updates []types.ObjectUpdate
+	for ref := range f.sent {
+		if !present[ref] {
+			delete(f.sent, ref)
+			updates = append(updates, types.ObjectUpdate{Kind: types.ObjectUpdateKindLeave, Obj: ref})
+		}
+	}
+	if len(unsent.ObjectSet) == 0 {
+		return updates, nil
+	}
+	read, fault := pc.contents(ctx, unsent)
+	if fault != nil {
+		return nil, fault
+	}
+	for _, o := range read {
+		if update, changed := f.update(o); changed {
+			updates = append(updates, update)
+		}
+	}
+	return updates, nil
+}
+
+// selection returns the filter's selection without properties.
+func (f *filter) selection() types.PropertyFilterSpec {
+	selection := types.PropertyFilterSpec{ObjectSet: f.spec.ObjectSet}
+	for _, p := range f.spec.PropSet {
+		selection.PropSet = append(selection.PropSet, types.PropertySpec{Type: p.Type})
+	}
+	return selection
+}
+
+// update returns what to send to the client about an object; changed is false if it has not changed since the last time.
+func (f *filter) update(o types.ObjectContent) (u types.ObjectUpdate, changed bool) {
+	before, known := f.sent[o.Obj]
+	now := make(values, len(o.PropSet))
+	for _, p := range o.PropSet {
+		now[p.Name] = p.Val
+	}
+	f.sent[o.Obj] = now
+	u = types.ObjectUpdate{Kind: types.ObjectUpdateKindEnter, Obj: o.Obj, MissingSet: o.MissingSet}
+	if known {
+		u.Kind = types.ObjectUpdateKindModify
+	}
+	for _, p := range o.PropSet {
+		if old, ok := before[p.Name]; !ok || !reflect.DeepEqual(old, p.Val) {
+			u.ChangeSet = append(u.ChangeSet, assign(p.Name, p.Val))
+		}
+	}
+	for name := range before {
+		if _, ok := now[name]; !ok {
+			u.ChangeSet = append(u.ChangeSet, assign(name, nil)) // unset
+		}
+	}
+	return u, !known || len(u.ChangeSet) > 0
+}
+
+func assign(name string, value types.AnyType) types.PropertyChange {
+	return types.PropertyChange{Name: name, Op: types.PropertyChangeOpAssign, Val: value}
+}
+
+func (pc *collector) contents(ctx *simulator.Context, spec types.PropertyFilterSpec) ([]types.ObjectContent, types.BaseMethodFault) {
+	body := pc.read(ctx, &types.RetrievePropertiesEx{This: pc.Self, SpecSet: []types.PropertyFilterSpec{spec}})
+	if f := body.Fault(); f != nil {
+		return nil, f.VimFault().(types.BaseMethodFault)
+	}
+	return body.Res.Returnval.Objects, nil
+}

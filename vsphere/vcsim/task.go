@@ -1,0 +1,369 @@
+package vcsim
+
+import (
+	"cmp"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// The kinds of tasks for FailTask and Latency.
+const (
+	Clone                Kind = "VirtualMachine.clone"
+	PowerOn              Kind = "VirtualMachine.powerOn"
+	PowerOff             Kind = "VirtualMachine.powerOff"
+	Suspend              Kind = "VirtualMachine.suspend"
+	Reset                Kind = "VirtualMachine.reset"
+	ShutdownGuest        Kind = "VirtualMachine.shutdownGuest"
+	RebootGuest          Kind = "VirtualMachine.rebootGuest"
+	Reconfigure          Kind = "VirtualMachine.reconfigure"
+	Rename               Kind = "VirtualMachine.rename"
+	Destroy              Kind = "VirtualMachine.destroy"
+	Relocate             Kind = "VirtualMachine.relocate"
+	PromoteDisks         Kind = "VirtualMachine.promoteDisks"
+	CreateVM             Kind = "Folder.createVm"
+	RegisterVM           Kind = "Folder.registerVm"
+	MoveInto             Kind = "Folder.moveInto"
+	RenameFolder         Kind = "Folder.rename"
+	DestroyFolder        Kind = "Folder.destroy"
+	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
+	CreateSnapshot       Kind = "VirtualMachine.createSnapshot"
+	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
+	Customize            Kind = "VirtualMachine.customize"
+	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
+)
+
+// work is what a task does.
+type work struct {
+	kind   Kind
+	as     Kind // the kind that clients see; default: kind
+	entity mo.Entity
+	name   string // of the VM, folder or cluster
+	claim  claim
+	// check rejects the work at once, before the latency. May be nil.
+	check func(*simulator.Context) types.BaseMethodFault
+	// pause waits after the latency, without a lock; a fault ends the task. May be nil.
+	pause func(*simulator.Context, *job) (fault types.BaseMethodFault, proceed bool)
+	// do is called with only the world lock held, for writing.
+	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
+	// end is called when the task ends in any way. May be nil.
+	end func()
+}
+
+// job is a task of this package, as opposed to the simulator's own.
+type job struct {
+	*simulator.Task
+}
+
+// begin creates a task and starts it. The caller holds the world lock, at least for reading, and the entity's lock.
+func (v *inventory) begin(g *guard, w work) types.ManagedObjectReference {
+	v.mu.Lock()
+	latency, held := latencyOf(&v.latency, w.kind), v.Held(w.kind)
+	v.mu.Unlock()
+	if isAdmin(g.Ctx.Session) {
+		latency, held = 0, nil
+	}
+	j := v.newJob(g.Method, cmp.Or(w.as, w.kind), w.entity, g.Ctx.Session.UserName)
+	ctx := fork(g.Ctx)
+	if !v.world.Enter() {
+		return j.Self
+	}
+	go func() {
+		defer v.world.Leave()
+		v.run(ctx, j, w, latency, held)
+	}()
+	return j.Self
+}
+
+// newJob creates a running task. The caller holds the world lock, at least for reading.
+func (v *inventory) newJob(method string, kind Kind, on mo.Entity, user string) *job {
+	// far above the numbers of the simulator's own tasks
+	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.NextID())}
+	entity, now := on.Reference(), time.Now()
+	j := &job{Task: new(simulator.Task)}
+	j.Self = ref
+	j.Info = types.TaskInfo{
+		Key: ref.Value, Task: ref, Name: method, DescriptionId: string(kind),
+		Entity: &entity, EntityName: on.Entity().Name,
+		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: kind == Clone,
+		// [doc] TaskInfo.reason: TaskReasonUser for a task started by a user, with the session's userName.
+		Reason: &types.TaskReasonUser{UserName: user},
+	}
+	v.objects.Put(j)
+	return j
+}
+
+func (v *inventory) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
+	if w.end != nil {
+		defer w.end()
+	}
+	if w.check != nil {
+		v.world.RLock()
+		fault := w.check(ctx)
+		v.world.RUnlock()
+		if fault != nil {
+			v.finish(ctx, j, nil, fault)
+			return
+		}
+	}
+	if !isAdmin(ctx.Session) {
+		turn := v.awaitTurn(ctx, j, w.claim)
+		if turn == nil {
+			return
+		}
+		defer turn.Leave()
+	}
+	if !v.waitOut(latency, held) {
+		return
+	}
+	if w.pause != nil {
+		fault, proceed := w.pause(ctx, j)
+		if !proceed {
+			return
+		}
+		if fault != nil {
+			v.finish(ctx, j, nil, fault)
+			return
+		}
+	}
+	var cancelled bool
+	v.objects.WithLock(ctx, j.Self, func() { cancelled = j.Info.Cancelled })
+	if cancelled {
+		return
+	}
+	res, fault := v.perform(ctx, w)
+	v.finish(ctx, j, res, fault)
+}
+
+// waitOut waits for the latency, and then for Release if held is not nil; false if this vCenter is closed.
+func (v *inventory) waitOut(latency time.Duration, held <-chan struct{}) bool {
+	if latency > 0 {
+		select {
+		case <-time.After(latency):
+		case <-v.world.Ctx.Done():
+			return false
+		}
+	}
+	if held != nil {
+		select {
+		case <-held:
+		case <-v.world.Ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// perform does the work. A panic of the simulator becomes the task's fault.
+func (v *inventory) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
+	if !isAdmin(ctx.Session) {
+		if fault = v.Failure(w.kind, w.name); fault != nil {
+			return nil, fault
+		}
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	defer func() {
+		if p := recover(); p != nil {
+			res, fault = nil, &types.SystemError{Reason: fmt.Sprintf("the simulator panicked: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	entity := w.entity.Reference()
+	if v.objects.Get(entity) == nil {
+		return nil, &types.ManagedObjectNotFound{Obj: entity}
+	}
+	if fault = v.checkBusy(w); fault != nil {
+		return nil, fault
+	}
+	v.chain(ctx, w.kind, w.entity, func() { res, fault = w.do(ctx) })
+	v.world.Mark(entity)
+	return res, fault
+}
+
+func (v *inventory) finish(ctx *simulator.Context, j *job, res types.AnyType, fault types.BaseMethodFault) {
+	changes := []types.PropertyChange{
+		{Name: "info.completeTime", Val: time.Now()},
+		{Name: "info.state", Val: types.TaskInfoStateSuccess},
+		{Name: "info.result", Val: res},
+	}
+	if fault != nil {
+		changes[1].Val = types.TaskInfoStateError
+		changes[2] = types.PropertyChange{Name: "info.error", Val: types.LocalizedMethodFault{
+			Fault: fault, LocalizedMessage: fmt.Sprintf("%T", fault),
+		}}
+	}
+	v.objects.WithLock(ctx, j.Self, func() {
+		if !j.Info.Cancelled {
+			v.objects.Update(ctx, j, changes)
+		}
+	})
+}
+
+// CancelTask cancels a running clone, which then leaves nothing behind. The simulator's only marks a task as cancelled.
+func (j *job) CancelTask(ctx *simulator.Context, req *types.CancelTask) soap.HasFault {
+	if !j.Info.Cancelable {
+		// [doc] CancelTask: NotSupported if the task is not cancelable.
+		return &methods.CancelTaskBody{Fault_: simulator.Fault("", new(types.NotSupported))}
+	}
+	return j.Task.CancelTask(ctx, req)
+}
+
+// capture takes the work from a task that the simulator is about to run.
+type capture struct {
+	task *simulator.Task
+	run  func(*simulator.Task) (types.AnyType, types.BaseMethodFault)
+}
+
+// inner makes the simulator do its own work synchronously, without a visible task. call begins the simulator's task on entity. ctx holds
+// the world lock for writing.
+func (v *inventory) inner(ctx *simulator.Context, entity types.ManagedObjectReference, call func() soap.HasFault) (types.AnyType, types.BaseMethodFault) {
+	defer v.objects.AcquireLock(ctx, entity)()
+	caught := new(capture)
+	v.mu.Lock()
+	v.captures[entity] = caught
+	v.mu.Unlock()
+	body := call()
+	v.mu.Lock()
+	delete(v.captures, entity)
+	v.mu.Unlock()
+	if f := body.Fault(); f != nil {
+		if fault, ok := f.VimFault().(types.BaseMethodFault); ok {
+			return nil, fault
+		}
+		return nil, &types.SystemError{Reason: f.String}
+	}
+	if caught.task == nil {
+		return nil, &types.SystemError{Reason: "the simulator began no task"}
+	}
+	defer v.objects.Remove(ctx, caught.task.Self)
+	return caught.run(caught.task)
+}
+
+// taskListener receives the simulator's new tasks before they run.
+type taskListener struct {
+	*simulator.TaskManager
+	v *inventory
+}
+
+// PutObject implements simulator.RegisterObject.
+func (b *taskListener) PutObject(ctx *simulator.Context, obj mo.Reference) {
+	switch t := obj.(type) {
+	case *job:
+		b.TaskManager.PutObject(ctx, t.Task)
+	case *simulator.Task:
+		b.v.mu.Lock()
+		caught := b.v.captures[*t.Info.Entity]
+		delete(b.v.captures, *t.Info.Entity)
+		b.v.mu.Unlock()
+		if caught != nil {
+			caught.task, caught.run = t, t.Execute
+			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return nil, nil }
+			return
+		}
+		switch t.Info.DescriptionId {
+		case "FileManager.deleteDatastoreFile", "VirtualDiskManager.deleteVirtualDisk":
+			// The simulator destroys a VM's files in these tasks. vCenter shows none, and the work must end while the world is locked.
+			res, fault := t.Execute(t)
+			t.Execute = func(*simulator.Task) (types.AnyType, types.BaseMethodFault) { return res, fault }
+			return
+		}
+		b.TaskManager.PutObject(ctx, t)
+	}
+}
+
+// Result waits for a task of Admin's and saves the four calls of a client's PropertyCollector.
+func (v *inventory) Result(begun *object.Task) (info types.TaskInfo, err error) {
+	ref, ctx := begun.Reference(), v.world.Context()
+	for {
+		_, next := v.world.Read()
+		switch t := v.objects.Get(ref).(type) {
+		case *job:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		case *simulator.Task:
+			v.objects.WithLock(ctx, ref, func() { info = t.Info })
+		default:
+			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
+		}
+		switch info.State {
+		case types.TaskInfoStateSuccess:
+			return info, nil
+		case types.TaskInfoStateError:
+			return info, task.Error{LocalizedMethodFault: info.Error, Description: info.Description}
+		}
+		select {
+		case <-next:
+		case <-v.world.Ctx.Done():
+			return info, v.world.Ctx.Err()
+		}
+	}
+}
+
+// latencyOf returns how long tasks of a kind take.
+func latencyOf(l *Latency, k Kind) time.Duration {
+	switch k {
+	case Clone:
+		return l.Clone
+	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest, RebootGuest:
+		return l.Power
+	case Reconfigure:
+		return l.Reconfigure
+	}
+	return l.Other
+}
+
+// SetLatency changes the duration of tasks, from the next one on.
+func (v *inventory) SetLatency(l Latency) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.latency = l
+}
+
+// awaitTurn waits, without a lock, until a task may run; nil if this vCenter is closed. Meanwhile the task is queued.
+func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) *ticket {
+	t := v.Enter(c)
+	show := func(state types.TaskInfoState, start types.AnyType) {
+		if !v.Unseen() {
+			v.objects.WithLock(ctx, j.Self, func() {
+				v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.state", Val: state}, {Name: "info.startTime", Val: start}})
+			})
+		}
+	}
+	select {
+	case <-t.Turn():
+		if !t.At.After(time.Now()) {
+			return t
+		}
+	default:
+	}
+	show(types.TaskInfoStateQueued, nil)
+	select {
+	case <-t.Turn():
+	case <-v.world.Ctx.Done():
+		return nil
+	}
+	if !v.waitOut(time.Until(t.At), nil) {
+		return nil
+	}
+	show(types.TaskInfoStateRunning, time.Now())
+	return t
+}
+
+// SetProgress sets the progress in percent and the state of a task of BeginTask.
+func (v *inventory) SetProgress(task types.ManagedObjectReference, percent int32, state types.TaskInfoState) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	ctx := v.world.Context()
+	if j, ok := v.objects.Get(task).(*job); ok {
+		v.objects.WithLock(ctx, task, func() {
+			v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.progress", Val: percent}, {Name: "info.state", Val: state}})
+		})
+	}
+}

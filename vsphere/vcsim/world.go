@@ -1,0 +1,468 @@
+package vcsim
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// World is the inventory and its lock. Writers hold the lock for writing and readers for reading, before the lock of any object.
+type world struct {
+	rwLock
+	*changes
+	model   *simulator.Model
+	Service *simulator.Service
+	Objects *simulator.Registry
+
+	// Ctx ends with End; running counts the work that Drain waits for.
+	Ctx     context.Context
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	lastID int
+}
+
+// New returns the world of a created model.
+func newWorld(m *simulator.Model) *world {
+	w := &world{model: m, Service: m.Service, Objects: m.Map(), changes: newChanges()}
+	w.Ctx, w.cancel = context.WithCancel(context.Background())
+	return w
+}
+
+// Enter announces work that Drain waits for and that Leave ends; false if the world has ended.
+func (w *world) Enter() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.running.Add(1)
+	return true
+}
+
+// Leave ends the work that Enter announced.
+func (w *world) Leave() { w.running.Done() }
+
+// End ends the context and rejects new work; false if the world had already ended.
+func (w *world) End() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	w.closed = true
+	w.cancel()
+	return true
+}
+
+// Drain waits for the work that was running when the world ended, and removes its files.
+func (w *world) Drain() error {
+	done := make(chan struct{})
+	go func() { w.running.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		err = errors.New("close: a call or a task of the simulator did not end")
+	}
+	w.model.Remove()
+	return err
+}
+
+// NextID returns a unique number for a call, task or VM of this world.
+func (w *world) NextID() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lastID++
+	return w.lastID
+}
+
+// Context returns a new context, which identifies a lock holder to the simulator, with the simulator's own session.
+func (w *world) Context() *simulator.Context { return fork(w.Service.Context) }
+
+// Fork copies a context. The simulator identifies lock holders by the context's address, so work that outlives its call needs its own.
+func fork(ctx *simulator.Context) *simulator.Context {
+	c := *ctx
+	return &c
+}
+
+// Root returns the root folder.
+func (w *world) Root() types.ManagedObjectReference { return w.model.ServiceContent.RootFolder }
+
+// SessionLives reports whether a session has not ended.
+func (w *world) SessionLives(ctx *simulator.Context, key, user string) bool {
+	body := w.Objects.SessionManager().SessionIsActive(ctx, &types.SessionIsActive{
+		SessionID: key, UserName: user,
+	}).(*methods.SessionIsActiveBody)
+	return body.Res != nil && body.Res.Returnval
+}
+
+// AdminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
+const adminUser = "Administrator@VSPHERE.LOCAL"
+
+// IsAdmin reports whether a session is Admin's.
+func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }
+
+// These locks may be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
+// testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
+// (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
+//
+// The simulator's locks of objects are sync.Mutexes, and its writers sleep with some of them held, under the world lock. So hold World, at
+// least for reading, before you wait for one.
+
+// Lock is a mutex. NewLock creates one.
+type lock chan struct{}
+
+// NewLock returns an unlocked Lock.
+func newLock() lock { return make(lock, 1) }
+
+// Lock implements sync.Locker.
+func (l lock) Lock() { l <- struct{}{} }
+
+// Unlock implements sync.Locker.
+func (l lock) Unlock() { <-l }
+
+// rwLock works like a sync.RWMutex: a waiting writer blocks new readers. The zero value is unlocked.
+type rwLock struct {
+	mu      sync.Mutex // held only briefly
+	changed *sync.Cond
+	readers int
+	writers int // waiting
+	writing bool
+}
+
+// wait waits for a condition. The caller holds mu.
+func (l *rwLock) wait(until func() bool) {
+	if l.changed == nil {
+		l.changed = sync.NewCond(&l.mu)
+	}
+	for !until() {
+		l.changed.Wait()
+	}
+}
+
+// Lock locks l for writing.
+func (l *rwLock) Lock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writers++
+	l.wait(func() bool { return !l.writing && l.readers == 0 })
+	l.writers--
+	l.writing = true
+}
+
+// Unlock unlocks l for writing.
+func (l *rwLock) Unlock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = false
+	l.changed.Broadcast()
+}
+
+// RLock locks l for reading. It is not reentrant.
+func (l *rwLock) RLock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wait(func() bool { return !l.writing && l.writers == 0 })
+	l.readers++
+}
+
+// RUnlock unlocks l for reading.
+func (l *rwLock) RUnlock() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers--; l.readers == 0 {
+		l.changed.Broadcast()
+	}
+}
+
+// Guard is the lock that the simulator takes around a call of a wrapped object: the world lock and then the object's own. A call that only
+// begins a task takes the world lock for reading: its writers may sleep (the simulator's Task.Wait does) with object locks held, and
+// waiting for those does not block durably (lock.go).
+type guard struct {
+	world   *world
+	Ctx     *simulator.Context
+	Method  string
+	object  *types.ManagedObjectReference // nil: the call takes its own locks
+	write   bool                          // the call itself changes the inventory
+	release func()
+}
+
+// Guard returns a guard for one call of a method, which protects no object yet.
+func (w *world) Guard(ctx *simulator.Context, method string) *guard {
+	return &guard{world: w, Ctx: ctx, Method: method}
+}
+
+// Protect makes the guard protect an object; write means that the call itself changes the inventory.
+func (g *guard) Protect(object types.ManagedObjectReference, write bool) {
+	g.object, g.write = &object, write
+}
+
+// Lock implements sync.Locker.
+func (g *guard) Lock() {
+	if g.object == nil {
+		return
+	}
+	if g.write {
+		g.world.Lock()
+	} else {
+		g.world.RLock()
+	}
+	g.release = g.world.Objects.AcquireLock(g.Ctx, *g.object)
+}
+
+// Unlock implements sync.Locker.
+func (g *guard) Unlock() {
+	if g.object == nil {
+		return
+	}
+	if g.write {
+		g.world.Mark(*g.object) // the simulator does not announce all changes
+	}
+	g.release()
+	if g.write {
+		g.world.Unlock()
+	} else {
+		g.world.RUnlock()
+	}
+}
+
+// Changes records which objects changed when. It listens to the whole registry; Mark adds the changes that the simulator does not announce.
+type changes struct {
+	mu   sync.Mutex
+	now  uint64
+	at   map[types.ManagedObjectReference]uint64
+	wake chan struct{} // closed and replaced at each change
+}
+
+func newChanges() *changes {
+	return &changes{at: make(map[types.ManagedObjectReference]uint64), wake: make(chan struct{})}
+}
+
+// Mark records that these objects changed. Call it before releasing the world lock.
+func (c *changes) Mark(refs ...types.ManagedObjectReference) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now++
+	for _, ref := range refs {
+		c.at[ref] = c.now
+	}
+	close(c.wake)
+	c.wake = make(chan struct{})
+}
+
+// Read returns the current time and a channel that the next change closes.
+func (c *changes) Read() (now uint64, next <-chan struct{}) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now, c.wake
+}
+
+// Since reports whether an object changed after a time that Read returned.
+func (c *changes) Since(ref types.ManagedObjectReference, then uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at[ref] > then
+}
+
+// Reference implements simulator.RegisterObject. It identifies the listener in the registry.
+func (c *changes) Reference() types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "VcsimChanges", Value: "changes"}
+}
+
+// PutObject implements simulator.RegisterObject.
+func (c *changes) PutObject(_ *simulator.Context, o mo.Reference) {
+	c.Mark(o.Reference())
+	c.MarkParent(o)
+}
+
+// UpdateObject implements simulator.RegisterObject.
+func (c *changes) UpdateObject(_ *simulator.Context, o mo.Reference, _ []types.PropertyChange) {
+	c.Mark(o.Reference())
+}
+
+// RemoveObject implements simulator.RegisterObject. The object still exists during the call.
+func (c *changes) RemoveObject(ctx *simulator.Context, ref types.ManagedObjectReference) {
+	c.Mark(ref)
+	if ctx.Map != nil {
+		c.MarkParent(ctx.Map.Get(ref))
+	}
+	c.mu.Lock()
+	delete(c.at, ref)
+	c.mu.Unlock()
+}
+
+// MarkParent marks the folder of an object: the simulator does not announce changes of childEntity.
+func (c *changes) MarkParent(o mo.Reference) {
+	if e, ok := o.(mo.Entity); ok && e.Entity().Parent != nil {
+		c.Mark(*e.Entity().Parent)
+	}
+}
+
+// MissingArgument returns ManagedObjectNotFound if a request refers to a missing object, as vCenter does. The simulator panics on many.
+func (w *world) MissingArgument(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+	for _, ref := range references(reflect.ValueOf(m.Body), nil) {
+		if ref.Value != "" && w.Objects.Get(ref) == nil && ctx.Session.Get(ref) == nil {
+			return &types.ManagedObjectNotFound{Obj: ref}
+		}
+	}
+	return nil
+}
+
+// References collects all references in a request, at any depth.
+func references(value reflect.Value, refs []types.ManagedObjectReference) []types.ManagedObjectReference {
+	switch value.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !value.IsNil() {
+			refs = references(value.Elem(), refs)
+		}
+	case reflect.Slice:
+		for i := range value.Len() {
+			refs = references(value.Index(i), refs)
+		}
+	case reflect.Struct:
+		if ref, ok := value.Interface().(types.ManagedObjectReference); ok {
+			return append(refs, ref)
+		}
+		for i := range value.NumField() {
+			if value.Type().Field(i).IsExported() {
+				refs = references(value.Field(i), refs)
+			}
+		}
+	}
+	return refs
+}
+
+// Path returns an object's inventory path. The caller holds the world lock.
+func (w *world) Path(ref types.ManagedObjectReference) string {
+	var names []string
+	for {
+		e, ok := w.Objects.Get(ref).(mo.Entity)
+		if !ok || e.Entity().Parent == nil { // the root has no name here
+			slices.Reverse(names)
+			return "/" + strings.Join(names, "/")
+		}
+		names = append(names, e.Entity().Name)
+		ref = *e.Entity().Parent
+	}
+}
+
+// At returns the object at an inventory path, or nil. The caller holds the world lock.
+func (w *world) At(path string) *types.ManagedObjectReference {
+	root := w.Root()
+	at := &root
+	for _, name := range strings.FieldsFunc(path, func(c rune) bool { return c == '/' }) {
+		if at = w.Child(*at, name); at == nil {
+			break
+		}
+	}
+	return at
+}
+
+// Child finds a child of an object by name. It does not append to the object's lists, which others may be reading.
+func (w *world) Child(in types.ManagedObjectReference, name string) *types.ManagedObjectReference {
+	var children []types.ManagedObjectReference
+	switch o := w.Objects.Get(in).(type) {
+	case *simulator.Datacenter:
+		children = []types.ManagedObjectReference{o.VmFolder, o.HostFolder, o.DatastoreFolder, o.NetworkFolder}
+	case *simulator.Folder:
+		children = o.ChildEntity
+	case *simulator.StoragePod:
+		children = o.ChildEntity
+	case *mo.ComputeResource:
+		children = append(slices.Clone(o.Host), *o.ResourcePool)
+	case *simulator.ClusterComputeResource:
+		children = append(slices.Clone(o.Host), *o.ResourcePool)
+	case *simulator.ResourcePool:
+		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
+	case *simulator.VirtualApp:
+		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
+	}
+	found := w.Objects.FindByName(name, children)
+	if found == nil {
+		return nil
+	}
+	ref := found.Reference()
+	return &ref
+}
+
+// Below reports whether an object is ancestor itself or inside it.
+func (w *world) Below(ref, ancestor types.ManagedObjectReference) bool {
+	for {
+		if ref == ancestor {
+			return true
+		}
+		e, ok := w.Objects.Get(ref).(mo.Entity)
+		if !ok || e.Entity().Parent == nil {
+			return false
+		}
+		ref = *e.Entity().Parent
+	}
+}
+
+// ParentOf returns an object's parent, or nil. The caller holds the world lock.
+func (w *world) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectReference {
+	e, ok := w.Objects.Get(ref).(mo.Entity)
+	if !ok {
+		return nil
+	}
+	var parent *types.ManagedObjectReference
+	w.Objects.WithLock(w.Context(), ref, func() { parent = e.Entity().Parent })
+	return parent
+}
+
+// DatacenterOf returns an object's datacenter, or nil. The caller holds the world lock.
+func (w *world) DatacenterOf(ref types.ManagedObjectReference) *simulator.Datacenter {
+	for {
+		e, ok := w.Objects.Get(ref).(mo.Entity)
+		if !ok {
+			return nil
+		}
+		if dc, ok := e.(*simulator.Datacenter); ok {
+			return dc
+		}
+		if e.Entity().Parent == nil {
+			return nil
+		}
+		ref = *e.Entity().Parent
+	}
+}
+
+// Escape returns a name as vCenter stores it, of a managed object or a first-class disk: [doc] ManagedEntity.name: %, / and \ are escaped;
+// vmware/rbvmomi#169 shows "%2f" in the name of a first-class disk.
+func escape(name string) string {
+	for _, c := range []string{"%", "/", `\`} {
+		name = strings.ReplaceAll(name, c, strings.ToLower(url.QueryEscape(c)))
+	}
+	return name
+}
+
+// Repeats counts how many more times an injected fault happens.
+type repeats struct {
+	left    int
+	forever bool
+}
+
+// NewRepeats allows this many times; 0: forever.
+func newRepeats(times int) repeats { return repeats{left: times, forever: times == 0} }
+
+// Take uses up one of the times; false if none is left.
+func (r *repeats) Take() bool {
+	if r.left == 0 && !r.forever {
+		return false
+	}
+	r.left--
+	return true
+}
