@@ -10,10 +10,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/docs"
 )
 
-// manual is the documentation as pages, and where each reason is explained.
+// manual is the documentation as pages.
 type manual struct {
-	pages   map[string]document
-	reasons map[string]reason // by name
+	pages map[string]document
+	// reasons are where each reason is explained, by its name in lower case, and what to do about it.
+	reasons map[string]reason
 }
 
 // document is a page of the documentation.
@@ -28,6 +29,7 @@ type reason struct {
 	Todo       template.HTML
 }
 
+// troubleshooting is the document with an anchor for each reason.
 const troubleshooting = "troubleshooting"
 
 // theManual reads the documents once for all.
@@ -43,11 +45,15 @@ var theManual = sync.OnceValue(func() *manual {
 			panic(err) // a bug: it was listed
 		}
 		name := strings.TrimSuffix(file, ".md")
-		md := newMarkdown(name)
-		html := md.render(string(text))
-		m.pages[name] = document{Title: md.title, HTML: template.HTML(html)}
+		page, err := render(name, text)
+		if err != nil {
+			panic(err) // a bug: a buffer takes all
+		}
+		m.pages[name] = page.document
 		if name == troubleshooting {
-			m.reasons = md.reasons
+			for anchor, todo := range page.anchors {
+				m.reasons[anchor] = reason{Link: docsPath + name + "#" + anchor, Todo: todo}
+			}
 		}
 	}
 	return m
@@ -55,10 +61,9 @@ var theManual = sync.OnceValue(func() *manual {
 
 // reason says where a reason is explained, if it is.
 func (m *manual) reason(name string) reason {
-	if r, known := m.reasons[name]; known {
-		return r
-	}
-	return reason{Name: name}
+	r := m.reasons[strings.ToLower(name)]
+	r.Name = name
+	return r
 }
 
 func (p *Page) document(w http.ResponseWriter, r *http.Request) {

@@ -1,294 +1,151 @@
 package page
 
 import (
-	"fmt"
+	"bytes"
 	"html/template"
-	"regexp"
-	"slices"
 	"strings"
-	"unicode"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensionast "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/renderer"
+	"github.com/yuin/goldmark/renderer/html"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
 )
 
-// markdown turns a document of this project into HTML: headings, paragraphs, lists, tables, code, links and bold text, as
-// docs/*.md use them. Everything else is text.
-type markdown struct {
-	name    string // of the document, without its ending
-	title   string
-	anchors map[string]int
-	section string // the anchor of the last heading
-	// reasons are the words that may be a reason, and where each is explained: in a heading or a table's row of its own, else in the section
-	// that names it first.
-	reasons map[string]reason
-	named   map[string]reason
-	out     strings.Builder
+// rendered is a document as HTML.
+type rendered struct {
+	document
+	// anchors are the ids that the document gives by itself, such as <a id="datastorefull"></a>, and what the table's row that has one
+	// says is to be done.
+	anchors map[string]template.HTML
 }
 
-func newMarkdown(name string) *markdown {
-	return &markdown{name: name, anchors: map[string]int{}, reasons: map[string]reason{}, named: map[string]reason{}}
-}
-
-func (m *markdown) render(text string) string {
-	m.blocks(strings.Split(strings.TrimRight(text, "\n"), "\n"))
-	for name, r := range m.named {
-		if _, known := m.reasons[name]; !known {
-			m.reasons[name] = r
+// render turns a document of this project, which may have HTML, into a page.
+func render(name string, source []byte) (r rendered, err error) {
+	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify),
+		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(pageLinks(name), 1000))),
+		goldmark.WithRendererOptions(html.WithUnsafe(), renderer.WithNodeRenderers(util.Prioritized(scrollable{}, 100))))
+	root := md.Parser().Parse(text.NewReader(source))
+	html := func(n ast.Node) template.HTML {
+		var b bytes.Buffer
+		if e := md.Renderer().Render(&b, source, n); e != nil {
+			err = e
 		}
+		return template.HTML(b.String()) // #nosec G203 -- a document of this project, which is part of the program
 	}
-	return m.out.String()
-}
-
-var (
-	heading = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
-	item    = regexp.MustCompile(`^(- |\d+\. +)(.*)$`)
-	mark    = regexp.MustCompile(`<a id="([a-z]+)"></a>`) // a place to lead to that is no heading
-	inline  = regexp.MustCompile("<a id=\"[a-z]+\"></a>|`[^`]+`|\\[(?:[^\\]`]|`[^`]*`)*\\]\\([^)\\s]+\\)|\\*\\*[^*]+\\*\\*|https://[^\\s<>)]*[\\w/]")
-	link    = regexp.MustCompile(`(?s)^\[(.*)\]\(([^)]*)\)$`)
-	camel   = regexp.MustCompile(`\b[A-Z][A-Za-z]+\b`)
-)
-
-func (m *markdown) blocks(lines []string) {
-	for len(lines) > 0 {
-		line := lines[0]
-		switch h := heading.FindStringSubmatch(line); {
-		case strings.TrimSpace(line) == "":
-			lines = lines[1:]
-		case h != nil:
-			m.heading(len(h[1]), h[2])
-			lines = lines[1:]
-		case strings.HasPrefix(line, "```"):
-			end := slices.IndexFunc(lines[1:], func(l string) bool { return strings.HasPrefix(l, "```") })
-			if end < 0 {
-				end = len(lines) - 1
+	r.anchors = map[string]template.HTML{}
+	walk(root, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.Heading:
+			if n.Level == 1 && r.Title == "" {
+				r.Title = plain(n, source)
 			}
-			m.code(lines[1 : end+1])
-			lines = lines[min(end+2, len(lines)):]
-		case strings.HasPrefix(line, "    "):
-			n := run(lines, func(l string) bool { return l == "" || strings.HasPrefix(l, "    ") })
-			m.code(dedent(lines[:n]))
-			lines = lines[n:]
-		case strings.HasPrefix(line, "|"):
-			n := run(lines, func(l string) bool { return strings.HasPrefix(l, "|") })
-			m.table(lines[:n])
-			lines = lines[n:]
-		case item.MatchString(line):
-			lines = m.list(lines)
-		default:
-			n := 1 + run(lines[1:], func(l string) bool {
-				return strings.TrimSpace(l) != "" && !item.MatchString(l) && !strings.HasPrefix(l, "|") && !strings.HasPrefix(l, "```") && !heading.MatchString(l)
-			})
-			m.paragraph(strings.Join(lines[:n], "\n"))
-			lines = lines[n:]
-		}
-	}
-}
-
-// run counts the lines at the beginning that belong to a block.
-func run(lines []string, belongs func(string) bool) int {
-	if n := slices.IndexFunc(lines, func(l string) bool { return !belongs(l) }); n >= 0 {
-		return n
-	}
-	return len(lines)
-}
-
-// dedent takes the indentation of the first line off all.
-func dedent(lines []string) []string {
-	indent := lines[0][:len(lines[0])-len(strings.TrimLeft(lines[0], " "))]
-	out := make([]string, len(lines))
-	for i := range lines {
-		out[i] = strings.TrimPrefix(lines[i], indent)
-	}
-	return out
-}
-
-func (m *markdown) heading(level int, text string) {
-	plain := mark.ReplaceAllString(text, "")
-	anchor := slug(plain)
-	m.anchors[anchor]++
-	if n := m.anchors[anchor]; n > 1 {
-		anchor = fmt.Sprintf("%s-%d", anchor, n-1)
-	}
-	if level == 1 && m.title == "" {
-		m.title = strings.ReplaceAll(plain, "`", "")
-	}
-	m.section = anchor
-	if name := strings.Trim(plain, "`"); camel.FindString(name) == name { // a reason with a heading of its own
-		m.learn(name, anchor, "")
-	}
-	fmt.Fprintf(&m.out, "<h%d id=\"%s\">%s</h%d>\n", level, template.HTMLEscapeString(anchor), m.inline(text), level)
-}
-
-// slug is a heading's anchor, as on GitHub.
-func slug(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == ' ':
-			return '-'
-		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
-			return unicode.ToLower(r)
-		}
-		return -1
-	}, text)
-}
-
-func (m *markdown) paragraph(text string) {
-	m.note(text)
-	m.out.WriteString("<p>" + m.inline(text) + "</p>\n")
-}
-
-// note keeps which words the section has.
-func (m *markdown) note(text string) {
-	for _, name := range camel.FindAllString(text, -1) {
-		if _, known := m.named[name]; !known && m.section != "" {
-			m.named[name] = reason{Name: name, Link: docsPath + m.name + "#" + m.section}
-		}
-	}
-}
-
-func (m *markdown) code(lines []string) {
-	text := strings.TrimRight(strings.Join(lines, "\n"), "\n")
-	m.out.WriteString("<pre tabindex=\"0\"><code>" + template.HTMLEscapeString(text) + "</code></pre>\n")
-}
-
-// list writes a list, and returns the lines after it.
-func (m *markdown) list(lines []string) []string {
-	kind := "ul"
-	if !strings.HasPrefix(lines[0], "- ") {
-		kind = "ol"
-	}
-	m.out.WriteString("<" + kind + ">\n")
-	for len(lines) > 0 && item.MatchString(lines[0]) {
-		text := item.FindStringSubmatch(lines[0])[2]
-		n := run(lines[1:], func(l string) bool { return l == "" || strings.HasPrefix(l, "  ") })
-		rest := lines[1 : 1+n]
-		for len(rest) > 0 && rest[len(rest)-1] == "" {
-			rest = rest[:len(rest)-1]
-		}
-		head := run(rest, func(l string) bool { return l != "" && !strings.HasPrefix(strings.TrimLeft(l, " "), "```") })
-		for _, l := range rest[:head] {
-			text += "\n" + strings.TrimLeft(l, " ")
-		}
-		m.note(text)
-		m.out.WriteString("<li>" + m.inline(text))
-		for rest = rest[head:]; len(rest) > 0 && rest[0] == ""; {
-			rest = rest[1:]
-		}
-		if len(rest) > 0 {
-			m.out.WriteByte('\n')
-			m.blocks(dedent(rest))
-		}
-		m.out.WriteString("</li>\n")
-		lines = lines[1+n:]
-	}
-	m.out.WriteString("</" + kind + ">\n")
-	return lines
-}
-
-// table writes a table. The first cell of a row of the troubleshooting page names reasons, which become anchors, and the last one says
-// what to do.
-func (m *markdown) table(lines []string) {
-	head := cells(lines[0])
-	m.out.WriteString("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>")
-	for _, c := range head {
-		m.out.WriteString("<th scope=\"col\">" + m.inline(c) + "</th>")
-	}
-	m.out.WriteString("</tr></thead>\n<tbody>\n")
-	for _, line := range lines[min(2, len(lines)):] {
-		row := cells(line)
-		m.note(strings.Join(row, " "))
-		m.out.WriteString("<tr>")
-		for i, c := range row {
-			m.out.WriteString("<td>")
-			if i == 0 && m.name == troubleshooting {
-				todo := template.HTML("")
-				if head[len(head)-1] == "what to do" {
-					todo = template.HTML(m.inline(row[len(row)-1]))
-				}
-				for _, name := range camel.FindAllString(withoutCode(c), -1) {
-					if m.learn(name, name, todo) {
-						m.out.WriteString("<span id=\"" + name + "\"></span>")
-					}
-				}
+		case *ast.RawHTML:
+			if _, id, is := strings.Cut(string(n.Segments.Value(source)), `<a id="`); is {
+				r.anchors[strings.TrimSuffix(id, `">`)] = todo(n, source, html)
 			}
-			m.out.WriteString(m.inline(c) + "</td>")
 		}
-		m.out.WriteString("</tr>\n")
-	}
-	m.out.WriteString("</tbody></table></div>\n")
+	})
+	r.HTML = html(root)
+	return r, err
 }
 
-// learn notes where a reason is explained, unless that is known. A word of a sentence is no reason: "Nothing" is taken for one, and
-// no harm done.
-func (m *markdown) learn(name, anchor string, todo template.HTML) bool {
-	if _, known := m.reasons[name]; known {
-		return false
+// todo is the last cell of a table's row whose first cell has the anchor, if it says what to do.
+func todo(anchor ast.Node, source []byte, html func(ast.Node) template.HTML) (said template.HTML) {
+	cell := anchor.Parent()
+	if cell.Kind() != extensionast.KindTableCell || plain(cell.Parent().Parent().FirstChild().LastChild(), source) != "what to do" {
+		return ""
 	}
-	m.reasons[name] = reason{Name: name, Link: docsPath + m.name + "#" + anchor, Todo: todo}
-	return true
+	for n := cell.Parent().LastChild().FirstChild(); n != nil; n = n.NextSibling() {
+		said += html(n)
+	}
+	return said
 }
 
-func withoutCode(text string) string { return regexp.MustCompile("`[^`]*`").ReplaceAllString(text, "") }
-
-// cells are those of a table's row; a bar in code or after a backslash does not separate.
-func cells(line string) (all []string) {
-	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
-	cell, code := strings.Builder{}, false
-	for i := 0; i < len(line); i++ {
-		switch c := line[i]; {
-		case c == '\\' && i+1 < len(line) && line[i+1] == '|':
-			cell.WriteByte('|')
-			i++
-		case c == '|' && !code:
-			all = append(all, strings.TrimSpace(cell.String()))
-			cell.Reset()
-		default:
-			if c == '`' {
-				code = !code
-			}
-			cell.WriteByte(c)
+// walk calls visit for a node and all below it.
+func walk(root ast.Node, visit func(ast.Node)) {
+	_ = ast.Walk(root, func(n ast.Node, entering bool) (ast.WalkStatus, error) { // the error is the function's
+		if entering {
+			visit(n)
 		}
-	}
-	return append(all, strings.TrimSpace(cell.String()))
+		return ast.WalkContinue, nil
+	})
 }
 
-// inline turns code, links and bold text into HTML, and escapes all else.
-func (m *markdown) inline(text string) string {
+// plain is the text of a node.
+func plain(n ast.Node, source []byte) string {
 	var b strings.Builder
-	for at := inline.FindStringIndex(text); at != nil; at = inline.FindStringIndex(text) {
-		b.WriteString(template.HTMLEscapeString(text[:at[0]]))
-		found := text[at[0]:at[1]]
-		switch found[0] {
-		case '<':
-			b.WriteString(mark.ReplaceAllString(found, `<span id="$1"></span>`))
-		case '`':
-			b.WriteString("<code>" + template.HTMLEscapeString(strings.Trim(found, "`")) + "</code>")
-		case '*':
-			b.WriteString("<strong>" + m.inline(strings.Trim(found, "*")) + "</strong>")
-		case '[':
-			part := link.FindStringSubmatch(found)
-			b.WriteString(m.anchor(part[2], m.inline(part[1])))
-		default:
-			b.WriteString(m.anchor(found, template.HTMLEscapeString(found)))
+	walk(n, func(n ast.Node) {
+		if t, is := n.(*ast.Text); is {
+			b.Write(t.Value(source))
 		}
-		text = text[at[1]:]
-	}
-	b.WriteString(template.HTMLEscapeString(text))
+	})
 	return b.String()
 }
 
-// anchor is a link of a document: to another page of the documentation, or elsewhere by https. What else there is in the repository
-// is not served, so it is only named.
-func (m *markdown) anchor(to, text string) string {
-	path, fragment, _ := strings.Cut(to, "#")
-	if fragment != "" {
-		fragment = "#" + fragment
+// pageLinks makes the links of the document with this name lead to the pages of others. What else there is in the repository is not
+// served, so it is only named.
+type pageLinks string
+
+func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Context) {
+	var elsewhere []ast.Node
+	walk(root, func(n ast.Node) {
+		switch n := n.(type) {
+		case *ast.AutoLink:
+			n.SetAttributeString("rel", []byte("noreferrer"))
+		case *ast.Link:
+			path, fragment, _ := strings.Cut(string(n.Destination), "#")
+			if fragment != "" {
+				fragment = "#" + fragment
+			}
+			switch {
+			case strings.HasPrefix(path, "https://"):
+				n.SetAttributeString("rel", []byte("noreferrer"))
+			case path == "": // of the same page, which may also be told of on another
+				n.Destination = []byte(docsPath + string(name) + fragment)
+			case strings.HasSuffix(path, ".md") && !strings.Contains(path, "/"):
+				n.Destination = []byte(docsPath + strings.TrimSuffix(path, ".md") + fragment)
+			default:
+				elsewhere = append(elsewhere, n)
+			}
+		case *extensionast.TableHeader:
+			for cell := n.FirstChild(); cell != nil; cell = cell.NextSibling() {
+				cell.SetAttributeString("scope", []byte("col"))
+			}
+		}
+	})
+	for _, n := range elsewhere {
+		for n.HasChildren() {
+			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
+		}
+		n.Parent().RemoveChild(n.Parent(), n)
 	}
-	switch {
-	case strings.HasPrefix(to, "https://"):
-		return `<a href="` + template.HTMLEscapeString(to) + `" rel="noreferrer">` + text + "</a>"
-	case path == "": // of the same page, which may also be told of on another
-		return `<a href="` + template.HTMLEscapeString(docsPath+m.name+fragment) + `">` + text + "</a>"
-	case strings.HasSuffix(path, ".md") && !strings.Contains(path, "/"):
-		return `<a href="` + template.HTMLEscapeString(docsPath+strings.TrimSuffix(path, ".md")+fragment) + `">` + text + "</a>"
+}
+
+// scrollable renders what may be wider than the page so that it scrolls by itself, also with the keyboard.
+type scrollable struct{}
+
+func (s scrollable) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
+	r.Register(extensionast.KindTable, func(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+		tag := "</table></div>\n"
+		if entering {
+			tag = "<div class=\"scroll\" tabindex=\"0\"><table>\n"
+		}
+		_, err := w.WriteString(tag)
+		return ast.WalkContinue, err
+	})
+	r.Register(ast.KindCodeBlock, s.code)
+	r.Register(ast.KindFencedCodeBlock, s.code)
+}
+
+func (scrollable) code(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+	if !entering {
+		return ast.WalkContinue, nil
 	}
-	return text
+	_, err := w.WriteString("<pre tabindex=\"0\"><code>" + template.HTMLEscapeString(string(n.Lines().Value(source))) + "</code></pre>\n")
+	return ast.WalkSkipChildren, err
 }

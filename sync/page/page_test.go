@@ -106,7 +106,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 			t.Errorf("it does not say %q", want)
 		}
 	}
-	if code != 200 || !strings.Contains(body, `href="/ui/docs/troubleshooting#TemplateNotFound"`) || strings.Contains(body, "Sign out") {
+	if code != 200 || !strings.Contains(body, `href="/ui/docs/troubleshooting#templatenotfound"`) || strings.Contains(body, "Sign out") {
 		t.Errorf("%d\n%s", code, text)
 	}
 }

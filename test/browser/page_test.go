@@ -120,7 +120,7 @@ func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 	for _, width := range []int{1280, 768, 390} {
 		p := c.open(width)
 		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "elsewhere": "/ui/groups/edge/cache-frankfurt",
-			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#TemplateNotFound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
+			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#templatenotfound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
 			p.visit("about:blank") // a visit to the same page is none
 			p.visit(url + path)
 			if !eval[bool](p, fits) {
@@ -209,7 +209,7 @@ func TestTheKeyboardIsEnoughToFilterAndOpenAGroup(t *testing.T) {
 	p.loads(func() { p.press("Enter") })
 	p.until("the group's page", `document.querySelector("h1").textContent === "postgres" && document.body.innerText.includes("Name a template that exists")`)
 	p.loads(func() { eval[bool](p, `document.querySelector("a.why").click(); true`) })
-	p.until("the documentation of the reason", `location.pathname === "/ui/docs/troubleshooting" && location.hash === "#TemplateNotFound" && document.querySelector(":target") !== null`)
+	p.until("the documentation of the reason", `location.pathname === "/ui/docs/troubleshooting" && location.hash === "#templatenotfound" && document.querySelector(":target") !== null`)
 	p.clean()
 }
 
