@@ -29,6 +29,7 @@ type streak struct {
 	settled   bool // it answered before, or its status says that it is ready
 	oks, fail int  // in a row
 	failing   time.Time
+	beside    bool // it is asked again since another one answered that was asked since it began to fail
 	concluded plan.Conclusion
 	failure   string
 }
@@ -59,6 +60,18 @@ func threshold(n *int32, otherwise int) int {
 	return otherwise
 }
 
+// asks notes that a member is about to be asked. Answers that come while it is asked say nothing: the path may have been mended meanwhile.
+func (p *Prober) asks(g *group, t *target) {
+	if t.beside = false; t.fail == 0 {
+		return
+	}
+	answered := g.answered
+	if g.alone(t) {
+		answered = p.elsewhere(g)
+	}
+	t.beside = answered.After(t.failing)
+}
+
 // answer notes that a try succeeded, and reports whether that changed what is concluded of the group.
 func (g *group) answer(t *target, began time.Time) (changed bool) {
 	t.oks, t.fail, t.failing = t.oks+1, 0, time.Time{}
@@ -72,9 +85,8 @@ func (g *group) answer(t *target, began time.Time) (changed bool) {
 	return changed
 }
 
-// fail notes that a try failed that began at a time, and why, and reports whether that changed what is concluded of the group. The caller
-// holds mu.
-func (p *Prober) fail(g *group, t *target, why string, began, now time.Time) (changed bool) {
+// fail notes that a try failed, and why, and reports whether that changed what is concluded of the group. The caller holds mu.
+func (p *Prober) fail(g *group, t *target, why string, now time.Time) (changed bool) {
 	if t.oks, t.fail = 0, t.fail+1; t.fail == 1 {
 		t.failing = now
 	}
@@ -87,7 +99,7 @@ func (p *Prober) fail(g *group, t *target, why string, began, now time.Time) (ch
 	if t.fail < g.failures() || t.concluded == plan.Silent {
 		return false
 	}
-	silent, suspect := p.judge(g, t, began)
+	silent, suspect := p.judge(g, t)
 	switch {
 	case silent:
 		t.concluded = plan.Silent
@@ -97,15 +109,13 @@ func (p *Prober) fail(g *group, t *target, why string, began, now time.Time) (ch
 	return silent || suspect
 }
 
-// judge decides about a member that failed often enough, the last time in a try that began at a time. Neither: some of those that it is
-// compared with were not asked again yet.
-func (p *Prober) judge(g *group, t *target, began time.Time) (silent, suspect bool) {
-	meanwhile := func(answered time.Time) bool { return answered.After(t.failing) && began.After(answered) }
+// judge decides about a member that failed often enough. Neither: some of those that it is compared with were not asked again yet.
+func (p *Prober) judge(g *group, t *target) (silent, suspect bool) {
 	switch {
 	case !t.settled:
 		return true, false
 	case !g.alone(t):
-		if meanwhile(g.answered) {
+		if t.beside {
 			return true, false
 		}
 		_, sure, _ := g.fails()
@@ -128,7 +138,7 @@ func (p *Prober) judge(g *group, t *target, began time.Time) (silent, suspect bo
 			}
 		}
 	}
-	if comparable == 1 || together < manyGroups && meanwhile(p.elsewhere(g)) {
+	if comparable == 1 || together < manyGroups && t.beside {
 		return true, false
 	}
 	return false, sure >= manyGroups || sure == comparable

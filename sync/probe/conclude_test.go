@@ -61,6 +61,7 @@ func play(t *testing.T, script string) *table {
 		from, is := began[uid+moRef]
 		if !is {
 			from = b.now.Add(-time.Millisecond)
+			b.asks(g, x)
 		}
 		delete(began, uid+moRef)
 		switch what {
@@ -69,7 +70,7 @@ func play(t *testing.T, script string) *table {
 		case "+":
 			g.answer(x, from)
 		case "-":
-			b.fail(g, x, "refused", from, b.now)
+			b.fail(g, x, "refused", b.now)
 		case "x":
 			delete(g.targets, moRef)
 		default:
@@ -102,6 +103,7 @@ func TestAMemberThatFailsIsSilentUnlessAllThatAnsweredFailTogether(t *testing.T)
 		{"another answers, and it fails again", "a1+ a2+ a2- a2- a1+ a2-", "1 Answering, 2 Silent"},
 		{"another was being asked since before it failed", "a1+ a2+ a1> a2- a1+ a2-", "1 Answering, 2 Answering"},
 		{"it was being asked since before another answered", "a1+ a2+ a2- a2> a1+ a2-", "1 Answering, 2 Answering"},
+		{"another answers whenever it is asked", "a1+ a2+ a2- a2> a1+ a2- a2> a1+ a2-", "1 Answering, 2 Silent"},
 		{"it answers again", "a1+ a2- a1+ a2- a2+", "1 Answering, 2 Answering"},
 		{"all of a group fail", "a1+ a2+ a1- a2- a1- a2-", "1 Answering, 2 Answering; suspected"},
 		{"all of a group fail, one after the other", "a1+ a2+ a1- a1- a1- a1- a2- a2-", "1 Answering, 2 Answering; suspected"},
@@ -148,7 +150,8 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 		g, x := b.find(uid, "1")
 		other, y := b.find("d", "1")
 		for range 2 {
-			b.fail(g, x, "refused", b.now, b.now)
+			b.asks(g, x)
+			b.fail(g, x, "refused", b.now)
 			other.answer(y, b.now.Add(time.Second))
 			b.now = b.now.Add(2 * time.Second)
 		}
@@ -165,7 +168,8 @@ func TestAPathThatWasSuspectedBeforeIsSuspectedUntilOneAnswers(t *testing.T) {
 	g, x := b.find("a", "1")
 	g.suspect(b.now, false)
 	for range 3 {
-		b.fail(g, x, "refused", b.now, b.now)
+		b.asks(g, x)
+		b.fail(g, x, "refused", b.now)
 	}
 	if got := b.told("a"); got != "1; suspected" {
 		t.Error(got)
@@ -198,7 +202,8 @@ func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
 				}
 				g, x := b.find(all[i%len(all)].uid, all[i%len(all)].moRef)
 				if b.now = b.now.Add(time.Second); broken {
-					b.fail(g, x, "timed out", b.now, b.now)
+					b.asks(g, x)
+					b.fail(g, x, "timed out", b.now)
 				} else {
 					g.answer(x, b.now)
 				}

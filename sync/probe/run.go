@@ -54,6 +54,7 @@ func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 		default:
 			at.busy, at.next = true, now.Add(addressGap)
 			p.running++
+			p.asks(g, t)
 			q := questionOf(&g.readiness, t.address)
 			p.tries.Go(func() { p.end(ctx, t, at, now, p.ask(ctx, q)) })
 		}
@@ -82,7 +83,7 @@ func (p *Prober) end(ctx context.Context, t *target, at *pacing, began time.Time
 			t.down = false
 			changed = g.answer(t, began)
 		} else {
-			changed = p.fail(g, t, o.failure, began, now)
+			changed = p.fail(g, t, o.failure, now)
 		}
 		next := began.Add(period(g))
 		if next.Before(now) {
