@@ -73,7 +73,6 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 		Standby:     []v1alpha1.StandbyMember{{Name: "web-3", VMName: "n", Ordinal: 1, MoRef: "vm-4", Zone: "z", Host: "h", Revision: "r", Ready: true, Reason: "R", Message: "m"}},
 		Quarantined: []v1alpha1.Quarantined{{Name: "web-1-vm-2", Ordinal: 1, MoRef: "vm-2", Reason: "ScaleIn", Since: at}},
 		Replaced:    []v1alpha1.Replaced{{Name: "web-2", Ordinal: 1, MoRef: "vm-3", InstanceUUID: "i", Reason: "Replace", VanishedAt: at}},
-		Folders:     []string{"group-v1"},
 		Disks:       []v1alpha1.PersistentDisk{{Name: "data", Ordinal: 1, ID: "i", Datastore: "datastore-1", SizeGiB: 1, State: v1alpha1.DiskAttached, MoRef: "vm-1"}},
 		Adopted:     []string{"vm-1"},
 		Orphaned:    true,

@@ -1,11 +1,14 @@
 package test
 
 import (
+	"context"
+	"path"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
@@ -45,4 +48,30 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAGroupsFolderThatSomebodyRenamedStays(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		ref, err := r.Find(web)
+		r.must(err)
+		r.task(object.NewFolder(r.admin.Client, ref).Rename(context.Background(), "web-old"))
+		time.Sleep(5 * time.Second) // until the server has seen it
+		g.Scale(3)                  // the next member has the group's folder again
+		up(t, g)
+		equal(t, r.names(web), []string{"web-2+"})
+		remove(t, g)
+		if left := r.members(); len(left) > 0 {
+			t.Errorf("%v outlive the group", left)
+		}
+		if _, err := r.Find(path.Dir(web) + "/web-old"); err != nil {
+			t.Error(err)
+		}
+		if _, err := r.Find(web); err == nil {
+			t.Error("the group's folder stays")
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -48,9 +49,6 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
 		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
-	for _, folder := range a.Folders {
-		v.leaveRenamed(ctx, ref, folder)
-	}
 	return nil
 }
 
@@ -79,7 +77,6 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 		}
 		return err
 	}
-	namespace := v.inventory.NamespaceFolder(a.MoRef)
 	folders := withQuarantine(folder, v.inventory.Below(a.MoRef, plan.QuarantineFolder))
 	err = v.unregisterAndDestroy(ctx, folders...)
 	if vcfault.MissingObject(err) == folder { // somebody else has removed it
@@ -88,7 +85,6 @@ func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if err != nil {
 		return v.keptFolder(ref, err)
 	}
-	v.leaveNamespace(ctx, ref, namespace)
 	return nil
 }
 
@@ -147,4 +143,34 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; the server waits for them.")
 	}
 	return nil
+}
+
+// withQuarantine returns a folder and the quarantine in it, if it has one.
+func withQuarantine(folder types.ManagedObjectReference, quarantine string) []types.ManagedObjectReference {
+	if quarantine == "" {
+		return []types.ManagedObjectReference{folder}
+	}
+	return []types.ManagedObjectReference{folder, inventory.FolderRef(quarantine)}
+}
+
+// unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks; Destroy_Task would delete them.
+func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
+	var vcenter string
+	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		vcenter = s.UUID
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folders[0]})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return err
+	}
+	told := inventory.Reading{VCenter: vcenter}
+	for _, folder := range folders {
+		told.Gone = append(told.Gone, folder.Value)
+	}
+	return v.reader.Told(ctx, told)
 }

@@ -49,7 +49,7 @@ func (p *process) removing() plan.Action {
 	return plan.Action{Op: plan.RemoveFolder, MoRef: p.state().Folder}
 }
 
-func TestAnEmptyGroupsFolderIsRemovedWithThatOfItsNamespace(t *testing.T) {
+func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.Person {
@@ -63,10 +63,7 @@ func TestAnEmptyGroupsFolderIsRemovedWithThatOfItsNamespace(t *testing.T) {
 		}
 		p.do(a) // vanished: success
 		p.do(plan.Action{Op: plan.ConfirmGone})
-		if _, err := w.Find("/DC0/vm/vm-operator/shop"); err == nil {
-			t.Error("the namespace's folder is left behind, empty")
-		}
-		if _, err := w.Find("/DC0/vm/vm-operator"); err != nil {
+		if _, err := w.Find("/DC0/vm/vm-operator/shop"); err != nil {
 			t.Error(err)
 		}
 	})

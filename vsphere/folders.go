@@ -23,10 +23,10 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 	if err != nil {
 		return err
 	}
-	err = v.createBelow(ctx, ref, at.Root, ref.Namespace, ref.Name)
+	err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
 	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: looking up the settings again creates it
 		if at, err = v.refit(ctx); err == nil {
-			err = v.createBelow(ctx, ref, at.Root, ref.Namespace, ref.Name)
+			err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
 		}
 	}
 	return err
@@ -48,7 +48,7 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.H
 		if err != nil {
 			return err
 		}
-		err = v.createBelow(ctx, ref, inventory.FolderRef(at.VMFolder), slices.Concat(at.Path, []string{ref.Namespace, ref.Name})...)
+		err = v.createBelow(ctx, inventory.FolderRef(at.VMFolder), slices.Concat(at.Path, []string{ref.Namespace, ref.Name})...)
 		if gone := vcfault.MissingObject(err); gone.Type == "Folder" {
 			err = v.reader.Read(ctx, gone)
 		}
@@ -64,26 +64,23 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.H
 }
 
 // createBelow finds or creates nested folders, the first one in base. The last one is the group's.
-func (v *VCenter) createBelow(ctx context.Context, ref plan.Ref, base types.ManagedObjectReference, names ...string) error {
+func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
 	chain := []types.ManagedObjectReference{base}
 	for i, name := range names {
-		folder, made, err := v.ensureFolder(ctx, chain[i], name)
+		folder, err := v.ensureFolder(ctx, chain[i], name)
 		if err != nil {
 			v.reader.Touch(chain[1:]...)
 			return err
-		}
-		if made && i == len(names)-1 {
-			v.made.add(ref.UID, folder.Value)
 		}
 		chain = append(chain, folder)
 	}
 	return v.reader.Read(ctx, chain...)
 }
 
-// ensureFolder finds or creates a folder, and reports whether this call created it. If another replica creates it first, that is success.
-func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (folder types.ManagedObjectReference, made bool, err error) {
+// ensureFolder finds or creates a folder. If another replica creates it first, that is success.
+func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (folder types.ManagedObjectReference, err error) {
 	if known := v.inventory.Below(parent.Value, name); known != "" {
-		return inventory.FolderRef(known), false, nil
+		return inventory.FolderRef(known), nil
 	}
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: parent, Name: name})
@@ -98,9 +95,8 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 			folder, err = v.Child(ctx, parent, name)
 		}
 		if err == nil && folder.Type != "Folder" {
-			return folder, false, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
+			return folder, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
 		}
-		return folder, false, err
 	}
-	return folder, err == nil, err
+	return folder, err
 }

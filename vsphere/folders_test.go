@@ -48,11 +48,8 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 			if _, err := w.Find(path); err == nil || folderIn(placement) != "" {
 				t.Errorf("%s is still there", path)
 			}
-			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err == nil {
-				t.Errorf("%s: the namespace's folder is still there", path)
-			}
-			if _, err := w.Find(strings.TrimSuffix(path, "/shop/web")); err != nil {
-				t.Errorf("%s: the folder above is gone", path)
+			if _, err := w.Find(strings.TrimSuffix(path, "/web")); err != nil {
+				t.Errorf("%s: the namespace's folder is gone", path)
 			}
 			p.do(creating(placement))
 			again := folderIn(placement)
@@ -75,30 +72,6 @@ func TestAFolderIsNotCreatedWhereItMayNotBe(t *testing.T) {
 			if f := p.fault(creating(placement)); f.Reason != reason || !f.Person {
 				t.Errorf("%+v: %+v", placement, f)
 			}
-		}
-	})
-}
-
-func TestAFolderIsTheServersOnlyIfItsOwnCallCreatedIt(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		const path = "/DC0/vm/vm-operator/shop/web"
-		made := func() []string { return p.State(web, plan.Query{}).Folders }
-		_, err := w.MakeFolder(path)
-		w.must(err)
-		p.do(plan.Action{Op: plan.CreateFolder}) // it does not know the folder yet: DuplicateName
-		p.do(plan.Action{Op: plan.CreateFolder})
-		if folders := made(); len(folders) > 0 {
-			t.Errorf("the operator's folder counts as the server's: %v", folders)
-		}
-		w.must(w.destroyFolder(path))
-		p.until("the folder is gone", func() bool { return p.state().Folder == "" })
-		p.do(plan.Action{Op: plan.CreateFolder})
-		p.do(plan.Action{Op: plan.CreateFolder})
-		if folders, folder := made(), p.state().Folder; len(folders) != 1 || folders[0] != folder {
-			t.Errorf("the folder %s was created, not %v", folder, folders)
-		}
-		if recorded := p.State(web, plan.Query{RecordedIn: "another", Folders: []string{"group-v1"}}).Folders; len(recorded) != 1 {
-			t.Errorf("a folder of another vCenter counts as the server's: %v", recorded)
 		}
 	})
 }

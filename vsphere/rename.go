@@ -15,7 +15,7 @@ import (
 
 // createQuarantine creates the folder for removed members, in the group's own.
 func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
-	folder, _, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder), plan.QuarantineFolder)
+	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder), plan.QuarantineFolder)
 	if err != nil {
 		return err
 	}

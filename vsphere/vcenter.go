@@ -37,7 +37,6 @@ type VCenter struct {
 	stream    *inventory.Stream
 	clones    *tasks.OlderClones
 	fresh     *fresh.Reads
-	made      madeFolders
 	lookups   lookups
 	tagBook   *tagging.Book
 	libraries *library.Shelf
@@ -130,7 +129,6 @@ func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		fill(&s.Template, ask.Template, v.inventory.Complete)
 	}
 	s.Stalled = v.underWay.Stalled(ref.UID)
-	s.Folders = v.foldersOf(ref.UID, &ask, &s)
 	return s
 }
 

@@ -84,11 +84,6 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
-	// folders are the moRefs of the folders that the server made for this group in vCenter. One that somebody renamed is removed
-	// with the group if nothing is in it.
-	// +listType=atomic
-	// +optional
-	Folders []string `json:"folders,omitempty"`
 	// disks are the persistent disks of the group's ordinals. A detached one waits for the next member of its ordinal; one that nobody
 	// needs any more is removed in vCenter (govc disk.rm), and given up by the annotation vm.codeconnect.vmworld.com/give-up-disks.
 	// At most 4000; the server makes no other disk by then.

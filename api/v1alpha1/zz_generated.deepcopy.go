@@ -790,11 +790,6 @@ func (in *VmGroupStatus) DeepCopyInto(out *VmGroupStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
-	if in.Folders != nil {
-		in, out := &in.Folders, &out.Folders
-		*out = make([]string, len(*in))
-		copy(*out, *in)
-	}
 	if in.Disks != nil {
 		in, out := &in.Disks, &out.Disks
 		*out = make([]PersistentDisk, len(*in))

@@ -140,8 +140,6 @@ type Action struct {
 	// unchanged since the plan; otherwise nothing is done.
 	Others []Other
 	Least  int
-	// Folders are the folders that were made for a group in deletion. Its ConfirmGone removes those that somebody renamed.
-	Folders []string
 	// Since is when a group was found to be no longer selected, for its ConfirmGone; zero otherwise. The clones that
 	// it waits for are listed again for each.
 	Since time.Time

@@ -138,8 +138,6 @@ type VCenterState struct {
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for removed members.
 	Folder, Quarantine string
-	// Folders are those of Query.Folders, and those that this replica made for the group, that exist, by moRef.
-	Folders []string
 	// FolderUnknown reports whether it is not known where groups have their folders, as long as the server's settings do not fit.
 	// (If the home in spec.placement cannot be found, there is no folder: a typing error in the spec blocks no deletion.)
 	FolderUnknown bool

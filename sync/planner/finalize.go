@@ -203,7 +203,7 @@ func (v *view) removeFolder() {
 		return
 	}
 	if !v.Emptied {
-		v.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Folders: v.State.Folders, Reason: "a fresh read must show that nothing of the group is left"})
+		v.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
 	}
 }
 

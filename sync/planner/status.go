@@ -34,7 +34,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
-		s.Folders, s.Disks, s.Canary = v.State.Folders, v.diskStatuses(), v.canary
+		s.Disks, s.Canary = v.diskStatuses(), v.canary
 		if v.hold != nil || v.Finalizing {
 			s.Canary = v.Group.Status.Canary
 		}
@@ -43,7 +43,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Replaced, s.Folders, s.Standby = was.Replaced, was.Folders, was.Standby
+		s.Replaced, s.Standby = was.Replaced, was.Standby
 		s.Disks, s.Canary = was.Disks, was.Canary
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
