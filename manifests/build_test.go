@@ -15,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -168,8 +167,6 @@ func TestEveryTreeBuildsIntoKnownTypesWithoutAnUnknownKey(t *testing.T) {
 					decode[appsv1.Deployment](t, objects, id)
 				case "NetworkPolicy":
 					decode[networkingv1.NetworkPolicy](t, objects, id)
-				case "PodDisruptionBudget":
-					decode[policyv1.PodDisruptionBudget](t, objects, id)
 				case "ClusterRole":
 					decode[rbacv1.ClusterRole](t, objects, id)
 				case "ClusterRoleBinding":
