@@ -5,5 +5,5 @@
 // anything, in one folder of its own, and removes exactly that at its end. The password is sent only to an endpoint with a trusted
 // certificate, no session stays, and Report contains no names from vCenter.
 //
-// Locks: trial.mu guards what the clones of a trial record. No other lock is taken, and no call is made, while it is held.
+// It has no lock.
 package check

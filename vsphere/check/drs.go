@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -16,12 +17,20 @@ func (c *checker) checkDRS(ctx context.Context) bool {
 		c.failed(check, err)
 		return true
 	}
-	for _, cluster := range c.parts.Inventory.Clusters() {
-		if cluster.MoRef == owner.Value {
-			c.reportDRS(check, cluster)
-		}
+	if cluster := c.cluster(owner); cluster.MoRef != "" {
+		c.reportDRS(check, cluster)
 	}
 	return true
+}
+
+// cluster returns a cluster, or that of a host; the zero value if it is not known.
+func (c *checker) cluster(at types.ManagedObjectReference) (found inventory.Cluster) {
+	for _, cluster := range c.parts.Inventory.Clusters() {
+		if cluster.MoRef == at.Value || slices.Contains(cluster.Hosts, at.Value) {
+			return cluster
+		}
+	}
+	return found
 }
 
 func (c *checker) reportDRS(check string, cluster inventory.Cluster) {

@@ -19,49 +19,84 @@ type experiment struct {
 	// lacks returns another missing requirement, or "". It may be nil.
 	lacks func(*trial, context.Context) string
 	try   func(*trial, context.Context) outcome
+	// proves is the beginning of the row of docs/vcenter.md that it shows; "" if it only prepares the others.
+	proves string
 	// base reports whether the following experiments depend on it.
 	base bool
 }
 
 // experiments are all experiments between the creation of the scratch folder and the clean-up.
 var experiments = []experiment{
-	{check: "deep: session that ends", try: (*trial).endSession, base: true},
-	{check: "deep: one name, one folder", try: (*trial).makeOther},
+	{check: "deep: session that ends", try: (*trial).endSession, base: true,
+		proves: "answers NotAuthenticated when a session is over"},
+	{check: "deep: one name, one folder", try: (*trial).makeOther,
+		proves: "does the same for folders"},
 	{check: "deep: clone", try: (*trial).prepare, base: true},
 	{check: "deep: stream of changes", try: (*trial).watch, base: true},
-	{check: "deep: one name, one VM", try: (*trial).compete, base: true},
-	{check: "deep: running clone", try: (*trial).runningClone},
-	{check: "deep: name held by a clone", try: (*trial).nameHeld},
-	{check: "deep: stamp at first sight", try: (*trial).stampAtFirstSight},
-	{check: "deep: stamp", try: (*trial).readStamp, base: true},
-	{check: "deep: disks of a clone", try: (*trial).disksOfClone},
-	{check: "deep: order of adapters", lacks: twoNetworks, try: (*trial).orderOfAdapters},
-	{check: "deep: linked clone", lacks: linked, try: (*trial).linkedClone},
-	{check: "deep: guestinfo of a clone", lacks: guestinfo, try: (*trial).guestinfoOfClone},
-	{check: "deep: new VM in view", try: (*trial).seen},
-	{check: "deep: silent stream", try: (*trial).silence},
-	{check: "deep: absent key", try: (*trial).absentKey},
-	{check: "deep: changeVersion", try: (*trial).changeVersionGuards},
-	{check: "deep: derived types", try: (*trial).derivedTypes},
-	{check: "deep: hidden VM", lacks: hidden, try: (*trial).hiddenVM},
-	{check: "deep: power-on", try: (*trial).powerOn},
-	{check: "deep: host", lacks: running, try: (*trial).hosts},
-	{check: "deep: bootTime", needs: []string{"VirtualMachine.Interact.Reset"}, lacks: running, try: (*trial).bootTime},
-	{check: "deep: hot-add of CPUs", lacks: running, try: (*trial).hotAddCPUs},
-	{check: "deep: hot-add of memory", lacks: running, try: (*trial).hotAddMemory},
-	{check: "deep: guestinfo at first boot", lacks: all(guestinfo, tools), try: (*trial).firstBoot},
-	{check: "deep: addresses by adapter", lacks: tools, try: (*trial).addresses},
-	{check: "deep: guest shutdown", lacks: tools, try: (*trial).shutDown},
-	{check: "deep: copy", needs: []string{"VirtualMachine.Provisioning.Clone"}, try: (*trial).copy},
-	{check: "deep: taken name", needs: []string{"VirtualMachine.Config.Rename", "VirtualMachine.Inventory.Move"}, lacks: otherFolder, try: (*trial).takenName},
+	{check: "deep: one name, one VM", try: (*trial).compete, base: true,
+		proves: "allows one object of a name in a folder"},
+	{check: "deep: running clone", try: (*trial).runningClone,
+		proves: "lists a clone that is queued or running in TaskManager.recentTask"},
+	{check: "deep: name held by a clone", try: (*trial).nameHeld,
+		proves: "allows one object of a name in a folder"},
+	{check: "deep: stamp at first sight", try: (*trial).stampAtFirstSight,
+		proves: "writes a clone's `spec.config.extraConfig` into the VM before anybody sees it"},
+	{check: "deep: stamp", try: (*trial).readStamp, base: true,
+		proves: "reads one entry of extraConfig by its key"},
+	{check: "deep: disks of a clone", try: (*trial).disksOfClone,
+		proves: "gives a clone's disks the keys of its source's"},
+	{check: "deep: order of adapters", lacks: twoNetworks, try: (*trial).orderOfAdapters,
+		proves: "gives adapters MAC addresses as it clones"},
+	{check: "deep: linked clone", lacks: linked, try: (*trial).linkedClone,
+		proves: "clones linked only from a snapshot"},
+	{check: "deep: guestinfo of a clone", lacks: guestinfo, try: (*trial).guestinfoOfClone,
+		proves: "takes at most 64 KiB for one guestinfo value"},
+	{check: "deep: new VM in view", try: (*trial).seen,
+		proves: "reports with WaitForUpdatesEx which objects entered"},
+	{check: "deep: silent stream", try: (*trial).silence,
+		proves: "ends a wait after maxWaitSeconds"},
+	{check: "deep: absent key", try: (*trial).absentKey,
+		proves: "tells nothing, and no fault, of a key of extraConfig that is absent"},
+	{check: "deep: changeVersion", try: (*trial).changeVersionGuards,
+		proves: "refuses a reconfigure whose changeVersion is not the VM's"},
+	{check: "deep: derived types", try: (*trial).derivedTypes,
+		proves: "tells, in one read, of a type and of one derived from it"},
+	{check: "deep: hidden VM", lacks: hidden, try: (*trial).hiddenVM,
+		proves: "answers ManagedObjectNotFound for the moRef of an object that is gone, and NoPermission"},
+	{check: "deep: power-on", try: (*trial).powerOn,
+		proves: "chooses a host in a DRS cluster with Datacenter.PowerOnMultiVM_Task"},
+	{check: "deep: bootTime", needs: []string{"VirtualMachine.Interact.Reset"}, lacks: running, try: (*trial).bootTime,
+		proves: "sets runtime.bootTime at power-on"},
+	{check: "deep: hot-add of CPUs", lacks: running, try: (*trial).hotAddCPUs,
+		proves: "gives a running VM more CPUs or memory only where"},
+	{check: "deep: hot-add of memory", lacks: running, try: (*trial).hotAddMemory,
+		proves: "gives a running VM more CPUs or memory only where"},
+	{check: "deep: guestinfo at first boot", lacks: all(guestinfo, tools), try: (*trial).firstBoot,
+		proves: "finds at its first boot the guestinfo that its clone's spec had"},
+	{check: "deep: addresses by adapter", lacks: tools, try: (*trial).addresses,
+		proves: "may report docker0's address"},
+	{check: "deep: guest shutdown", lacks: tools, try: (*trial).shutDown,
+		proves: "returns from ShutdownGuest at once"},
+	{check: "deep: copy", needs: []string{"VirtualMachine.Provisioning.Clone"}, try: (*trial).copy,
+		proves: "takes the instanceUuid of the clone's spec, and gives a copy another one"},
+	{check: "deep: taken name", needs: []string{"VirtualMachine.Config.Rename", "VirtualMachine.Inventory.Move"}, lacks: otherFolder, try: (*trial).takenName,
+		proves: "refuses to rename or move a VM onto a name that is taken"},
 	{check: "deep: folder that is not empty", needs: []string{"VirtualMachine.Inventory.Move", "VirtualMachine.Inventory.Unregister", "VirtualMachine.Inventory.Register"},
-		lacks: otherFolder, try: (*trial).fullFolder},
-	{check: "deep: disk that says whose it is", needs: diskNeeds, lacks: manageable, try: (*trial).createDisk},
-	{check: "deep: disk in one VM", lacks: hasDisk, try: (*trial).shareDisk},
-	{check: "deep: disk that grows", lacks: hasDisk, try: (*trial).growDisk},
-	{check: "deep: disk that outlives its VM", lacks: hasDisk, try: (*trial).outliveVM},
-	{check: "deep: destroyed VM", try: (*trial).destroy},
-	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events},
+		lacks: otherFolder, try: (*trial).fullFolder,
+		proves: "destroys a folder with its content, but leaves the VMs' files with UnregisterAndDestroy_Task"},
+	{check: "deep: disk that says whose it is", needs: []string{"VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"},
+		lacks: manageable, try: (*trial).createDisk,
+		proves: "creates a disk with the metadata of its spec or not at all"},
+	{check: "deep: disk in one VM", lacks: hasDisk, try: (*trial).shareDisk,
+		proves: "refuses a disk to a second VM"},
+	{check: "deep: disk that grows", lacks: hasDisk, try: (*trial).growDisk,
+		proves: "extends a disk in a VM that is off"},
+	{check: "deep: disk that outlives its VM", lacks: hasDisk, try: (*trial).outliveVM,
+		proves: "keeps a disk with keepAfterDeleteVm"},
+	{check: "deep: destroyed VM", try: (*trial).destroy,
+		proves: "has removed an object when the task that removes it ends in success"},
+	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events,
+		proves: "gives the `VmRemovedEvent` of a VM that was destroyed one chain"},
 }
 
 // outcome is the result of an experiment; the zero value has nothing to report.
@@ -109,16 +144,12 @@ func (t *trial) attempt(ctx context.Context, x experiment) bool {
 		}
 	}
 	v := x.try(t, ctx)
-	switch {
-	case v.err != nil:
-		t.failed(x.check, v.err)
-	case v.result != "":
-		t.add(x.check, v.result, v.seen, v.advice)
-	default:
-		return true
+	f := Finding{Check: x.check, Result: v.result, Seen: v.seen, Advice: v.advice}
+	if v.err != nil {
+		f = failure(x.check, v.err)
 	}
-	if v.facts != nil {
-		t.facts(v.facts)
+	if f.Facts = v.facts; f.Result != "" {
+		t.report(f)
 	}
 	return !x.base || v.err == nil && v.result != Fail
 }

@@ -163,11 +163,9 @@ func (c *checker) drs(ctx context.Context, check string, d *vsphere.Draft) bool 
 		c.failed(check+": antiAffinity", err)
 		return false
 	}
-	for _, cluster := range c.parts.Inventory.Clusters() {
-		if cluster.MoRef == owner.Value && (cluster.Standalone || !cluster.DRS) {
-			c.add(check+": antiAffinity", Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
-			return false
-		}
+	if cluster := c.cluster(owner); cluster.MoRef != "" && (cluster.Standalone || !cluster.DRS) {
+		c.add(check+": antiAffinity", Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
+		return false
 	}
 	return true
 }

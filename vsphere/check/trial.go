@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -44,14 +44,12 @@ type trial struct {
 	held      map[string]bool               // privileges in the scratch folder
 
 	scratch, vm types.ManagedObjectReference
+	path        string // of the scratch folder
 	// other is the folder otherName in the scratch folder.
 	other types.ManagedObjectReference
 	// taken reports whether the scratch folder's name was in use: that folder is not ours to remove.
 	taken bool
-	mu    sync.Mutex // guards what follows
-	// clones are the clone tasks, made the VMs that they created, and disks the files of these VMs' disks. folders are those that the trial
-	// created in the scratch folder.
-	clones        []string
+	// made are the VMs that the trial's clones created, disks the files of these VMs' disks, and folders those in the scratch folder.
 	made, folders []types.ManagedObjectReference
 	disks         map[string]bool
 	// unsure reports whether a clone may be running whose reply was lost.
@@ -59,12 +57,10 @@ type trial struct {
 
 	race  race
 	disk  trialDisk
-	path  string // of the scratch folder
 	view  *trialView
 	guest trialGuest
-	// first is the host of the new clone, and last the VM's host when it left the inventory.
-	first, last types.ManagedObjectReference
-	// parked is the .vmx file of the VM while it is unregistered.
+	// last is the VM's host when it left the inventory, and parked its .vmx file while it is unregistered.
+	last   types.ManagedObjectReference
 	parked string
 	// unregistered and gone are the VM's moRefs before it was unregistered and before it was destroyed; began is the start of the trial.
 	unregistered, gone types.ManagedObjectReference
@@ -105,7 +101,7 @@ func (t *trial) run(ctx context.Context) {
 	t.path = t.at.RootPath + "/" + name
 	t.progress("creating the scratch folder %q; it is removed at the end, even after Ctrl-C", t.path)
 	defer t.sweep(name)
-	if !t.makeFolder(name) {
+	if !t.makeScratch(name) {
 		return
 	}
 	defer func() {
@@ -124,17 +120,11 @@ func (t *trial) run(ctx context.Context) {
 	}
 }
 
-// makeFolder creates the scratch folder and checks that the permissions propagate to it, so that its contents can be removed.
-func (t *trial) makeFolder(name string) bool {
+// makeScratch creates the scratch folder and checks that the permissions propagate to it, so that its contents can be removed.
+func (t *trial) makeScratch(name string) bool {
 	const check = "deep: scratch folder"
-	err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: t.at.Root, Name: name})
-		if err == nil {
-			t.scratch = res.Returnval
-		}
-		return err
-	})
-	if err != nil {
+	var err error
+	if t.scratch, err = t.createFolder(t.at.Root, name); err != nil {
 		t.taken = vcfault.Has[*types.DuplicateName](err)
 		t.failed(check, err)
 		return false
@@ -144,13 +134,13 @@ func (t *trial) makeFolder(name string) bool {
 		t.failed(check, err)
 		return false
 	}
+	t.held = held[t.scratch]
 	for _, p := range role.Least() {
-		if slices.Contains(p.On, role.OnFolder) && p.Needed() && !held[t.scratch][p.ID] {
+		if slices.Contains(p.On, role.OnFolder) && p.Needed() && !t.held[p.ID] {
 			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to children")
 			return false
 		}
 	}
-	t.held = held[t.scratch]
 	t.ok(check, "%s", t.path)
 	return true
 }
@@ -170,6 +160,9 @@ func (t *trial) prepare(ctx context.Context) outcome {
 		t.draft.As(t.id, trialName, t.scratch.Value)
 		err = t.draft.FillBare(ctx)
 	}
+	if err == nil {
+		t.guestinfo, err = t.guestValues()
+	}
 	if err != nil {
 		return failedBy(err)
 	}
@@ -177,9 +170,6 @@ func (t *trial) prepare(ctx context.Context) outcome {
 	t.spec = t.draft.Spec()
 	config := *t.spec.Config
 	config.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: trialKey, Value: t.stamp}}
-	if t.guestinfo, err = t.guestValues(); err != nil {
-		return failedBy(err)
-	}
 	for key, value := range t.guestinfo {
 		config.ExtraConfig = append(config.ExtraConfig, &types.OptionValue{Key: key, Value: value})
 		if t.template.info.vApp {
@@ -203,28 +193,97 @@ func (t *trial) group(at *inventory.GroupFolder) *v1alpha1.VmGroup {
 	return nil
 }
 
-// readTrial returns the trial stamp of a VM, "" for other VMs, and its instanceUuid.
-func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
-	o, err := t.read(ctx, vm, trialPath, "config.instanceUuid")
-	stamp, _ = session.Only[types.OptionValue](o).Value.(string)
-	return stamp, session.Prop[string](o, "config.instanceUuid"), err
+// ended is the end of a clone.
+type ended struct {
+	vm   types.ManagedObjectReference
+	err  error
+	info *types.TaskInfo // nil if the task did not begin, or is lost
 }
 
-// task starts a task and waits for it.
-func (t *trial) task(start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) error {
-	_, err := t.v.Task(t.end, start)
-	return err
+// clone creates a clone, waits for it, and records what it created.
+func (t *trial) clone(of types.ManagedObjectReference, name string, spec types.VirtualMachineCloneSpec) ended {
+	e := t.cloneTask(of, name, spec, func(types.ManagedObjectReference) {})
+	t.record(e)
+	return e
 }
 
-// reconfigure reconfigures the trial's VM.
-func (t *trial) reconfigure(spec types.VirtualMachineConfigSpec) error {
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: spec})
+// cloneTask creates a clone, and waits for it; begun is called with its task. It may run beside others.
+func (t *trial) cloneTask(of types.ManagedObjectReference, name string, spec types.VirtualMachineCloneSpec, begun func(types.ManagedObjectReference)) (e ended) {
+	e.info, e.err = t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
+		task, err := object.NewVirtualMachine(s.Vim, of).Clone(ctx, object.NewFolder(s.Vim, t.scratch), name, spec)
 		if err == nil {
-			task = res.Returnval
+			begun(task.Reference())
 		}
 		return task, err
 	})
+	if e.err == nil {
+		e.vm, _ = e.info.Result.(types.ManagedObjectReference)
+	}
+	return e
+}
+
+// record records what a clone created, before anyone else can change it.
+func (t *trial) record(e ended) {
+	if e.err != nil {
+		reason := vcfault.Classify("", e.err).Reason
+		t.unsure = t.unsure || reason == vcfault.ReasonVCenterUnreachable || reason == vcfault.ReasonTaskLost
+		return
+	}
+	t.made = append(t.made, e.vm)
+	now, err := t.v.ReadFresh(t.end, e.vm)
+	if err != nil {
+		return // unknown disks are not destroyed
+	}
+	for file := range filesOf(now.Devices) {
+		if !filesOf(t.draft.Devices())[file] {
+			t.disks[file] = true
+		}
+	}
+}
+
+// task starts a task and waits for it, also when the user has stopped the check.
+func (t *trial) task(start func(context.Context, *session.Session) (*object.Task, error)) (*types.TaskInfo, error) {
+	return t.v.Task(t.end, func(ctx context.Context, s *session.Session) (ref types.ManagedObjectReference, err error) {
+		task, err := start(ctx, s)
+		if err == nil {
+			ref = task.Reference()
+		}
+		return ref, err
+	})
+}
+
+// do does the same with a task of a VM.
+func (t *trial) do(vm types.ManagedObjectReference, start func(*object.VirtualMachine, context.Context) (*object.Task, error)) error {
+	_, err := t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
+		return start(object.NewVirtualMachine(s.Vim, vm), ctx)
+	})
+	return err
+}
+
+func (t *trial) reconfigure(spec types.VirtualMachineConfigSpec) error {
+	return t.do(t.vm, func(vm *object.VirtualMachine, ctx context.Context) (*object.Task, error) {
+		return vm.Reconfigure(ctx, spec)
+	})
+}
+
+func (t *trial) powerOff(vm types.ManagedObjectReference) error {
+	err := t.do(vm, (*object.VirtualMachine).PowerOff)
+	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
+		return nil
+	}
+	return err
+}
+
+// createFolder creates a folder; one in the scratch folder has to be recorded.
+func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made types.ManagedObjectReference, err error) {
+	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
+		folder, err := object.NewFolder(s.Vim, in).CreateFolder(ctx, name)
+		if err == nil {
+			made = folder.Reference()
+		}
+		return err
+	})
+	return made, err
 }
 
 // read reads properties of an object.
@@ -236,9 +295,28 @@ func (t *trial) read(ctx context.Context, ref types.ManagedObjectReference, path
 	return o, err
 }
 
+// readTrial returns the trial stamp of a VM, "" for other VMs, and its instanceUuid.
+func (t *trial) readTrial(ctx context.Context, vm types.ManagedObjectReference) (stamp, instance string, err error) {
+	o, err := t.read(ctx, vm, trialPath, "config.instanceUuid")
+	stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+	return stamp, session.Prop[string](o, "config.instanceUuid"), err
+}
+
 // option reads one extraConfig value of a VM by its key.
 func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key string) (value string, o session.Object, err error) {
 	o, err = t.read(ctx, vm, `config.extraConfig["`+key+`"]`)
 	value, _ = session.Only[types.OptionValue](o).Value.(string)
 	return value, o, err
+}
+
+// within polls until a condition holds, the time is over or ctx ends.
+func within(ctx context.Context, most time.Duration, holds func(context.Context) bool) bool {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for pause := 100 * time.Millisecond; !holds(ctx); pause = min(2*pause, 2*time.Second) {
+		if !session.Sleep(ctx, pause) {
+			return false
+		}
+	}
+	return true
 }

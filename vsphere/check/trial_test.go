@@ -60,7 +60,7 @@ func TestDeepCheckSucceedsAndLeavesNothing(t *testing.T) {
 		r := w.checked(nil, deepOptions)
 		r.only()
 		for check, seen := range map[string]string{
-			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "DuplicateName for the others", "deep: running clone": "found among",
+			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "DuplicateName for the other", "deep: running clone": "found among",
 			"deep: stamp": "read by key", "deep: new VM in view": "reports vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: hot-add of CPUs": "rejected while powered on",
 			"deep: hot-add of memory": "rejected while powered on", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
 		} {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -10,8 +9,10 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // readStamp reads the clone's stamp by its key.
@@ -35,81 +36,66 @@ func (t *trial) disksOfClone(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	was, is := strings.Fields(disks.Keys(t.draft.Devices())), strings.Fields(disks.Keys(now.Devices))
-	slices.Sort(was)
-	slices.Sort(is)
-	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is))}
-	if !slices.Equal(was, is) {
+	was, sources := keysAndUUIDs(t.draft.Devices())
+	is, own := keysAndUUIDs(now.Devices)
+	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is)), "uuids": count(len(own))}
+	switch {
+	case !slices.Equal(was, is):
 		return refuted(fmt.Sprintf("the clone's disks have the keys %v, its source's %v", is, was), consequence).with(facts)
+	case slices.ContainsFunc(own, func(uuid string) bool { return slices.Contains(sources, uuid) }):
+		return refuted("a disk of the clone has the same uuid as the source's", consequence).with(facts)
 	}
-	sources := uuidsOf(t.draft.Devices())
-	own := uuidsOf(now.Devices)
-	for uuid := range own {
-		if sources[uuid] {
-			return refuted("a disk of the clone has the same uuid as the source's", consequence).with(facts)
-		}
-	}
-	facts["uuids"] = count(len(own))
 	return confirmed("%d, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
 }
 
-// uuidsOf returns the uuids of disks, as far as vCenter reports them.
-func uuidsOf(devices []types.BaseVirtualDevice) map[string]bool {
-	uuids := map[string]bool{}
-	for _, entry := range strings.Fields(disks.Identify(disks.Keys(devices), devices)) {
-		if _, uuid, known := strings.Cut(entry, "="); known {
-			uuids[uuid] = true
+// keysAndUUIDs returns those of disks, as a member's stamp records them; the uuids as far as vCenter reports them.
+func keysAndUUIDs(devices []types.BaseVirtualDevice) (keys, uuids []string) {
+	keys = strings.Fields(disks.Keys(devices))
+	slices.Sort(keys)
+	for _, disk := range disks.In(devices) {
+		if uuid := disks.UUID(disk); uuid != "" {
+			uuids = append(uuids, uuid)
 		}
 	}
-	return uuids
+	return keys, uuids
 }
 
 // twoNetworks returns what orderOfAdapters lacks.
 func twoNetworks(t *trial, _ context.Context) string {
-	var seen []string
-	for _, card := range addedCards(t.spec.Config.DeviceChange) {
-		if on := networkOf(card); on != "" && !slices.Contains(seen, on) {
-			seen = append(seen, on)
-		}
-	}
-	if len(seen) < 2 {
+	networks := networksOf(adaptersOf(t.spec.Config.DeviceChange))
+	slices.Sort(networks)
+	if len(slices.Compact(networks)) < 2 {
 		return "needs a group (-f) of this template with two different networks"
 	}
 	return ""
 }
 
-func addedCards(changes []types.BaseVirtualDeviceConfigSpec) (cards []*types.VirtualEthernetCard) {
+// adaptersOf returns the network adapters that a clone's spec adds or keeps, in its order.
+func adaptersOf(changes []types.BaseVirtualDeviceConfigSpec) (adapters []types.BaseVirtualDevice) {
 	for _, change := range changes {
 		spec := change.GetVirtualDeviceConfigSpec()
-		if card, is := spec.Device.(types.BaseVirtualEthernetCard); is && spec.Operation == types.VirtualDeviceConfigSpecOperationAdd {
-			cards = append(cards, card.GetVirtualEthernetCard())
+		if _, is := spec.Device.(types.BaseVirtualEthernetCard); is && spec.Operation != types.VirtualDeviceConfigSpecOperationRemove {
+			adapters = append(adapters, spec.Device)
 		}
 	}
-	return cards
+	return adapters
 }
 
-// cardsOf returns the network adapters of a VM, sorted by key.
-func cardsOf(devices []types.BaseVirtualDevice) (cards []*types.VirtualEthernetCard) {
-	for _, device := range devices {
-		if card, is := device.(types.BaseVirtualEthernetCard); is {
-			cards = append(cards, card.GetVirtualEthernetCard())
+// networksOf names the networks of adapters.
+func networksOf(adapters []types.BaseVirtualDevice) (networks []string) {
+	for _, adapter := range adapters {
+		switch b := adapter.GetVirtualDevice().Backing.(type) {
+		case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
+			networks = append(networks, b.Port.PortgroupKey)
+		case *types.VirtualEthernetCardOpaqueNetworkBackingInfo:
+			networks = append(networks, b.OpaqueNetworkId)
+		case *types.VirtualEthernetCardNetworkBackingInfo:
+			networks = append(networks, b.DeviceName)
+		default:
+			networks = append(networks, "")
 		}
 	}
-	slices.SortStableFunc(cards, func(a, b *types.VirtualEthernetCard) int { return cmp.Compare(a.Key, b.Key) })
-	return cards
-}
-
-// networkOf names the network of an adapter.
-func networkOf(card *types.VirtualEthernetCard) string {
-	switch b := card.Backing.(type) {
-	case *types.VirtualEthernetCardDistributedVirtualPortBackingInfo:
-		return b.Port.PortgroupKey
-	case *types.VirtualEthernetCardOpaqueNetworkBackingInfo:
-		return b.OpaqueNetworkId
-	case *types.VirtualEthernetCardNetworkBackingInfo:
-		return b.DeviceName
-	}
-	return ""
+	return networks
 }
 
 // orderOfAdapters checks that the adapters, sorted by key, are in the order of the spec and have MAC addresses.
@@ -118,20 +104,17 @@ func (t *trial) orderOfAdapters(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	wanted, cards := addedCards(t.spec.Config.DeviceChange), cardsOf(now.Devices)
-	facts := Facts{"adapters": count(len(cards))}
-	if len(cards) != len(wanted) {
-		return refuted(fmt.Sprintf("the clone has %d network adapters, its spec %d", len(cards), len(wanted)), "members would not have the networks of their spec").with(facts)
+	wanted, has := networksOf(adaptersOf(t.spec.Config.DeviceChange)), networksOf(cards.In(now.Devices))
+	facts := Facts{"adapters": count(len(has))}
+	switch {
+	case len(has) != len(wanted):
+		return refuted(fmt.Sprintf("the clone has %d network adapters, its spec %d", len(has), len(wanted)), "members would not have the networks of their spec").with(facts)
+	case slices.Contains(cards.MACs(now.Devices), ""):
+		return refuted("an adapter of the clone has no MAC address", "members could not get their network configuration").with(facts)
+	case !slices.Equal(has, wanted):
+		return refuted("the adapters in the order of their keys are not in the order of the spec", "static addresses would be on the wrong adapters").with(facts)
 	}
-	for i, card := range cards {
-		switch {
-		case card.MacAddress == "":
-			return refuted("an adapter of the clone has no MAC address", "members could not get their network configuration").with(facts)
-		case networkOf(card) != networkOf(wanted[i]):
-			return refuted(fmt.Sprintf("adapter %d in the order of keys is not number %d of the spec", i+1, i+1), "static addresses would be on the wrong adapters").with(facts)
-		}
-	}
-	return confirmed("%d adapters have MAC addresses and keys in the order of the spec", len(cards)).with(facts)
+	return confirmed("%d adapters have MAC addresses and keys in the order of the spec", len(has)).with(facts)
 }
 
 // linked returns what linkedClone lacks.
@@ -148,19 +131,13 @@ func (t *trial) linkedClone(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	on, err := t.privileges(ctx, []types.ManagedObjectReference{inventory.VMRef(t.template.moRef)})
+	template := inventory.VMRef(t.template.moRef)
+	held, err := t.privileges(ctx, []types.ManagedObjectReference{template})
 	if err != nil {
 		return failedBy(err)
 	}
-	alone, whole := true, 0
-	for _, disk := range disks.In(now.Devices) {
-		if !isChild(disk) {
-			whole++
-		}
-	}
-	for _, privileges := range on {
-		alone = !privileges["VirtualMachine.Provisioning.Clone"] && !privileges["VirtualMachine.Provisioning.CloneTemplate"]
-	}
+	whole := len(slices.DeleteFunc(disks.In(now.Devices), disks.IsDelta))
+	alone := !held[template]["VirtualMachine.Provisioning.Clone"] && !held[template]["VirtualMachine.Provisioning.CloneTemplate"]
 	facts := Facts{"wholeDisks": count(whole), "byDeployTemplateAlone": yes(alone)}
 	switch {
 	case whole > 0:
@@ -171,14 +148,50 @@ func (t *trial) linkedClone(ctx context.Context) outcome {
 	return confirmed("its disks are children of the snapshot's (the account has other clone privileges, too, so this does not show that DeployTemplate is enough)").with(facts)
 }
 
-func isChild(disk *types.VirtualDisk) bool {
-	switch b := disk.Backing.(type) {
-	case *types.VirtualDiskFlatVer2BackingInfo:
-		return b.Parent != nil
-	case *types.VirtualDiskSeSparseBackingInfo:
-		return b.Parent != nil
-	case *types.VirtualDiskSparseVer2BackingInfo:
-		return b.Parent != nil
+// setting changes one value of extraConfig.
+func setting(key, value, changeVersion string) types.VirtualMachineConfigSpec {
+	return types.VirtualMachineConfigSpec{ChangeVersion: changeVersion, ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: key, Value: value}}}
+}
+
+// absentKey reads an extraConfig key that never existed and one that was emptied: both must be empty, without a fault.
+func (t *trial) absentKey(ctx context.Context) outcome {
+	const consequence, emptied = "VMs without a stamp, or released ones, would seem unreadable or still be members", trialKey + ".emptied"
+	for _, value := range []string{"1", ""} {
+		if err := t.reconfigure(setting(emptied, value, "")); err != nil {
+			return failedBy(err)
+		}
 	}
-	return false
+	for key, how := range map[string]string{trialKey + ".absent": "is absent", emptied: "was emptied"} {
+		value, o, err := t.option(ctx, t.vm, key)
+		switch {
+		case vcfault.Known(err) && ctx.Err() == nil:
+			return refuted(fmt.Sprintf("reading a key that %s fails: %s", how, vcfault.Classify("", err).Reason), consequence).with(Facts{"fault": yes(true)})
+		case err != nil:
+			return failedBy(err)
+		case o.Withheld:
+			return refuted(fmt.Sprintf("a key that %s is reported as missing, with a fault", how), consequence).with(Facts{"fault": yes(true)})
+		case value != "":
+			return refuted(fmt.Sprintf("a key that %s has a value", how), consequence).with(Facts{"fault": yes(false)})
+		}
+	}
+	return confirmed("an absent key and an emptied one are read as empty, without a fault")
+}
+
+// changeVersionGuards makes two changes with the same changeVersion.
+func (t *trial) changeVersionGuards(ctx context.Context) outcome {
+	const guarded = trialKey + ".guarded"
+	before, err := t.state(ctx)
+	if err == nil {
+		err = t.reconfigure(setting(guarded, "1", before.version))
+	}
+	if err != nil {
+		return failedBy(err)
+	}
+	switch err = t.reconfigure(setting(guarded, "2", before.version)); {
+	case err == nil:
+		return refuted("a change with an outdated changeVersion succeeded", "replicas of the server would overwrite each other's marks")
+	case !vcfault.Has[*types.ConcurrentAccess](err):
+		return failedBy(err)
+	}
+	return confirmed("a second change with the same changeVersion gets ConcurrentAccess")
 }

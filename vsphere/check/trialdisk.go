@@ -3,11 +3,10 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
@@ -28,9 +27,6 @@ const (
 	privFiles = "Datastore.FileManagement"
 	noDisks   = "there can be no persistent disks on this vCenter"
 )
-
-// diskNeeds are the privileges in the scratch folder that experiments with a first-class disk need.
-var diskNeeds = []string{"VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"}
 
 // trialDisk is the first-class disk of the trial.
 type trialDisk struct {
@@ -103,10 +99,7 @@ func (t *trial) createDisk(ctx context.Context) outcome {
 		return refuted("the disk does not have the flag keepAfterDeleteVm of its creation", noDisks)
 	}
 	began := t.now()
-	listed := t.within(ctx, findTimeout, func(ctx context.Context) (bool, error) {
-		f := d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner })
-		return len(f.Disks) == 1, f.Unread[d.here]
-	})
+	listed := within(ctx, findTimeout, func(ctx context.Context) bool { return len(d.find(ctx)) == 1 })
 	took := t.now().Sub(began)
 	facts := Facts{"listed": yes(listed), "listedAfterMs": millis(took)}
 	if !listed {
@@ -131,32 +124,19 @@ func (t *trial) attachDisk(vm types.ManagedObjectReference) error {
 	if err != nil {
 		return err
 	}
-	place, found := freePlace(now.Devices)
-	if !found {
+	devices, device := object.VirtualDeviceList(now.Devices), new(types.VirtualDisk)
+	controller, err := devices.FindDiskController("scsi")
+	if err != nil {
 		return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template has no SCSI controller with a free unit.")
 	}
+	devices.AssignController(device, controller)
+	place := fcd.Place{Controller: device.ControllerKey, Unit: *device.UnitNumber}
 	return t.disk.calls.Attach(t.end, fcd.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, fcd.Attachment{Disk: disk, Place: place})
 }
 
-// freePlace returns a free unit of a SCSI controller.
-func freePlace(devices []types.BaseVirtualDevice) (at fcd.Place, found bool) {
-	for _, device := range devices {
-		controller, is := device.(types.BaseVirtualSCSIController)
-		if !is {
-			continue
-		}
-		at.Controller = controller.GetVirtualSCSIController().Key
-		for at.Unit = range int32(16) {
-			taken := slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool {
-				on := d.GetVirtualDevice()
-				return on.ControllerKey == at.Controller && on.UnitNumber != nil && *on.UnitNumber == at.Unit
-			})
-			if !taken && at.Unit != 7 { // the controller's own
-				return at, true
-			}
-		}
-	}
-	return at, false
+// find finds the disk by its owner.
+func (d *trialDisk) find(ctx context.Context) []fcd.Disk {
+	return d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner }).Disks
 }
 
 // detachDisk takes the disk from a VM, by its file if vCenter does not show its id.
@@ -236,13 +216,7 @@ func (t *trial) shareDisk(ctx context.Context) outcome {
 
 // on powers a VM on, on the host that it is on.
 func (t *trial) on(vm types.ManagedObjectReference) error {
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
+	return t.do(vm, (*object.VirtualMachine).PowerOn)
 }
 
 // off powers a VM off if it is not, without a task if it is.
@@ -290,17 +264,10 @@ func (t *trial) outliveVM(ctx context.Context) outcome {
 	if err := t.attachDisk(d.second); err != nil {
 		return failedBy(err)
 	}
-	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: d.second})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil {
+	if err := t.do(d.second, (*object.VirtualMachine).Destroy); err != nil {
 		return failedBy(err)
 	}
-	_, err = d.calls.Retrieve(ctx, d.made.Ref)
+	_, err := d.calls.Retrieve(ctx, d.made.Ref)
 	facts := Facts{"survived": yes(err == nil)}
 	if because(err, vcfault.ReasonDiskMissing) {
 		d.made = fcd.Disk{}
@@ -321,12 +288,11 @@ func (t *trial) sweepDisk() {
 	d := &t.disk
 	if d.made.ID == "" && d.unsure {
 		t.progress("looking for the first-class disk, because vCenter's reply to its creation was lost")
-		t.within(t.end, findTimeout, func(ctx context.Context) (bool, error) {
-			f := d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner })
-			for _, one := range f.Disks {
+		within(t.end, findTimeout, func(ctx context.Context) bool {
+			for _, one := range d.find(ctx) {
 				d.made = one
 			}
-			return d.made.ID != "", f.Unread[d.here]
+			return d.made.ID != ""
 		})
 	}
 	if d.made.ID == "" {

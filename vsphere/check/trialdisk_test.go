@@ -4,8 +4,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/vmware/govmomi/vim25/types"
-
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -54,26 +52,4 @@ func TestDeepCheckWarnsWhereRunningVMsKeepTheirDisksSize(t *testing.T) {
 		w.checked(nil, deepOptions).has("deep: disk that grows", Warn, "refused in one that runs", "7.0 U2")
 		w.clean()
 	})
-}
-
-func TestATrialsDiskGetsAFreeUnitOfASCSIController(t *testing.T) {
-	t.Parallel()
-	var devices []types.BaseVirtualDevice
-	if at, found := freePlace(devices); found {
-		t.Errorf("without a controller: %+v", at)
-	}
-	controller := &types.ParaVirtualSCSIController{}
-	controller.Key = 1000
-	devices = append(devices, controller)
-	for _, want := range []int32{0, 1, 2, 3, 4, 5, 6, 8, 9, 10, 11, 12, 13, 14, 15} {
-		at, found := freePlace(devices)
-		if !found || at.Controller != 1000 || at.Unit != want {
-			t.Fatalf("got %+v, %t, want unit %d", at, found, want)
-		}
-		unit := at.Unit
-		devices = append(devices, &types.VirtualDisk{VirtualDevice: types.VirtualDevice{ControllerKey: 1000, UnitNumber: &unit}})
-	}
-	if at, found := freePlace(devices); found {
-		t.Errorf("on a full controller: %+v", at)
-	}
 }

@@ -3,8 +3,8 @@ package check
 import (
 	"context"
 	"fmt"
-	"path"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -20,20 +20,6 @@ const (
 	copyKey = trialKey + ".copy"
 )
 
-func (t *trial) createFolder(in types.ManagedObjectReference, name string) (made types.ManagedObjectReference, err error) {
-	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: in, Name: name})
-		if err == nil {
-			made = res.Returnval
-			t.mu.Lock()
-			t.folders = append(t.folders, made)
-			t.mu.Unlock()
-		}
-		return err
-	})
-	return made, err
-}
-
 // makeOther creates two folders with one name at once: a group's folder must be unique, because it reserves the names of the members.
 func (t *trial) makeOther(context.Context) outcome {
 	type end struct {
@@ -48,7 +34,7 @@ func (t *trial) makeOther(context.Context) outcome {
 	if a.err != nil {
 		a, b = b, a
 	}
-	t.other = a.ref
+	t.other, t.folders = a.ref, []types.ManagedObjectReference{a.ref, b.ref}
 	switch {
 	case a.err != nil:
 		return failedBy(a.err)
@@ -68,41 +54,28 @@ func otherFolder(t *trial, _ context.Context) string {
 	return ""
 }
 
-func (t *trial) rename(name string) error {
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: t.vm, Spec: types.VirtualMachineConfigSpec{Name: name}})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-}
-
 func (t *trial) move(into types.ManagedObjectReference) error {
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{This: into, List: []types.ManagedObjectReference{t.vm}})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
+	_, err := t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
+		return object.NewFolder(s.Vim, into).MoveInto(ctx, []types.ManagedObjectReference{t.vm})
 	})
+	return err
 }
 
 // takenName tries to rename and move the VM to names in use.
 func (t *trial) takenName(context.Context) outcome {
 	const consequence = "two VMs with one ordinal could exist"
-	err := t.rename(otherName)
-	if err == nil {
-		_ = t.rename(trialName) // the clean-up finds it by its moRef
+	switch err := t.reconfigure(types.VirtualMachineConfigSpec{Name: otherName}); {
+	case err == nil:
+		_ = t.reconfigure(types.VirtualMachineConfigSpec{Name: trialName}) // the clean-up finds it by its moRef
 		return refuted("a VM was renamed to a name in use in its folder", consequence)
-	}
-	if !vcfault.Has[*types.DuplicateName](err) {
+	case !vcfault.Has[*types.DuplicateName](err):
 		return failedBy(err)
 	}
 	holder, err := t.createFolder(t.other, trialName)
 	if err != nil {
 		return failedBy(err)
 	}
+	t.folders = append(t.folders, holder)
 	moved := t.move(t.other)
 	if moved == nil {
 		err = t.move(t.scratch)
@@ -126,64 +99,59 @@ func (t *trial) fullFolder(ctx context.Context) outcome {
 	if err := t.powerOff(t.vm); err != nil {
 		return failedBy(err)
 	}
-	now, err := t.v.ReadFresh(t.end, t.vm)
-	if err == nil {
-		err = t.readHost()
-	}
+	o, err := t.read(t.end, t.vm, "config.files.vmPathName", "runtime.host")
 	if err == nil {
 		err = t.move(t.other)
 	}
 	if err != nil {
 		return failedBy(err)
 	}
-	t.parked = now.File
+	file := session.Prop[string](o, "config.files.vmPathName")
+	t.last, t.parked = session.Prop[types.ManagedObjectReference](o, "runtime.host"), file // without DRS, registration needs the host
 	if err := t.unregisterAndDestroy(t.other); err != nil {
 		t.parked = ""
 		if back := t.move(t.scratch); vcfault.MissingObject(back).Value != "" {
-			t.parked = now.File // its reply was lost
+			t.parked = file // its reply was lost
 		}
 		return failedBy(err)
 	}
 	t.unregistered, t.other = t.vm, types.ManagedObjectReference{}
-	again, err := t.register()
-	if err != nil {
-		v := refuted(fmt.Sprintf("the VM could not be registered again from its files (%s)", vcfault.Classify("", err).Message), "a VM moved into a group's folder during its removal would be lost")
-		return v.with(Facts{"registered": yes(false)})
+	if err := t.register(); err != nil {
+		return refuted(fmt.Sprintf("the VM could not be registered again from its files (%s)", vcfault.Classify("", err).Message),
+			"a VM moved into a group's folder during its removal would be lost").with(Facts{"registered": yes(false)})
 	}
-	stamp, instance, err := t.readTrial(ctx, again)
-	facts := Facts{"registered": yes(true), "sameMoRef": yes(again == t.unregistered), "sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id)}
+	stamp, instance, err := t.readTrial(ctx, t.vm)
+	facts := Facts{"registered": yes(true), "sameMoRef": yes(t.vm == t.unregistered), "sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id)}
 	switch {
 	case err != nil:
 		return failedBy(err)
 	case stamp != t.stamp || instance != t.id:
 		return refuted("after registration, the VM has another stamp or instanceUuid", "returning members would not be recognized").with(facts)
 	}
-	return confirmed("its files stayed, and after registration it has its stamp and instanceUuid%s", map[bool]string{true: " and a new moRef"}[again != t.unregistered]).with(facts)
-}
-
-// readHost records the VM's host: without DRS, registration needs one.
-func (t *trial) readHost() error {
-	x, err := t.state(t.end)
-	t.last = x.host
-	return err
+	return confirmed("its files stayed, and after registration it has its stamp and instanceUuid%s", map[bool]string{true: " and a new moRef"}[t.vm != t.unregistered]).with(facts)
 }
 
 // register registers the parked VM in the scratch folder.
-func (t *trial) register() (vm types.ManagedObjectReference, err error) {
-	info, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.RegisterVM_Task(ctx, s.Vim, &types.RegisterVM_Task{This: t.scratch, Path: t.parked, Name: trialName, Pool: t.spec.Location.Pool, Host: &t.last})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
+func (t *trial) register() error {
+	info, err := t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
+		return object.NewFolder(s.Vim, t.scratch).RegisterVM(ctx, t.parked, trialName, false, object.NewResourcePool(s.Vim, *t.spec.Location.Pool), object.NewHostSystem(s.Vim, t.last))
 	})
-	if err != nil {
-		return vm, err
+	if err == nil {
+		t.vm, _ = info.Result.(types.ManagedObjectReference)
+		t.parked, t.made = "", append(t.made, t.vm)
 	}
-	vm, _ = info.Result.(types.ManagedObjectReference)
-	t.vm, t.parked = vm, ""
-	t.made = append(t.made, vm)
-	return vm, nil
+	return err
+}
+
+func (t *trial) unregisterAndDestroy(folder types.ManagedObjectReference) error {
+	_, err := t.task(func(ctx context.Context, s *session.Session) (*object.Task, error) {
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
+		if err != nil {
+			return nil, err
+		}
+		return object.NewTask(s.Vim, res.Returnval), nil
+	})
+	return err
 }
 
 // copy clones the VM as an operator may: the copy has the same stamp, and only its instanceUuid distinguishes it from the member.
@@ -192,21 +160,18 @@ func (t *trial) copy(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	t.progress("cloning %s", trialName)
-	spec := types.VirtualMachineCloneSpec{
+	e := t.clone(t.vm, copyName, types.VirtualMachineCloneSpec{
 		Location: types.VirtualMachineRelocateSpec{Pool: t.spec.Location.Pool, Datastore: t.spec.Location.Datastore},
 		Config:   &types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: copyKey, Value: t.id}}},
-	}
-	began := t.now()
-	e := t.clone(t.vm, copyName, spec)
+	})
 	if e.err != nil {
 		return failedBy(e.err)
 	}
-	took := t.now().Sub(began)
 	stamp, instance, err := t.readTrial(ctx, e.vm)
 	if gone := t.remove(e.vm); err == nil {
 		err = gone
 	}
-	facts := Facts{"sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id), "cloneMs": millis(took)}
+	facts := Facts{"sameStamp": yes(stamp == t.stamp), "sameInstanceUUID": yes(instance == t.id)}
 	switch {
 	case err != nil:
 		return failedBy(err)
@@ -217,6 +182,3 @@ func (t *trial) copy(ctx context.Context) outcome {
 	}
 	return confirmed("another instanceUuid, the same stamp").with(facts)
 }
-
-// leftFiles names the directory of an unregistered VM.
-func (t *trial) leftFiles() string { return "the files in " + path.Dir(t.parked) }

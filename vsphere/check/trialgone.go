@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -47,61 +48,93 @@ func (t *trial) watch(ctx context.Context) outcome {
 	return failedBy(err)
 }
 
-// until reads the stream until a condition holds.
-func (w *trialView) until(ctx context.Context, holds func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
-	defer cancel()
-	seconds := int32(2)
-	for !holds() {
-		res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
-		if err != nil {
-			return err
-		}
-		if res.Returnval == nil {
-			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
-			continue
-		}
-		w.take(res.Returnval)
+// wait waits for changes, as long as the server asks vCenter to, and reports whether there were some.
+func (w *trialView) wait(ctx context.Context, most time.Duration) (changed bool, err error) {
+	seconds := int32(most / time.Second)
+	res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
+	if err != nil || res.Returnval == nil {
+		return false, err
 	}
-	return nil
-}
-
-// take applies an update.
-func (w *trialView) take(set *types.UpdateSet) {
-	w.version = set.Version
-	for _, filter := range set.FilterSet {
+	w.version = res.Returnval.Version
+	for _, filter := range res.Returnval.FilterSet {
 		for _, o := range filter.ObjectSet {
 			if w.in[o.Obj] = true; o.Kind == types.ObjectUpdateKindLeave {
 				delete(w.in, o.Obj)
 			}
 		}
 	}
+	return true, nil
+}
+
+// until reads the stream until it has a VM, or has it no longer.
+func (w *trialView) until(ctx context.Context, vm types.ManagedObjectReference, in bool) error {
+	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
+	defer cancel()
+	for w.in[vm] != in {
+		changed, err := w.wait(ctx, 2*time.Second)
+		if err != nil {
+			return err
+		}
+		if !changed {
+			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
+		}
+	}
+	return nil
 }
 
 // seen checks that the stream reports the new VM.
 func (t *trial) seen(ctx context.Context) outcome {
-	if err := t.view.until(ctx, func() bool { return t.view.in[t.vm] }); err != nil {
+	if err := t.view.until(ctx, t.vm, true); err != nil {
 		return failedBy(err)
 	}
 	return confirmed("the stream of changes reports %s", t.vm.Value)
+}
+
+const (
+	// quiet is the length of a wait without changes.
+	quiet = 3 * time.Second
+	// overstay is the additional time after which the server considers the stream broken.
+	overstay = 10 * time.Second
+)
+
+// silence checks that a wait without changes ends when requested.
+func (t *trial) silence(ctx context.Context) outcome {
+	for range 5 { // earlier changes come first
+		began := t.now()
+		waiting, cancel := context.WithTimeout(ctx, quiet+overstay)
+		changed, err := t.view.wait(waiting, quiet)
+		late := waiting.Err() != nil && ctx.Err() == nil
+		cancel()
+		took := t.now().Sub(began).Round(time.Millisecond)
+		facts := Facts{"askedMs": millis(quiet), "tookMs": millis(took)}
+		switch {
+		case late:
+			return refuted("a wait of "+quiet.String()+" for changes had not ended after "+took.String(), "the server would consider the stream broken, and reopen it, whenever nothing changes").with(facts)
+		case err != nil:
+			return failedBy(err)
+		case !changed:
+			return confirmed("a wait of %s without changes ended after %s", quiet, took).with(facts)
+		}
+	}
+	return inconclusive("the scratch folder kept changing", "run the check again")
 }
 
 // destroy destroys the VM and checks that it leaves the stream and that reads of its moRef fail.
 func (t *trial) destroy(ctx context.Context) outcome {
 	t.progress("destroying %s", trialName)
 	vm := t.vm
-	if err := t.view.until(ctx, func() bool { return t.view.in[vm] }); err != nil { // it may have a new moRef
+	err := t.view.until(ctx, vm, true) // it may have a new moRef
+	if err == nil {
+		err = t.remove(vm)
+	}
+	if err == nil {
+		t.gone = vm
+		err = t.view.until(ctx, vm, false)
+	}
+	if err != nil {
 		return failedBy(err)
 	}
-	if err := t.remove(vm); err != nil {
-		return failedBy(err)
-	}
-	t.gone = vm
-	if err := t.view.until(ctx, func() bool { return !t.view.in[vm] }); err != nil {
-		return failedBy(err)
-	}
-	_, _, err := t.readTrial(ctx, vm)
-	if vcfault.MissingObject(err) != vm {
+	if _, _, err := t.readTrial(ctx, vm); vcfault.MissingObject(err) != vm {
 		return refuted("a read of its moRef does not return ManagedObjectNotFound", "destroyed members would never count as gone")
 	}
 	return confirmed("it left the stream of changes, and a read of %s returns ManagedObjectNotFound", vm.Value)
@@ -120,19 +153,18 @@ func (t *trial) events(ctx context.Context) outcome {
 	var isGone, wasGone bool
 	var how, howUnregistered string
 	var err error
-	began := t.now()
-	t.within(ctx, eventTimeout, func(ctx context.Context) (bool, error) {
+	unregistered := t.unregistered.Value != "" && t.unregistered != t.gone
+	within(ctx, eventTimeout, func(ctx context.Context) bool {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 			isGone, how, err = fate.Witness(ctx, s, t.gone, t.began)
-			if err == nil && t.unregistered.Value != "" && t.unregistered != t.gone {
+			if err == nil && unregistered {
 				wasGone, howUnregistered, err = fate.Witness(ctx, s, t.unregistered, t.began)
 			}
 			return err
 		})
-		return err == nil && how != "" && (howUnregistered != "" || t.unregistered.Value == "" || t.unregistered == t.gone), err
+		return err == nil && how != "" && (howUnregistered != "" || !unregistered)
 	})
-	facts := Facts{"told": yes(how != ""), "destroyed": yes(isGone), "tookMs": millis(t.now().Sub(began)),
-		"unregisteredTold": yes(howUnregistered != ""), "unregisteredCountsAsDestroyed": yes(wasGone)}
+	facts := Facts{"told": yes(how != ""), "destroyed": yes(isGone), "unregisteredTold": yes(howUnregistered != ""), "unregisteredCountsAsDestroyed": yes(wasGone)}
 	const consequence = "members destroyed by an operator would count as vanished and wait for an operator (MemberVanished)"
 	switch {
 	case wasGone:
@@ -149,21 +181,6 @@ func (t *trial) events(ctx context.Context) outcome {
 	return confirmed("of the destroyed VM: %s; of the same VM when it was unregistered: %s", how, howUnregistered).with(facts)
 }
 
-// powerOff powers a VM off unless it is off.
-func (t *trial) powerOff(vm types.ManagedObjectReference) error {
-	err := t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	if err != nil && !vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff) {
-		return err
-	}
-	return nil
-}
-
 // remove powers a VM off and destroys it. Attached disks are destroyed with it, so the VM stays if its clone did not create one of them.
 func (t *trial) remove(vm types.ManagedObjectReference) error {
 	if err := t.powerOff(vm); err != nil {
@@ -178,11 +195,5 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 			return vcfault.New(vcfault.ReasonInternal, true, "%s has a foreign disk, %s: detach it.", vm.Value, file)
 		}
 	}
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
+	return t.do(vm, (*object.VirtualMachine).Destroy)
 }

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
@@ -80,9 +81,9 @@ func tools(t *trial, ctx context.Context) string {
 	if !g.awaited && running(t, ctx) == "" {
 		t.progress("waiting for the guest's VMware Tools, up to %s", t.GuestTimeout)
 		began := t.now()
-		g.up = t.within(ctx, t.GuestTimeout, func(ctx context.Context) (bool, error) {
+		g.up = within(ctx, t.GuestTimeout, func(ctx context.Context) bool {
 			x, err := t.state(ctx)
-			return err == nil && x.tools == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning), err
+			return err == nil && x.tools == string(types.VirtualMachineToolsRunningStatusGuestToolsRunning)
 		})
 		g.awaited, g.spent, g.upAt = true, t.now().Sub(began), t.now()
 	}
@@ -97,21 +98,20 @@ func tools(t *trial, ctx context.Context) string {
 	return fmt.Sprintf("needs a template with VMware Tools: none running in the guest after %s (install open-vm-tools; if the guest boots slowly, increase --guest-timeout)", t.GuestTimeout)
 }
 
-// settling returns the rest of the settling time.
-func (t *trial) settling() time.Duration {
-	return max(settles-t.now().Sub(t.guest.upAt), time.Second)
+// settled returns the state of the guest once it holds, or at the end of the settling time.
+func (t *trial) settled(ctx context.Context, holds func(trialState) bool) (x trialState, held bool) {
+	held = within(ctx, max(settles-t.now().Sub(t.guest.upAt), time.Second), func(ctx context.Context) bool {
+		if now, err := t.state(ctx); err == nil {
+			x = now
+		}
+		return holds(x)
+	})
+	return x, held
 }
 
 // firstBoot checks whether the guest has the host name in its guestinfo, which cloud-init reads at the first boot.
 func (t *trial) firstBoot(ctx context.Context) outcome {
-	var x trialState
-	named := t.within(ctx, t.settling(), func(ctx context.Context) (bool, error) {
-		now, err := t.state(ctx)
-		if err == nil {
-			x = now
-		}
-		return x.name == trialName, err
-	})
+	x, named := t.settled(ctx, func(x trialState) bool { return x.name == trialName })
 	switch {
 	case named:
 		return confirmed("the guest has the host name %s of its guestinfo", trialName)
@@ -124,15 +124,8 @@ func (t *trial) firstBoot(ctx context.Context) outcome {
 
 // addresses checks whether the guest reports addresses by adapter.
 func (t *trial) addresses(ctx context.Context) outcome {
-	var x trialState
-	t.within(ctx, t.settling(), func(ctx context.Context) (bool, error) {
-		now, err := t.state(ctx)
-		if err == nil {
-			x = now
-		}
-		return x.address != "", err
-	})
-	if x.address == "" {
+	x, has := t.settled(ctx, func(x trialState) bool { return x.address != "" })
+	if !has {
 		return inconclusive(fmt.Sprintf("the guest reported no address within %s", settles), "try a network with DHCP")
 	}
 	now, err := t.v.ReadFresh(ctx, t.vm)
@@ -140,8 +133,8 @@ func (t *trial) addresses(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	var keys []int32
-	for _, card := range cardsOf(now.Devices) {
-		keys = append(keys, card.Key)
+	for _, card := range cards.In(now.Devices) {
+		keys = append(keys, card.GetVirtualDevice().Key)
 	}
 	on, others := 0, 0
 	for _, nic := range x.nics {
@@ -163,16 +156,15 @@ func (t *trial) addresses(ctx context.Context) outcome {
 func (t *trial) shutDown(ctx context.Context) outcome {
 	t.progress("shutting down the guest")
 	err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
-		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: t.vm})
-		return err
+		return object.NewVirtualMachine(s.Vim, t.vm).ShutdownGuest(ctx)
 	})
 	if err != nil {
 		return failedBy(err)
 	}
 	began, timeout := t.now(), max(t.GuestTimeout-t.guest.spent, t.GuestTimeout/3)
-	off := t.within(ctx, timeout, func(ctx context.Context) (bool, error) {
+	off := within(ctx, timeout, func(ctx context.Context) bool {
 		now, err := t.state(ctx)
-		return err == nil && now.power == types.VirtualMachinePowerStatePoweredOff, err
+		return err == nil && now.power == types.VirtualMachinePowerStatePoweredOff
 	})
 	took := t.now().Sub(began)
 	facts := Facts{"off": yes(off), "tookMs": millis(took)}

@@ -171,34 +171,3 @@ func (t *trial) endSession(ctx context.Context) outcome {
 	}
 	return confirmed("NotAuthenticated, its property collector is gone, and a new session exists after %s", took.Round(time.Millisecond))
 }
-
-const (
-	// quiet is the length of a wait without changes.
-	quiet = 3 * time.Second
-	// overstay is the additional time after which the server considers the stream broken.
-	overstay = 10 * time.Second
-)
-
-// silence checks that a wait without changes ends when requested.
-func (t *trial) silence(ctx context.Context) outcome {
-	seconds := int32(quiet / time.Second)
-	for range 5 { // earlier changes come first
-		began := t.now()
-		waiting, cancel := context.WithTimeout(ctx, quiet+overstay)
-		res, err := methods.WaitForUpdatesEx(waiting, t.view.s.Vim, &types.WaitForUpdatesEx{This: t.view.pc, Version: t.view.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
-		late := waiting.Err() != nil && ctx.Err() == nil
-		cancel()
-		took := t.now().Sub(began)
-		facts := Facts{"askedMs": millis(quiet), "tookMs": millis(took)}
-		switch {
-		case late:
-			return refuted(fmt.Sprintf("a wait of %s for changes had not ended after %s", quiet, took.Round(time.Second)), "the server would consider the stream broken, and reopen it, whenever nothing changes").with(facts)
-		case err != nil:
-			return failedBy(err)
-		case res.Returnval == nil:
-			return confirmed("a wait of %s without changes ended after %s", quiet, took.Round(time.Millisecond)).with(facts)
-		}
-		t.view.take(res.Returnval)
-	}
-	return inconclusive("the scratch folder kept changing", "run the check again")
-}

@@ -3,15 +3,13 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -59,16 +57,6 @@ func running(t *trial, ctx context.Context) string {
 	return ""
 }
 
-// clusterOf returns the cluster of a host.
-func (t *trial) clusterOf(host types.ManagedObjectReference) (found inventory.Cluster) {
-	for _, c := range t.parts.Inventory.Clusters() {
-		if slices.Contains(c.Hosts, host.Value) {
-			return c
-		}
-	}
-	return found
-}
-
 // powerOn powers the VM on like the server: through DRS, if that places it. Most other experiments need it.
 func (t *trial) powerOn(ctx context.Context) outcome {
 	t.progress("powering on %s", trialName)
@@ -76,8 +64,7 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	t.first = before.host
-	cluster, level := t.clusterOf(before.host), types.DrsBehavior("")
+	cluster, level := t.cluster(before.host), types.DrsBehavior("")
 	if !cluster.Standalone && !cluster.Unread && cluster.DRS {
 		level = cluster.Level
 	}
@@ -88,13 +75,12 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 		facts["noLicence"] = yes(vcfault.Has[types.BaseNotEnoughLicenses](drsRefused))
 	}
 	if err != nil {
-		v := failedBy(err)
-		return v.with(facts)
+		return failedBy(err).with(facts)
 	}
 	var x trialState
-	t.within(t.end, time.Minute, func(ctx context.Context) (bool, error) { // vCenter may return no task to wait for
+	within(t.end, time.Minute, func(ctx context.Context) bool { // vCenter may return no task to wait for
 		x, err = t.state(ctx)
-		return err != nil || x.power == types.VirtualMachinePowerStatePoweredOn, err
+		return err != nil || x.power == types.VirtualMachinePowerStatePoweredOn
 	})
 	facts["tookMs"], facts["changesVersion"] = millis(t.now().Sub(began)), yes(x.version != before.version)
 	seen := "on, with a bootTime; by PowerOnVM_Task"
@@ -116,21 +102,6 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 	return confirmed("%s", seen).with(facts)
 }
 
-// hosts reports the hosts chosen for the clone and the power-on.
-func (t *trial) hosts(ctx context.Context) outcome {
-	x, err := t.state(ctx)
-	if err != nil {
-		return failedBy(err)
-	}
-	names, err := t.names(ctx, []types.ManagedObjectReference{t.first, x.host})
-	if err != nil {
-		return failedBy(err)
-	}
-	cluster := t.clusterOf(x.host)
-	facts := Facts{"hosts": count(len(cluster.Hosts)), "moved": yes(t.first != x.host), "named": yes(t.spec.Location.Host != nil)}
-	return confirmed("the clone was placed on %s and runs on %s, of %d hosts", names[t.first], names[x.host], max(1, len(cluster.Hosts))).with(facts)
-}
-
 // bootTime reads the bootTime repeatedly, also after a reset: it identifies one run of the VM.
 func (t *trial) bootTime(ctx context.Context) outcome {
 	const consequence = "a guest would be shut down twice or powered off too early"
@@ -142,23 +113,16 @@ func (t *trial) bootTime(ctx context.Context) outcome {
 		}
 		boots = append(boots, *x.boot)
 		if reads == 1 {
-			err = t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-				res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: t.vm})
-				if err == nil {
-					task = res.Returnval
-				}
-				return task, err
-			})
-			if err != nil {
+			if err := t.do(t.vm, (*object.VirtualMachine).Reset); err != nil {
 				return failedBy(err)
 			}
 		}
 	}
 	facts := Facts{"readsDifferByMs": millis(boots[1].Sub(boots[0])), "resetChangesByMs": millis(boots[2].Sub(boots[1]))}
 	switch {
-	case !boots[1].Equal(boots[0]):
+	case !plan.SameBoot(boots[1], boots[0]):
 		return refuted("two reads differ although the VM kept running", consequence).with(facts)
-	case !boots[2].Equal(boots[1]):
+	case !plan.SameBoot(boots[2], boots[1]):
 		return refuted("a reset changes the bootTime", consequence).with(facts)
 	}
 	return confirmed("the same in each read and after a reset").with(facts)
@@ -205,20 +169,4 @@ func (t *trial) hotAdd(flag bool, change string, spec types.VirtualMachineConfig
 		return outcome{result: Warn, seen: change + " while powered on, although the flag does not allow it", advice: "nothing: the server uses a power cycle anyway"}.with(facts)
 	}
 	return outcome{result: Warn, seen: fmt.Sprintf("rejected, although the flag allows it: %s", refusal.Message), advice: "nothing: the server then uses a power cycle"}.with(facts)
-}
-
-// within polls until a condition holds, the time is over or ctx ends.
-func (t *trial) within(ctx context.Context, most time.Duration, holds func(context.Context) (bool, error)) bool {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 2*time.Second) {
-		if done, err := holds(ctx); done {
-			return true
-		} else if err != nil && ctx.Err() != nil {
-			return false
-		}
-		if !session.Sleep(ctx, pause) {
-			return false
-		}
-	}
 }

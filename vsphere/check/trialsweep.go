@@ -3,11 +3,11 @@ package check
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
@@ -48,7 +48,7 @@ func (t *trial) sweep(name string) {
 	}
 	seen, advice := "left in vCenter: "+what, fmt.Sprintf("remove the folder %q and the VM %s in it by hand", t.path, trialName)
 	if t.parked != "" {
-		seen, advice = "left on the datastore, if they still exist: "+t.leftFiles(), "remove them by hand"
+		seen, advice = "left on the datastore, if they still exist: the files in "+path.Dir(t.parked), "remove them by hand"
 	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
@@ -61,13 +61,12 @@ const registerTimeout = time.Minute
 
 // bringBack registers a parked VM, so that it can be destroyed. If that fails, sweep reports its files.
 func (t *trial) bringBack() {
-	t.within(t.end, registerTimeout, func(context.Context) (bool, error) {
+	within(t.end, registerTimeout, func(context.Context) bool {
 		if t.parked == "" {
-			return true, nil
+			return true
 		}
-		_, err := t.register()
-		if vcfault.Has[types.BaseFileFault](err) || vcfault.Has[*types.NotFound](err) {
-			return true, err // the files are gone
+		if err := t.register(); vcfault.Has[types.BaseFileFault](err) || vcfault.Has[*types.NotFound](err) {
+			return true // the files are gone
 		}
 		children, _ := t.children(t.scratch)
 		for _, child := range children { // it is registered, but the reply was lost
@@ -75,7 +74,7 @@ func (t *trial) bringBack() {
 				t.parked = ""
 			}
 		}
-		return t.parked == "", err
+		return t.parked == ""
 	})
 }
 
@@ -87,7 +86,7 @@ func (t *trial) awaitClones() error {
 	}
 	t.progress("waiting for all running clones, because vCenter's reply to one was lost")
 	var awaited []string
-	for known, failures := false, 0; ; {
+	for known, failures := false, 0; !known || len(awaited) > 0; {
 		var running []string
 		err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) {
 			running, err = tasks.Clones(ctx, s)
@@ -103,11 +102,9 @@ func (t *trial) awaitClones() error {
 		default:
 			awaited = slices.DeleteFunc(awaited, func(task string) bool { return !slices.Contains(running, task) })
 		}
-		if known && len(awaited) == 0 {
-			return nil
-		}
 		session.Sleep(t.end, time.Second)
 	}
+	return nil
 }
 
 // sweepOnce returns the names of foreign objects left in the scratch folder. It finds folder and VMs by moRef, even if they were moved; by
@@ -197,16 +194,6 @@ func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 		return errStill(err, []types.ManagedObjectReference{folder})
 	}
 	return nil
-}
-
-func (t *trial) unregisterAndDestroy(folder types.ManagedObjectReference) error {
-	return t.task(func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folder})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
 }
 
 func errStill(err error, children []types.ManagedObjectReference) error {
