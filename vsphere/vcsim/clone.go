@@ -38,7 +38,7 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 	if vm.v.refuseLate.Load() {
 		w.check, w.pause = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
 	}
-	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.guard, w)}}
+	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.call, w)}}
 }
 
 // claimOf returns the units of hosts that a clone needs.
@@ -107,7 +107,7 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	v.policies[vm.Self] = policies
 	if spec.PowerOn && !spec.Template {
 		// As in a real vCenter, this is a separate task, and the clone task does not wait for it.
-		on := &machine{VirtualMachine: vm, guard: v.world.Guard(ctx, "PowerOnVM_Task"), v: v}
+		on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnVM_Task"}, v: v}
 		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
 	}
 	return vm.Self, nil
@@ -315,17 +315,12 @@ func (v *inventory) profileIDs(specs []types.BaseVirtualMachineProfileSpec, prop
 		if !ok {
 			continue // the default or an empty profile
 		}
-		if !v.profiles.Has(defined.ProfileId) {
+		if !v.profiles.has(defined.ProfileId) {
 			return nil, wrongLocation(property)
 		}
 		ids = append(ids, defined.ProfileId)
 	}
 	return ids, nil
-}
-
-// PoliciesOfHome lists the ids of the storage policies of a VM home. The caller holds the world lock.
-func (v *inventory) PoliciesOfHome(vm types.ManagedObjectReference) []string {
-	return v.policies[vm].home
 }
 
 // CreateSnapshotTask has a latency and rejects a template, which the simulator allows: an operator has to convert it to a VM first. The

@@ -17,14 +17,14 @@ import (
 // cluster wraps a cluster for one call.
 type cluster struct {
 	*simulator.ClusterComputeResource
-	*guard
+	*call
 	v *inventory
 }
 
 // ReconfigureComputeResourceTask is atomic, has a latency and validates rules. The simulator looks up the rule to edit by name and loses
 // its key.
 func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *types.ReconfigureComputeResource_Task) soap.HasFault {
-	ref := c.v.begin(c.guard, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
+	ref := c.v.begin(c.call, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			spec, ok := req.Spec.(*types.ClusterConfigSpecEx)
 			if !ok {
@@ -178,8 +178,6 @@ func ruleVMs(rule types.BaseClusterRuleInfo) (*[]types.ManagedObjectReference, b
 }
 
 func (v *inventory) nextRuleKey() int32 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	v.lastRule++
 	return v.lastRule
 }
@@ -252,8 +250,8 @@ func (v *inventory) Rules(clusterPath string) ([]Rule, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
 	if !ok {
 		return nil, fmt.Errorf("rules of %s: not a cluster", clusterPath)

@@ -3,7 +3,6 @@ package vcsim
 import (
 	"maps"
 	"reflect"
-	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -13,25 +12,21 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// collector wraps a PropertyCollector for one call: it reads under the world lock and without hidden objects.
+// collector wraps a PropertyCollector for one call: it reads without hidden objects.
 type collector struct {
 	*simulator.PropertyCollector
-	*guard // protects no object: the collector takes its own locks
-	v      *streams
-	gone   <-chan struct{} // closed when the client has gone
+	unlocked // a wait holds no lock
+	v        *streams
+	gone     <-chan struct{} // closed when the client has gone
 }
 
-// RetrievePropertiesEx reads under the world lock.
+// RetrievePropertiesEx takes the pages and faults of reads into account.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
-	pc.v.world.RLock()
-	defer pc.v.world.RUnlock()
 	return pc.changed(ctx, pc.failed(ctx, pc.read(ctx, pc.paged(ctx, req))))
 }
 
 // RetrieveProperties is the old form of RetrievePropertiesEx, without pages.
 func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
-	pc.v.world.RLock()
-	defer pc.v.world.RUnlock()
 	body := pc.failed(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}))
 	if body.Fault_ != nil {
 		return &methods.RetrievePropertiesBody{Fault_: body.Fault_}
@@ -42,10 +37,8 @@ func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.Retri
 // ContinueRetrievePropertiesEx omits objects hidden since the first page.
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	body := pc.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req).(*methods.ContinueRetrievePropertiesExBody)
-	if hidden := pc.hiddenFrom(ctx); hidden != nil && body.Res != nil {
-		pc.v.world.RLock()
-		defer pc.v.world.RUnlock()
-		body.Res.Returnval.Objects = hidden.WithoutHidden(body.Res.Returnval.Objects)
+	if pc.hides(ctx) && body.Res != nil {
+		body.Res.Returnval.Objects = pc.v.rights.withoutHidden(body.Res.Returnval.Objects)
 	}
 	return body
 }
@@ -55,14 +48,13 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	if fault := pc.v.checkVersion(req.SpecSet...); fault != nil {
 		return &methods.RetrievePropertiesExBody{Fault_: simulator.Fault("", fault)}
 	}
-	hidden := pc.hiddenFrom(ctx)
-	if hidden == nil {
+	if !pc.hides(ctx) {
 		return pc.readAll(ctx, req)
 	}
-	specs, refused := hidden.SplitNamed(req.SpecSet)
+	specs, refused := pc.v.rights.splitNamed(req.SpecSet)
 	body := pc.readAll(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: specs, Options: req.Options})
 	if body.Res != nil {
-		body.Res.Returnval.Objects = append(hidden.WithoutHidden(body.Res.Returnval.Objects), refused...)
+		body.Res.Returnval.Objects = append(pc.v.rights.withoutHidden(body.Res.Returnval.Objects), refused...)
 	}
 	return body
 }
@@ -78,11 +70,9 @@ func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrieveProperti
 	return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
 }
 
-func (pc *collector) hiddenFrom(ctx *simulator.Context) *hiddenObjects {
-	if ctx.Session == nil || isAdmin(ctx.Session) {
-		return nil
-	}
-	return pc.v.rights.HiddenObjects()
+// hides reports whether something is hidden from the client.
+func (pc *collector) hides(ctx *simulator.Context) bool {
+	return ctx.Session != nil && !isAdmin(ctx.Session) && len(pc.v.rights.hidden) > 0
 }
 
 // CreateFilter also adds the filter to the stream, which replaces the simulator's listener per filter.
@@ -90,14 +80,12 @@ func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilte
 	if fault := pc.v.checkVersion(req.Spec); fault != nil {
 		return &methods.CreateFilterBody{Fault_: simulator.Fault("", fault)}
 	}
-	pc.v.collectors.Lock()
 	body := pc.PropertyCollector.CreateFilter(ctx, req).(*methods.CreateFilterBody)
 	if body.Res != nil {
 		if f, ok := ctx.Session.Registry.Get(body.Res.Returnval).(*simulator.PropertyFilter); ok {
 			pc.v.objects.RemoveHandler(f)
 		}
 	}
-	pc.v.collectors.Unlock()
 	if body.Res != nil {
 		pc.v.stream(ctx, pc.PropertyCollector).add(body.Res.Returnval, req.Spec)
 	}
@@ -107,8 +95,6 @@ func (pc *collector) CreateFilter(ctx *simulator.Context, req *types.CreateFilte
 // DestroyPropertyCollector also ends its waits.
 func (pc *collector) DestroyPropertyCollector(ctx *simulator.Context, req *types.DestroyPropertyCollector) soap.HasFault {
 	pc.v.endStream(pc.PropertyCollector)
-	pc.v.collectors.Lock()
-	defer pc.v.collectors.Unlock()
 	return pc.PropertyCollector.DestroyPropertyCollector(ctx, req)
 }
 
@@ -118,24 +104,30 @@ func (pc *collector) CancelWaitForUpdates(ctx *simulator.Context, _ *types.Cance
 	return &methods.CancelWaitForUpdatesBody{Res: new(types.CancelWaitForUpdatesResponse)}
 }
 
+// unlocked keeps the simulator from locking an object during a call.
+type unlocked struct{}
+
+// Lock implements sync.Locker.
+func (unlocked) Lock() {}
+
+// Unlock implements sync.Locker.
+func (unlocked) Unlock() {}
+
 // propertyFilter wraps a PropertyFilter for one call.
 type propertyFilter struct {
 	*simulator.PropertyFilter
-	*guard
 	v *streams
 }
 
 // DestroyPropertyFilter removes the filter from its stream.
 func (f *propertyFilter) DestroyPropertyFilter(ctx *simulator.Context, req *types.DestroyPropertyFilter) soap.HasFault {
 	f.v.removeFilter(f.Self)
-	f.v.collectors.Lock()
-	defer f.v.collectors.Unlock()
 	return f.PropertyFilter.DestroyPropertyFilter(ctx, req)
 }
 
 // Reads makes reads of all users but Admin fail or take long.
 type reads struct {
-	mu       sync.Mutex // guards what follows
+	world    *world
 	failing  map[types.ManagedObjectReference]types.BaseMethodFault
 	pageSize int32
 	first    time.Duration
@@ -147,8 +139,8 @@ type reads struct {
 // https://github.com/vmware/govmomi/issues/1087 shows it for an object that vanishes during a read: a list fails with ManagedObjectNotFound
 // for a resource pool.
 func (r *reads) FailReadsOf(ref types.ManagedObjectReference, fault types.BaseMethodFault) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.world.Lock()
+	defer r.world.Unlock()
 	failing := maps.Clone(r.failing)
 	if failing == nil {
 		failing = map[types.ManagedObjectReference]types.BaseMethodFault{}
@@ -163,8 +155,8 @@ func (r *reads) FailReadsOf(ref types.ManagedObjectReference, fault types.BaseMe
 //
 // vCenter 8.0 returns one hundred: https://github.com/vmware/vsphere-automation-sdk-java/issues/217
 func (r *reads) SetPageSize(objects int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.world.Lock()
+	defer r.world.Unlock()
 	r.pageSize = int32(objects)
 }
 
@@ -172,24 +164,22 @@ func (r *reads) SetPageSize(objects int) {
 //
 // [doc] WaitOptions.maxWaitSeconds: "Returning updates may take longer if the actual calculation time exceeds maxWaitSeconds."
 func (r *reads) DelayFirstUpdates(page time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.world.Lock()
+	defer r.world.Unlock()
 	r.first = page
 }
 
 // ChangeReads sets a callback that changes each object in the answers of reads, but not of streams; nil: none. It is called with locks held
 // and must not call this vCenter.
 func (r *reads) ChangeReads(change func(*types.ObjectContent)) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.world.Lock()
+	defer r.world.Unlock()
 	r.change = change
 }
 
 // changed returns an answer after the callback of ChangeReads.
 func (pc *collector) changed(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
-	pc.v.Reads.mu.Lock()
-	change := pc.v.Reads.change
-	pc.v.Reads.mu.Unlock()
+	change := pc.v.reads.change
 	if change == nil || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
 		return body
 	}
@@ -203,9 +193,7 @@ func (pc *collector) changed(ctx *simulator.Context, body *methods.RetrievePrope
 
 // failed replaces the answer of a read that FailReadsOf affects.
 func (pc *collector) failed(ctx *simulator.Context, body *methods.RetrievePropertiesExBody) *methods.RetrievePropertiesExBody {
-	pc.v.Reads.mu.Lock()
-	failing := pc.v.Reads.failing
-	pc.v.Reads.mu.Unlock()
+	failing := pc.v.reads.failing
 	if len(failing) == 0 || body.Res == nil || body.Res.Returnval == nil || pc.isAdmins(ctx) {
 		return body
 	}
@@ -219,9 +207,7 @@ func (pc *collector) failed(ctx *simulator.Context, body *methods.RetrieveProper
 
 // paged returns a request with the page size of SetPageSize.
 func (pc *collector) paged(ctx *simulator.Context, req *types.RetrievePropertiesEx) *types.RetrievePropertiesEx {
-	pc.v.Reads.mu.Lock()
-	size := pc.v.Reads.pageSize
-	pc.v.Reads.mu.Unlock()
+	size := pc.v.reads.pageSize
 	if size == 0 || req.Options.MaxObjects > 0 && req.Options.MaxObjects < size || pc.isAdmins(ctx) {
 		return req
 	}
@@ -236,9 +222,9 @@ func (pc *collector) isAdmins(ctx *simulator.Context) bool {
 
 // delayFirst waits for the delay of a page of a stream's first answer; false if the client goes first.
 func (v *streams) delayFirst(gone <-chan struct{}) bool {
-	v.Reads.mu.Lock()
-	takes := v.Reads.first
-	v.Reads.mu.Unlock()
+	v.world.Lock()
+	takes := v.reads.first
+	v.world.Unlock()
 	if takes == 0 {
 		return true
 	}

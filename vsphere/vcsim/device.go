@@ -99,10 +99,8 @@ func (v *inventory) setMAC(card *types.VirtualEthernetCard) {
 	if card.MacAddress != "" {
 		return
 	}
-	v.mu.Lock()
 	v.lastMAC++
 	n := v.lastMAC
-	v.mu.Unlock()
 	// vCenter assigns 00:50:56 and a fourth byte from 80 to bf.
 	card.MacAddress = fmt.Sprintf("00:50:56:%02x:%02x:%02x", 0x80+n>>16&0x3f, n>>8&0xff, n&0xff)
 	card.AddressType = string(types.VirtualEthernetCardMacTypeAssigned)

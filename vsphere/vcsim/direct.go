@@ -91,12 +91,14 @@ func (*directBody) Fault() *soap.Fault { return nil }
 
 // CarryOut implements wire.Carrier.
 func (c *directCall) CarryOut(ctx context.Context) bool {
-	if !c.v.world.Enter() {
+	e := &exchange{gone: ctx.Done(), call: c}
+	end, ok := c.v.beginCall(e)
+	if !ok {
 		return false
 	}
-	defer c.v.world.Leave()
+	defer end()
 	// v.world.Ctx rather than the caller's: tasks outlive the call.
-	inner := context.WithValue(c.v.world.Ctx, exchangeKey{}, &exchange{gone: ctx.Done(), call: c})
+	inner := context.WithValue(c.v.world.Ctx, exchangeKey{}, e)
 	body := &directBody{Req: &directRequest{c.this}}
 	if err := c.v.world.Service.RoundTrip(inner, body, body); err != nil {
 		c.answer(nil, soap.ToSoapFault(err))
@@ -127,7 +129,7 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrieveProperties" && m.Name != "RetrievePropertiesEx":
 		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &c.this, PrivilegeId: "System.View"}}
 	case h == nil && ctx.Session != nil:
-		h = c.v.streams.Lookup(ctx, c.this)
+		h = ctx.Session.Get(c.this)
 	}
 	m.This.Value = c.this.Value + "#" // see dispatch
 	return h, nil
@@ -137,15 +139,6 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 // are numbered, logged and broken like other calls. Login works only over HTTP.
 func (w *Wire) Direct(session string) soap.RoundTripper { return &directWire{w, session} }
 
-// DirectCall is a call made without HTTP.
-type lineCall interface {
-	carrier
-	// Name returns the SOAP method.
-	Name() string
-	// Reply stores the answer in res.
-	Reply(res soap.HasFault) error
-}
-
 // direct makes the calls of a session over a wire.
 type directWire struct {
 	wire    *Wire
@@ -154,7 +147,7 @@ type directWire struct {
 
 // RoundTrip implements soap.RoundTripper. Its errors are those of an HTTP client or a SOAP decoder: a *url.Error or a soap fault.
 func (d *directWire) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	call := d.wire.network.set.Direct(d.session, req)
+	call := newDirectCall(d.wire.network.v, d.session, req)
 	client, hangUp := context.WithCancelCause(ctx)
 	defer hangUp(nil)
 	line := &directLine{hangUp}
@@ -251,7 +244,7 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	inner.RemoteAddr = "127.0.0.1:0"
 	a := newAnswer()
 	done := make(chan bool, 1)
-	go func() { done <- endpoint(p).CarryOut(a, inner) }()
+	go func() { done <- p.v.carryOut(a, inner) }()
 	select {
 	case answered := <-done:
 		if !answered {
@@ -277,11 +270,11 @@ func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
 }
 
 // setUp logs Admin in and creates the templates.
-func (v *VCenter) setUp(c Config, policies *storagePolicies) error {
+func (v *VCenter) setUp(c Config) error {
 	if err := v.loginAdmin(); err != nil {
 		return err
 	}
-	v.operator = newOperator(v.inventory, v.admin, v.tagManager, policies)
+	v.operator = &operator{v: v.inventory, admin: v.admin, tags: v.tagManager}
 	for _, name := range c.Templates {
 		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
 			return err

@@ -164,7 +164,7 @@ func (v *inventory) fullHost(vm *simulator.VirtualMachine) types.BaseMethodFault
 // datacenter wraps a datacenter for one call.
 type datacenter struct {
 	*simulator.Datacenter
-	*guard
+	*call
 	v *inventory
 }
 
@@ -201,7 +201,7 @@ func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOn
 		return res, nil
 	}
 	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{
-		Returnval: d.v.begin(d.guard, work{kind: powerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
+		Returnval: d.v.begin(d.call, work{kind: powerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
 }
 
 // attempt begins a VM's own task or records why it does not. The caller holds the world lock.
@@ -221,7 +221,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 		res.NotAttempted = append(res.NotAttempted, types.ClusterNotAttemptedVmInfo{Vm: vm.Self, Fault: types.LocalizedMethodFault{Fault: fault}})
 		return
 	}
-	on := &machine{VirtualMachine: vm, guard: d.v.world.Guard(ctx, "PowerOnMultiVM_Task"), v: d.v}
+	on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnMultiVM_Task"}, v: d.v}
 	var task types.ManagedObjectReference
 	d.v.objects.WithLock(ctx, vm.Self, func() { task = on.powerOn(kind) })
 	info := types.ClusterAttemptedVmInfo{Vm: vm.Self, Task: &task}

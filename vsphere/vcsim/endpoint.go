@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
@@ -20,14 +19,25 @@ import (
 	vimxml "github.com/vmware/govmomi/vim25/xml"
 )
 
-// endpoint is this vCenter as the wires see it.
-type endpoint struct{ v *VCenter }
-
 // exchange is the state of one HTTP request or direct call during the simulator's dispatch.
 type exchange struct {
-	gone <-chan struct{} // closed when the client has gone
-	lock *sync.RWMutex   // held for reading while the simulator looks up the session
-	call *directCall     // nil for an HTTP request
+	gone     <-chan struct{} // closed when the client has gone
+	call     *directCall     // nil for an HTTP request
+	unlocked bool            // the call waits and does not hold the world lock any more
+}
+
+// beginCall begins a call, which holds the world lock; false if this vCenter is closed.
+func (v *VCenter) beginCall(e *exchange) (end func(), ok bool) {
+	if !v.world.Enter() {
+		return nil, false
+	}
+	v.world.Lock()
+	return func() {
+		if !e.unlocked {
+			v.world.Unlock()
+		}
+		v.world.Leave()
+	}, true
 }
 
 type exchangeKey struct{}
@@ -42,17 +52,17 @@ func exchangeOf(ctx *simulator.Context) *exchange {
 	return &exchange{}
 }
 
-// CarryOut makes the simulator answer r; false if this vCenter is closed.
+// carryOut makes the simulator answer r; false if this vCenter is closed.
 //
 // The simulator shows an overriding method neither the request nor its context, except to REST, but it does show the session's cookie: the
 // request's number is appended to it here, and sessionCookie removes it.
-func (b endpoint) CarryOut(w http.ResponseWriter, r *http.Request) bool {
-	v := b.v
-	if !v.world.Enter() {
+func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
+	e := &exchange{gone: r.Context().Done()}
+	end, ok := v.beginCall(e)
+	if !ok {
 		return false
 	}
-	defer v.world.Leave()
-	e := &exchange{gone: r.Context().Done()}
+	defer end()
 	id := strconv.Itoa(v.world.NextID())
 	v.mu.Lock()
 	v.exchanges[id] = e
@@ -88,9 +98,6 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 	v.mu.Lock()
 	e := v.exchanges[cookie[dot+1:]]
 	v.mu.Unlock()
-	// The lookup stores the session again, so a session dropped meanwhile would come back. dispatch releases the lock after the lookup.
-	v.sessionLock.RLock()
-	e.lock = &v.sessionLock
 	// v.world.Ctx rather than the request's: tasks and the timer of idle sessions outlive the request.
 	ctx.Context = context.WithValue(v.world.Ctx, exchangeKey{}, e)
 	return cookie[:dot]
@@ -99,10 +106,12 @@ func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
 // inHeader finds the session in a SOAP header, where other services put it (soap.Header.Cookie).
 var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
 
-// EndSession implements wire.Endpoint.
-func (b endpoint) EndSession(r *http.Request, body []byte) bool {
+// endSessionOf ends only the session of a request, and reports whether it existed.
+func (v *VCenter) endSessionOf(r *http.Request, body []byte) bool {
 	if isREST(r) {
-		return b.v.rest.Drop(sessionID(r))
+		v.world.Lock()
+		defer v.world.Unlock()
+		return v.rest.drop(func(id string) bool { return id == sessionID(r) }) > 0
 	}
 	key := ""
 	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
@@ -110,7 +119,7 @@ func (b endpoint) EndSession(r *http.Request, body []byte) bool {
 	} else if m := inHeader.FindSubmatch(body); m != nil {
 		key = string(m[1])
 	}
-	return b.v.endSession(key)
+	return v.endSession(key)
 }
 
 // endSession ends a session, and reports whether it existed.
@@ -118,8 +127,8 @@ func (v *VCenter) endSession(key string) bool {
 	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
 }
 
-// Refuse implements wire.Endpoint.
-func (endpoint) Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
+// refuse answers a fault in the form of the API that is called.
+func refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
 	if isREST(r) {
 		refuseREST(w, fault)
 		return
@@ -163,10 +172,6 @@ func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
 
 // dispatchPBM is the registry's hook before each call.
 func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	e := exchangeOf(ctx)
-	if e.lock != nil {
-		e.lock.RUnlock()
-	}
 	if isAdmin(ctx.Session) {
 		return nil, nil
 	}
@@ -177,13 +182,18 @@ func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.R
 // call; the registry keeps the simulator's own.
 func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	e := exchangeOf(ctx)
-	if e.lock != nil {
-		e.lock.RUnlock()
+	if e.call != nil {
+		e.call.restore(ctx, m)
+	}
+	if strings.HasPrefix(m.Name, "WaitForUpdates") {
+		defer func() {
+			e.unlocked = true
+			v.world.Unlock()
+		}()
 	}
 	if e.call == nil {
 		return v.choose(ctx, m)
 	}
-	e.call.restore(ctx, m)
 	h, fault := v.choose(ctx, m)
 	return e.call.chosen(ctx, m, h, fault)
 }
@@ -209,7 +219,7 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 	if !isAdmin(ctx.Session) {
 		v.remember(ctx.Session)
 	}
-	h, fault := v.wrap(ctx, m, v.streams.Lookup(ctx, m.This))
+	h, fault := v.wrapped(ctx, m, ctx.Session.Get(m.This))
 	if h != nil && fault == nil {
 		// The simulator would prefer the session's object with this reference to ours. It reads the reference only for that: methods use
 		// the one in the body.
@@ -218,37 +228,56 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 	return h, fault
 }
 
-func (v *VCenter) wrap(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
-	g := v.world.Guard(ctx, m.Name)
+// wrapped returns the wrapper of an object for a call, or nil if the simulator's own object answers.
+func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Reference) (mo.Reference, types.BaseMethodFault) {
+	c := &call{ctx, m.Name}
 	switch o := obj.(type) {
 	case nil: // the simulator would also write to the standard log
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.PropertyCollector:
 		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
-			v.SetLatestEvent(ctx, read.SpecSet)
+			v.setLatestEvent(ctx, read.SpecSet)
 		}
 		return v.streams.Collector(o, exchangeOf(ctx).gone), nil
 	case *simulator.PropertyFilter:
-		return v.streams.Filter(o), nil
+		return &propertyFilter{PropertyFilter: o, v: v.streams}, nil
 	case *simulator.SearchIndex:
-		g.Protect(o.Self, false)
-		return &searchIndex{SearchIndex: o, guard: g, v: v}, nil
-	case *simulator.ViewManager:
-		g.Protect(o.Self, false)
-		return &viewManager{ViewManager: o, guard: g}, nil
-	case *simulator.VcenterVStorageObjectManager:
-		return v.fcds.Wrap(o, g), v.world.MissingArgument(ctx, m)
+		return &searchIndex{SearchIndex: o, v: v}, nil
 	case *simulator.ResourcePool:
 		if m.Name == "CreateResourcePool" {
 			return &resourcePool{o}, nil
 		}
+		return nil, nil
+	}
+	if fault := v.world.MissingArgument(ctx, m); fault != nil {
+		return nil, fault
+	}
+	v.markChanged(m, obj)
+	switch o := obj.(type) {
+	case *simulator.VcenterVStorageObjectManager:
+		return &fcdManager{VcenterVStorageObjectManager: o, call: c, d: v.fcds}, nil
 	case *simulator.AuthorizationManager:
-		return v.rights.Authorization(o, g), v.world.MissingArgument(ctx, m)
+		return &authorizationManager{AuthorizationManager: o, v: v.rights}, nil
 	}
-	if h := v.inventory.Wrap(m, obj, g); h != nil {
-		return h, v.world.MissingArgument(ctx, m)
+	return v.inventory.wrap(m, obj, c), nil
+}
+
+// markChanged marks what a call changes that the simulator does not announce. The world lock is held until it has changed.
+func (v *VCenter) markChanged(m *simulator.Method, obj mo.Reference) {
+	switch obj.(type) {
+	case *simulator.VirtualMachine, *simulator.Folder:
+		if !strings.HasSuffix(m.Name, "_Task") {
+			v.world.Mark(m.This)
+		}
+	case *simulator.CustomFieldsManager:
+		if set, is := m.Body.(*types.SetField); is {
+			v.world.Mark(set.Entity)
+			return
+		}
+		for _, e := range v.objects.All("") {
+			v.world.Mark(e.Reference())
+		}
 	}
-	return nil, nil
 }
 
 // resourcePool wraps a pool for one call.
@@ -345,18 +374,30 @@ func (v *VCenter) Logins() (ok, refused int) {
 func (v *VCenter) Sessions() int { return len(v.clientSessions()) }
 
 // RESTSessions counts the current REST sessions without Admin's.
-func (v *VCenter) RESTSessions() int { return v.rest.Sessions() }
+func (v *VCenter) RESTSessions() (n int) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	for _, session := range v.rest.sessions {
+		if session.User != adminUser {
+			n++
+		}
+	}
+	return n
+}
 
 // DropSessions ends all SOAP and REST sessions but Admin's: their waits and their next calls get NotAuthenticated.
 func (v *VCenter) DropSessions() {
-	v.terminate(func(string) bool { return true })
-	v.rest.DropAll()
+	all := func(string) bool { return true }
+	v.terminate(all)
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.rest.drop(all)
 }
 
 // terminate ends the clients' sessions with matching keys and returns their number.
 func (v *VCenter) terminate(match func(key string) bool) (ended int) {
-	v.sessionLock.Lock()
-	defer v.sessionLock.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	ctx := v.world.Context()
 	for _, key := range v.clientSessions() {
 		if match(key) {

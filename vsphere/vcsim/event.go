@@ -39,29 +39,27 @@ type span struct{ from, to int32 }
 
 // DelayEvents hides events from clients for a time, from now on.
 func (v *inventory) DelayEvents(by time.Duration) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.events.delay = by
 }
 
 // RaiseEventKeys adds to the keys of all events, which overflow to negative ones after 2147483647 (vcenter-event-broker-appliance#809).
 func (v *inventory) RaiseEventKeys(by int32) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.events.offset += by
 }
 
 // HideEvents makes vCenter leave these events out of its answers, after it has filled a page (govmomi#3450); nil: none.
 func (v *inventory) HideEvents(which func(types.BaseEvent) bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.events.hidden = which
 }
 
 // shown are the events of a page that the account may see.
 func (v *inventory) shown(page []types.BaseEvent) (events []types.BaseEvent) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	for _, e := range page {
 		if v.events.hidden == nil || !v.events.hidden(e) {
 			events = append(events, e)
@@ -111,8 +109,6 @@ func (v *inventory) rawEvents(ctx *simulator.Context, filter types.EventFilterSp
 
 // visibleEvents returns events as clients see them.
 func (v *inventory) visibleEvents(raw []types.BaseEvent) []types.BaseEvent {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	var all []types.BaseEvent
 	for _, r := range raw {
 		if e := v.events.visible(r); e != nil {
@@ -144,8 +140,6 @@ func (v *inventory) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, d
 	v.post(ctx, task)
 	do()
 	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	for _, e := range raw {
 		key := e.GetEvent().Key
 		switch e.(type) {
@@ -235,15 +229,13 @@ func (c *eventCollector) DestroyCollector(ctx *simulator.Context, req *types.Des
 	return &methods.DestroyCollectorBody{Res: new(types.DestroyCollectorResponse)}
 }
 
-// SetLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
-func (v *inventory) SetLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
+// setLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
+func (v *inventory) setLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
 	if !slices.ContainsFunc(specs, func(s types.PropertyFilterSpec) bool {
 		return slices.ContainsFunc(s.PropSet, func(p types.PropertySpec) bool { return slices.Contains(p.PathSet, "latestEvent") })
 	}) {
 		return
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
 	m := v.objects.EventManager()
 	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
 	v.objects.WithLock(ctx, m, func() {

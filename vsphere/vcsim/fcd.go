@@ -19,7 +19,7 @@ import (
 // Disks are the first-class disks of one vCenter.
 type fcds struct {
 	world *world
-	vms   vMs
+	vms   *inventory
 
 	// The world lock guards these.
 	disks       map[string]*fcd
@@ -28,17 +28,6 @@ type fcds struct {
 	noOnline    bool          // hosts that do not extend the disk of a running VM
 	unreachable map[types.ManagedObjectReference]bool
 	full        map[types.ManagedObjectReference]bool
-}
-
-// VMs are the VMs that disks are attached to, and the tasks.
-type vMs interface {
-	// Begin starts a task on an object, and Everywhere lists all VMs, those outside the inventory included. Amend changes properties
-	// in a VM's configuration file.
-	Begin(g *guard, kind Kind, on mo.Entity, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference
-	Everywhere() []*simulator.VirtualMachine
-	Amend(ctx *simulator.Context, vm *simulator.VirtualMachine, changes ...types.PropertyChange)
-	// Find returns the object at an inventory path.
-	Find(where string) (types.ManagedObjectReference, error)
 }
 
 // disk is one first-class disk.
@@ -66,9 +55,6 @@ type fcd struct {
 func newFCDs(w *world) *fcds {
 	return &fcds{world: w, disks: map[string]*fcd{}, unreachable: map[types.ManagedObjectReference]bool{}, full: map[types.ManagedObjectReference]bool{}}
 }
-
-// Serve sets the VMs, before the first call.
-func (d *fcds) Serve(vms vMs) { d.vms = vms }
 
 // found returns the disk that vCenter finds under an id, on a datastore; nil if it finds none.
 func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
@@ -159,22 +145,16 @@ const (
 	UpdateDiskMetadata Kind = "vslm.vcenter.VStorageObjectManager.updateVStorageObjectMetadataEx"
 )
 
-// Wrap returns the manager of first-class disks for one call.
-func (d *fcds) Wrap(o *simulator.VcenterVStorageObjectManager, g *guard) mo.Reference {
-	g.Protect(o.Self, false)
-	return &fcdManager{VcenterVStorageObjectManager: o, guard: g, d: d}
-}
-
 // manager wraps the simulator's for one call.
 type fcdManager struct {
 	*simulator.VcenterVStorageObjectManager
-	*guard
+	*call
 	d *fcds
 }
 
 // begin starts a task on a datastore; name is for FailTask.
 func (m *fcdManager) begin(kind Kind, datastore types.ManagedObjectReference, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
-	return m.d.vms.Begin(m.guard, kind, m.d.world.Objects.Get(datastore).(mo.Entity), name, do)
+	return m.d.vms.begin(m.call, work{kind: kind, entity: m.d.world.Objects.Get(datastore).(mo.Entity), name: name, do: do})
 }
 
 // nameOf returns the name of a disk for FailTask.
@@ -570,24 +550,6 @@ func (d *fcds) Relocated(vm *simulator.VirtualMachine) {
 			one.file, one.datastore = b.FileName, *b.Datastore
 		}
 	}
-}
-
-// firstClass are the first-class disks. The caller holds the world lock for writing.
-type firstClass interface {
-	// CheckChange checks the changes of a VM's devices, and completes those that attach a first-class disk.
-	CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) types.BaseMethodFault
-	// CheckPowerOn returns the fault of a power-on; PoweredOn records that one succeeded.
-	CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault
-	PoweredOn(vm *simulator.VirtualMachine)
-	// Destroying returns the fault of a destruction, and what is to be done when it has succeeded.
-	Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault)
-	// Relocated updates where the disks of a VM are.
-	Relocated(vm *simulator.VirtualMachine)
-}
-
-// Begin starts a task on an object. The caller holds the world lock, at least for reading, and the object's lock.
-func (v *inventory) Begin(g *guard, kind Kind, on mo.Entity, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
-	return v.begin(g, work{kind: kind, entity: on, name: name, do: do})
 }
 
 // Everywhere lists all VMs, those outside the inventory included. The caller holds the world lock.

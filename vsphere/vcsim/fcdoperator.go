@@ -32,8 +32,8 @@ type Write struct {
 
 // FirstClassDisks lists the first-class disks by name and id, without those whose files were lost.
 func (d *fcds) FirstClassDisks() (all []FirstClassDisk) {
-	d.world.RLock()
-	defer d.world.RUnlock()
+	d.world.Lock()
+	defer d.world.Unlock()
 	for _, one := range d.disks {
 		if one.lost {
 			continue

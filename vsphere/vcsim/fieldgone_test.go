@@ -38,12 +38,12 @@ func TestSetFieldFailsIfTheVMVanishesMeanwhile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.world.RLock() // blocks the call
+		v.world.Lock() // blocks the call
 		done := make(chan error, 1)
 		go func() { done <- fields.Set(t.Context(), vm, key, "ann") }()
 		synctest.Wait() // the call waits, after its checks
 		v.objects.Remove(v.world.Context(), vm)
-		v.world.RUnlock()
+		v.world.Unlock()
 		if err := <-done; !fault.Is(err, new(types.ManagedObjectNotFound)) {
 			t.Errorf("got %v, want ManagedObjectNotFound", err)
 		}

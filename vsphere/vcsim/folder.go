@@ -16,12 +16,12 @@ import (
 // folder wraps a folder for one call.
 type folder struct {
 	*simulator.Folder
-	*guard
+	*call
 	v *inventory
 }
 
 func (f *folder) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
-	return f.v.begin(f.guard, work{kind: kind, entity: f.Folder, name: f.Name, do: do})
+	return f.v.begin(f.call, work{kind: kind, entity: f.Folder, name: f.Name, do: do})
 }
 
 // CreateFolder also rejects the name of a VM in creation.
@@ -65,7 +65,7 @@ func (f *folder) make(kind Kind, name string, call func(*simulator.Context) soap
 func (f *folder) makeBy(kind Kind, name string, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
 	target := place{f.Self, name}
 	release, fault := f.v.reserve(target)
-	return f.v.begin(f.guard, work{
+	return f.v.begin(f.call, work{
 		kind: kind, entity: f.Folder, name: name, end: release,
 		check: func(*simulator.Context) types.BaseMethodFault {
 			if fault != nil {
@@ -141,8 +141,8 @@ type Kept struct {
 
 // Unregistered lists the VMs that UnregisterAndDestroy_Task removed from the inventory.
 func (v *inventory) Unregistered() []Kept {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	return slices.Clone(v.kept)
 }
 
@@ -159,8 +159,6 @@ func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.Unregis
 			f.v.removeVM(ctx, vm)
 			d := f.v.removedVMs[len(f.v.removedVMs)-1]
 			f.v.forgetRemoved(d) // only its files are left
-			f.v.mu.Lock()
-			defer f.v.mu.Unlock()
 			f.v.kept = append(f.v.kept, Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm), removed: d})
 			return nil
 		})
@@ -217,15 +215,11 @@ func (p place) key() place { return place{p.folder, strings.ToLower(p.name)} }
 // reserve reserves a name for a VM in creation, until release. If another one has reserved it, the fault is DuplicateName with a reference
 // that cannot be read, as in a real vCenter. (There the other VM gets this reference in the end; here it gets another.)
 func (v *inventory) reserve(p place) (release func(), fault types.BaseMethodFault) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	if holder, ok := v.reserved[p.key()]; ok {
 		return nil, &types.DuplicateName{Name: p.name, Object: holder}
 	}
 	v.reserved[p.key()] = types.ManagedObjectReference{Type: "VirtualMachine", Value: fmt.Sprintf("vm-%d", 1_000_000+v.world.NextID())}
 	return func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
 		delete(v.reserved, p.key())
 	}, nil
 }
@@ -247,54 +241,9 @@ func (v *inventory) taken(p place, but *types.ManagedObjectReference) types.Base
 
 // free returns DuplicateName if a child other than but, or a VM in creation, has the name.
 func (v *inventory) free(p place, but *types.ManagedObjectReference) types.BaseMethodFault {
-	v.mu.Lock()
 	holder, ok := v.reserved[p.key()]
-	v.mu.Unlock()
 	if ok {
 		return &types.DuplicateName{Name: p.name, Object: holder}
 	}
 	return v.taken(p, but)
-}
-
-// fieldsManager wraps the CustomFieldsManager for one call, which excludes concurrent reads.
-type fieldsManager struct {
-	*simulator.CustomFieldsManager
-	*guard
-	v *inventory
-}
-
-// SetField marks the object as changed, which the simulator does not. The simulator panics, with the world locked forever, if the object
-// vanished while the call waited.
-func (m *fieldsManager) SetField(ctx *simulator.Context, req *types.SetField) soap.HasFault {
-	if m.v.objects.Get(req.Entity) == nil {
-		return &methods.SetFieldBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
-	}
-	defer m.v.world.Mark(req.Entity)
-	return m.CustomFieldsManager.SetField(ctx, req)
-}
-
-// AddCustomFieldDef marks all objects of the field's type as changed.
-func (m *fieldsManager) AddCustomFieldDef(ctx *simulator.Context, req *types.AddCustomFieldDef) soap.HasFault {
-	defer m.markAll(req.MoType)
-	return m.CustomFieldsManager.AddCustomFieldDef(ctx, req)
-}
-
-// RemoveCustomFieldDef marks all objects as changed.
-func (m *fieldsManager) RemoveCustomFieldDef(ctx *simulator.Context, req *types.RemoveCustomFieldDef) soap.HasFault {
-	defer m.markAll("")
-	return m.CustomFieldsManager.RemoveCustomFieldDef(ctx, req)
-}
-
-// RenameCustomFieldDef marks all objects as changed.
-func (m *fieldsManager) RenameCustomFieldDef(ctx *simulator.Context, req *types.RenameCustomFieldDef) soap.HasFault {
-	defer m.markAll("")
-	return m.CustomFieldsManager.RenameCustomFieldDef(ctx, req)
-}
-
-func (m *fieldsManager) markAll(kind string) {
-	var refs []types.ManagedObjectReference
-	for _, e := range m.v.objects.All(kind) {
-		refs = append(refs, e.Reference())
-	}
-	m.v.world.Mark(refs...)
 }

@@ -351,8 +351,8 @@ func serveGuest(c net.Conn) {
 
 // runsAt names the VM whose running guest has an address.
 func (v *VCenter) runsAt(address string) (vm string, runs bool) {
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	ctx := v.world.Context()
 	for _, e := range v.objects.All("VirtualMachine") {
 		one := e.(*simulator.VirtualMachine)

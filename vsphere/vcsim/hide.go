@@ -5,7 +5,6 @@ import (
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -18,74 +17,34 @@ func (v *rights) Hide(ref types.ManagedObjectReference) { v.setHidden(ref, true)
 func (v *rights) Show(ref types.ManagedObjectReference) { v.setHidden(ref, false) }
 
 func (v *rights) setHidden(ref types.ManagedObjectReference, hide bool) {
-	v.mu.Lock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	if hide {
 		v.hidden[ref] = true
 	} else {
 		delete(v.hidden, ref)
 	}
-	v.mu.Unlock()
-	v.world.RLock()
-	defer v.world.RUnlock()
-	v.objects.WithLock(v.world.Context(), ref, func() { v.world.MarkParent(v.objects.Get(ref)) })
+	v.world.MarkParent(v.objects.Get(ref))
 	v.world.Mark(ref)
 }
 
-// HiddenObjects are the hidden objects during one read.
-type hiddenObjects struct {
-	v      *rights
-	ctx    *simulator.Context
-	hidden map[types.ManagedObjectReference]bool
-}
-
-// HiddenObjects returns nil if no object is hidden.
-func (v *rights) HiddenObjects() *hiddenObjects {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+// hides reports whether an object or an ancestor of it is hidden from the clients.
+func (v *rights) hides(ref types.ManagedObjectReference) bool {
 	if len(v.hidden) == 0 {
-		return nil
-	}
-	w := &hiddenObjects{v: v, ctx: v.world.Context(), hidden: make(map[types.ManagedObjectReference]bool, len(v.hidden))}
-	for ref := range v.hidden {
-		w.hidden[ref] = true
-	}
-	return w
-}
-
-// Hides reports whether an object is hidden from the clients.
-func (v *rights) Hides(ref types.ManagedObjectReference) bool {
-	w := v.HiddenObjects()
-	if w == nil {
 		return false
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
-	return w.Hides(ref)
-}
-
-// Hides reports whether ref or an ancestor of it is hidden. The caller holds the world lock.
-func (w *hiddenObjects) Hides(ref types.ManagedObjectReference) bool {
-	for {
-		if w.hidden[ref] {
+	for at := &ref; at != nil; at = v.world.ParentOf(*at) {
+		if v.hidden[*at] {
 			return true
 		}
-		e, ok := w.v.objects.Get(ref).(mo.Entity)
-		if !ok {
-			return false
-		}
-		var parent *types.ManagedObjectReference
-		w.v.objects.WithLock(w.ctx, ref, func() { parent = e.Entity().Parent })
-		if parent == nil {
-			return false
-		}
-		ref = *parent
 	}
+	return false
 }
 
-// Visible returns the references that are not hidden. The caller holds the world lock.
-func (w *hiddenObjects) Visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
+// visible returns the references that are not hidden.
+func (v *rights) visible(refs []types.ManagedObjectReference) (seen []types.ManagedObjectReference) {
 	for _, ref := range refs {
-		if !w.Hides(ref) {
+		if !v.hides(ref) {
 			seen = append(seen, ref)
 		}
 	}
@@ -94,30 +53,26 @@ func (w *hiddenObjects) Visible(refs []types.ManagedObjectReference) (seen []typ
 
 // hiddenArgument returns the first hidden object that a call names. The collector checks reads itself, because it answers for each object.
 func (v *rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
-	w := v.HiddenObjects()
-	if w == nil || m.This.Type == "PropertyCollector" || m.This.Type == "ListView" {
-		return types.ManagedObjectReference{}, false
-	}
-	v.world.RLock()
-	defer v.world.RUnlock()
-	for _, ref := range references(reflect.ValueOf(m.Body), nil) {
-		if w.Hides(ref) {
-			return ref, true
+	if len(v.hidden) > 0 && m.This.Type != "PropertyCollector" && m.This.Type != "ListView" {
+		for _, ref := range references(reflect.ValueOf(m.Body), nil) {
+			if v.hides(ref) {
+				return ref, true
+			}
 		}
 	}
 	return types.ManagedObjectReference{}, false
 }
 
-// WithoutHidden removes hidden objects from the result of a traversal and from the lists in it. The caller holds the world lock.
-func (w *hiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.ObjectContent {
+// withoutHidden removes hidden objects from the result of a traversal and from the lists in it.
+func (v *rights) withoutHidden(objects []types.ObjectContent) []types.ObjectContent {
 	kept := objects[:0]
 	for _, o := range objects {
-		if w.Hides(o.Obj) {
+		if v.hides(o.Obj) {
 			continue
 		}
 		for i, p := range o.PropSet {
 			if list, ok := p.Val.(types.ArrayOfManagedObjectReference); ok {
-				o.PropSet[i].Val = types.ArrayOfManagedObjectReference{ManagedObjectReference: w.Visible(list.ManagedObjectReference)}
+				o.PropSet[i].Val = types.ArrayOfManagedObjectReference{ManagedObjectReference: v.visible(list.ManagedObjectReference)}
 			}
 		}
 		kept = append(kept, o)
@@ -125,16 +80,15 @@ func (w *hiddenObjects) WithoutHidden(objects []types.ObjectContent) []types.Obj
 	return kept
 }
 
-// SplitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones. The caller holds the
-// world lock.
+// splitNamed splits the objects that a request names into the readable ones and the answers for the hidden ones.
 //
 // [doc] ObjectContent.missingSet: "properties for which values could not be retrieved and the
 // associated fault"; one of them is NoPermission.
-func (w *hiddenObjects) SplitNamed(specs []types.PropertyFilterSpec) (readable []types.PropertyFilterSpec, refused []types.ObjectContent) {
+func (v *rights) splitNamed(specs []types.PropertyFilterSpec) (readable []types.PropertyFilterSpec, refused []types.ObjectContent) {
 	for _, spec := range specs {
 		var objects []types.ObjectSpec
 		for _, o := range spec.ObjectSet {
-			if !w.Hides(o.Obj) {
+			if !v.hides(o.Obj) {
 				objects = append(objects, o)
 				continue
 			}
@@ -168,16 +122,9 @@ func refusal(ref types.ManagedObjectReference, specs []types.PropertySpec) types
 	return content
 }
 
-// viewManager creates views under the world lock.
-type viewManager struct {
-	*simulator.ViewManager
-	*guard
-}
-
-// searchIndex searches under the world lock and omits hidden objects.
+// searchIndex omits hidden objects.
 type searchIndex struct {
 	*simulator.SearchIndex
-	*guard
 	v *VCenter
 }
 
@@ -206,18 +153,17 @@ func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllBy
 
 // visible removes hidden objects from the reference, or references, in an answer.
 func (s *searchIndex) visible(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
-	hidden := s.v.rights.HiddenObjects()
-	if hidden == nil || isAdmin(ctx.Session) || body.Fault() != nil {
+	if len(s.v.rights.hidden) == 0 || isAdmin(ctx.Session) || body.Fault() != nil {
 		return body
 	}
 	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
 	switch refs := found.Interface().(type) {
 	case *types.ManagedObjectReference:
-		if refs != nil && hidden.Hides(*refs) {
+		if refs != nil && s.v.rights.hides(*refs) {
 			found.SetZero()
 		}
 	case []types.ManagedObjectReference:
-		found.Set(reflect.ValueOf(hidden.Visible(refs)))
+		found.Set(reflect.ValueOf(s.v.rights.visible(refs)))
 	}
 	return body
 }

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/vapi/library"
@@ -21,10 +20,10 @@ const (
 	templatePath = rest.Path + "/vcenter/vm-template/library-items/"
 )
 
-// Libraries are the content libraries, as far as clients read them. govmomi's simulator has them too, but keeps their files on disk, and
-// does not say which VM template an item is.
+// libraries are the content libraries, as far as clients read them. govmomi's simulator does not say which VM template an item
+// is (v0.56.0, vapi/simulator/simulator.go:3345).
 type libraries struct {
-	mu        sync.Mutex
+	world     *world
 	libraries []*library.Library // in the order of their creation
 	items     []*item
 }
@@ -34,19 +33,17 @@ type item struct {
 	template string // the moRef of a VM template
 }
 
-func newLibraries() *libraries { return &libraries{} }
-
 // AddLibrary creates a content library.
 func (l *libraries) AddLibrary(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.world.Lock()
+	defer l.world.Unlock()
 	l.libraries = append(l.libraries, &library.Library{ID: uuid.NewString(), Name: name, Type: "LOCAL"})
 }
 
 // RemoveLibrary removes the content libraries with that name, and their items. VM templates stay.
 func (l *libraries) RemoveLibrary(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.world.Lock()
+	defer l.world.Unlock()
 	l.libraries = slices.DeleteFunc(l.libraries, func(x *library.Library) bool {
 		if x.Name == name {
 			l.items = slices.DeleteFunc(l.items, func(i *item) bool { return i.LibraryID == x.ID })
@@ -57,8 +54,8 @@ func (l *libraries) RemoveLibrary(name string) {
 
 // AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf".
 func (l *libraries) AddLibraryItem(in, name, kind string, template types.ManagedObjectReference) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.world.Lock()
+	defer l.world.Unlock()
 	for _, x := range l.libraries {
 		if x.Name == in {
 			l.items = append(l.items, &item{library.Item{ID: uuid.NewString(), LibraryID: x.ID, Name: name, Type: kind, Version: "1"}, template.Value})
@@ -70,8 +67,8 @@ func (l *libraries) AddLibraryItem(in, name, kind string, template types.Managed
 
 // CheckIn makes another VM template the newest version of the items with that name.
 func (l *libraries) CheckIn(name string, template types.ManagedObjectReference) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.world.Lock()
+	defer l.world.Unlock()
 	for _, i := range l.items {
 		if i.Name == name {
 			i.template, i.Version = template.Value, i.Version+"1"
@@ -81,8 +78,8 @@ func (l *libraries) CheckIn(name string, template types.ManagedObjectReference) 
 
 // RemoveLibraryItem removes the items with that name.
 func (l *libraries) RemoveLibraryItem(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.world.Lock()
+	defer l.world.Unlock()
 	l.items = slices.DeleteFunc(l.items, func(i *item) bool { return i.Name == name })
 }
 
@@ -94,8 +91,6 @@ func isLibraryCall(r *http.Request) bool {
 //
 // [doc] vSphere Automation API, content/library find and content/library/item find: "The name is case-insensitive".
 func (l *libraries) serve(w http.ResponseWriter, r *http.Request) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	path, id, byID := strings.Cut(r.URL.Path, "/id:")
 	find := r.Method == http.MethodPost && r.URL.Query().Get("~action") == "find"
 	var spec struct {
@@ -141,7 +136,7 @@ func (l *libraries) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveItem answers a call about one item, or its VM template. The caller holds mu.
+// serveItem answers a call about one item, or its VM template.
 func (l *libraries) serveItem(w http.ResponseWriter, path, id string) {
 	of, isTemplate := strings.CutPrefix(path, templatePath)
 	if isTemplate {

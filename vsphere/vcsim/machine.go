@@ -15,13 +15,13 @@ import (
 // machine wraps a VM for one call.
 type machine struct {
 	*simulator.VirtualMachine
-	*guard
+	*call
 	v *inventory
 }
 
 // work begins a task on the VM.
 func (vm *machine) work(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.ManagedObjectReference {
-	return vm.v.begin(vm.guard, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
+	return vm.v.begin(vm.call, work{kind: kind, entity: vm.VirtualMachine, name: vm.Name, do: do})
 }
 
 // DestroyTask has a latency.

@@ -22,8 +22,8 @@ type inventory struct {
 
 	world    *world
 	objects  *simulator.Registry // of the world
-	profiles profiles
-	disks    firstClass
+	profiles *storagePolicies
+	disks    *fcds
 	guest    Guest // as configured
 
 	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
@@ -58,14 +58,8 @@ type inventory struct {
 	lastMAC  int
 }
 
-// profiles are the storage policies.
-type profiles interface {
-	// Has reports whether a policy with this id exists.
-	Has(id string) bool
-}
-
 // New registers for everything that is added to the world from now on.
-func newInventory(w *world, p profiles, disks firstClass, guest Guest) *inventory {
+func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inventory {
 	v := &inventory{
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
 		guestStates: make(map[types.ManagedObjectReference]*guestState), ignores: make(map[types.ManagedObjectReference]bool),
@@ -83,29 +77,21 @@ func newInventory(w *world, p profiles, disks firstClass, guest Guest) *inventor
 	return v
 }
 
-// Wrap returns an object's wrapper for one call; nil if the simulator's own object answers.
-func (v *inventory) Wrap(m *simulator.Method, obj mo.Reference, g *guard) mo.Reference {
+// wrap returns an object's wrapper for one call; nil if the simulator's own object answers.
+func (v *inventory) wrap(m *simulator.Method, obj mo.Reference, c *call) mo.Reference {
 	switch o := obj.(type) {
 	case *simulator.VirtualMachine:
-		g.Protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
-		return &machine{VirtualMachine: o, guard: g, v: v}
+		return &machine{VirtualMachine: o, call: c, v: v}
 	case *simulator.Folder:
-		g.Protect(o.Self, !strings.HasSuffix(m.Name, "_Task"))
-		return &folder{Folder: o, guard: g, v: v}
+		return &folder{Folder: o, call: c, v: v}
 	case *simulator.ClusterComputeResource:
-		g.Protect(o.Self, false)
-		return &cluster{ClusterComputeResource: o, guard: g, v: v}
+		return &cluster{ClusterComputeResource: o, call: c, v: v}
 	case *simulator.Datacenter:
 		if m.Name == "PowerOnMultiVM_Task" {
-			g.Protect(o.Self, false)
-			return &datacenter{Datacenter: o, guard: g, v: v}
+			return &datacenter{Datacenter: o, call: c, v: v}
 		}
 	case *simulator.StorageResourceManager:
-		g.Protect(o.Self, false)
-		return &storageManager{StorageResourceManager: o, guard: g, v: v}
-	case *simulator.CustomFieldsManager:
-		g.Protect(o.Self, true)
-		return &fieldsManager{CustomFieldsManager: o, guard: g, v: v}
+		return &storageManager{StorageResourceManager: o, v: v}
 	case *simulator.EventManager:
 		return &eventManager{EventManager: o, v: v}
 	}
@@ -152,8 +138,8 @@ type VM struct {
 
 // VMs lists all VMs and templates, sorted by path.
 func (v *inventory) VMs() []VM {
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	ctx := v.world.Context()
 	var vms []VM
 	for _, e := range v.objects.All("VirtualMachine") {
@@ -196,18 +182,18 @@ func (v *inventory) Find(where string) (types.ManagedObjectReference, error) {
 		}
 		return found[0].Ref, nil
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	if ref := v.world.At(where); ref != nil {
 		return *ref, nil
 	}
 	return types.ManagedObjectReference{}, fmt.Errorf("%s does not exist", where)
 }
 
-// FirstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
-func (v *inventory) FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
-	v.world.RLock()
-	defer v.world.RUnlock()
+// firstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
+func (v *inventory) firstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
+	v.world.Lock()
+	defer v.world.Unlock()
 	for _, e := range v.objects.All("Datacenter") {
 		dc := e.(*simulator.Datacenter)
 		if dc.Name != datacenter {
@@ -271,8 +257,8 @@ func (v *inventory) Details(where string) (Details, error) {
 	if err != nil {
 		return Details{}, err
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
 	if !ok {
 		return Details{}, fmt.Errorf("details of %s: not a VM", where)

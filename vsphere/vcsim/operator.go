@@ -18,36 +18,14 @@ import (
 
 // Operator performs an operator's actions through vCenter's API, as Admin, and waits for their end.
 type operator struct {
-	finder
-	admin    *govmomi.Client
-	tags     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
-	policies policyStore
-}
-
-// New returns an operator with Admin's permissions.
-func newOperator(i finder, admin *govmomi.Client, tags func(context.Context) (*tags.Manager, error), p policyStore) *operator {
-	return &operator{finder: i, admin: admin, tags: tags, policies: p}
-}
-
-// inventory is the whole inventory, regardless of privileges.
-type finder interface {
-	// Find returns the object at an inventory path or, if where does not begin with "/", the only VM with this name.
-	Find(where string) (types.ManagedObjectReference, error)
-	// FirstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
-	FirstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error)
-	// Result waits for a task.
-	Result(begun *object.Task) (types.TaskInfo, error)
-}
-
-// policyStore creates storage policies.
-type policyStore interface {
-	// Add creates a policy for these datastores or, without any, for all.
-	Add(id, name string, datastores ...types.ManagedObjectReference)
+	v     *inventory
+	admin *govmomi.Client
+	tags  func(context.Context) (*tags.Manager, error) // logs the admin in to REST
 }
 
 // MakeFolder creates the folder at a path and its missing parents.
 func (o *operator) MakeFolder(path string) (types.ManagedObjectReference, error) {
-	if ref, err := o.Find(path); err == nil {
+	if ref, err := o.v.Find(path); err == nil {
 		return ref, nil
 	}
 	cut := strings.LastIndexByte(path, '/')
@@ -67,12 +45,12 @@ func (o *operator) MakeFolder(path string) (types.ManagedObjectReference, error)
 
 // onVM calls do for the VM with a path or name and waits for its task.
 func (o *operator) onVM(what, where string, do func(context.Context, *object.VirtualMachine) (*object.Task, error)) error {
-	ref, err := o.Find(where)
+	ref, err := o.v.Find(where)
 	if err == nil {
 		ctx := context.Background()
 		var task *object.Task
 		if task, err = do(ctx, object.NewVirtualMachine(o.admin.Client, ref)); err == nil && task != nil {
-			_, err = o.Result(task)
+			_, err = o.v.Result(task)
 		}
 	}
 	if err != nil {
@@ -107,7 +85,7 @@ func (o *operator) Destroy(where string) error {
 	return o.onVM("destroy", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
 		if state, err := vm.PowerState(ctx); err == nil && state == types.VirtualMachinePowerStatePoweredOn {
 			if task, err := vm.PowerOff(ctx); err == nil {
-				_, _ = o.Result(task) // if this fails, the destroy does, too
+				_, _ = o.v.Result(task) // if this fails, the destroy does, too
 			}
 		}
 		return vm.Destroy(ctx)
@@ -151,7 +129,7 @@ func (o *operator) Rename(where, name string) error {
 // Move moves the VM into the folder at a path.
 func (o *operator) Move(where, folderPath string) error {
 	return o.onVM("move", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		folder, err := o.Find(folderPath)
+		folder, err := o.v.Find(folderPath)
 		if err != nil {
 			return nil, err
 		}
@@ -179,11 +157,11 @@ const firstPool = "/DC0/host/DC0_C0/Resources"
 // CloneVM clones the VM or template into the folder at a path, with its configuration and extraConfig but a new instanceUuid.
 func (o *operator) CloneVM(where, folderPath, name string) error {
 	return o.onVM("clone", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		folder, err := o.Find(folderPath)
+		folder, err := o.v.Find(folderPath)
 		if err != nil {
 			return nil, err
 		}
-		pool, err := o.Find(firstPool)
+		pool, err := o.v.Find(firstPool)
 		if err != nil {
 			return nil, err
 		}
@@ -203,7 +181,7 @@ func (o *operator) ToTemplate(where string) error {
 // ToVM converts the template to a VM, in the first cluster's pool.
 func (o *operator) ToVM(where string) error {
 	return o.onVM("convert to a VM", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		pool, err := o.Find(firstPool)
+		pool, err := o.v.Find(firstPool)
 		if err != nil {
 			return nil, err
 		}
@@ -247,11 +225,11 @@ func (o *operator) AddVM(folderPath, name string) (types.ManagedObjectReference,
 }
 
 func (o *operator) addVM(ctx context.Context, folderPath, name string) (ref types.ManagedObjectReference, err error) {
-	folder, err := o.Find(folderPath)
+	folder, err := o.v.Find(folderPath)
 	if err != nil {
 		return ref, err
 	}
-	datastore, pool, err := o.FirstPlace(strings.Split(folderPath, "/")[1])
+	datastore, pool, err := o.v.firstPlace(strings.Split(folderPath, "/")[1])
 	if err != nil {
 		return ref, err
 	}
@@ -263,7 +241,7 @@ func (o *operator) addVM(ctx context.Context, folderPath, name string) (ref type
 	if err != nil {
 		return ref, err
 	}
-	info, err := o.Result(task)
+	info, err := o.v.Result(task)
 	if err != nil {
 		return ref, err
 	}
@@ -282,7 +260,7 @@ func (o *operator) AddTemplate(folderPath, name string) (types.ManagedObjectRefe
 // MoveDisk moves one disk of the VM with a path or name to the datastore at a path, by Storage vMotion.
 func (o *operator) MoveDisk(where string, key int32, datastorePath string) error {
 	return o.onVM("move a disk of", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		datastore, err := o.Find(datastorePath)
+		datastore, err := o.v.Find(datastorePath)
 		if err != nil {
 			return nil, err
 		}
@@ -295,7 +273,7 @@ func (o *operator) MoveDisk(where string, key int32, datastorePath string) error
 // AttachDisk also attaches the first disk of one VM to another one and returns its key there. The VMs are given by path or name.
 func (o *operator) AttachDisk(of, to string) (key int32, err error) {
 	ctx := context.Background()
-	from, err := o.Find(of)
+	from, err := o.v.Find(of)
 	if err != nil {
 		return 0, fmt.Errorf("attach a disk of %s: %w", of, err)
 	}
@@ -372,13 +350,13 @@ func (o *operator) AddCustomizationSpec(name string, windows bool) error {
 // AddRule creates an enabled anti-affinity rule in the cluster at a path.
 func (o *operator) AddRule(clusterPath, name string, vms ...string) error {
 	ctx := context.Background()
-	ref, err := o.Find(clusterPath)
+	ref, err := o.v.Find(clusterPath)
 	if err != nil {
 		return err
 	}
 	rule := &types.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: types.ClusterRuleInfo{Name: name, Enabled: types.NewBool(true)}}
 	for _, where := range vms {
-		vm, err := o.Find(where)
+		vm, err := o.v.Find(where)
 		if err != nil {
 			return fmt.Errorf("add rule %s: %w", name, err)
 		}
@@ -418,7 +396,7 @@ func (o *operator) AddAttribute(name string) (key int32, err error) {
 
 // AttributesOf returns the custom attributes of the object at a path, or of the VM with a name.
 func (o *operator) AttributesOf(where string) (map[string]string, error) {
-	ref, err := o.Find(where)
+	ref, err := o.v.Find(where)
 	if err != nil {
 		return nil, err
 	}
@@ -442,15 +420,15 @@ func (o *operator) AttributesOf(where string) (map[string]string, error) {
 func (o *operator) AddStoragePolicy(name string, datastores ...string) (id string, err error) {
 	var refs []types.ManagedObjectReference
 	for _, path := range datastores {
-		ref, err := o.Find(path)
+		ref, err := o.v.Find(path)
 		if err != nil {
 			return "", fmt.Errorf("add storage policy %s: %w", name, err)
 		}
 		refs = append(refs, ref)
 	}
-	id = uuid.NewString()
-	o.policies.Add(id, name, refs...)
-	return id, nil
+	o.v.world.Lock()
+	defer o.v.world.Unlock()
+	return o.v.profiles.add(name, refs...), nil
 }
 
 // AddCategory creates a tag category for these object types or, without any, for all; single allows one of its tags per object.
@@ -513,7 +491,7 @@ func (o *operator) Untag(refs ...types.ManagedObjectReference) error {
 
 // TagsOf lists the tags of the object at a path, or of the VM with a name, as category/name, sorted.
 func (o *operator) TagsOf(where string) ([]string, error) {
-	ref, err := o.Find(where)
+	ref, err := o.v.Find(where)
 	if err != nil {
 		return nil, err
 	}

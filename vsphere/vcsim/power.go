@@ -21,7 +21,7 @@ func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault)
 
 // powerOn begins a power-on task with this kind.
 func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
-	return vm.v.begin(vm.guard, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
+	return vm.v.begin(vm.call, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			fault := vm.v.fullHost(vm.VirtualMachine)
 			if as == PowerOn {
@@ -247,13 +247,12 @@ func (v *inventory) Ask(where string, q Question) error {
 
 // Asking lists the paths of the VMs with a question, sorted.
 func (v *inventory) Asking() (names []string) {
-	for _, vm := range v.VMs() {
-		v.mu.Lock()
-		if v.questions.pending[vm.Ref] != nil {
-			names = append(names, vm.Path)
-		}
-		v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
+	for ref := range v.questions.pending {
+		names = append(names, v.world.Path(ref))
 	}
+	slices.Sort(names)
 	return names
 }
 
@@ -267,11 +266,9 @@ type questions struct {
 
 // raise raises a question. The caller holds the world lock.
 func (v *inventory) raise(ctx *simulator.Context, vm *simulator.VirtualMachine, q Question) *pendingQuestion {
-	v.mu.Lock()
 	v.questions.count++
 	one := &pendingQuestion{id: strconv.Itoa(v.questions.count), choices: q.Choices, answered: make(chan string, 1), removed: make(chan struct{})}
 	v.questions.pending[vm.Self] = one
-	v.mu.Unlock()
 	info := types.VirtualMachineQuestionInfo{Id: one.id, Text: q.Message + ":" + q.Text,
 		Choice:  types.ChoiceOption{DefaultIndex: int32(len(q.Choices) - 1)},
 		Message: []types.VirtualMachineMessage{{Id: q.Message, Text: q.Text}}}
@@ -291,20 +288,16 @@ func (vm *machine) AnswerVM(_ *simulator.Context, req *types.AnswerVM) soap.HasF
 	refuse := func(fault types.BaseMethodFault) soap.HasFault {
 		return &methods.AnswerVMBody{Fault_: simulator.Fault("", fault)}
 	}
-	vm.v.mu.Lock()
 	q := vm.v.questions.pending[vm.Self]
 	choice, err := strconv.Atoi(req.AnswerChoice)
 	switch {
 	case q == nil || q.id != req.QuestionId:
-		vm.v.mu.Unlock()
 		return refuse(&types.InvalidArgument{InvalidProperty: "questionId"})
 	case err != nil || choice < 0 || choice >= len(q.choices):
-		vm.v.mu.Unlock()
 		return refuse(&types.InvalidArgument{InvalidProperty: "answerChoice"})
 	}
 	delete(vm.v.questions.pending, vm.Self)
-	vm.v.mu.Unlock()
-	vm.v.objects.AtomicUpdate(vm.Ctx, vm.VirtualMachine, []types.PropertyChange{
+	vm.v.objects.AtomicUpdate(vm.ctx, vm.VirtualMachine, []types.PropertyChange{
 		{Name: "runtime.question", Val: nil}, {Name: "summary.runtime.question", Val: nil}})
 	q.answered <- req.AnswerChoice
 	return &methods.AnswerVMBody{Res: new(types.AnswerVMResponse)}
@@ -315,9 +308,7 @@ func (vm *machine) awaitAnswer(ctx *simulator.Context, j *job) (fault types.Base
 	v := vm.v
 	v.world.Lock()
 	off := vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && v.objects.Get(vm.Self) != nil
-	v.mu.Lock()
 	pending := v.questions.pending[vm.Self] != nil
-	v.mu.Unlock()
 	if isAdmin(ctx.Session) || pending || !off || v.questions.match == nil || !v.matches(ctx, v.questions.match, vm.VirtualMachine) {
 		v.world.Unlock()
 		return nil, true
@@ -352,8 +343,6 @@ func (v *inventory) checkBusy(w work) types.BaseMethodFault {
 //
 // [doc] PowerOnVM_Task, ReconfigVM_Task, Destroy_Task: TaskInProgress "if the virtual machine is busy".
 func (v *inventory) mustHaveNoQuestion(vm types.ManagedObjectReference) types.BaseMethodFault {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	if v.questions.pending[vm] == nil {
 		return nil
 	}

@@ -43,8 +43,8 @@ type removedHost struct {
 
 // OutsideInventory lists the VMs that exist outside the inventory. Ref is their last moRef, and Path is empty.
 func (v *inventory) OutsideInventory() (vms []VM) {
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	ctx := v.world.Context()
 	for _, d := range v.removedVMs {
 		one := v.look(ctx, d.vm)
@@ -80,13 +80,11 @@ func (v *inventory) removeVM(ctx *simulator.Context, vm *simulator.VirtualMachin
 		d.health = s.health
 		delete(v.guestStates, vm.Self)
 	}
-	v.mu.Lock()
 	if q := v.questions.pending[vm.Self]; q != nil { // the question stays, but the task that waits for the answer ends
 		close(q.removed)
 		d.question = &pendingQuestion{id: q.id, choices: q.choices, answered: make(chan string, 1), removed: make(chan struct{})}
 		delete(v.questions.pending, vm.Self)
 	}
-	v.mu.Unlock()
 	v.objects.WithLock(ctx, vm.Self, func() {
 		power := vm.Runtime.PowerState
 		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // the simulator requires it
@@ -128,9 +126,7 @@ func (v *inventory) addVM(ctx *simulator.Context, d *removedVM, folder *simulato
 		v.objects.AppendReference(ctx, pool, &pool.Vm, vm.Self)
 	}
 	if d.question != nil {
-		v.mu.Lock()
 		v.questions.pending[vm.Self] = d.question
-		v.mu.Unlock()
 	}
 	v.world.Mark(folder.Self, vm.Self)
 	if d.health != Healthy {
@@ -273,8 +269,6 @@ func (v *inventory) removedAt(path string) *removedVM {
 			return d
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	for _, k := range v.kept {
 		if k.Path == path {
 			return k.removed
@@ -297,9 +291,7 @@ func (v *inventory) registerRemoved(ctx *simulator.Context, d *removedVM, folder
 	}
 	vm := v.addVM(ctx, d, folder, host, "")
 	v.forgetRemoved(d)
-	v.mu.Lock()
 	v.kept = slices.DeleteFunc(v.kept, func(k Kept) bool { return k.removed == d })
-	v.mu.Unlock()
 	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
 	return vm.Self, nil
 }
@@ -316,8 +308,8 @@ func (v *inventory) hostNamed(name string) *simulator.HostSystem {
 
 // RemovedHosts lists the names of the removed hosts.
 func (v *inventory) RemovedHosts() (names []string) {
-	v.world.RLock()
-	defer v.world.RUnlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	for _, h := range v.removedHosts {
 		names = append(names, h.host.Name)
 	}
@@ -385,9 +377,7 @@ func (v *inventory) ForgetSince(b *Backup) (vms []types.ManagedObjectReference) 
 	}
 	slices.Sort(v.reused)
 	newest := v.newestKey(ctx)
-	v.mu.Lock()
 	v.events.lost = append(v.events.lost, span{b.key, newest})
-	v.mu.Unlock()
 	return vms
 }
 

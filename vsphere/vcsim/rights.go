@@ -6,12 +6,10 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -21,7 +19,6 @@ type rights struct {
 	world   *world
 	objects *simulator.Registry // of the world
 
-	mu     sync.Mutex        // guards what follows
 	role   *role             // nil: all privileges
 	denied map[string]string // privilege by method
 	hidden map[types.ManagedObjectReference]bool
@@ -34,31 +31,23 @@ func newRights(w *world) *rights {
 
 // Deny denies a SOAP method until Allow: it returns NoPermission with this privilege.
 func (v *rights) Deny(method, privilege string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.denied[method] = privilege
 }
 
 // Allow undoes Deny.
 func (v *rights) Allow(method string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	delete(v.denied, method)
 }
 
 // AllowAll undoes Deny for all methods.
 func (v *rights) AllowAll() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	clear(v.denied)
-}
-
-// IsDenied returns the privilege that Deny named for a method, if any.
-func (v *rights) IsDenied(method string) (privilege string, denied bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	privilege, denied = v.denied[method]
-	return privilege, denied
 }
 
 // Admit returns the fault if a client's call is not permitted, or nil.
@@ -69,7 +58,7 @@ func (v *rights) Admit(ctx *simulator.Context, m *simulator.Method) types.BaseMe
 	if hidden, ok := v.hiddenArgument(m); ok {
 		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}
 	}
-	if privilege, denied := v.IsDenied(m.Name); denied {
+	if privilege, denied := v.denied[m.Name]; denied {
 		this := m.This
 		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
 	}
@@ -98,15 +87,15 @@ func (v *rights) Restrict(privileges ...string) {
 	for _, p := range slices.Concat(everyRole, privileges) {
 		r.privileges[p] = true
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.role = r
 }
 
 // Withdraw removes a privilege of the role on some objects and their contents or, without objects, everywhere.
 func (v *rights) Withdraw(privilege string, on ...types.ManagedObjectReference) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	if v.role == nil {
 		return
 	}
@@ -127,15 +116,9 @@ func (v *rights) Withdraw(privilege string, on ...types.ManagedObjectReference) 
 
 // Unrestrict grants the clients everything again.
 func (v *rights) Unrestrict() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.role = nil
-}
-
-func (v *rights) currentRole() *role {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.role
 }
 
 // holds reports whether a role has a privilege on an object. The caller holds the world lock.
@@ -168,12 +151,10 @@ type privilegeNeed struct {
 
 // forbidden returns the fault if the role does not allow a call, or nil.
 func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
-	r := v.currentRole()
+	r := v.role
 	if r == nil {
 		return nil
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
 	for _, n := range v.needs(m) {
 		if !v.holds(r, n.privilege, n.on) {
 			return &types.NoPermission{Object: &n.on, PrivilegeId: n.privilege}
@@ -394,12 +375,10 @@ func (v *rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
 	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/category":
 		needed = []string{"InventoryService.Tagging.CreateCategory"}
 	}
-	held := v.currentRole()
+	held := v.role
 	if held == nil {
 		return nil
 	}
-	v.world.RLock()
-	defer v.world.RUnlock()
 	for _, privilege := range needed {
 		if !v.holds(held, privilege, root) {
 			return &types.NoPermission{PrivilegeId: privilege}
@@ -408,26 +387,17 @@ func (v *rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
 	return nil
 }
 
-// Authorization wraps the AuthorizationManager for one call.
-func (v *rights) Authorization(o *simulator.AuthorizationManager, g *guard) mo.Reference {
-	g.Protect(o.Self, false)
-	return &authorizationManager{AuthorizationManager: o, guard: g, v: v}
-}
-
 // authorizationManager reports privileges according to Restrict, Withdraw and Deny.
 type authorizationManager struct {
 	*simulator.AuthorizationManager
-	*guard
 	v *rights
 }
 
 // FetchUserPrivilegeOnEntities ignores the user: all clients have one role.
 func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
-	held := a.v.currentRole()
-	a.v.mu.Lock()
+	held := a.v.role
 	denied := slices.Collect(maps.Values(a.v.denied))
-	a.v.mu.Unlock()
 	for i := range inner.Res.Returnval {
 		r := &inner.Res.Returnval[i]
 		all := append(slices.Clone(r.Privileges), newPrivileges...)

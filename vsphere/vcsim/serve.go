@@ -33,7 +33,7 @@ func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
 	if err != nil || w.alive.Err() != nil {
 		panic(http.ErrAbortHandler)
 	}
-	c := &request{behind: w.network.set.Endpoint, r: r, body: body, answer: newAnswer()}
+	c := &request{v: w.network.v, r: r, body: body, answer: newAnswer()}
 	if !w.handle(r.Context(), methodOf(r, body), c) {
 		panic(http.ErrAbortHandler)
 	}
@@ -100,7 +100,7 @@ func (w *Wire) carryOut(ctx context.Context, c carrier) bool {
 
 // request is an HTTP call.
 type request struct {
-	behind wireEndpoint
+	v      *VCenter
 	r      *http.Request
 	body   []byte
 	answer *answer
@@ -110,14 +110,14 @@ type request struct {
 func (c *request) CarryOut(ctx context.Context) bool {
 	inner := c.r.WithContext(ctx)
 	inner.Body = io.NopCloser(bytes.NewReader(c.body))
-	return c.behind.CarryOut(c.answer, inner)
+	return c.v.carryOut(c.answer, inner)
 }
 
 // EndSession implements Carrier.
-func (c *request) EndSession() bool { return c.behind.EndSession(c.r, c.body) }
+func (c *request) EndSession() bool { return c.v.endSessionOf(c.r, c.body) }
 
 // Fail implements Carrier.
-func (c *request) Fail(fault types.BaseMethodFault) { c.behind.Refuse(c.answer, c.r, fault) }
+func (c *request) Fail(fault types.BaseMethodFault) { refuse(c.answer, c.r, fault) }
 
 // enter numbers a call and decides how to break it.
 func (w *Wire) enter(client context.Context, method string) *Entry {

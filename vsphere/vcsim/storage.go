@@ -16,7 +16,6 @@ import (
 // storageManager wraps the StorageResourceManager for one call.
 type storageManager struct {
 	*simulator.StorageResourceManager
-	*guard
 	v *inventory
 }
 
@@ -132,9 +131,9 @@ func (v *inventory) UnmountDatastore(path, clusterPath string) error {
 	if err != nil {
 		return err
 	}
-	v.world.RLock()
+	v.world.Lock()
 	cluster, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
-	v.world.RUnlock()
+	v.world.Unlock()
 	if !ok {
 		return fmt.Errorf("unmount %s from %s: not a cluster", path, clusterPath)
 	}

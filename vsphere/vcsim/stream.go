@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -23,40 +22,23 @@ const (
 
 // Streams are the update streams of all sessions' PropertyCollectors.
 type streams struct {
-	// Reads configures failures and delays of reads.
-	Reads   *reads
+	*reads
 	world   *world
 	objects *simulator.Registry // of the world
 	rights  *rights
 
-	// collectors guards the filters of the simulator's PropertyCollectors, which have no lock of their own.
-	collectors sync.Mutex
-
-	mu  sync.Mutex // guards all
+	// The world lock guards these, and what each has that is not its wait's own.
 	all map[*simulator.PropertyCollector]*stream
 }
 
 // NewStreams returns an empty set of streams.
 func newStreams(w *world, r *rights) *streams {
-	return &streams{Reads: new(reads), world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+	return &streams{reads: &reads{world: w}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
 // Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.
 func (v *streams) Collector(o *simulator.PropertyCollector, gone <-chan struct{}) mo.Reference {
-	return &collector{PropertyCollector: o, guard: new(guard), v: v, gone: gone}
-}
-
-// Filter wraps a PropertyFilter for one call.
-func (v *streams) Filter(o *simulator.PropertyFilter) mo.Reference {
-	return &propertyFilter{PropertyFilter: o, guard: new(guard), v: v}
-}
-
-// Lookup finds the object of a call. The first call of a session's PropertyCollector creates it; the lock prevents two parallel calls from
-// creating two.
-func (v *streams) Lookup(ctx *simulator.Context, ref types.ManagedObjectReference) mo.Reference {
-	v.collectors.Lock()
-	defer v.collectors.Unlock()
-	return ctx.Session.Get(ref)
+	return &collector{PropertyCollector: o, v: v, gone: gone}
 }
 
 // stream is the update stream of a PropertyCollector. The simulator's own walks its filters once for each internal update, reads without
@@ -64,7 +46,6 @@ func (v *streams) Lookup(ctx *simulator.Context, ref types.ManagedObjectReferenc
 type stream struct {
 	wait lock // one wait at a time
 
-	mu      sync.Mutex // guards these two
 	filters []*filter
 	cancel  chan struct{}
 
@@ -88,8 +69,6 @@ type values map[string]types.AnyType
 
 // stream returns the collector's stream. Creating one removes the streams of ended sessions.
 func (v *streams) stream(ctx *simulator.Context, pc *simulator.PropertyCollector) *stream {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	s, ok := v.all[pc]
 	if !ok {
 		maps.DeleteFunc(v.all, func(_ *simulator.PropertyCollector, s *stream) bool {
@@ -102,34 +81,24 @@ func (v *streams) stream(ctx *simulator.Context, pc *simulator.PropertyCollector
 }
 
 func (v *streams) endStream(pc *simulator.PropertyCollector) {
-	v.mu.Lock()
 	s := v.all[pc]
 	delete(v.all, pc)
-	v.mu.Unlock()
 	if s != nil {
 		s.cancelWait()
 	}
 }
 
 func (v *streams) removeFilter(ref types.ManagedObjectReference) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	for _, s := range v.all {
-		s.mu.Lock()
 		s.filters = slices.DeleteFunc(s.filters, func(f *filter) bool { return f.ref == ref })
-		s.mu.Unlock()
 	}
 }
 
 func (s *stream) add(ref types.ManagedObjectReference, spec types.PropertyFilterSpec) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.filters = append(s.filters, &filter{ref: ref, spec: spec})
 }
 
 func (s *stream) cancelWait() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	close(s.cancel)
 	s.cancel = make(chan struct{})
 }
@@ -156,10 +125,10 @@ func (pc *collector) WaitForUpdates(ctx *simulator.Context, req *types.WaitForUp
 }
 
 func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUpdatesEx) (*types.UpdateSet, types.BaseMethodFault) {
+	pc.v.world.Lock()
 	s := pc.v.stream(ctx, pc.PropertyCollector)
-	s.mu.Lock()
 	cancel := s.cancel
-	s.mu.Unlock()
+	pc.v.world.Unlock()
 	s.wait.Lock()
 	defer s.wait.Unlock()
 
@@ -258,11 +227,6 @@ func (pc *collector) await(ctx *simulator.Context, s *stream, w waited) (late bo
 
 // begin resets the stream.
 func (s *stream) begin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, f := range s.filters {
-		f.sent = nil
-	}
 	s.seen, s.pending, s.last, s.first = 0, nil, nil, true
 }
 
@@ -289,13 +253,13 @@ func (s *stream) answer(limit int) *types.UpdateSet {
 
 // updates reads what the filters select and compares it with what was sent.
 func (pc *collector) updates(ctx *simulator.Context, s *stream) ([]types.PropertyFilterUpdate, types.BaseMethodFault) {
-	s.mu.Lock()
-	filters := slices.Clone(s.filters)
-	s.mu.Unlock()
-	pc.v.world.RLock()
-	defer pc.v.world.RUnlock()
+	pc.v.world.Lock()
+	defer pc.v.world.Unlock()
 	var updates []types.PropertyFilterUpdate
-	for _, f := range filters {
+	for _, f := range s.filters {
+		if s.seen == 0 {
+			f.sent = nil
+		}
 		objects, fault := pc.compare(ctx, f, s.seen)
 		if fault != nil {
 			return nil, fault

@@ -52,9 +52,9 @@ type work struct {
 	check func(*simulator.Context) types.BaseMethodFault
 	// pause waits after the latency, without a lock; a fault ends the task. May be nil.
 	pause func(*simulator.Context, *job) (fault types.BaseMethodFault, proceed bool)
-	// do is called with only the world lock held, for writing.
+	// do is called with only the world lock held.
 	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
-	// end is called when the task ends in any way. May be nil.
+	// end is called with the world lock held when the task ends in any way. May be nil.
 	end func()
 }
 
@@ -63,16 +63,20 @@ type job struct {
 	*simulator.Task
 }
 
-// begin creates a task and starts it. The caller holds the world lock, at least for reading, and the entity's lock.
-func (v *inventory) begin(g *guard, w work) types.ManagedObjectReference {
-	v.mu.Lock()
+// call is a call of a client, as far as its tasks tell of it.
+type call struct {
+	ctx    *simulator.Context
+	method string
+}
+
+// begin creates a task and starts it. The caller holds the world lock.
+func (v *inventory) begin(c *call, w work) types.ManagedObjectReference {
 	latency, held := latencyOf(&v.latency, w.kind), v.Held(w.kind)
-	v.mu.Unlock()
-	if isAdmin(g.Ctx.Session) {
+	if isAdmin(c.ctx.Session) {
 		latency, held = 0, nil
 	}
-	j := v.newJob(g.Method, cmp.Or(w.as, w.kind), w.entity, g.Ctx.Session.UserName)
-	ctx := fork(g.Ctx)
+	j := v.newJob(c.method, cmp.Or(w.as, w.kind), w.entity, c.ctx.Session.UserName)
+	ctx := fork(c.ctx)
 	if !v.world.Enter() {
 		return j.Self
 	}
@@ -83,7 +87,7 @@ func (v *inventory) begin(g *guard, w work) types.ManagedObjectReference {
 	return j.Self
 }
 
-// newJob creates a running task. The caller holds the world lock, at least for reading.
+// newJob creates a running task. The caller holds the world lock.
 func (v *inventory) newJob(method string, kind Kind, on mo.Entity, user string) *job {
 	// far above the numbers of the simulator's own tasks
 	ref := types.ManagedObjectReference{Type: "Task", Value: fmt.Sprintf("task-%d", 1_000_000+v.world.NextID())}
@@ -103,12 +107,16 @@ func (v *inventory) newJob(method string, kind Kind, on mo.Entity, user string) 
 
 func (v *inventory) run(ctx *simulator.Context, j *job, w work, latency time.Duration, held <-chan struct{}) {
 	if w.end != nil {
-		defer w.end()
+		defer func() {
+			v.world.Lock()
+			defer v.world.Unlock()
+			w.end()
+		}()
 	}
 	if w.check != nil {
-		v.world.RLock()
+		v.world.Lock()
 		fault := w.check(ctx)
-		v.world.RUnlock()
+		v.world.Unlock()
 		if fault != nil {
 			v.finish(ctx, j, nil, fault)
 			return
@@ -321,8 +329,8 @@ func latencyOf(l *Latency, k Kind) time.Duration {
 
 // SetLatency changes the duration of tasks, from the next one on.
 func (v *inventory) SetLatency(l Latency) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.latency = l
 }
 

@@ -13,7 +13,6 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
-	"github.com/vmware/govmomi/vim25/soap"
 )
 
 // VCenter is a running vCenter. All methods are safe for concurrent use.
@@ -32,9 +31,6 @@ type VCenter struct {
 	rest    *restAPI
 	main    *Wire
 	admin   *govmomi.Client
-
-	// sessionLock is held for writing while sessions are dropped.
-	sessionLock sync.RWMutex
 
 	sessions sync.Map // the sessions with their objects, as *simulator.Session by key (counts.go)
 
@@ -69,13 +65,11 @@ func Start(c Config) (*VCenter, error) {
 		}
 	}
 	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
-	v.network = newNetwork(networkSettings{Context: w.Ctx, Endpoint: endpoint{v}, Plain: c.Plain, Cert: cert, User: v.userinfo, Direct: func(session string, req soap.HasFault) lineCall {
-		return newDirectCall(v, session, req)
-	}})
+	v.network = &network{v: v, plain: c.Plain, cert: cert, gate: newGate(), calls: make(map[string]int)}
 	policies := newPolicies(w)
 	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
 	v.main = v.network.Open(c.Listener)
-	if err := v.setUp(c, policies); err != nil {
+	if err := v.setUp(c); err != nil {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.SetLatency(c.Latency)
@@ -96,14 +90,14 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 	v.objects.AddHandler(v.world.changes)
 	v.rights = newRights(v.world)
 	v.streams = newStreams(v.world, v.rights)
-	v.reads = v.streams.Reads
+	v.reads = v.streams.reads
 	v.fcds = newFCDs(v.world)
 	v.inventory = newInventory(v.world, policies, v.fcds, guest)
-	v.fcds.Serve(v.inventory)
+	v.fcds.vms = v.inventory
 	v.services = newServices(v.runsAt)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
-	v.servePBM(policies.Service(v.inventory))
+	v.servePBM(policies.service(v.inventory))
 	v.rest = newREST(v.world, v.rights, v.validLogin)
 	v.libraries = v.rest.libraries
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)

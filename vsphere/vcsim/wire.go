@@ -131,16 +131,16 @@ func (n *network) opened(w *Wire) *Wire {
 // newWire starts serving on a listener.
 func (n *network) newWire(listener net.Listener, records bool) *Wire {
 	w := &Wire{network: n, listener: listener, records: records, turn: newLock(), nth: make(map[string]int), conns: make(map[line]bool)}
-	w.open, w.shut = context.WithCancel(n.set.Context)
+	w.open, w.shut = context.WithCancel(n.v.world.Ctx)
 	w.alive, w.kill = context.WithCancel(w.open)
 	w.server = &http.Server{
 		Handler:      http.HandlerFunc(w.serve),
-		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{n.set.Cert}},
+		TLSConfig:    &tls.Config{Certificates: []tls.Certificate{n.cert}},
 		TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2: one call, one connection to cut
 		ErrorLog:     log.New(io.Discard, "", 0),
 	}
 	go func() {
-		if n.set.Plain {
+		if n.plain {
 			_ = w.server.Serve(wireListener{listener, w})
 		} else {
 			_ = w.server.ServeTLS(wireListener{listener, w}, "", "")
@@ -151,7 +151,7 @@ func (n *network) newWire(listener net.Listener, records bool) *Wire {
 
 // URL returns the vCenter's URL over this wire with the current user and password.
 func (w *Wire) URL() *url.URL {
-	return &url.URL{Scheme: w.network.Scheme(), Host: hostOf(w.listener), Path: vim25.Path, User: w.network.set.User()}
+	return &url.URL{Scheme: w.network.Scheme(), Host: hostOf(w.listener), Path: vim25.Path, User: w.network.v.userinfo()}
 }
 
 // On sets a callback that decides about every call, in order of arrival, before vCenter sees it; nil passes all. f must not call On of this
@@ -307,39 +307,16 @@ func (c *conn) reset() {
 	_ = c.Close()
 }
 
-// Endpoint is the vCenter behind the wires.
-type wireEndpoint interface {
-	// CarryOut answers a request; false if vCenter is closed.
-	CarryOut(w http.ResponseWriter, r *http.Request) bool
-	// Refuse answers a fault in the form of the API that is called.
-	Refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault)
-	// EndSession ends only the session of a request, and reports whether it existed.
-	EndSession(r *http.Request, body []byte) bool
-}
-
-// Settings configure a network.
-type networkSettings struct {
-	Context  context.Context // ends all wires
-	Endpoint wireEndpoint
-	Direct   func(session string, req soap.HasFault) lineCall // creates a direct call
-	User     func() *url.Userinfo                             // the valid credentials
-	Plain    bool                                             // no TLS
-	Cert     tls.Certificate
-}
-
 // Network is all wires of one vCenter with their outages and injected faults.
 type network struct {
-	set  networkSettings
-	gate *gate
+	v     *VCenter
+	plain bool // no TLS
+	cert  tls.Certificate
+	gate  *gate
 
 	mu     sync.Mutex // guards what follows
 	calls  map[string]int
 	breaks []*callBreak
-}
-
-// NewNetwork returns a network without wires.
-func newNetwork(s networkSettings) *network {
-	return &network{set: s, gate: newGate(), calls: make(map[string]int)}
 }
 
 // Close cuts all connections and closes all wires.
@@ -362,7 +339,7 @@ func (n *network) Up() { n.gate.set(up) }
 
 // Scheme returns the URL scheme: https, or http without TLS.
 func (n *network) Scheme() string {
-	if n.set.Plain {
+	if n.plain {
 		return "http"
 	}
 	return "https"
@@ -370,14 +347,14 @@ func (n *network) Scheme() string {
 
 // CACert returns the endpoint's self-signed certificate in PEM, to trust as a CA.
 func (n *network) CACert() []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.set.Cert.Leaf.Raw})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.cert.Leaf.Raw})
 }
 
 // Thumbprint returns the certificate's SHA-1 thumbprint, AA:BB:..., for soap.Client.SetThumbprint.
-func (n *network) Thumbprint() string { return soap.ThumbprintSHA1(n.set.Cert.Leaf) }
+func (n *network) Thumbprint() string { return soap.ThumbprintSHA1(n.cert.Leaf) }
 
 // ThumbprintSHA256 returns the certificate's SHA-256 thumbprint.
-func (n *network) ThumbprintSHA256() string { return soap.ThumbprintSHA256(n.set.Cert.Leaf) }
+func (n *network) ThumbprintSHA256() string { return soap.ThumbprintSHA256(n.cert.Leaf) }
 
 type condition int
 

@@ -16,9 +16,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// World is the inventory and its lock. Writers hold the lock for writing and readers for reading, before the lock of any object.
+// world is the inventory and its lock, which each call holds that does not wait, and whatever else reads or changes the inventory.
 type world struct {
-	rwLock
+	lock
 	*changes
 	model   *simulator.Model
 	Service *simulator.Service
@@ -36,7 +36,7 @@ type world struct {
 
 // New returns the world of a created model.
 func newWorld(m *simulator.Model) *world {
-	w := &world{model: m, Service: m.Service, Objects: m.Map(), changes: newChanges()}
+	w := &world{lock: newLock(), model: m, Service: m.Service, Objects: m.Map(), changes: newChanges()}
 	w.Ctx, w.cancel = context.WithCancel(context.Background())
 	return w
 }
@@ -119,13 +119,12 @@ func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == admin
 // testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
 // (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
 //
-// The simulator's locks of objects are sync.Mutexes, and its writers sleep with some of them held, under the world lock. So hold World, at
-// least for reading, before you wait for one.
+// The simulator's locks of objects are sync.Mutexes, and it sleeps with some of them held. So hold the world before you wait for one.
 
-// Lock is a mutex. NewLock creates one.
+// lock is a mutex. newLock creates one.
 type lock chan struct{}
 
-// NewLock returns an unlocked Lock.
+// newLock returns an unlocked Lock.
 func newLock() lock { return make(lock, 1) }
 
 // Lock implements sync.Locker.
@@ -134,112 +133,7 @@ func (l lock) Lock() { l <- struct{}{} }
 // Unlock implements sync.Locker.
 func (l lock) Unlock() { <-l }
 
-// rwLock works like a sync.RWMutex: a waiting writer blocks new readers. The zero value is unlocked.
-type rwLock struct {
-	mu      sync.Mutex // held only briefly
-	changed *sync.Cond
-	readers int
-	writers int // waiting
-	writing bool
-}
-
-// wait waits for a condition. The caller holds mu.
-func (l *rwLock) wait(until func() bool) {
-	if l.changed == nil {
-		l.changed = sync.NewCond(&l.mu)
-	}
-	for !until() {
-		l.changed.Wait()
-	}
-}
-
-// Lock locks l for writing.
-func (l *rwLock) Lock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writers++
-	l.wait(func() bool { return !l.writing && l.readers == 0 })
-	l.writers--
-	l.writing = true
-}
-
-// Unlock unlocks l for writing.
-func (l *rwLock) Unlock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.writing = false
-	l.changed.Broadcast()
-}
-
-// RLock locks l for reading. It is not reentrant.
-func (l *rwLock) RLock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.wait(func() bool { return !l.writing && l.writers == 0 })
-	l.readers++
-}
-
-// RUnlock unlocks l for reading.
-func (l *rwLock) RUnlock() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.readers--; l.readers == 0 {
-		l.changed.Broadcast()
-	}
-}
-
-// Guard is the lock that the simulator takes around a call of a wrapped object: the world lock and then the object's own. A call that only
-// begins a task takes the world lock for reading: its writers may sleep (the simulator's Task.Wait does) with object locks held, and
-// waiting for those does not block durably (lock.go).
-type guard struct {
-	world   *world
-	Ctx     *simulator.Context
-	Method  string
-	object  *types.ManagedObjectReference // nil: the call takes its own locks
-	write   bool                          // the call itself changes the inventory
-	release func()
-}
-
-// Guard returns a guard for one call of a method, which protects no object yet.
-func (w *world) Guard(ctx *simulator.Context, method string) *guard {
-	return &guard{world: w, Ctx: ctx, Method: method}
-}
-
-// Protect makes the guard protect an object; write means that the call itself changes the inventory.
-func (g *guard) Protect(object types.ManagedObjectReference, write bool) {
-	g.object, g.write = &object, write
-}
-
-// Lock implements sync.Locker.
-func (g *guard) Lock() {
-	if g.object == nil {
-		return
-	}
-	if g.write {
-		g.world.Lock()
-	} else {
-		g.world.RLock()
-	}
-	g.release = g.world.Objects.AcquireLock(g.Ctx, *g.object)
-}
-
-// Unlock implements sync.Locker.
-func (g *guard) Unlock() {
-	if g.object == nil {
-		return
-	}
-	if g.write {
-		g.world.Mark(*g.object) // the simulator does not announce all changes
-	}
-	g.release()
-	if g.write {
-		g.world.Unlock()
-	} else {
-		g.world.RUnlock()
-	}
-}
-
-// Changes records which objects changed when. It listens to the whole registry; Mark adds the changes that the simulator does not announce.
+// changes records which objects changed when. It listens to the whole registry; Mark adds the changes that the simulator does not announce.
 type changes struct {
 	mu   sync.Mutex
 	now  uint64
