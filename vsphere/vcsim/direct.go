@@ -91,16 +91,14 @@ func (*directBody) Fault() *soap.Fault { return nil }
 
 // CarryOut implements wire.Carrier.
 func (c *directCall) CarryOut(ctx context.Context) bool {
-	e := &exchange{gone: ctx.Done(), call: c}
-	end, ok := c.v.beginCall(e)
+	end, ok := c.v.beginCall(&exchange{gone: ctx.Done(), call: c})
 	if !ok {
 		return false
 	}
 	defer end()
 	// v.world.Ctx rather than the caller's: tasks outlive the call.
-	inner := context.WithValue(c.v.world.Ctx, exchangeKey{}, e)
 	body := &directBody{Req: &directRequest{c.this}}
-	if err := c.v.world.Service.RoundTrip(inner, body, body); err != nil {
+	if err := c.v.world.Service.RoundTrip(c.v.world.Ctx, body, body); err != nil {
 		c.answer(nil, soap.ToSoapFault(err))
 	} else {
 		c.answer(body.Res, nil)
@@ -114,10 +112,9 @@ func (c *directCall) restore(ctx *simulator.Context, m *simulator.Method) {
 	whole.Context, whole.Caller, whole.Session = ctx.Context, ctx.Caller, nil
 	*ctx = *whole
 	m.Name, m.Body = c.name, c.body
-	if known, ok := c.v.sessions.Load(c.session); ok {
-		if s := *known.(*simulator.Session); c.v.world.SessionLives(ctx, s.Key, s.UserName) {
-			ctx.Session = &s
-		}
+	if known := c.v.sessions[c.session]; known != nil && c.v.world.SessionLives(ctx, known.Key, known.UserName) {
+		session := *known
+		ctx.Session = &session
 	}
 }
 

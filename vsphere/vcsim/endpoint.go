@@ -2,12 +2,11 @@ package vcsim
 
 import (
 	"cmp"
-	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"reflect"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
@@ -19,7 +18,7 @@ import (
 	vimxml "github.com/vmware/govmomi/vim25/xml"
 )
 
-// exchange is the state of one HTTP request or direct call during the simulator's dispatch.
+// exchange is one HTTP request or direct call. The simulator does not show it to the object that answers.
 type exchange struct {
 	gone     <-chan struct{} // closed when the client has gone
 	call     *directCall     // nil for an HTTP request
@@ -32,6 +31,7 @@ func (v *VCenter) beginCall(e *exchange) (end func(), ok bool) {
 		return nil, false
 	}
 	v.world.Lock()
+	v.current = e
 	return func() {
 		if !e.unlocked {
 			v.world.Unlock()
@@ -40,67 +40,25 @@ func (v *VCenter) beginCall(e *exchange) (end func(), ok bool) {
 	}, true
 }
 
-type exchangeKey struct{}
-
-// exchangeOf returns the exchange of ctx's call.
-func exchangeOf(ctx *simulator.Context) *exchange {
-	if ctx.Context != nil {
-		if e, ok := ctx.Value(exchangeKey{}).(*exchange); ok {
-			return e
-		}
-	}
-	return &exchange{}
-}
-
 // carryOut makes the simulator answer r; false if this vCenter is closed.
-//
-// The simulator shows an overriding method neither the request nor its context, except to REST, but it does show the session's cookie: the
-// request's number is appended to it here, and sessionCookie removes it.
 func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
-	e := &exchange{gone: r.Context().Done()}
-	end, ok := v.beginCall(e)
+	end, ok := v.beginCall(&exchange{gone: r.Context().Done()})
 	if !ok {
 		return false
 	}
 	defer end()
-	id := strconv.Itoa(v.world.NextID())
-	v.mu.Lock()
-	v.exchanges[id] = e
-	v.mu.Unlock()
-	defer func() {
-		v.mu.Lock()
-		delete(v.exchanges, id)
-		v.mu.Unlock()
-	}()
-
-	var session string
-	cookies := r.Cookies()
-	r.Header.Del("Cookie")
-	for _, c := range cookies {
-		if c.Name != soap.SessionCookieName {
-			r.AddCookie(c) // such as REST's own
-		} else if session == "" {
-			session = c.Value
-		}
-	}
-	r.AddCookie(&http.Cookie{Name: soap.SessionCookieName, Value: session + "." + id})
-	v.world.Service.ServeMux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e)))
+	v.world.Service.ServeMux.ServeHTTP(w, r)
 	return true
 }
 
-// sessionCookie is the registry's hook that finds a call's session.
-func (v *VCenter) sessionCookie(ctx *simulator.Context) string {
-	cookie := simulator.HTTPCookie(ctx)
-	dot := strings.LastIndexByte(cookie, '.')
-	if dot < 0 {
-		return cookie
+// outliving makes a registry's hook that finds a call's session also replace the context of the request, which tasks and the timer of idle
+// sessions outlive.
+func (v *VCenter) outliving(cookie func(*simulator.Context) string) func(*simulator.Context) string {
+	return func(ctx *simulator.Context) string {
+		found := cookie(ctx)
+		ctx.Context = v.world.Ctx
+		return found
 	}
-	v.mu.Lock()
-	e := v.exchanges[cookie[dot+1:]]
-	v.mu.Unlock()
-	// v.world.Ctx rather than the request's: tasks and the timer of idle sessions outlive the request.
-	ctx.Context = context.WithValue(v.world.Ctx, exchangeKey{}, e)
-	return cookie[:dot]
 }
 
 // inHeader finds the session in a SOAP header, where other services put it (soap.Header.Cookie).
@@ -160,14 +118,8 @@ func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
 
 // servePBM serves the storage policy service.
 func (v *VCenter) servePBM(r *simulator.Registry) {
-	r.Cookie, r.Handler = v.pbmCookie, v.dispatchPBM
+	r.Cookie, r.Handler = v.outliving(simulator.SOAPCookie), v.dispatchPBM
 	v.world.Service.RegisterSDK(r)
-}
-
-// pbmCookie finds a call's session in the SOAP header, because the HTTP cookie holds only the request's number.
-func (v *VCenter) pbmCookie(ctx *simulator.Context) string {
-	v.sessionCookie(ctx)
-	return simulator.SOAPCookie(ctx)
 }
 
 // dispatchPBM is the registry's hook before each call.
@@ -181,7 +133,7 @@ func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.R
 // dispatch is the registry's hook before each call: it checks permissions and returns the object that answers. Objects are wrapped for one
 // call; the registry keeps the simulator's own.
 func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	e := exchangeOf(ctx)
+	e := v.current
 	if e.call != nil {
 		e.call.restore(ctx, m)
 	}
@@ -201,7 +153,9 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 // choose returns the object for a call with a known session.
 func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
-		v.rewritten(m)
+		if v.rewrite != nil {
+			v.rewrite(m.Body)
+		}
 		if fault := v.rights.Admit(ctx, m); fault != nil {
 			return nil, fault
 		}
@@ -210,7 +164,7 @@ func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Refere
 		// Without a session, properties are reported as missing, but they are still read.
 		switch o := v.objects.Get(m.This).(type) {
 		case *simulator.PropertyCollector:
-			return v.streams.Collector(o, exchangeOf(ctx).gone), nil
+			return v.streams.Collector(o, v.current.gone), nil
 		case *simulator.SessionManager:
 			return &sessionManager{SessionManager: o, v: v}, nil
 		}
@@ -238,7 +192,7 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
 			v.setLatestEvent(ctx, read.SpecSet)
 		}
-		return v.streams.Collector(o, exchangeOf(ctx).gone), nil
+		return v.streams.Collector(o, v.current.gone), nil
 	case *simulator.PropertyFilter:
 		return &propertyFilter{PropertyFilter: o, v: v.streams}, nil
 	case *simulator.SearchIndex:
@@ -291,18 +245,9 @@ func (p *resourcePool) CreateResourcePool(ctx *simulator.Context, req *types.Cre
 // Rewrite changes the requests of all SOAP calls but Admin's before they are executed, so that this vCenter misbehaves, for example by
 // ignoring changeVersion; nil: none. change gets a pointer, such as *types.CloneVM_Task.
 func (v *VCenter) Rewrite(change func(request any)) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.rewrite = change
-}
-
-func (v *VCenter) rewritten(m *simulator.Method) {
-	v.mu.Lock()
-	change := v.rewrite
-	v.mu.Unlock()
-	if change != nil {
-		change(m.Body)
-	}
 }
 
 // login is the valid credentials and the number of logins.
@@ -318,8 +263,8 @@ func newLogin(user, password string) login {
 
 // userinfo returns the current credentials.
 func (v *VCenter) userinfo() *url.Userinfo {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	l := v.login
 	return url.UserPassword(cmp.Or(l.user, "user"), cmp.Or(l.password, "pass"))
 }
@@ -327,8 +272,6 @@ func (v *VCenter) userinfo() *url.Userinfo {
 func matches(want, got string) bool { return got != "" && (want == "" || want == got) }
 
 func (v *VCenter) validLogin(r *types.Login) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	if r.UserName == adminUser {
 		return r.Password == v.login.adminPassword
 	}
@@ -358,15 +301,15 @@ func (s *sessionManager) Login(ctx *simulator.Context, req *types.Login) soap.Ha
 
 // SetPassword changes the password for new logins. Existing sessions continue, as in a real vCenter.
 func (v *VCenter) SetPassword(password string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	v.login.password = password
 }
 
 // Logins counts the successful and rejected logins by SOAP and REST.
 func (v *VCenter) Logins() (ok, refused int) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.world.Lock()
+	defer v.world.Unlock()
 	return v.login.ok, v.login.refused
 }
 
@@ -436,9 +379,11 @@ type Counts struct {
 func (v *VCenter) Counts() Counts {
 	keys := v.clientSessions()
 	c := Counts{Sessions: len(keys), RESTSessions: v.RESTSessions()}
+	v.world.Lock()
+	defer v.world.Unlock()
 	for _, key := range keys {
-		if s, ok := v.sessions.Load(key); ok {
-			v.count(s.(*simulator.Session).Registry, &c)
+		if s, ok := v.sessions[key]; ok {
+			v.count(s.Registry, &c)
 		}
 	}
 	return c
@@ -453,32 +398,19 @@ func (v *VCenter) count(book *simulator.Registry, c *Counts) {
 	}
 	c.Filters += len(book.AllReference("PropertyFilter"))
 	c.ContainerViews += len(book.AllReference("ContainerView"))
-	for _, ref := range book.AllReference("ListView") {
+	for _, view := range book.AllReference("ListView") {
 		c.ListViews++
-		c.Listed += v.listed(ref)
+		c.Listed += len(view.(*simulator.ListView).View)
 	}
-}
-
-func (v *VCenter) listed(ref mo.Reference) (n int) {
-	view, ok := ref.(*simulator.ListView)
-	if !ok {
-		return 0
-	}
-	v.objects.WithLock(v.world.Context(), view, func() { n = len(view.View) })
-	return n
 }
 
 // remember records a session with its objects, because the simulator shows them only to the session's own calls. It forgets sessions that
 // have ended.
 func (v *VCenter) remember(s *simulator.Session) {
-	if _, known := v.sessions.LoadOrStore(s.Key, s); known {
+	if v.sessions[s.Key] != nil {
 		return
 	}
+	v.sessions[s.Key] = s
 	ctx := v.world.Context()
-	v.sessions.Range(func(key, known any) bool {
-		if s := known.(*simulator.Session); !v.world.SessionLives(ctx, s.Key, s.UserName) {
-			v.sessions.Delete(key)
-		}
-		return true
-	})
+	maps.DeleteFunc(v.sessions, func(key string, s *simulator.Session) bool { return !v.world.SessionLives(ctx, key, s.UserName) })
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"sync"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
@@ -32,12 +31,11 @@ type VCenter struct {
 	main    *Wire
 	admin   *govmomi.Client
 
-	sessions sync.Map // the sessions with their objects, as *simulator.Session by key (counts.go)
-
-	mu        sync.Mutex // guards what follows
-	login     login
-	exchanges map[string]*exchange
-	rewrite   func(request any)
+	// The world lock guards these. sessions has the sessions with their objects by key, and current is the call that holds the lock.
+	login    login
+	sessions map[string]*simulator.Session
+	current  *exchange
+	rewrite  func(request any)
 }
 
 // Start creates a vCenter and serves it until Close.
@@ -64,7 +62,7 @@ func Start(c Config) (*VCenter, error) {
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), w.Drain())
 		}
 	}
-	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), exchanges: make(map[string]*exchange)}
+	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), sessions: make(map[string]*simulator.Session)}
 	v.network = &network{v: v, plain: c.Plain, cert: cert, gate: newGate(), calls: make(map[string]int)}
 	policies := newPolicies(w)
 	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
@@ -85,7 +83,7 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 	sessions.ServiceHostName = address
 	sessions.ValidLogin = v.validLogin
 	sessions.TLS = func() *tls.Config { return &tls.Config{Certificates: []tls.Certificate{cert}} }
-	v.objects.Cookie = v.sessionCookie
+	v.objects.Cookie = v.outliving(simulator.HTTPCookie)
 	v.objects.Handler = v.dispatch
 	v.objects.AddHandler(v.world.changes)
 	v.rights = newRights(v.world)
