@@ -202,6 +202,8 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 			return &resourcePool{o}, nil
 		}
 		return nil, nil
+	case *simulator.ListView, *simulator.ViewManager: // they tell which objects are missing
+		return nil, nil
 	}
 	if fault := v.world.MissingArgument(ctx, m); fault != nil {
 		return nil, fault

@@ -2,7 +2,6 @@ package vcsim_test
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 
@@ -92,34 +91,6 @@ func TestUnregisterAndDestroyKeepsTheDisks(t *testing.T) {
 	})
 }
 
-func TestUnregisterAndDestroyRemovesNestedEmptyFolders(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-		ok(t, c.unregisterAndDestroy(c.ctx, outer))
-		wantGone(t, c, outer, inner)
-		if kept := v.Unregistered(); len(kept) != 0 {
-			t.Errorf("unregistered: %v", kept)
-		}
-	})
-}
-
-func TestFolderWithAPoweredOnVMCannotBeDestroyed(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		for name, remove := range map[string]func(types.ManagedObjectReference) error{
-			"destroyed":    c.destroy,
-			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
-		} {
-			folder := makeFolder(t, v, "/DC0/vm/"+name)
-			addVM(t, v, "/DC0/vm/"+name, "vm-"+name)
-			ok(t, v.PowerOn("vm-"+name))
-			wantFault[*types.InvalidPowerState](t, remove(folder))
-			if _, err := v.Find("/DC0/vm/" + name + "/vm-" + name); err != nil {
-				t.Errorf("%s despite the fault: %v", name, err)
-			}
-		}
-	})
-}
-
 func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
@@ -131,31 +102,6 @@ func TestDestroyingAFolderDestroysItsVMs(t *testing.T) {
 		}
 		wantFault[*types.NotSupported](t, c.destroy(c.folder.Reference()))
 		wantFault[*types.NotSupported](t, c.destroy(c.ServiceContent.RootFolder))
-	})
-}
-
-func TestCloneFailsIfItsFolderVanishesMeanwhile(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		for name, remove := range map[string]func(types.ManagedObjectReference) error{
-			"destroyed":    c.destroy,
-			"unregistered": func(ref types.ManagedObjectReference) error { return c.unregisterAndDestroy(c.ctx, ref) },
-		} {
-			ref := makeFolder(t, v, "/DC0/vm/"+name)
-			folder := object.NewFolder(c.Client.Client, ref)
-			v.Hold(vcsim.Clone)
-			task, err := c.template.Clone(c.ctx, folder, "vm", c.cloneSpec(nil))
-			ok(t, err)
-			ok(t, remove(ref))
-			v.Release(vcsim.Clone)
-			if f := wantFault[*types.ManagedObjectNotFound](t, task.Wait(c.ctx)); f.Obj != ref {
-				t.Errorf("%s: the fault names %v", name, f.Obj)
-			}
-			_, err = folder.CreateFolder(c.ctx, "late")
-			wantFault[*types.ManagedObjectNotFound](t, err)
-		}
-		if n := len(v.VMs()); n != 1 {
-			t.Errorf("got %d VMs", n)
-		}
 	})
 }
 
@@ -191,35 +137,4 @@ func TestNamesAreUniqueInAFolder(t *testing.T) {
 			t.Errorf("got the names %q, %q, %q", detail.Name, detail.Config.Name, detail.Summary.Config.Name)
 		}
 	})
-}
-
-func TestFolderCannotMoveIntoItself(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		outer, inner := makeFolder(t, v, "/DC0/vm/outer"), makeFolder(t, v, "/DC0/vm/outer/inner")
-		task, err := object.NewFolder(c.Client.Client, inner).MoveInto(c.ctx, []types.ManagedObjectReference{outer})
-		ok(t, err)
-		wantFault[*types.InvalidFolder](t, task.Wait(c.ctx))
-		task, err = c.folder.MoveInto(c.ctx, []types.ManagedObjectReference{inner})
-		ok(t, err)
-		ok(t, task.Wait(c.ctx))
-		if _, err := v.Find("/DC0/vm/inner"); err != nil {
-			t.Error(err)
-		}
-		task, err = object.NewCommon(c.Client.Client, outer).Rename(c.ctx, "inner")
-		ok(t, err)
-		wantFault[*types.DuplicateName](t, task.Wait(c.ctx))
-	})
-}
-
-func TestCloseLeavesNoFiles(t *testing.T) {
-	dir := t.TempDir()
-	t.Setenv("TMPDIR", dir)
-	v, err := vcsim.Start(vcsim.Config{})
-	ok(t, err)
-	ok(t, v.Close())
-	left, err := os.ReadDir(dir)
-	ok(t, err)
-	if len(left) != 0 {
-		t.Errorf("left: %v", left)
-	}
 }

@@ -2,14 +2,11 @@ package vcsim_test
 
 import (
 	"slices"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
-	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -74,71 +71,4 @@ func TestHiddenObjectsReturnNoPermission(t *testing.T) {
 			}
 		}
 	})
-}
-
-// tagger is a client that is logged in to the REST API, and a tag.
-type tagger struct {
-	*client
-	tags *tags.Manager
-	tag  string
-}
-
-// The simulator sleeps while it moves a VM, with the locks of the VM and of its new folder held. Who looks where the VM is meanwhile must
-// wait durably, or the bubble's time stands still.
-func TestAnswersThatDependOnTheParentsOfABusyVMAreWaitedForDurably(t *testing.T) {
-	const deletes = "VirtualMachine.Inventory.Delete"
-	hide := func(v *vcsim.VCenter, other types.ManagedObjectReference) { v.Hide(other) }
-	restrict := func(v *vcsim.VCenter, other types.ManagedObjectReference) {
-		v.Restrict(deletes)
-		v.Withdraw(deletes, other)
-	}
-	destroy := func(t *testing.T, _ *vcsim.VCenter, c *tagger, vm types.ManagedObjectReference) {
-		_, err := object.NewVirtualMachine(c.Client.Client, vm).Destroy(c.ctx)
-		ok(t, err)
-	}
-	twice := func(do func()) {
-		var both sync.WaitGroup
-		for range 2 {
-			both.Go(do)
-		}
-		both.Wait()
-	}
-	for name, test := range map[string]struct {
-		limit func(v *vcsim.VCenter, other types.ManagedObjectReference)
-		ask   func(t *testing.T, v *vcsim.VCenter, c *tagger, vm types.ManagedObjectReference)
-	}{
-		"a task while another object is hidden": {hide, destroy},
-		"a task of a client with a role":        {restrict, destroy},
-		"the privileges on it": {restrict, func(t *testing.T, _ *vcsim.VCenter, c *tagger, vm types.ManagedObjectReference) {
-			twice(func() {
-				held, err := object.NewAuthorizationManager(c.Client.Client).FetchUserPrivilegeOnEntities(c.ctx, []types.ManagedObjectReference{vm}, "me")
-				if err != nil || !slices.Contains(held[0].Privileges, deletes) {
-					t.Errorf("got %v, %v", held, err)
-				}
-			})
-		}},
-		"a tag for it": {hide, func(t *testing.T, _ *vcsim.VCenter, c *tagger, vm types.ManagedObjectReference) {
-			twice(func() {
-				if err := c.tags.AttachTag(c.ctx, c.tag, vm); err != nil {
-					t.Error(err)
-				}
-			})
-		}},
-		"hiding it": {hide, func(_ *testing.T, v *vcsim.VCenter, _ *tagger, vm types.ManagedObjectReference) { v.Hide(vm) }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inABubble(t, vcsim.Config{Latency: vcsim.Latency{Other: time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-				vm, other, into := addVM(t, v, "/DC0/vm", "vm"), addVM(t, v, "/DC0/vm", "other"), makeFolder(t, v, "/DC0/vm/folder")
-				moves, err := object.NewVirtualMachine(c.Client.Client, vm).Relocate(c.ctx, types.VirtualMachineRelocateSpec{Folder: &into}, types.VirtualMachineMovePriorityDefaultPriority)
-				ok(t, err)
-				tag, err := v.AddTag("env", "prod")
-				ok(t, err)
-				own := &tagger{c, c.rest(t, v), tag}
-				test.limit(v, other)
-				time.Sleep(time.Second + time.Millisecond) // the simulator is at work
-				test.ask(t, v, own, vm)
-				ok(t, moves.Wait(c.ctx))
-			})
-		})
-	}
 }

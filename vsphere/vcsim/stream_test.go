@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -127,34 +126,6 @@ func TestStreamReportsChanges(t *testing.T) {
 	})
 }
 
-func TestStreamHasPages(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{})
-		for i := range 4 {
-			addVM(t, v, "/DC0/vm", fmt.Sprint("vm-", i))
-		}
-		c := login(t, v)
-		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
-		var version string
-		var sizes []int
-		for {
-			res, err := methods.WaitForUpdatesEx(c.ctx, c.Client.Client, &types.WaitForUpdatesEx{
-				This: w.pc.Reference(), Version: version, Options: &types.WaitOptions{MaxObjectUpdates: 2},
-			})
-			ok(t, err)
-			sizes = append(sizes, len(spell(res.Returnval)))
-			version = res.Returnval.Version
-			if res.Returnval.Truncated == nil {
-				break
-			}
-		}
-		if !slices.Equal(sizes, []int{2, 2, 1}) {
-			t.Errorf("got pages of %v objects", sizes)
-		}
-	})
-}
-
 func TestLostUpdateIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -180,38 +151,6 @@ func TestLostUpdateIsRepeated(t *testing.T) {
 	})
 }
 
-func TestWaitCanBeCancelled(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
-		w.next(t, 1)
-		for name, end := range map[string]func() error{
-			"cancel":  func() error { return w.pc.CancelWaitForUpdates(c.ctx) },
-			"destroy": func() error { return w.pc.Destroy(c.ctx) },
-		} {
-			waiting := make(chan error, 1)
-			before := v.Calls()["WaitForUpdatesEx"]
-			go func() {
-				_, err := w.ask(w.version, 60)
-				waiting <- err
-			}()
-			eventually(t, "the wait begins", func() bool { return v.Calls()["WaitForUpdatesEx"] > before })
-			for { // the call is counted just before it can be cancelled
-				ok(t, end())
-				select {
-				case err := <-waiting:
-					wantFault[*types.RequestCanceled](t, err)
-				case <-time.After(100 * time.Millisecond):
-					continue
-				}
-				break
-			}
-			if name == "destroy" {
-				return
-			}
-		}
-	})
-}
-
 func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name"))
@@ -232,52 +171,5 @@ func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 		c.ctx = all
 		// A collector serves one wait at a time, so an answer means that the first one has ended.
 		within(t, 5*time.Second, "the next wait", func() { w.next(t, 0) })
-	})
-}
-
-func TestOneWaitReportsManyTasks(t *testing.T) {
-	inABubble(t, vcsim.Config{Latency: vcsim.Latency{Clone: 40 * time.Second}}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		list, err := methods.CreateListView(c.ctx, c.Client.Client, &types.CreateListView{This: *c.ServiceContent.ViewManager})
-		ok(t, err)
-		view := list.Returnval
-		w := c.watch(t, types.PropertyFilterSpec{
-			ObjectSet: []types.ObjectSpec{{Obj: view, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
-				&types.TraversalSpec{Type: "ListView", Path: "view"},
-			}}},
-			PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state"}}},
-		})
-		if got := w.next(t, 1); got != nil {
-			t.Errorf("got %v for an empty list", got)
-		}
-		modify := func(req types.ModifyListView) {
-			req.This = view
-			_, err := methods.ModifyListView(c.ctx, c.Client.Client, &req)
-			ok(t, err)
-		}
-		var tasks []*object.Task
-		for i := range 3 {
-			tasks = append(tasks, c.startClone(t, fmt.Sprint("vm-", i)))
-			modify(types.ModifyListView{Add: []types.ManagedObjectReference{tasks[i].Reference()}})
-		}
-		var updates []string
-		for len(updates) < 6 {
-			updates = append(updates, w.next(t, 60)...)
-		}
-		for _, task := range tasks {
-			ref := task.Reference()
-			for _, word := range []string{"enter " + ref.Value, "modify " + ref.Value + " info.state=success"} {
-				if !slices.Contains(updates, word) {
-					t.Errorf("%q is missing in %v", word, updates)
-				}
-			}
-			modify(types.ModifyListView{Remove: []types.ManagedObjectReference{ref}})
-		}
-		updates = nil
-		for len(updates) < 3 {
-			updates = append(updates, w.next(t, 60)...)
-		}
-		if strings.Count(strings.Join(updates, " "), "leave") != 3 {
-			t.Errorf("got %v", updates)
-		}
 	})
 }

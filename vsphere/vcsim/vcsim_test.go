@@ -3,7 +3,6 @@ package vcsim_test
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"net/http"
 	"sync"
 	"testing"
@@ -15,9 +14,7 @@ import (
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/property"
-	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
@@ -189,81 +186,6 @@ func eventually(t testing.TB, what string, is func() bool) {
 			t.Fatalf("not within %s: %s", timeout, what)
 		}
 		time.Sleep(pause)
-	}
-}
-
-func TestDefaultInventoryIsUnambiguous(t *testing.T) {
-	inABubble(t, vcsim.Config{User: "me", Password: "secret"}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		finder := find.NewFinder(c.Client.Client)
-		dc, err := finder.DefaultDatacenter(c.ctx)
-		ok(t, err)
-		finder.SetDatacenter(dc)
-		ds, err := finder.DefaultDatastore(c.ctx)
-		ok(t, err)
-		if dc.Name() != "DC0" || ds.Name() != "LocalDS_0" {
-			t.Errorf("got %s and %s", dc.Name(), ds.Name())
-		}
-		vms := v.VMs()
-		if len(vms) != 1 || !vms[0].Template || vms[0].Path != "/DC0/vm/"+template {
-			t.Errorf("got %+v, want only the template", vms)
-		}
-	})
-}
-
-func TestInventoryCanBeAmbiguous(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		v := start(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Pools: 1, Templates: []string{"a", "b"}})
-		_, err := v.AddTemplate("/DC1/vm", "a")
-		ok(t, err)
-		finder := find.NewFinder(v.Admin().Client)
-		if _, err := finder.DefaultDatacenter(t.Context()); err == nil {
-			t.Error("the datacenter is unambiguous")
-		}
-		if _, err := v.Find("a"); err == nil {
-			t.Error("the template is unambiguous")
-		}
-		for _, path := range []string{"/DC1/host/DC1_C1/Resources/DC1_C1_RP1", "/DC0/datastore/LocalDS_1", "/DC0/vm/b"} {
-			if _, err := v.Find(path); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-}
-
-func TestEachVCenterHasItsOwnInstanceUUID(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		a, b := start(t, vcsim.Config{}), start(t, vcsim.Config{InstanceUUID: "b-uuid"})
-		if a.InstanceUUID() == "" || a.InstanceUUID() == b.InstanceUUID() {
-			t.Errorf("got %q and %q", a.InstanceUUID(), b.InstanceUUID())
-		}
-		if got := login(t, b).ServiceContent.About.InstanceUuid; got != "b-uuid" {
-			t.Errorf("a client sees %q", got)
-		}
-	})
-}
-
-func TestCertificateCanBeVerified(t *testing.T) {
-	t.Parallel()
-	v := startReal(t, vcsim.Config{})
-	for name, trust := range map[string]func(*soap.Client){
-		"by its CA": func(c *soap.Client) {
-			pool := x509.NewCertPool()
-			pool.AppendCertsFromPEM(v.CACert())
-			c.DefaultTransport().TLSClientConfig.RootCAs = pool
-		},
-		"by its thumbprint": func(c *soap.Client) { c.SetThumbprint(v.URL().Host, v.Thumbprint()) },
-		"by its SHA-256":    func(c *soap.Client) { c.SetThumbprint(v.URL().Host, v.ThumbprintSHA256()) },
-	} {
-		sc := soap.NewClient(v.URL(), false)
-		if _, err := vim25.NewClient(t.Context(), sc); !soap.IsCertificateUntrusted(err) {
-			t.Errorf("%s: without trust: %v", name, err)
-		}
-		trust(sc)
-		if _, err := vim25.NewClient(t.Context(), sc); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

@@ -2,9 +2,6 @@ package vcsim_test
 
 import (
 	"context"
-	"errors"
-	"net/url"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,10 +9,6 @@ import (
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/pbm"
-	"github.com/vmware/govmomi/vapi/rest"
-	"github.com/vmware/govmomi/vapi/tags"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
@@ -129,131 +122,4 @@ func TestEachBreakKind(t *testing.T) {
 
 func carriesNoFault(err error) bool {
 	return err != nil && !fault.Is(err, &types.NoPermission{})
-}
-
-func TestKillAffectsOnlyItsWire(t *testing.T) {
-	t.Parallel()
-	byEachWay(t, func(t *testing.T, by way) {
-		vc, w, client, network := wired(t, by)
-		other, otherClient := connect(t, vc, network, by)
-		breakNext(w, "CreateFolder", vcsim.Break{Kind: vcsim.KilledAfter})
-		if err := callCreateFolder(t.Context(), vc, client, "after"); err == nil || !exists(vc, "after") {
-			t.Errorf("%v, %t", err, exists(vc, "after"))
-		}
-		w.Mend()
-		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
-			t.Error("a call passed a killed wire")
-		}
-		breakNext(other, "CreateFolder", vcsim.Break{Kind: vcsim.KilledBefore})
-		if _, err := methods.GetCurrentTime(t.Context(), otherClient); err != nil {
-			t.Error(err)
-		}
-		if err := callCreateFolder(t.Context(), vc, otherClient, "before"); err == nil || exists(vc, "before") {
-			t.Errorf("%v, %t", err, exists(vc, "before"))
-		}
-		if n := vc.Sessions(); n != 2 {
-			t.Errorf("got %d sessions of two killed clients", n)
-		}
-	})
-}
-
-func TestMendEndsACut(t *testing.T) {
-	t.Parallel()
-	byEachWay(t, func(t *testing.T, by way) {
-		_, w, client, _ := wired(t, by)
-		w.Cut()
-		if _, err := methods.GetCurrentTime(t.Context(), client); err == nil {
-			t.Error("a call passed a cut wire")
-		}
-		w.Mend()
-		if _, err := methods.GetCurrentTime(t.Context(), client); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-func TestSessionGoneEndsOnlyTheCallsSession(t *testing.T) {
-	t.Parallel()
-	byEachWay(t, func(t *testing.T, by way) {
-		vc, w, client, network := wired(t, by)
-		_, otherClient := connect(t, vc, network, by)
-		breakNext(w, "CurrentTime", vcsim.Break{Kind: vcsim.SessionGone})
-		if _, err := methods.GetCurrentTime(t.Context(), client); !fault.Is(err, &types.NotAuthenticated{}) {
-			t.Error(err)
-		}
-		if _, err := methods.GetCurrentTime(t.Context(), otherClient); err != nil {
-			t.Error(err)
-		}
-		if n := vc.Sessions(); n != 1 {
-			t.Errorf("got %d sessions", n)
-		}
-	})
-}
-
-func TestBreaksApplyToPBMAndREST(t *testing.T) {
-	t.Parallel()
-	vc := startReal(t, vcsim.Config{}) // on loopback, because govmomi's clients of the other services dial themselves
-	w, err := vc.Wire(nil)
-	ok(t, err)
-	client, err := govmomi.NewClient(t.Context(), w.URL(), true)
-	ok(t, err)
-	policies, err := pbm.NewClient(t.Context(), client.Client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := policies.ProfileIDByName(t.Context(), "vSAN Default Storage Policy"); err != nil {
-		t.Error(err)
-	}
-	api := rest.NewClient(client.Client)
-	if err := api.Login(t.Context(), url.UserPassword("user", "pass")); err != nil {
-		t.Fatal(err)
-	}
-	const category = "POST /rest/com/vmware/cis/tagging/category"
-	create := func(name string) error {
-		_, err := tags.NewManager(api).CreateCategory(t.Context(), &tags.Category{Name: name, Cardinality: "SINGLE"})
-		return err
-	}
-	if err := create("one"); err != nil {
-		t.Error(err)
-	}
-	breakNext(w, category, vcsim.Break{Kind: vcsim.Faulted, Fault: &types.NoPermission{}})
-	if err := create("two"); err == nil {
-		t.Error("a faulted REST call succeeded")
-	}
-	breakNext(w, category, vcsim.Break{Kind: vcsim.SessionGone})
-	if err := create("three"); err == nil || vc.RESTSessions() != 0 || vc.Sessions() != 1 {
-		t.Errorf("%v, %d and %d sessions", err, vc.RESTSessions(), vc.Sessions())
-	}
-	var seen []string
-	for _, c := range w.Calls() {
-		seen = append(seen, c.Method)
-	}
-	for _, method := range []string{"RetrieveServiceContent", "Login", "PbmRetrieveServiceContent", category, "POST /rest/com/vmware/cis/session"} {
-		if !slices.Contains(seen, method) || vc.Calls()[method] == 0 {
-			t.Errorf("%s is not among %v", method, seen)
-		}
-	}
-}
-
-func TestDisconnectEndsAStall(t *testing.T) {
-	t.Parallel()
-	byEachWay(t, func(t *testing.T, by way) {
-		_, w, client, _ := wired(t, by)
-		breakNext(w, "CurrentTime", vcsim.Break{Kind: vcsim.Stalled, Stall: time.Hour})
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-		defer cancel()
-		if _, err := methods.GetCurrentTime(ctx, client); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		for {
-			log := w.Log()
-			if last := log[len(log)-1]; last.Done {
-				if last.Broken {
-					t.Error("the call counts as stalled")
-				}
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	})
 }
