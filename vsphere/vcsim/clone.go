@@ -87,7 +87,7 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if fault != nil {
 		return nil, fault
 	}
-	v.objects.WithLock(ctx, source.Self, func() { create.Config = v.specOf(point.config, target.name, spec.Location.Datastore) })
+	create.Config = v.specOf(point.config, target.name, spec.Location.Datastore)
 	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
 	if fault != nil {
 		return nil, fault
@@ -108,7 +108,7 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if spec.PowerOn && !spec.Template {
 		// As in a real vCenter, this is a separate task, and the clone task does not wait for it.
 		on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnVM_Task"}, v: v}
-		v.objects.WithLock(ctx, vm.Self, func() { on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self}) })
+		on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self})
 	}
 	return vm.Self, nil
 }
@@ -127,7 +127,7 @@ func (v *inventory) finishClone(ctx *simulator.Context, vm *simulator.VirtualMac
 		return fault
 	}
 	if spec.Template {
-		v.objects.WithLock(ctx, vm.Self, func() { vm.MarkAsTemplate(&types.MarkAsTemplate{This: vm.Self}) })
+		vm.MarkAsTemplate(&types.MarkAsTemplate{This: vm.Self})
 		return nil
 	}
 	if spec.Customization == nil {
@@ -278,7 +278,7 @@ func (v *inventory) hostsOf(pool types.ManagedObjectReference) []types.ManagedOb
 	}
 }
 
-// policies are the ids of the storage policies that a VM was created with.
+// requested are the ids of the storage policies that a VM was created with.
 type requested struct {
 	home  []string
 	disks map[int32][]string // by the disk's key, the same in source and clone

@@ -57,7 +57,7 @@ func rulesOf(c *simulator.ClusterComputeResource) []types.BaseClusterRuleInfo {
 func (v *inventory) setRules(ctx *simulator.Context, c *simulator.ClusterComputeResource, rules []types.BaseClusterRuleInfo) {
 	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
 	config.Rule = rules
-	v.objects.WithLock(ctx, c.Self, func() { c.ConfigurationEx = &config })
+	c.ConfigurationEx = &config
 	v.world.Mark(c.Self)
 }
 

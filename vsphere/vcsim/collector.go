@@ -125,7 +125,7 @@ func (f *propertyFilter) DestroyPropertyFilter(ctx *simulator.Context, req *type
 	return f.PropertyFilter.DestroyPropertyFilter(ctx, req)
 }
 
-// Reads makes reads of all users but Admin fail or take long.
+// reads makes reads of all users but Admin fail or take long.
 type reads struct {
 	world    *world
 	failing  map[types.ManagedObjectReference]types.BaseMethodFault

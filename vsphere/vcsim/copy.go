@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Detach replaces everything a variable refers to with copies, with the result of encoding it as XML and decoding it: empty slices are nil,
+// detach replaces everything a variable refers to with copies, with the result of encoding it as XML and decoding it: empty slices are nil,
 // an `any` holds a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, and two reads of
 // one property must be equal.)
 func detach(v reflect.Value) {
@@ -59,7 +59,7 @@ func detach(v reflect.Value) {
 	}
 }
 
-// CopyOf returns a variable that holds a detached copy of v.
+// copyOf returns a variable that holds a detached copy of v.
 func copyOf(v reflect.Value) reflect.Value {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)

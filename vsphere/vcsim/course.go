@@ -19,7 +19,7 @@ type Latency struct {
 	Other       time.Duration
 }
 
-// Course is what clients' tasks meet. The zero value lets all of them run and succeed.
+// course is what clients' tasks meet. The zero value lets all of them run and succeed.
 type course struct {
 	queue
 
@@ -109,10 +109,10 @@ type Limits struct {
 	Unseen bool
 }
 
-// Claim is what a task needs: units of hosts, by moRef.
+// claim is what a task needs: units of hosts, by moRef.
 type claim map[string]int
 
-// Clone is the claim of a clone from one host to another; "" for one that is not known.
+// cloneClaim is the claim of a clone from one host to another; "" for one that is not known.
 func cloneClaim(from, to string, linked bool) claim {
 	units := 4
 	if linked {
@@ -123,7 +123,7 @@ func cloneClaim(from, to string, linked bool) claim {
 	return c
 }
 
-// Queue lets tasks run. The zero value bounds nothing.
+// queue lets tasks run. The zero value bounds nothing.
 type queue struct {
 	mu      sync.Mutex
 	limits  Limits
@@ -133,7 +133,7 @@ type queue struct {
 	next    time.Time // when the next task may start
 }
 
-// Ticket is a task in the queue.
+// ticket is a task in the queue.
 type ticket struct {
 	queue *queue
 	claim claim

@@ -262,7 +262,7 @@ func (v *inventory) inSnapshot(vm *simulator.VirtualMachine, disk *types.Virtual
 	})
 }
 
-// Disks returns the virtual disks among devices.
+// disksIn returns the virtual disks among devices.
 func disksIn(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
 	for _, d := range devices {
 		if disk, ok := d.(*types.VirtualDisk); ok {
@@ -272,10 +272,10 @@ func disksIn(devices []types.BaseVirtualDevice) (disks []*types.VirtualDisk) {
 	return disks
 }
 
-// Flat is the backing of all disks here.
+// flat is the backing of all disks here.
 type flat = types.VirtualDiskFlatVer2BackingInfo
 
-// Rebased copies devices with other backings for the disks.
+// rebased copies devices with other backings for the disks.
 func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat) []types.BaseVirtualDevice {
 	devices = slices.Clone(devices)
 	for i, d := range devices {
@@ -292,7 +292,7 @@ func rebased(devices []types.BaseVirtualDevice, to func(key int32, b flat) *flat
 	return devices
 }
 
-// MakeFiles creates empty files for a disk at a path below a datastore's directory: the simulator looks for them when a disk is attached or
+// makeFiles creates empty files for a disk at a path below a datastore's directory: the simulator looks for them when a disk is attached or
 // edited.
 func makeFiles(directory, file string) {
 	file = path.Join(directory, file)
@@ -302,10 +302,10 @@ func makeFiles(directory, file string) {
 	}
 }
 
-// NewContentID returns a new content id: 32 hexadecimal digits, as vCenter's.
+// newContentID returns a new content id: 32 hexadecimal digits, as vCenter's.
 func newContentID() string { return strings.ReplaceAll(uuid.NewString(), "-", "") }
 
-// Rewritten copies the devices and gives each disk a new content id.
+// rewritten copies the devices and gives each disk a new content id.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.contentId: "if two disk backings have the same content ID and are
 // not currently being written to, then reads ... will return the same data".
@@ -319,7 +319,7 @@ func rewritten(devices []types.BaseVirtualDevice) []types.BaseVirtualDevice {
 // deltaFile matches the name of a snapshot's delta: "web-0-000001.vmdk" for "web-0.vmdk".
 var deltaFile = regexp.MustCompile(`-(\d{6})\.vmdk$`)
 
-// Delta returns the backing to which a VM writes after a snapshot: a child in the same directory, with the same uuid, which the guest sees.
+// deltaOf returns the backing to which a VM writes after a snapshot: a child in the same directory, with the same uuid, which the guest sees.
 // Independent disks have none.
 //
 // [doc] VirtualDiskFlatVer2BackingInfo.parent: "The parent of this virtual disk file, if this is a delta disk"; VirtualDiskMode:
@@ -339,7 +339,7 @@ func deltaOf(_ int32, of flat) *flat {
 	return &child
 }
 
-// Merged returns a backing without the deltas of snapshots. The parent of a linked clone stays.
+// merged returns a backing without the deltas of snapshots. The parent of a linked clone stays.
 func merged(_ int32, b flat) *flat {
 	for deltaFile.MatchString(b.FileName) && b.Parent != nil {
 		content := b.ContentId
@@ -349,5 +349,5 @@ func merged(_ int32, b flat) *flat {
 	return &b
 }
 
-// IsDelta reports whether a file has the name of a snapshot's delta.
+// isDelta reports whether a file has the name of a snapshot's delta.
 func isDelta(file string) bool { return deltaFile.MatchString(file) }

@@ -44,10 +44,10 @@ func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
 }
 
-// Name implements wire.DirectCall.
+// Name implements carrier.
 func (c *directCall) Name() string { return c.name }
 
-// Reply implements wire.DirectCall.
+// Reply implements carrier.
 func (c *directCall) Reply(res soap.HasFault) error {
 	if c.fault != nil {
 		return soap.WrapSoapFault(c.fault)
@@ -56,10 +56,10 @@ func (c *directCall) Reply(res soap.HasFault) error {
 	return nil
 }
 
-// EndSession implements wire.Carrier.
+// EndSession implements carrier.
 func (c *directCall) EndSession() bool { return c.v.endSession(c.session) }
 
-// Fail implements wire.Carrier.
+// Fail implements carrier.
 func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator.Fault("", fault)) }
 
 func (c *directCall) answer(res any, fault *soap.Fault) {
@@ -89,7 +89,7 @@ func (*directRequest) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error { r
 // Fault implements soap.HasFault.
 func (*directBody) Fault() *soap.Fault { return nil }
 
-// CarryOut implements wire.Carrier.
+// CarryOut implements carrier.
 func (c *directCall) CarryOut(ctx context.Context) bool {
 	end, ok := c.v.beginCall(&exchange{gone: ctx.Done(), call: c})
 	if !ok {
@@ -136,7 +136,7 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 // are numbered, logged and broken like other calls. Login works only over HTTP.
 func (w *Wire) Direct(session string) soap.RoundTripper { return &directWire{w, session} }
 
-// direct makes the calls of a session over a wire.
+// directWire makes the calls of a session over a wire.
 type directWire struct {
 	wire    *Wire
 	session string

@@ -50,7 +50,7 @@ func (v *inventory) SetDRS(clusterPath string, d DRS) error {
 		config.DrsVmConfig = append(config.DrsVmConfig, types.ClusterDrsVmConfigInfo{
 			Key: types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}, Behavior: level})
 	}
-	v.objects.WithLock(v.world.Context(), c.Self, func() { c.ConfigurationEx = &config })
+	c.ConfigurationEx = &config
 	v.placement.drs[ref] = d
 	v.world.Mark(ref)
 	return nil
@@ -223,7 +223,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 	}
 	on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnMultiVM_Task"}, v: d.v}
 	var task types.ManagedObjectReference
-	d.v.objects.WithLock(ctx, vm.Self, func() { task = on.powerOn(kind) })
+	task = on.powerOn(kind)
 	info := types.ClusterAttemptedVmInfo{Vm: vm.Self, Task: &task}
 	if drs.NoTasks {
 		info.Task = nil

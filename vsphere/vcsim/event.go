@@ -19,7 +19,7 @@ const maxEvents = 1000
 // group ID". In the simulator each event is a chain of its own, and there is no TaskEvent.)
 var chained = []Kind{Destroy, DestroyFolder, UnregisterAndDestroy, unregister, destroyHost}
 
-// eventState extends the simulator's events. Objects.mu guards it.
+// eventState extends the simulator's events. The world lock guards it.
 type eventState struct {
 	// chains maps an event to the first one of its chain, by the simulator's keys.
 	chains map[int32]int32
@@ -29,8 +29,6 @@ type eventState struct {
 	visibleAt map[int32]time.Time
 	// offset is added to the keys that clients see; they are int32, and overflow.
 	offset int32
-	// hidden reports whether the account may not see an event; nil: it may see all.
-	hidden func(types.BaseEvent) bool
 	// delay is the time from an event until clients see it.
 	delay time.Duration
 }
@@ -51,24 +49,7 @@ func (v *inventory) RaiseEventKeys(by int32) {
 	v.events.offset += by
 }
 
-// HideEvents makes vCenter leave these events out of its answers, after it has filled a page (govmomi#3450); nil: none.
-func (v *inventory) HideEvents(which func(types.BaseEvent) bool) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.events.hidden = which
-}
-
-// shown are the events of a page that the account may see.
-func (v *inventory) shown(page []types.BaseEvent) (events []types.BaseEvent) {
-	for _, e := range page {
-		if v.events.hidden == nil || !v.events.hidden(e) {
-			events = append(events, e)
-		}
-	}
-	return events
-}
-
-// visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet. The caller holds mu.
+// visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet.
 func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
 	key, shift := raw.GetEvent().Key, int32(0)
 	for _, l := range b.lost {
@@ -98,9 +79,8 @@ func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
 // admin, who does not log out: the simulator's Logout posts an event while it locks the session's registry, which a query needs.
 func (v *inventory) rawEvents(ctx *simulator.Context, filter types.EventFilterSpec) ([]types.BaseEvent, *soap.Fault) {
 	filter.EventChainId, filter.MaxCount = 0, maxEvents
-	var res soap.HasFault
 	m := v.objects.EventManager()
-	v.objects.WithLock(ctx, m, func() { res = m.QueryEvents(v.adminContext(), &types.QueryEvents{This: m.Self, Filter: filter}) })
+	res := m.QueryEvents(v.adminContext(), &types.QueryEvents{This: m.Self, Filter: filter})
 	if f := res.Fault(); f != nil {
 		return nil, f
 	}
@@ -155,7 +135,7 @@ func (v *inventory) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, d
 // post posts an event in the name of the context's user.
 func (v *inventory) post(ctx *simulator.Context, event types.BaseEvent) {
 	m := v.objects.EventManager()
-	v.objects.WithLock(ctx, m, func() { m.PostEvent(ctx, &types.PostEvent{This: m.Self, EventToPost: event}) })
+	m.PostEvent(ctx, &types.PostEvent{This: m.Self, EventToPost: event})
 }
 
 // eventManager wraps the EventManager for one call.
@@ -194,7 +174,7 @@ func (m *eventManager) QueryEvents(ctx *simulator.Context, req *types.QueryEvent
 		return seen[k] > identicalMost
 	})
 	slices.Reverse(events)
-	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: m.v.shown(events[:min(len(events), maxEvents)])}}
+	return &methods.QueryEventsBody{Res: &types.QueryEventsResponse{Returnval: events[:min(len(events), maxEvents)]}}
 }
 
 // eventCollector is what a session collects, from the oldest event on. It has no events that come later.
@@ -215,12 +195,12 @@ func (m *eventManager) CreateCollectorForEvents(ctx *simulator.Context, req *typ
 	return &methods.CreateCollectorForEventsBody{Res: &types.CreateCollectorForEventsResponse{Returnval: ctx.Session.Put(c).Reference()}}
 }
 
-// ReadNextEvents returns a page, without those that the account may not see.
+// ReadNextEvents returns a page.
 func (c *eventCollector) ReadNextEvents(_ *simulator.Context, req *types.ReadNextEvents) soap.HasFault {
 	n := min(int(req.MaxCount), len(c.events))
 	page := c.events[:n]
 	c.events = c.events[n:]
-	return &methods.ReadNextEventsBody{Res: &types.ReadNextEventsResponse{Returnval: c.v.shown(page)}}
+	return &methods.ReadNextEventsBody{Res: &types.ReadNextEventsResponse{Returnval: page}}
 }
 
 // DestroyCollector ends it.
@@ -238,12 +218,10 @@ func (v *inventory) setLatestEvent(ctx *simulator.Context, specs []types.Propert
 	}
 	m := v.objects.EventManager()
 	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
-	v.objects.WithLock(ctx, m, func() {
-		m.LatestEvent = nil
-		for _, e := range v.visibleEvents(raw) {
-			if m.LatestEvent == nil || e.GetEvent().Key-m.LatestEvent.GetEvent().Key > 0 { // also where keys overflow
-				m.LatestEvent = e
-			}
+	m.LatestEvent = nil
+	for _, e := range v.visibleEvents(raw) {
+		if m.LatestEvent == nil || e.GetEvent().Key-m.LatestEvent.GetEvent().Key > 0 { // also where keys overflow
+			m.LatestEvent = e
 		}
-	})
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Disks are the first-class disks of one vCenter.
+// fcds are the first-class disks of one vCenter.
 type fcds struct {
 	world *world
 	vms   *inventory
@@ -30,7 +30,7 @@ type fcds struct {
 	full        map[types.ManagedObjectReference]bool
 }
 
-// disk is one first-class disk.
+// fcd is one first-class disk.
 type fcd struct {
 	id, name    string
 	datastore   types.ManagedObjectReference
@@ -51,7 +51,7 @@ type fcd struct {
 	written   []Write
 }
 
-// New returns a vCenter's disks: none.
+// newFCDs returns a vCenter's disks: none.
 func newFCDs(w *world) *fcds {
 	return &fcds{world: w, disks: map[string]*fcd{}, unreachable: map[types.ManagedObjectReference]bool{}, full: map[types.ManagedObjectReference]bool{}}
 }
@@ -91,7 +91,7 @@ func (d *fcds) object(one *fcd) types.VStorageObject {
 	}}
 }
 
-// use is a VM that has a disk, by its device.
+// fcdUse is a VM that has a disk, by its device.
 type fcdUse struct {
 	vm     *simulator.VirtualMachine
 	device *types.VirtualDisk
@@ -128,7 +128,7 @@ func idOf(device *types.VirtualDisk) string {
 	return device.VDiskId.Id
 }
 
-// base returns the file at the end of a device's chain of deltas.
+// baseOf returns the file at the end of a device's chain of deltas.
 func baseOf(device *types.VirtualDisk) *flat {
 	b, is := device.Backing.(*flat)
 	for is && b.Parent != nil {
@@ -145,7 +145,7 @@ const (
 	UpdateDiskMetadata Kind = "vslm.vcenter.VStorageObjectManager.updateVStorageObjectMetadataEx"
 )
 
-// manager wraps the simulator's for one call.
+// fcdManager wraps the simulator's for one call.
 type fcdManager struct {
 	*simulator.VcenterVStorageObjectManager
 	*call
@@ -405,7 +405,7 @@ func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVir
 		case types.VirtualDeviceConfigSpecOperationRemove:
 			if one := d.disks[idOf(device)]; one != nil && spec.FileOperation == "" {
 				ds := d.datastore(one)
-				d.world.Objects.WithLock(d.world.Context(), ds.Self, func() { ds.Summary.FreeSpace += device.CapacityInBytes }) // the simulator took it at the attach
+				ds.Summary.FreeSpace += device.CapacityInBytes // the simulator took it at the attach
 			}
 		}
 		if fault != nil {

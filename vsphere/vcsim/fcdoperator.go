@@ -119,15 +119,6 @@ func (d *fcds) KeepFirstClassDisk(id string, keep bool) error {
 	return d.change("set the flag of", id, func(one *fcd) { one.keep = keep })
 }
 
-// DescribeFirstClassDisk sets a key of a disk's metadata; an empty value removes it.
-func (d *fcds) DescribeFirstClassDisk(id, key, value string) error {
-	return d.change("describe", id, func(one *fcd) {
-		if one.metadata[key] = value; value == "" {
-			delete(one.metadata, key)
-		}
-	})
-}
-
 // LagFirstClassDisks makes a disk appear in lists this long after its creation.
 func (d *fcds) LagFirstClassDisks(lag time.Duration) { d.set(func() { d.lag = lag }) }
 

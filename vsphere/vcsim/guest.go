@@ -59,9 +59,9 @@ func (v *inventory) guestStateOf(ref types.ManagedObjectReference) *guestState {
 	return s
 }
 
-// HasAddress reports whether a running guest has an address on an adapter, whether or not its Tools report it. The caller holds the world
+// hasAddress reports whether a running guest has an address on an adapter, whether or not its Tools report it. The caller holds the world
 // lock and the VM's.
-func (v *inventory) HasAddress(vm *simulator.VirtualMachine, address string) bool {
+func (v *inventory) hasAddress(vm *simulator.VirtualMachine, address string) bool {
 	if s, ok := v.guestStates[vm.Self]; ok && slices.Contains(s.silent, address) {
 		return true
 	}
@@ -83,8 +83,8 @@ func (v *inventory) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 // boot starts the guest of a VM. The caller holds the world lock.
 func (v *inventory) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	s := v.guestStateOf(vm.Self)
-	v.ignores[vm.Self] = v.matches(ctx, v.ignoring, vm)
-	if s.health == Healthy && !v.matches(ctx, v.broken, vm) {
+	v.ignores[vm.Self] = v.matches(v.ignoring, vm)
+	if s.health == Healthy && !v.matches(v.broken, vm) {
 		v.startTools(ctx, vm, s)
 	}
 }
@@ -156,20 +156,18 @@ func (v *inventory) schedule(ctx *simulator.Context, s *guestState, after time.D
 }
 
 // matches reports whether match is set and true for a VM.
-func (v *inventory) matches(ctx *simulator.Context, match func(VM) bool, vm *simulator.VirtualMachine) bool {
-	return match != nil && match(v.look(ctx, vm))
+func (v *inventory) matches(match func(VM) bool, vm *simulator.VirtualMachine) bool {
+	return match != nil && match(v.look(vm))
 }
 
 // report changes the guest information of a VM and its summary.
 func (v *inventory) report(ctx *simulator.Context, vm *simulator.VirtualMachine, change func(*types.GuestInfo)) {
-	v.objects.WithLock(ctx, vm.Self, func() {
-		guest, summary := *vm.Guest, *vm.Summary.Guest
-		change(&guest)
-		summary.ToolsStatus, summary.ToolsRunningStatus = guest.ToolsStatus, guest.ToolsRunningStatus
-		summary.ToolsVersionStatus, summary.ToolsVersionStatus2 = guest.ToolsVersionStatus, guest.ToolsVersionStatus2
-		summary.IpAddress, summary.HostName = guest.IpAddress, guest.HostName
-		v.objects.Update(ctx, vm, []types.PropertyChange{{Name: "guest", Val: guest}, {Name: "summary.guest", Val: summary}})
-	})
+	guest, summary := *vm.Guest, *vm.Summary.Guest
+	change(&guest)
+	summary.ToolsStatus, summary.ToolsRunningStatus = guest.ToolsStatus, guest.ToolsRunningStatus
+	summary.ToolsVersionStatus, summary.ToolsVersionStatus2 = guest.ToolsVersionStatus, guest.ToolsVersionStatus2
+	summary.IpAddress, summary.HostName = guest.IpAddress, guest.HostName
+	v.objects.Update(ctx, vm, []types.PropertyChange{{Name: "guest", Val: guest}, {Name: "summary.guest", Val: summary}})
 }
 
 func toolsRun(vm *simulator.VirtualMachine) bool {
@@ -289,7 +287,7 @@ func hasAddress(g *types.GuestInfo) bool {
 		g.IpAddress != "" && g.IpAddress != dockerAddress
 }
 
-// Services are those of all guests.
+// services are those of all guests.
 type services struct {
 	up func(address string) (vm string, up bool)
 
@@ -298,7 +296,7 @@ type services struct {
 	cut  bool
 }
 
-// New returns the services of guests: up names the VM whose running guest reports an address.
+// newServices returns the services of guests: up names the VM whose running guest reports an address.
 func newServices(up func(address string) (vm string, up bool)) *services { return &services{up: up} }
 
 // StopService makes the service of a VM, by its moRef, refuse connections, until on.
@@ -340,7 +338,7 @@ func (s *services) DialGuest(ctx context.Context, network, address string) (net.
 	return near, nil
 }
 
-// serve answers one request, until the client hangs up.
+// serveGuest answers one request, until the client hangs up.
 func serveGuest(c net.Conn) {
 	defer func() { _ = c.Close() }()
 	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
@@ -353,16 +351,9 @@ func serveGuest(c net.Conn) {
 func (v *VCenter) runsAt(address string) (vm string, runs bool) {
 	v.world.Lock()
 	defer v.world.Unlock()
-	ctx := v.world.Context()
 	for _, e := range v.objects.All("VirtualMachine") {
-		one := e.(*simulator.VirtualMachine)
-		v.objects.WithLock(ctx, one.Self, func() {
-			if v.inventory.HasAddress(one, address) {
-				vm, runs = one.Self.Value, true
-			}
-		})
-		if runs {
-			return vm, true
+		if one := e.(*simulator.VirtualMachine); v.inventory.hasAddress(one, address) {
+			return one.Self.Value, true
 		}
 	}
 	return "", false

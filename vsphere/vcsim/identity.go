@@ -164,7 +164,7 @@ func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator
 	default:
 		delete(v.due, vm.Self)
 		info.EndTime = &now
-		if v.matches(ctx, v.fails, vm) {
+		if v.matches(v.fails, vm) {
 			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.errorMsg
 		}
 	}
@@ -172,7 +172,7 @@ func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator
 	v.report(ctx, vm, func(g *types.GuestInfo) { g.CustomizationInfo = &info })
 }
 
-// Identity is the part of a guest's identity that the metadata sets. An adapter without an address uses DHCP.
+// identity is the part of a guest's identity that the metadata sets. An adapter without an address uses DHCP.
 type identity struct {
 	Host      string
 	Addresses []string // by adapter
@@ -186,7 +186,7 @@ type ethernet struct {
 	Addresses []string `json:"addresses"`
 }
 
-// Read parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not; `network` is a mapping,
+// readMetadata parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not; `network` is a mapping,
 // or text with an encoding of its own (network.encoding). An adapter without a MAC to match is matched by its position. What cannot be
 // parsed is ignored.
 func readMetadata(text, encoding string, macs []string) identity {

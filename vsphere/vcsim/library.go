@@ -40,18 +40,6 @@ func (l *libraries) AddLibrary(name string) {
 	l.libraries = append(l.libraries, &library.Library{ID: uuid.NewString(), Name: name, Type: "LOCAL"})
 }
 
-// RemoveLibrary removes the content libraries with that name, and their items. VM templates stay.
-func (l *libraries) RemoveLibrary(name string) {
-	l.world.Lock()
-	defer l.world.Unlock()
-	l.libraries = slices.DeleteFunc(l.libraries, func(x *library.Library) bool {
-		if x.Name == name {
-			l.items = slices.DeleteFunc(l.items, func(i *item) bool { return i.LibraryID == x.ID })
-		}
-		return x.Name == name
-	})
-}
-
 // AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf".
 func (l *libraries) AddLibraryItem(in, name, kind string, template types.ManagedObjectReference) error {
 	l.world.Lock()

@@ -226,7 +226,7 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 	if fault == nil {
 		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: version}})
 		if isTrue(spec.VAppConfigRemoved) {
-			v.objects.WithLock(ctx, vm.Self, func() { vm.Config.VAppConfig = nil })
+			vm.Config.VAppConfig = nil
 		}
 	}
 	return fault

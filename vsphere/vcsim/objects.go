@@ -16,49 +16,49 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Objects implements the calls and tasks for which the simulator is not strict enough.
+// inventory implements the calls and tasks for which the simulator is not strict enough. The world lock guards what has no lock of its own.
 type inventory struct {
-	course // of clients' tasks; it has locks of its own
+	course // of clients' tasks
 
 	world    *world
 	objects  *simulator.Registry // of the world
 	profiles *storagePolicies
 	disks    *fcds
 	guest    Guest // as configured
+	latency  Latency
 
-	// The world lock guards these: the guests of VMs, the last boot time, and the guests to break or to hang (nil: none).
+	// The guests of VMs, the last boot time, the guests to break or to hang (nil: none), and those that ignore what they are given.
 	guestStates               map[types.ManagedObjectReference]*guestState
 	lastBoot                  time.Time
 	broken, hanging, ignoring func(VM) bool
 	ignores                   map[types.ManagedObjectReference]bool // guests that have booted while ignoring matched them
 
-	questions questions // see there for what guards them
+	questions questions
 	placement placement
+	events    eventState
 
-	// The world lock guards these, too: what a VM was created with that is not in its configuration.
+	// What a VM was created with that is not in its configuration, and the names of those in creation.
 	customized map[types.ManagedObjectReference]*types.CustomizationSpec
 	policies   map[types.ManagedObjectReference]requested
 	contents   map[diskID]string // hidden contentIds
+	reserved   map[place]types.ManagedObjectReference
 	customizing
 
-	// The world lock guards the VMs and hosts outside the inventory, and the moRefs that a restore has freed.
+	// The VMs and hosts outside the inventory, and the moRefs that a restore has freed.
 	removedVMs   []*removedVM
 	removedHosts []*removedHost
 	reused       []string
+	kept         []Kept
 
 	refuseLate, idDirectories atomic.Bool
+	lastRule                  int32
+	lastMAC                   int
 
-	mu       sync.Mutex // guards what follows
-	events   eventState
-	latency  Latency
-	reserved map[place]types.ManagedObjectReference
+	mu       sync.Mutex // guards captures
 	captures map[types.ManagedObjectReference]*capture
-	kept     []Kept
-	lastRule int32
-	lastMAC  int
 }
 
-// New registers for everything that is added to the world from now on.
+// newInventory registers for everything that is added to the world from now on.
 func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inventory {
 	v := &inventory{
 		world: w, objects: w.Objects, profiles: p, disks: disks, guest: guest,
@@ -107,7 +107,7 @@ func (v *inventory) ForgetTasks() {
 		v.objects.Remove(ctx, task.Reference())
 	}
 	for _, e := range v.objects.All("") {
-		v.objects.WithLock(ctx, e.Reference(), func() { e.Entity().RecentTask = nil })
+		e.Entity().RecentTask = nil
 	}
 	tm := v.taskManager()
 	tm.Lock()
@@ -140,30 +140,27 @@ type VM struct {
 func (v *inventory) VMs() []VM {
 	v.world.Lock()
 	defer v.world.Unlock()
-	ctx := v.world.Context()
 	var vms []VM
 	for _, e := range v.objects.All("VirtualMachine") {
-		vms = append(vms, v.look(ctx, e.(*simulator.VirtualMachine)))
+		vms = append(vms, v.look(e.(*simulator.VirtualMachine)))
 	}
 	slices.SortFunc(vms, func(a, b VM) int { return strings.Compare(a.Path, b.Path) })
 	return vms
 }
 
 // look describes a VM. The caller holds the world lock.
-func (v *inventory) look(ctx *simulator.Context, vm *simulator.VirtualMachine) (one VM) {
-	v.objects.WithLock(ctx, vm.Self, func() {
-		one = VM{
-			Ref: vm.Self, Name: vm.Name, Power: vm.Runtime.PowerState, Template: vm.Config.Template,
-			CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
-			InstanceUUID: vm.Config.InstanceUuid, Tools: toolsRun(vm), IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
-		}
-		if vm.Runtime.BootTime != nil {
-			one.Boot = *vm.Runtime.BootTime
-		}
-		for _, o := range vm.Config.ExtraConfig {
-			one.ExtraConfig[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
-		}
-	})
+func (v *inventory) look(vm *simulator.VirtualMachine) (one VM) {
+	one = VM{
+		Ref: vm.Self, Name: vm.Name, Power: vm.Runtime.PowerState, Template: vm.Config.Template,
+		CPUs: vm.Config.Hardware.NumCPU, MemoryMB: vm.Config.Hardware.MemoryMB,
+		InstanceUUID: vm.Config.InstanceUuid, Tools: toolsRun(vm), IP: vm.Guest.IpAddress, ExtraConfig: make(map[string]string),
+	}
+	if vm.Runtime.BootTime != nil {
+		one.Boot = *vm.Runtime.BootTime
+	}
+	for _, o := range vm.Config.ExtraConfig {
+		one.ExtraConfig[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
+	}
 	one.Path = v.world.Path(vm.Self)
 	return one
 }
@@ -263,12 +260,11 @@ func (v *inventory) Details(where string) (Details, error) {
 	if !ok {
 		return Details{}, fmt.Errorf("details of %s: not a VM", where)
 	}
-	ctx := v.world.Context()
-	d := Details{VM: v.look(ctx, vm), Policies: v.policies[ref].home}
+	d := Details{VM: v.look(vm), Policies: v.policies[ref].home}
 	if spec := v.customized[ref]; spec != nil {
 		d.Customization, err = copyCustomization(*spec)
 	}
-	v.objects.WithLock(ctx, ref, func() { v.detail(vm, &d) })
+	v.detail(vm, &d)
 	return d, err
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Operator performs an operator's actions through vCenter's API, as Admin, and waits for their end.
+// operator performs an operator's actions through vCenter's API, as Admin, and waits for their end.
 type operator struct {
 	v     *inventory
 	admin *govmomi.Client

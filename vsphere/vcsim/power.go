@@ -175,7 +175,7 @@ func (vm *machine) askGuest(kind Kind, do func(*simulator.Context) (types.AnyTyp
 	}
 	before := vm.v.guestStates[vm.Self]
 	vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		if vm.v.guestStates[vm.Self] != before || vm.v.matches(ctx, vm.v.hanging, vm.VirtualMachine) {
+		if vm.v.guestStates[vm.Self] != before || vm.v.matches(vm.v.hanging, vm.VirtualMachine) {
 			return nil, nil
 		}
 		return do(ctx)
@@ -215,7 +215,7 @@ var MovedOrCopied = Question{Message: "msg.uuid.altered",
 	Text:    "This virtual machine might have been moved or copied. If you don't know, answer \"I Copied It\".",
 	Choices: []string{"Cancel", "I Moved It", "I Copied It"}}
 
-// pendingQuestion is a question without an answer yet; an answer is the key of a choice. Objects.mu guards the map of them.
+// pendingQuestion is a question without an answer yet; an answer is the key of a choice. The world lock guards the map of them.
 type pendingQuestion struct {
 	id       string
 	choices  []string
@@ -256,7 +256,7 @@ func (v *inventory) Asking() (names []string) {
 	return names
 }
 
-// questions are the question for power-ons (guarded by the world lock) and the pending ones (guarded by mu).
+// questions are the question for power-ons and the pending ones. The world lock guards them.
 type questions struct {
 	match    func(VM) bool
 	question Question
@@ -309,15 +309,13 @@ func (vm *machine) awaitAnswer(ctx *simulator.Context, j *job) (fault types.Base
 	v.world.Lock()
 	off := vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && v.objects.Get(vm.Self) != nil
 	pending := v.questions.pending[vm.Self] != nil
-	if isAdmin(ctx.Session) || pending || !off || v.questions.match == nil || !v.matches(ctx, v.questions.match, vm.VirtualMachine) {
+	if isAdmin(ctx.Session) || pending || !off || v.questions.match == nil || !v.matches(v.questions.match, vm.VirtualMachine) {
 		v.world.Unlock()
 		return nil, true
 	}
 	q := v.raise(ctx, vm.VirtualMachine, v.questions.question)
 	v.world.Unlock()
-	v.objects.WithLock(ctx, j.Self, func() {
-		v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.progress", Val: int32(95)}})
-	})
+	v.show(ctx, j, types.PropertyChange{Name: "info.progress", Val: int32(95)})
 	select {
 	case answer := <-q.answered:
 		if answer == "0" {

@@ -69,8 +69,7 @@ func (r *reading) start(o types.ObjectSpec, mayMiss bool) (found []types.Managed
 	return r.traverse(obj, o.SelectSet, nil)
 }
 
-// object returns the struct of package mo with an object's properties. The caller must not hold the event manager's lock: the simulator's
-// Logout takes that while it holds the lock of the session's objects, which object takes.
+// object returns the struct of package mo with an object's properties.
 func (r *reading) object(ref types.ManagedObjectReference) (reflect.Value, bool) {
 	obj := r.ctx.Session.Get(ref)
 	if obj == nil {

@@ -45,9 +45,8 @@ type removedHost struct {
 func (v *inventory) OutsideInventory() (vms []VM) {
 	v.world.Lock()
 	defer v.world.Unlock()
-	ctx := v.world.Context()
 	for _, d := range v.removedVMs {
-		one := v.look(ctx, d.vm)
+		one := v.look(d.vm)
 		one.Path = ""
 		vms = append(vms, one)
 	}
@@ -85,12 +84,10 @@ func (v *inventory) removeVM(ctx *simulator.Context, vm *simulator.VirtualMachin
 		d.question = &pendingQuestion{id: q.id, choices: q.choices, answered: make(chan string, 1), removed: make(chan struct{})}
 		delete(v.questions.pending, vm.Self)
 	}
-	v.objects.WithLock(ctx, vm.Self, func() {
-		power := vm.Runtime.PowerState
-		vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // the simulator requires it
-		vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self})
-		vm.Runtime.PowerState = power
-	})
+	power := vm.Runtime.PowerState
+	vm.Runtime.PowerState = types.VirtualMachinePowerStatePoweredOff // the simulator requires it
+	vm.UnregisterVM(ctx, &types.UnregisterVM{This: vm.Self})
+	vm.Runtime.PowerState = power
 	v.removedVMs = append(v.removedVMs, d)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Rights are the permissions of the clients, without Admin.
+// rights are the permissions of the clients, without Admin.
 type rights struct {
 	world   *world
 	objects *simulator.Registry // of the world
@@ -24,7 +24,7 @@ type rights struct {
 	hidden map[types.ManagedObjectReference]bool
 }
 
-// New grants the clients everything.
+// newRights grants the clients everything.
 func newRights(w *world) *rights {
 	return &rights{world: w, objects: w.Objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
 }
@@ -143,7 +143,7 @@ func (v *rights) holds(r *role, privilege string, ref types.ManagedObjectReferen
 	return true
 }
 
-// need is a privilege required on an object.
+// privilegeNeed is a privilege required on an object.
 type privilegeNeed struct {
 	privilege string
 	on        types.ManagedObjectReference
@@ -272,12 +272,10 @@ func (v *rights) cloneNeeds(source types.ManagedObjectReference, req *types.Clon
 	}
 	provision, own := "VirtualMachine.Provisioning.Clone", []types.ManagedObjectReference(nil)
 	var networks []types.ManagedObjectReference
-	v.objects.WithLock(v.world.Context(), source, func() {
-		if vm.Config.Template {
-			provision = "VirtualMachine.Provisioning.DeployTemplate"
-		}
-		own, networks = slices.Clone(vm.Datastore), slices.Clone(vm.Network)
-	})
+	if vm.Config.Template {
+		provision = "VirtualMachine.Provisioning.DeployTemplate"
+	}
+	own, networks = slices.Clone(vm.Datastore), slices.Clone(vm.Network)
 	all := []privilegeNeed{{provision, source}, {"VirtualMachine.Inventory.CreateFromExisting", req.Folder}, {"VirtualMachine.Config.AddNewDisk", req.Folder}}
 	if req.Spec.Customization != nil {
 		all = append(all, privilegeNeed{"VirtualMachine.Provisioning.Customize", source})

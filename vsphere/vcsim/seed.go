@@ -21,7 +21,7 @@ import (
 // creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) meanwhile.
 var creation sync.Mutex
 
-// Shape counts the objects of a new inventory.
+// shape counts the objects of a new inventory.
 type shape struct {
 	// Datacenters, Clusters (per datacenter), Hosts (per cluster), Datastores (per datacenter), Pools (below each cluster's root pool) and,
 	// per datacenter, Portgroups, OpaqueNetworks and Pods (datastore clusters).
@@ -30,7 +30,7 @@ type shape struct {
 	APIVersion string
 }
 
-// New creates an inventory without VMs: those need the extensions of the endpoint.
+// seed creates an inventory without VMs: those need the extensions of the endpoint.
 func seed(c shape, instanceUUID string) (*world, error) {
 	m := simulator.VPX()
 	about := &m.ServiceContent.About
@@ -86,7 +86,7 @@ func ownSummary(o mo.Entity) {
 	}
 }
 
-// CreatePool creates a pool in another one, with a summary of its own.
+// createPool creates a pool in another one, with a summary of its own.
 func createPool(ctx *simulator.Context, in *simulator.ResourcePool, req *types.CreateResourcePool) soap.HasFault {
 	creation.Lock()
 	defer creation.Unlock()

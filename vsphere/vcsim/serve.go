@@ -40,7 +40,7 @@ func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
 	c.answer.writeTo(rw)
 }
 
-// Carrier is a call in transit: an HTTP request or a direct call (direct.go).
+// carrier is a call in transit: an HTTP request or a direct call (direct.go).
 type carrier interface {
 	// CarryOut makes vCenter answer while ctx lasts; false if vCenter is closed.
 	CarryOut(ctx context.Context) bool
@@ -106,17 +106,17 @@ type request struct {
 	answer *answer
 }
 
-// CarryOut implements Carrier.
+// CarryOut implements carrier.
 func (c *request) CarryOut(ctx context.Context) bool {
 	inner := c.r.WithContext(ctx)
 	inner.Body = io.NopCloser(bytes.NewReader(c.body))
 	return c.v.carryOut(c.answer, inner)
 }
 
-// EndSession implements Carrier.
+// EndSession implements carrier.
 func (c *request) EndSession() bool { return c.v.endSessionOf(c.r, c.body) }
 
-// Fail implements Carrier.
+// Fail implements carrier.
 func (c *request) Fail(fault types.BaseMethodFault) { refuse(c.answer, c.r, fault) }
 
 // enter numbers a call and decides how to break it.
@@ -154,14 +154,14 @@ func either(a, b context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel() }
 }
 
-// Answer buffers the simulator's answer, so that it can still be lost.
+// answer buffers the simulator's answer, so that it can still be lost.
 type answer struct {
 	header http.Header
 	Status int
 	Body   bytes.Buffer
 }
 
-// NewAnswer returns an empty answer.
+// newAnswer returns an empty answer.
 func newAnswer() *answer { return &answer{header: make(http.Header), Status: http.StatusOK} }
 
 // Header implements http.ResponseWriter.
@@ -187,7 +187,7 @@ var ids = regexp.MustCompile(`/id:[^/]*`)
 // items is the path of what vCenter says of the VM template of a library's item, whose id it ends with.
 const items = "/rest/vcenter/vm-template/library-items/"
 
-// MethodOf names a call by its SOAP method or REST operation.
+// methodOf names a call by its SOAP method or REST operation.
 func methodOf(r *http.Request, body []byte) string {
 	if !isREST(r) && r.Method == http.MethodPost {
 		if method := soapMethod(body); method != "" {
@@ -205,7 +205,7 @@ func methodOf(r *http.Request, body []byte) string {
 	return name
 }
 
-// IsREST reports whether a request is for the REST API.
+// isREST reports whether a request is for the REST API.
 func isREST(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
 }
@@ -247,7 +247,7 @@ func (w *Wire) Login(ctx context.Context, as *url.Userinfo, through http.RoundTr
 	return c, c.SessionManager.Login(ctx, as)
 }
 
-// NewCertificate creates a self-signed certificate for host and loopback. Every vCenter has its own, so that tests can distinguish trusted
+// newCertificate creates a self-signed certificate for host and loopback. Every vCenter has its own, so that tests can distinguish trusted
 // from untrusted ones.
 func newCertificate(host string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -88,11 +88,9 @@ func (m *storageManager) byFreeSpace(ctx *simulator.Context, pod *simulator.Stor
 		if !ok {
 			continue
 		}
-		m.v.objects.WithLock(ctx, ref, func() {
-			if ds.Summary.Accessible && ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateNormal) {
-				all = append(all, one{ref, ds.Summary.FreeSpace})
-			}
-		})
+		if ds.Summary.Accessible && ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateNormal) {
+			all = append(all, one{ref, ds.Summary.FreeSpace})
+		}
 	}
 	slices.SortFunc(all, func(a, b one) int {
 		return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.ref.Value, b.ref.Value))
@@ -139,9 +137,7 @@ func (v *inventory) UnmountDatastore(path, clusterPath string) error {
 	}
 	return v.changeDatastore(path, func(ds *simulator.Datastore) {
 		ds.Host = slices.DeleteFunc(slices.Clone(ds.Host), func(m types.DatastoreHostMount) bool { return slices.Contains(cluster.Host, m.Key) })
-		v.objects.WithLock(v.world.Context(), ref, func() {
-			cluster.Datastore = slices.DeleteFunc(slices.Clone(cluster.Datastore), func(x types.ManagedObjectReference) bool { return x == ds.Self })
-		})
+		cluster.Datastore = slices.DeleteFunc(slices.Clone(cluster.Datastore), func(x types.ManagedObjectReference) bool { return x == ds.Self })
 		v.world.Mark(ref)
 	})
 }
@@ -157,7 +153,7 @@ func (v *inventory) changeDatastore(path string, change func(*simulator.Datastor
 	if !ok {
 		return fmt.Errorf("change %s: not a datastore", path)
 	}
-	v.objects.WithLock(v.world.Context(), ref, func() { change(ds) })
+	change(ds)
 	v.world.Mark(ref)
 	return nil
 }

@@ -20,7 +20,7 @@ const (
 	defaultUpdate = 100                  // objects in one answer, as in vCenter
 )
 
-// Streams are the update streams of all sessions' PropertyCollectors.
+// streams are the update streams of all sessions' PropertyCollectors.
 type streams struct {
 	*reads
 	world   *world
@@ -31,7 +31,7 @@ type streams struct {
 	all map[*simulator.PropertyCollector]*stream
 }
 
-// NewStreams returns an empty set of streams.
+// newStreams returns an empty set of streams.
 func newStreams(w *world, r *rights) *streams {
 	return &streams{reads: &reads{world: w}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
@@ -52,7 +52,7 @@ type stream struct {
 	session, user string
 
 	version int
-	seen    uint64                       // time of the last read (world.Changes)
+	seen    uint64                       // time of the last read (changes)
 	last    *types.UpdateSet             // the last answer, repeated if it was lost
 	pending []types.PropertyFilterUpdate // the pages left
 	first   bool                         // pending belongs to the first answer

@@ -142,12 +142,7 @@ func (v *inventory) run(ctx *simulator.Context, j *job, w work, latency time.Dur
 			return
 		}
 	}
-	var cancelled bool
-	v.objects.WithLock(ctx, j.Self, func() { cancelled = j.Info.Cancelled })
-	if cancelled {
-		return
-	}
-	res, fault := v.perform(ctx, w)
+	res, fault := v.perform(ctx, j, w)
 	v.finish(ctx, j, res, fault)
 }
 
@@ -171,7 +166,7 @@ func (v *inventory) waitOut(latency time.Duration, held <-chan struct{}) bool {
 }
 
 // perform does the work. A panic of the simulator becomes the task's fault.
-func (v *inventory) perform(ctx *simulator.Context, w work) (res types.AnyType, fault types.BaseMethodFault) {
+func (v *inventory) perform(ctx *simulator.Context, j *job, w work) (res types.AnyType, fault types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
 		if fault = v.Failure(w.kind, w.name); fault != nil {
 			return nil, fault
@@ -185,6 +180,9 @@ func (v *inventory) perform(ctx *simulator.Context, w work) (res types.AnyType, 
 		}
 	}()
 	entity := w.entity.Reference()
+	if j.Info.Cancelled {
+		return nil, nil
+	}
 	if v.objects.Get(entity) == nil {
 		return nil, &types.ManagedObjectNotFound{Obj: entity}
 	}
@@ -208,11 +206,16 @@ func (v *inventory) finish(ctx *simulator.Context, j *job, res types.AnyType, fa
 			Fault: fault, LocalizedMessage: fmt.Sprintf("%T", fault),
 		}}
 	}
-	v.objects.WithLock(ctx, j.Self, func() {
-		if !j.Info.Cancelled {
-			v.objects.Update(ctx, j, changes)
-		}
-	})
+	v.show(ctx, j, changes...)
+}
+
+// show changes a task's properties, unless it was cancelled.
+func (v *inventory) show(ctx *simulator.Context, j *job, changes ...types.PropertyChange) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	if !j.Info.Cancelled {
+		v.objects.AtomicUpdate(ctx, j, changes)
+	}
 }
 
 // CancelTask cancels a running clone, which then leaves nothing behind. The simulator's only marks a task as cancelled.
@@ -295,7 +298,7 @@ func (v *inventory) Result(begun *object.Task) (info types.TaskInfo, err error) 
 		switch t := v.objects.Get(ref).(type) {
 		case *job:
 			v.objects.WithLock(ctx, ref, func() { info = t.Info })
-		case *simulator.Task:
+		case *simulator.Task: // not one of ours: it runs without the world lock
 			v.objects.WithLock(ctx, ref, func() { info = t.Info })
 		default:
 			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
@@ -339,9 +342,7 @@ func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) *ticket {
 	t := v.Enter(c)
 	show := func(state types.TaskInfoState, start types.AnyType) {
 		if !v.Unseen() {
-			v.objects.WithLock(ctx, j.Self, func() {
-				v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.state", Val: state}, {Name: "info.startTime", Val: start}})
-			})
+			v.show(ctx, j, types.PropertyChange{Name: "info.state", Val: state}, types.PropertyChange{Name: "info.startTime", Val: start})
 		}
 	}
 	select {
@@ -366,12 +367,7 @@ func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) *ticket {
 
 // SetProgress sets the progress in percent and the state of a task of BeginTask.
 func (v *inventory) SetProgress(task types.ManagedObjectReference, percent int32, state types.TaskInfoState) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	ctx := v.world.Context()
 	if j, ok := v.objects.Get(task).(*job); ok {
-		v.objects.WithLock(ctx, task, func() {
-			v.objects.Update(ctx, j, []types.PropertyChange{{Name: "info.progress", Val: percent}, {Name: "info.state", Val: state}})
-		})
+		v.show(v.world.Context(), j, types.PropertyChange{Name: "info.progress", Val: percent}, types.PropertyChange{Name: "info.state", Val: state})
 	}
 }

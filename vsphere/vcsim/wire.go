@@ -238,7 +238,7 @@ func (w *Wire) resetAll() {
 	}
 }
 
-// HostOf returns the address to dial a listener at: loopback if it listens on all addresses.
+// hostOf returns the address to dial a listener at: loopback if it listens on all addresses.
 func hostOf(l net.Listener) string {
 	host, port, err := net.SplitHostPort(l.Addr().String())
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsUnspecified() {
@@ -307,7 +307,7 @@ func (c *conn) reset() {
 	_ = c.Close()
 }
 
-// Network is all wires of one vCenter with their outages and injected faults.
+// network is all wires of one vCenter with their outages and injected faults.
 type network struct {
 	v     *VCenter
 	plain bool // no TLS

@@ -34,7 +34,7 @@ type world struct {
 	lastID int
 }
 
-// New returns the world of a created model.
+// newWorld returns the world of a created model.
 func newWorld(m *simulator.Model) *world {
 	w := &world{lock: newLock(), model: m, Service: m.Service, Objects: m.Map(), changes: newChanges()}
 	w.Ctx, w.cancel = context.WithCancel(context.Background())
@@ -92,7 +92,7 @@ func (w *world) NextID() int {
 // Context returns a new context, which identifies a lock holder to the simulator, with the simulator's own session.
 func (w *world) Context() *simulator.Context { return fork(w.Service.Context) }
 
-// Fork copies a context. The simulator identifies lock holders by the context's address, so work that outlives its call needs its own.
+// fork copies a context. The simulator identifies lock holders by the context's address, so work that outlives its call needs its own.
 func fork(ctx *simulator.Context) *simulator.Context {
 	c := *ctx
 	return &c
@@ -109,10 +109,10 @@ func (w *world) SessionLives(ctx *simulator.Context, key, user string) bool {
 	return body.Res != nil && body.Res.Returnval
 }
 
-// AdminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
+// adminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
 const adminUser = "Administrator@VSPHERE.LOCAL"
 
-// IsAdmin reports whether a session is Admin's.
+// isAdmin reports whether a session is Admin's.
 func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }
 
 // These locks may be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
@@ -215,7 +215,7 @@ func (w *world) MissingArgument(ctx *simulator.Context, m *simulator.Method) typ
 	return nil
 }
 
-// References collects all references in a request, at any depth.
+// references collects all references in a request, at any depth.
 func references(value reflect.Value, refs []types.ManagedObjectReference) []types.ManagedObjectReference {
 	switch value.Kind() {
 	case reflect.Pointer, reflect.Interface:
@@ -313,7 +313,7 @@ func (w *world) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectR
 		return nil
 	}
 	var parent *types.ManagedObjectReference
-	w.Objects.WithLock(w.Context(), ref, func() { parent = e.Entity().Parent })
+	parent = e.Entity().Parent
 	return parent
 }
 
@@ -334,7 +334,7 @@ func (w *world) DatacenterOf(ref types.ManagedObjectReference) *simulator.Datace
 	}
 }
 
-// Escape returns a name as vCenter stores it, of a managed object or a first-class disk: [doc] ManagedEntity.name: %, / and \ are escaped;
+// escape returns a name as vCenter stores it, of a managed object or a first-class disk: [doc] ManagedEntity.name: %, / and \ are escaped;
 // vmware/rbvmomi#169 shows "%2f" in the name of a first-class disk.
 func escape(name string) string {
 	for _, c := range []string{"%", "/", `\`} {
@@ -343,13 +343,13 @@ func escape(name string) string {
 	return name
 }
 
-// Repeats counts how many more times an injected fault happens.
+// repeats counts how many more times an injected fault happens.
 type repeats struct {
 	left    int
 	forever bool
 }
 
-// NewRepeats allows this many times; 0: forever.
+// newRepeats allows this many times; 0: forever.
 func newRepeats(times int) repeats { return repeats{left: times, forever: times == 0} }
 
 // Take uses up one of the times; false if none is left.
