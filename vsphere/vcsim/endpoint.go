@@ -153,8 +153,11 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 // choose returns the object for a call with a known session.
 func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
-		if v.rewrite != nil {
-			v.rewrite(m.Body)
+		if change, e := v.rewrite, v.current; change != nil {
+			v.world.Unlock() // change may call this vCenter
+			change(m.Body)
+			v.world.Lock()
+			v.current = e
 		}
 		if fault := v.rights.Admit(ctx, m); fault != nil {
 			return nil, fault
