@@ -52,8 +52,8 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 			r.must(r.Answer(vm, "I Moved It"))
 		}
 		up(t, moved)
-		if c := meta.FindStatusCondition(moved.Status.Conditions, v1alpha1.ConditionQuestionPending); c == nil || c.Status != "False" {
-			t.Errorf("%+v", c)
+		if meta.IsStatusConditionTrue(moved.Status.Conditions, v1alpha1.ConditionQuestionPending) {
+			t.Errorf("%+v", moved.Status.Conditions)
 		}
 		remove(t, moved)
 		remove(t, other)
