@@ -1,0 +1,69 @@
+package vcsim_test
+
+import (
+	"testing"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vslm"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// vmware/rbvmomi#169.
+func TestTheNameOfAFirstClassDiskIsEscaped(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		ds, err := v.Find("/DC0/datastore/LocalDS_0")
+		ok(t, err)
+		m := vslm.NewObjectManager(c.Client.Client)
+		task, err := m.CreateDisk(c.ctx, types.VslmCreateSpec{Name: "shop/web%0", CapacityInMB: 1, BackingSpec: &types.VslmCreateSpecDiskFileBackingSpec{
+			VslmCreateSpecBackingSpec: types.VslmCreateSpecBackingSpec{Datastore: ds}}})
+		ok(t, err)
+		info, err := task.WaitForResult(c.ctx, nil)
+		ok(t, err)
+		made := info.Result.(types.VStorageObject).Config
+		read, err := m.Retrieve(c.ctx, ds, made.Id.Id)
+		ok(t, err)
+		for _, name := range []string{made.Name, read.Config.Name} {
+			if name != "shop%2fweb%250" {
+				t.Errorf("the name is %q", name)
+			}
+		}
+	})
+}
+
+// QueryEvents drops bursts; a collector has all events, the oldest first, in pages.
+func TestEventsComeInPages(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		const clones = 35
+		for range clones {
+			c.clone(t, "web")
+			ok(t, v.Destroy("web"))
+		}
+		filter := types.EventFilterSpec{EventTypeId: []string{"VmRemovedEvent"}}
+		if n := len(c.events(t, filter)); n != 30 {
+			t.Errorf("QueryEvents returns %d events", n)
+		}
+		made, err := methods.CreateCollectorForEvents(c.ctx, c.Client.Client, &types.CreateCollectorForEvents{This: *c.ServiceContent.EventManager, Filter: filter})
+		ok(t, err)
+		var keys []int32
+		for {
+			page, err := methods.ReadNextEvents(c.ctx, c.Client.Client, &types.ReadNextEvents{This: made.Returnval, MaxCount: 10})
+			ok(t, err)
+			if len(page.Returnval) == 0 {
+				break
+			}
+			for _, e := range page.Returnval {
+				keys = append(keys, e.GetEvent().Key)
+			}
+		}
+		if len(keys) != clones {
+			t.Errorf("the collector has %d events", len(keys))
+		}
+		for i := range keys[1:] {
+			if keys[i] >= keys[i+1] {
+				t.Errorf("event %d comes before %d", keys[i], keys[i+1])
+			}
+		}
+	})
+}
