@@ -18,7 +18,7 @@ var (
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
 	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich, updated:MoveIntoFolder_Task#1/Refused"`)
 	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
-	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life; a life of the first round has at least six")
+	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life")
 	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
 )
 

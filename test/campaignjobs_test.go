@@ -6,50 +6,45 @@ import (
 	"slices"
 )
 
-// packed is how many breaks a life of the first round has at least, so that each kind of break of each method comes early. All later
-// rounds break one call per life, or -campaign.packed.
-const packed = 6
-
 // few is how many breaks a life has at most that tries again what did not happen.
 const few = 3
 
-// alike is how many reads of each method are broken in each way in the lives of a course whose group isn't plain. What a read answers
-// differs from shape to shape; what the server does when it fails hardly does. So all reads are broken in the plain group's lives only: in
-// the others they would be more breaks than all there are.
-const alike = 2
-
-// jobs lists all breaks of all calls; those that make the group are broken in the first chapter's lives. Each kind of break of each
-// method comes early: first one of each, then another of each, and so on.
+// jobs lists the breaks: of each method every way of failing, at a call and in a course that -campaign.seed chooses; of what changes something,
+// in each course. Calls that make the group are broken in the first chapter's lives.
 func (c *campaign) jobs() []job {
 	r := rand.New(rand.NewPCG(*campaignSeed, 2))
-	rounds := map[int][]job{}
+	var all []job
+	methods := map[string][]course{}
 	for _, of := range courses() {
-		for _, method := range slices.Sorted(maps.Keys(c.learnt[of])) {
-			known := 0
-			if of.chapter != plain.chapter {
-				known = c.common[of][method]
-			}
-			for _, s := range kindsFor(method) {
-				calls := r.Perm(c.learnt[of][method] - known)
-				if of.shape != plain.shape && c.learnt[plain][method] > 0 && !isChange(method) {
-					calls = calls[:min(len(calls), alike)]
-				}
-				for round, nth := range calls {
-					s.nth = known + nth + 1
-					rounds[round] = append(rounds[round], job{of, []strike{s}})
-				}
+		for method, n := range c.learnt[of] {
+			if n > c.known(of, method) {
+				methods[method] = append(methods[method], of)
 			}
 		}
 	}
-	var later []job
-	for _, round := range slices.Sorted(maps.Keys(rounds)) {
-		jobs := rounds[round]
-		r.Shuffle(len(jobs), func(i, k int) { jobs[i], jobs[k] = jobs[k], jobs[i] })
-		if round > 0 {
-			later = append(later, jobs...)
+	for _, method := range slices.Sorted(maps.Keys(methods)) {
+		for _, s := range kindsFor(method) {
+			in := methods[method]
+			if !isChange(method) {
+				in = []course{in[r.IntN(len(in))]}
+			}
+			for _, of := range in {
+				known := c.known(of, method)
+				s.nth = known + 1 + r.IntN(c.learnt[of][method]-known)
+				all = append(all, job{of, []strike{s}})
+			}
 		}
 	}
-	return slices.Concat(pack(rounds[0], max(packed, *campaignPacked)), pack(later, *campaignPacked))
+	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	return pack(all, *campaignPacked)
+}
+
+// known is how many calls of a method make the group, in a chapter that isn't the one that breaks these.
+func (c *campaign) known(of course, method string) int {
+	if of.chapter == plain.chapter {
+		return 0
+	}
+	return c.common[of][method]
 }
 
 // pack makes lives of up to n breaks each. A life can break each call only once, so a break goes to the first life of its course that
