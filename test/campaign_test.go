@@ -1,181 +1,220 @@
 package test
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
-	"runtime"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
 var (
-	campaignFor      = flag.Duration("campaign.for", 0, "how long the campaign may take; 0: a handful of breaks, or all with -campaign.whole")
-	campaignWhole    = flag.Bool("campaign.whole", false, "fail if -campaign.for is over before every break was tried")
-	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for the order of the breaks")
-	campaignOnly     = flag.String("campaign.only", "", `run one life with only this break, as a violation prints it: "CloneVM_Task#2/ReplyLost", "rich, updated:MoveIntoFolder_Task#1/Refused"`)
-	campaignTimes    = flag.Int("campaign.times", 1, "how often to run the life of -campaign.only")
-	campaignPacked   = flag.Int("campaign.packed", 1, "breaks per life")
-	campaignParallel = flag.Int("campaign.parallel", runtime.GOMAXPROCS(0), "how many lives run at once")
+	campaignFor      = flag.Duration("campaign.for", 0, "how long every fault in turn may take; 0: a handful of faults")
+	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for which calls break")
+	campaignOnly     = flag.String("campaign.only", "", `run one life with only these breaks, as a violation prints them: "rich, updated:MoveIntoFolder_Task#1/Refused + CloneVM_Task#2/ReplyLost"`)
+	campaignPacked   = flag.Int("campaign.packed", 20, "breaks per life")
+	campaignReplicas = flag.Int("campaign.replicas", 1, "replicas of the server in each life")
 )
 
 // handful is what make test runs: breaks of each kind except stalls, at calls that matter.
 const handful = "plain, updated:CloneVM_Task#2/ReplyLost + WaitForUpdatesEx#20/SessionGone + Destroy_Task#2/Refused + " +
 	"CloneVM_Task#5/KilledAfter + ReconfigVM_Task#9/KilledBefore + ShutdownGuest#4/Faulted:ToolsUnavailable"
 
-// TestCampaign runs whole lives of a group (campaignlife_test.go) and breaks one vCenter call in each: every call in turn,
-// identified by method and by its number among the calls of that method, and in every way (campaignstrike_test.go). At the end of
-// each phase the members are exactly as the spec says; no unmanaged VM has changed, nothing is left after the delete, availability
-// never falls below its promise, no session leaks, and the number of additional calls is bounded (campaignbound_test.go). Unbroken
-// lives show which calls there are. Of a life that fails, the fewest breaks that still do are found, as far as the time allows.
+// TestCampaign runs lives like those of TestChaos with every fault in turn: the steps of a life are fixed (courses), and in one life or
+// another each method of vCenter that the server calls breaks in every way (strikes), at a call that -campaign.seed chooses. After each
+// step the group must become as its spec says. Unbroken lives show which calls there are.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
-	switch {
-	case *campaignOnly != "":
-		j := namedJob(t, *campaignOnly)
-		c := newCampaign(t, j.course)
-		for i := range *campaignTimes {
-			t.Run(fmt.Sprint("life ", i), func(t *testing.T) { c.run(t, j) })
+	c := &campaign{learnt: map[course]map[string]int{}, made: map[course]map[string]int{}, missed: map[string]string{}}
+	named := cmp.Or(*campaignOnly, handful)
+	if *campaignOnly != "" || *campaignFor == 0 {
+		j, err := parseJob(named)
+		if err != nil {
+			t.Fatal(err)
 		}
-	case *campaignFor <= 0 && !*campaignWhole:
-		c := newCampaign(t)
-		c.run(t, namedJob(t, handful))
-		if len(c.tally.missed) > 0 {
-			t.Error("not all of these breaks happened")
+		if c.run(t, j); len(c.missed) > 0 && *campaignOnly == "" {
+			t.Errorf("not all of these breaks happened: %v", c.missed)
 		}
-		c.summarize(t)
-	default:
-		c := newCampaign(t, courses()...)
-		c.all(t)
-		c.summarize(t)
-		c.complete(t)
+		return
 	}
-}
-
-func namedJob(t *testing.T, text string) job {
-	t.Helper()
-	j, err := parseJob(text)
-	if err != nil {
-		t.Fatal(err)
+	c.began = time.Now()
+	var unbroken []job
+	for _, of := range courses() {
+		unbroken = append(unbroken, job{course: of}, job{course: of})
 	}
-	return j
+	c.each(t, unbroken)
+	jobs := c.jobs()
+	c.each(t, pack(jobs, *campaignPacked))
+	c.each(t, pack(c.missing(), 3)) // a break may not happen in a life with many others, because one takes the life another way
+	c.summarize(t, len(jobs))
 }
 
 // campaign is what is known of the lives so far.
 type campaign struct {
-	began, deadline time.Time
-	whole           bool                      // it must run everything
-	learnt          map[course]map[string]int // how often an unbroken life calls each method, at most
-	common          map[course]map[string]int // and how often before its chapter begins, at least
-	tally           campaignTally
-	violations      atomic.Int32
+	began time.Time
+	mu    sync.Mutex // guards the fields below
+	// learnt is how often an unbroken life calls each method, and made how often until the group was made.
+	learnt, made map[course]map[string]int
+	missed       map[string]string // why breaks have not happened, by the name of a life with only this one
+	violations   int
+	notRun       int
 }
 
-// newCampaign runs two unbroken lives of each course, to learn their calls.
-func newCampaign(t *testing.T, of ...course) *campaign {
-	c := &campaign{began: time.Now(), whole: *campaignWhole}
-	c.tally = newTally()
-	if *campaignFor > 0 {
-		c.deadline = time.Now().Add(*campaignFor)
-	}
-	var unbroken []job
-	for _, course := range of {
-		unbroken = append(unbroken, job{course: course}, job{course: course})
-	}
-	var mu sync.Mutex
-	learnt, common := map[course]map[string]int{}, map[course]map[string]int{}
-	c.each(t, unbroken, func(t *testing.T, j job) {
-		created, calls := c.run(t, j)
-		mu.Lock()
-		defer mu.Unlock()
-		if learnt[j.course] == nil {
-			learnt[j.course], common[j.course] = map[string]int{}, created
+// each runs each life in a subtest of its own.
+func (c *campaign) each(t *testing.T, jobs []job) {
+	crew{abreast: *chaosParallel, lives: len(jobs)}.run(t, func(t *testing.T, n uint64) {
+		if time.Since(c.began) > *campaignFor {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.notRun++
+			return
 		}
-		for method, n := range calls {
-			learnt[j.course][method] = max(learnt[j.course][method], n)
-			common[j.course][method] = min(common[j.course][method], created[method])
-		}
+		c.run(t, jobs[n])
 	})
-	c.learnt, c.common = learnt, common
-	return c
-}
-
-// all runs as many lives as the time allows. A break may not happen in a life with many others, because one takes the life another way:
-// then it is tried once more, with few others.
-func (c *campaign) all(t *testing.T) {
-	jobs := c.jobs()
-	c.tally.plan(jobs)
-	defer progress(t, c.sums)()
-	run := func(t *testing.T, j job) { c.run(t, j) }
-	c.each(t, jobs, run)
-	c.each(t, pack(c.tally.missing(), few), run)
-}
-
-// each runs each life in a subtest of its own, several at once, until the time is over.
-func (c *campaign) each(t *testing.T, jobs []job, do func(*testing.T, job)) {
-	var next, ran atomic.Int64
-	var all sync.WaitGroup
-	for range *campaignParallel {
-		all.Go(func() {
-			for {
-				n := int(next.Add(1)) - 1
-				if n >= len(jobs) || !c.deadline.IsZero() && time.Now().After(c.deadline) {
-					return
-				}
-				t.Run(strings.ReplaceAll(jobs[n].name(), "/", "·"), func(t *testing.T) { do(t, jobs[n]) })
-				ran.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	c.tally.notRun(len(jobs) - int(ran.Load()))
 }
 
 // mostTriedAgain is how many violations of a campaign are repeated and shrunk: a defect that makes hundreds of lives fail is known by then.
 const mostTriedAgain = 5
 
-// run runs one life, and reports it if it fails. It returns how often its replicas called each method: until the group was made, and
-// in all.
-func (c *campaign) run(t *testing.T, j job) (created, calls map[string]int) {
-	o, w := c.live(t, j)
-	c.tally.note(w, len(o.wrong) > 0)
-	if len(o.wrong) > 0 {
-		fmt.Printf("violation: go test ./test -run TestCampaign -campaign.only '%s'\n", j.name()) // all breaks at once
-		a := again[strike]{
-			live: func(some []strike) outcome { o, _ := c.live(t, job{j.course, some}); return o },
-			flags: func(some []strike) string {
-				return fmt.Sprintf("-run 'TestCampaign$' -campaign.only '%s'", job{j.course, some}.name())
-			}}
-		if c.violations.Add(1) <= mostTriedAgain {
-			a.repeat, a.shrink = *chaosRepeat, shrinkTime(*campaignOnly == "")
-		}
-		c.tally.violated(a.report(t, j.strikes, o))
+// run runs one life, and reports it if it fails.
+func (c *campaign) run(t *testing.T, j job) {
+	c.mu.Lock()
+	learnt := c.learnt[j.course]
+	c.mu.Unlock()
+	planted, counts := plantedDefect(t), newCounts()
+	o, f := runCourse(t, j, learnt, planted, counts)
+	c.note(j, f)
+	if len(o.wrong) == 0 {
+		return
 	}
-	return w.created, w.calls()
+	fmt.Printf("violation: go test ./test -run 'TestCampaign$' -campaign.only '%s'\n", j.name()) // all breaks at once
+	a := again[strike]{
+		live: func(some []strike) outcome {
+			o, _ := runCourse(t, job{course: j.course, strikes: some}, learnt, planted, counts)
+			return o
+		},
+		flags: func(some []strike) string {
+			return fmt.Sprintf("-run 'TestCampaign$' -campaign.only '%s'", job{course: j.course, strikes: some}.name())
+		}}
+	c.mu.Lock()
+	if c.violations++; c.violations <= mostTriedAgain {
+		a.repeat, a.shrink = *chaosRepeat, shrinkTime(*campaignOnly == "" && *campaignFor > 0)
+	}
+	c.mu.Unlock()
+	a.report(t, j.strikes, o)
 }
 
-// live runs one life, with a vCenter and replicas of its own, which end with it.
-func (c *campaign) live(t *testing.T, j job) (o outcome, w *whole) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		tr := &trial{TB: t, report: func(text string) {
-			mu.Lock()
-			defer mu.Unlock()
-			o.wrong = append(o.wrong, text)
-		}}
-		w = &whole{job: j}
-		tr.run(func() {
-			w = newWhole(tr, j)
-			w.run()
-			w.close()
-			w.bound(c.learnt[j.course])
-		})
-		if len(o.wrong) > 0 {
-			o.diary = w.story()
+// note takes in which breaks of a life happened; an unbroken one shows its calls.
+func (c *campaign) note(j job, f *faults) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(j.strikes) == 0 {
+		if c.learnt[j.course] == nil {
+			c.learnt[j.course], c.made[j.course] = map[string]int{}, f.made
 		}
-	})
-	return o, w
+		for method, n := range f.nth {
+			c.learnt[j.course][method] = max(c.learnt[j.course][method], n)
+			c.made[j.course][method] = min(c.made[j.course][method], f.made[method])
+		}
+	}
+	for _, s := range j.strikes {
+		if why := f.whyNot(s); why != "" {
+			c.missed[only(j.course, s).name()] = why
+		} else {
+			delete(c.missed, only(j.course, s).name())
+		}
+	}
+}
+
+// jobs lists the breaks: of each method every way of failing, at a call and in a course that the seed chooses; of what changes something, in
+// each course. Calls that make the group are broken in the first chapter's lives.
+func (c *campaign) jobs() (all []job) {
+	r := rand.New(rand.NewPCG(*campaignSeed, 2))
+	from := func(of course, method string) int {
+		if of.chapter == plain.chapter {
+			return 0
+		}
+		return c.made[of][method]
+	}
+	in := map[string][]course{}
+	for _, of := range courses() {
+		for method, n := range c.learnt[of] {
+			if n > from(of, method) {
+				in[method] = append(in[method], of)
+			}
+		}
+	}
+	for _, method := range slices.Sorted(maps.Keys(in)) {
+		for _, s := range kindsFor(method) {
+			where := in[method]
+			if !isChange(method) {
+				where = []course{pick(r, where)}
+			}
+			for _, of := range where {
+				s.nth = from(of, method) + 1 + r.IntN(c.learnt[of][method]-from(of, method))
+				all = append(all, only(of, s))
+			}
+		}
+	}
+	r.Shuffle(len(all), func(i, k int) { all[i], all[k] = all[k], all[i] })
+	return all
+}
+
+// missing are the breaks that did not happen, each in a life of its own.
+func (c *campaign) missing() (jobs []job) {
+	for _, name := range slices.Sorted(maps.Keys(c.missed)) {
+		if j, err := parseJob(name); err == nil {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// neverAtMost is how many breaks of a hundred may never happen: which calls a life makes varies a little.
+const neverAtMost = 2
+
+// summarize checks that every life was run, and that nearly all of so many breaks happened.
+func (c *campaign) summarize(t *testing.T, tried int) {
+	if c.notRun > 0 {
+		t.Errorf("the time (-campaign.for) was over with %d lives left to run", c.notRun)
+	}
+	var never []string
+	for _, name := range slices.Sorted(maps.Keys(c.missed)) {
+		never = append(never, fmt.Sprintf("%s (%s)", name, c.missed[name]))
+	}
+	t.Logf("%d breaks, %d violations; %d never happened:\n%s", tried, c.violations, len(never), strings.Join(never, "\n"))
+	if len(never) > neverAtMost*tried/100 {
+		t.Errorf("%d of %d breaks never happened", len(never), tried)
+	}
+}
+
+// pack makes lives of up to n breaks each. A life can break each call only once, so a break goes to the first life of its course that
+// has room and leaves that call alone.
+func pack(jobs []job, n int) (packs []job) {
+	open := map[course][]*job{}
+	var all []*job
+	for _, j := range jobs {
+		s := j.strikes[0]
+		i := slices.IndexFunc(open[j.course], func(o *job) bool {
+			return !slices.ContainsFunc(o.strikes, func(other strike) bool { return other.method == s.method && other.nth == s.nth })
+		})
+		if i < 0 {
+			open[j.course] = append(open[j.course], &job{course: j.course})
+			i = len(open[j.course]) - 1
+			all = append(all, open[j.course][i])
+		}
+		o := open[j.course][i]
+		if o.strikes = append(o.strikes, s); len(o.strikes) >= n {
+			open[j.course] = slices.Delete(open[j.course], i, i+1)
+		}
+	}
+	for _, o := range all {
+		packs = append(packs, *o)
+	}
+	return packs
 }

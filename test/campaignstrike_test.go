@@ -78,6 +78,9 @@ type job struct {
 	strikes []strike
 }
 
+// only is the life of a course in which one call breaks.
+func only(of course, s strike) job { return job{of, []strike{s}} }
+
 // name returns what -campaign.only takes.
 func (j job) name() string {
 	text := "unbroken"
@@ -274,3 +277,6 @@ var taskFaults = map[string][]string{
 	"MoveIntoFolder_Task":             append([]string{"DuplicateName"}, vmFaults...),
 	"ReconfigureComputeResource_Task": {"TaskInProgress", "ConcurrentAccess", "GenericVmConfigFault"},
 }
+
+// restLogin opens a session of the REST API.
+const restLogin = "POST /rest/com/vmware/cis/session"

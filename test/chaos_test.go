@@ -16,7 +16,7 @@ var (
 
 // TestChaos runs lives by scripts that a seed gives: users edit, delete and recreate; operators power, destroy, move, rename,
 // snapshot, re-tag, and remove the folder; guests fail; a replica's wire breaks in every way; replicas of the server are stopped,
-// killed and started; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,
+// killed, started, and paused at a call; stale parents arrive. What must never happen is watched all the time (see watch). Once the trouble ends,
 // there must be exactly the members of the spec, and after the delete nothing but the unmanaged VMs, unchanged (and what was
 // retained).
 //
@@ -26,6 +26,18 @@ var (
 // because vCenter and the replicas take their own time: try them a few times (-chaos.repeat).
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	chaosLives.test(t, crew{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor}, *chaosKeep,
-		shrinkTime(*chaosFor > 0 || *chaosSeeds > chaosDefault))
+	some, err := parseKeep(*chaosKeep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	planted, counts := plantedDefect(t), newCounts()
+	crew{abreast: *chaosParallel, first: *chaosSeed, lives: *chaosSeeds, lasts: *chaosFor, more: counts.sums}.run(t, func(t *testing.T, seed uint64) {
+		steps := kept(script(seed), some)
+		if o := runLife(t, seed, steps, planted, counts); len(o.wrong) > 0 {
+			a := againOf(t, seed, planted)
+			a.shrink = shrinkTime(*chaosFor > 0 || *chaosSeeds > chaosDefault)
+			counts.add("violation", a.report(t, steps, o))
+		}
+	})
+	t.Log(counts)
 }

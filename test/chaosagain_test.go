@@ -83,41 +83,11 @@ func first(text string) string {
 	return line[:min(len(line), 100)]
 }
 
-// randomLives are random lives of one kind: a seed gives the script of each.
-type randomLives struct {
-	script func(seed uint64) []step
-	run    func(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) outcome
-	flags  string // which run the life of a seed with some steps
-}
-
-var (
-	chaosLives   = randomLives{script, runLife, "-run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s"}
-	replicaLives = randomLives{replicasScript, runReplicasLife, "-run 'TestLivesWithSeveralReplicas$' -replicas.seed %d -replicas.keep %s"}
-)
-
-// again is how the life of a seed is tried again.
-func (k *randomLives) again(t *testing.T, seed uint64, planted *defect) again[step] {
+// againOf is how the random life of a seed is tried again.
+func againOf(t *testing.T, seed uint64, planted *defect) again[step] {
 	return again[step]{repeat: *chaosRepeat,
-		live:  func(some []step) outcome { return k.run(t, seed, some, planted, newCounts()) },
-		flags: func(some []step) string { return fmt.Sprintf(k.flags, seed, numbers(some)) }}
-}
-
-// test runs lives, or those of their steps that keep numbers, and reports the ones that fail.
-func (k *randomLives) test(t *testing.T, c crew, keep string, shrink time.Duration) {
-	t.Helper()
-	some, err := parseKeep(keep)
-	if err != nil {
-		t.Fatal(err)
-	}
-	planted, counts := plantedDefect(t), newCounts()
-	c.more = counts.sums
-	c.run(t, func(t *testing.T, seed uint64) {
-		steps := kept(k.script(seed), some)
-		if o := k.run(t, seed, steps, planted, counts); len(o.wrong) > 0 {
-			a := k.again(t, seed, planted)
-			a.shrink = shrink
-			counts.add("violation", a.report(t, steps, o))
-		}
-	})
-	t.Log(counts)
+		live: func(some []step) outcome { return runLife(t, seed, some, planted, newCounts()) },
+		flags: func(some []step) string {
+			return fmt.Sprintf("-run 'TestChaos$' -chaos.seed %d -chaos.seeds 1 -chaos.keep %s", seed, numbers(some))
+		}}
 }

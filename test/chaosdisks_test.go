@@ -3,6 +3,7 @@ package test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
@@ -43,7 +44,7 @@ func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for id, owner := range w.written {
-		if !here[id] {
+		if !here[id] && !w.mayDelete(l, owner) {
 			return fmt.Sprintf("the disk %s of %s is gone", id, owner)
 		}
 	}
@@ -54,6 +55,13 @@ func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 		w.written[id] = owner
 	}
 	return ""
+}
+
+// mayDelete reports whether the disk of an owner goes with its ordinal. The caller holds mu.
+func (w *watch) mayDelete(l *life, owner string) bool {
+	parts := strings.Split(owner, "/")
+	ordinal, _ := strconv.Atoi(parts[1])
+	return l.profile.shape == "persistent" && ordinal >= w.wanted
 }
 
 // ownerOf is the UID and ordinal that the stamp of the VM with that instanceUuid has; empty if it has none.

@@ -27,14 +27,24 @@ func (l *life) converge() {
 	l.complete()
 	l.bringBack()
 	l.repair()
+	l.reach()
+}
+
+// seldom is the time between two hook calls of a life that only waits. The server needs none to do its work, and Metacontroller's own,
+// every two seconds, take more processor time than all the rest of a life.
+const seldom = 15 * time.Second
+
+// reach calls until the group is as its spec says, and all replicas say so. Then its availability is promised.
+func (l *life) reach() {
 	for began := time.Now(); l.off() != ""; time.Sleep(seldom) { // another replica may still correct what one replica began
 		if l.watch.still(began) {
 			l.t.Fatalf("never as the spec says: %s; last: %s %s", l.off(), l.group.Status.Phase, l.group.Status.LastMessage)
 		}
 		l.helpWith(l.call(l.any()))
 	}
-	for _, c := range l.replicas {
-		for began, a := time.Now(), l.call(c); !metacontroller.Running(a); a = l.call(c) {
+	l.reap()
+	for _, c := range slices.Clone(l.replicas) {
+		for began, a := time.Now(), l.call(c); !metacontroller.Running(a) && !c.dead.Load(); a = l.call(c) {
 			l.helpWith(a) // one that was disconnected may remember a VM that the others know to be gone
 			time.Sleep(3 * time.Second)
 			if l.watch.still(began) {
@@ -51,6 +61,8 @@ func (l *life) converge() {
 		l.t.Errorf("RUNNING, but not as the spec says: %s", off)
 	}
 	l.countSessions()
+	l.watch.promised(l.leastOf(&l.group.Spec))
+	l.watch.wants(*l.group.Spec.Replicas, false)
 }
 
 // repair makes all guests healthy, removes snapshots, answers questions, restores what was hidden and the Secret, and ends a pause.
@@ -77,6 +89,9 @@ func (l *life) repair() {
 		_ = l.RemoveSnapshots(vm.Path)
 	}
 	l.restore()
+	if l.group.Spec.Template == noTemplate {
+		l.group.Spec.Template = otherTemplate
+	}
 	l.group.Spec.Paused, l.group.Spec.Update.Windows, l.group.Spec.Update.MaxAgeSeconds = false, nil, nil
 	l.edited("repaired")
 }
@@ -148,9 +163,9 @@ func (l *life) countSessions() {
 }
 
 // end deletes the group and checks what is left: nothing, or as many VMs without a stamp as there were members.
-func (l *life) end() {
+func (l *life) end(retain bool) {
 	left := 0
-	if l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0 {
+	if retain {
 		l.group.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		left = int(*l.group.Spec.Replicas)
 	}

@@ -42,23 +42,18 @@ type life struct {
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 	backup    *vcsim.Backup
 	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
+	*faults                                 // nil in random lives
+	wires     []*vcsim.Wire                 // of all replicas so far
+	without   map[int64]bool                // the generations of the spec whose template is not there
+	asked     time.Time                     // when a replica was last asked to finalize the group, which was not selected
 }
 
 // docker0 is its address in every guest; it leads to no member.
 const docker0 = "172.17.0.1"
 
-// runLife runs a life through the steps, with a vCenter and replicas of its own, which end with it.
-func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) (o outcome) {
-	synctest.Test(t, func(t *testing.T) { o = runInBubble(t, seed, steps, planted, counts) })
-	return o
-}
-
-func runInBubble(t testing.TB, seed uint64, steps []step, planted *defect, counts *counts) outcome {
-	tr := &trial{TB: t}
-	w := newWatch()
-	tr.report = w.violated
-	tr.run(func() {
-		l := newLife(tr, wayOf(seed), w, profileOf(seed), planted, counts)
+// runLife runs the random life of a seed through the steps.
+func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *counts) outcome {
+	return inBubble(t, wayOf(seed), profileOf(seed), planted, counts, func(l *life) {
 		if l.profile.up {
 			l.settle()
 		}
@@ -74,13 +69,23 @@ func runInBubble(t testing.TB, seed uint64, steps []step, planted *defect, count
 		}
 		l.rand = rand.New(rand.NewPCG(seed, 3))
 		l.converge()
-		l.end()
+		l.end(l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0)
 	})
-	return outcome{wrong: w.wrong(), diary: w.lines()}
+}
+
+// inBubble runs a life, with a vCenter and replicas of its own, which end with it.
+func inBubble(t *testing.T, by way, p profile, planted *defect, counts *counts, live func(*life)) (o outcome) {
+	synctest.Test(t, func(t *testing.T) {
+		tr, w := &trial{TB: t}, newWatch()
+		tr.report = w.violated
+		tr.run(func() { live(newLife(tr, by, w, p, planted, counts)) })
+		o = outcome{wrong: w.wrong(), diary: w.lines()}
+	})
+	return o
 }
 
 func newLife(t *trial, by way, w *watch, profile profile, planted *defect, counts *counts) *life {
-	l := &life{watch: w, profile: profile, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
+	l := &life{watch: w, profile: profile, faults: profile.faults, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
@@ -91,7 +96,7 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 	for range profile.replicas {
 		l.replicas = append(l.replicas, l.start())
 	}
-	l.group = l.replicas[0].group("web", 3)
+	l.group = l.replicas[0].group("web", profile.size)
 	l.group.Spec.Deletion.ShutdownTimeoutSeconds = seconds(30)
 	l.group.Spec.Deletion.QuarantineSeconds = profile.quarantine
 	if profile.tools {
@@ -105,6 +110,10 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 	if profile.persistent {
 		l.group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 		l.fitPersistent()
+	}
+	if profile.shape != "" {
+		l.group.Spec.Deletion.ShutdownTimeoutSeconds, l.group.Spec.Readiness.HTTPGet = seconds(60), &v1alpha1.HTTPGet{Port: 80}
+		shapes[profile.shape](&l.group.Spec)
 	}
 	l.begin()
 	_, err := l.AddVM("/DC0/vm", "web-1")
@@ -123,6 +132,7 @@ func (l *life) wait(most int) {
 func (l *life) begin() {
 	l.lives++
 	l.deleting, l.past, l.specs = false, nil, []v1alpha1.VmGroupSpec{*l.group.Spec.DeepCopy()}
+	l.without = map[int64]bool{l.group.Generation: l.group.Spec.Template == noTemplate}
 	l.watch.watches(l.group.UID)
 	l.promises()
 }
@@ -158,6 +168,11 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	case err != nil:
 		l.t.Fatalf("a hook failed: %v", err)
 	}
+	for name, event := range l.group.Events {
+		if l.profile.peaceful && l.faults == nil && strings.Contains(string(event), " in vCenter by ") {
+			l.t.Errorf("the server says that somebody did what nobody did: %s: %s", name, event)
+		}
+	}
 	for _, m := range a.Status.Members {
 		if slices.Contains(m.IPs, docker0) {
 			l.t.Errorf("%s is published at docker0's address: %v", m.Name, m.IPs)
@@ -177,9 +192,11 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 func (l *life) edited(format string, args ...any) {
 	l.fitPersistent()
 	l.group.Generation++
+	l.without[l.group.Generation] = l.group.Spec.Template == noTemplate
 	l.say("generation %d: %s", l.group.Generation, fmt.Sprintf(format, args...))
 	l.specs = append(l.specs, *l.group.Spec.DeepCopy())
 	l.promises()
+	l.watch.wants(*l.group.Spec.Replicas, true)
 }
 
 // recreate checks what a finalized group left, and creates another of the same name.

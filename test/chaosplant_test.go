@@ -21,7 +21,6 @@ var chaosPlant = flag.String("chaos.plant", "", "plant a defect in the replicas,
 // defect is a defect that is planted in all replicas of a life.
 type defect struct {
 	name string
-	by   *randomLives // the lives that must find it
 	// call replaces a hook call on its way to a replica, and step the step that a replica takes. The number tells replicas apart.
 	call  func(plan.Call) plan.Call
 	step  func(replica int, a plan.Action) plan.Action
@@ -31,14 +30,14 @@ type defect struct {
 }
 
 var defects = []defect{
-	{name: "unbounded", by: &chaosLives, found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
+	{name: "unbounded", found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
 		call: func(c plan.Call) plan.Call {
 			g, all := *c.Group, intstr.FromString("100%")
 			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
 			return c
 		},
 		step: func(_ int, a plan.Action) plan.Action { return a }},
-	{name: "unlocked", by: &chaosLives, found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
+	{name: "unlocked", found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
 		call: func(c plan.Call) plan.Call { return c },
 		step: func(replica int, a plan.Action) plan.Action {
 			if a.Op == plan.Clone {
@@ -46,7 +45,7 @@ var defects = []defect{
 			}
 			return a
 		}},
-	{name: "unselected", by: &replicaLives, found: unselectedWrong, first: 1, sure: true, // a group that isn't selected counts as deleted
+	{name: "unselected", found: unselectedWrong, first: 1, sure: true, // a group that isn't selected counts as deleted
 		call: func(c plan.Call) plan.Call {
 			if c.Unselected() {
 				g, now := *c.Group, metav1.Now()
@@ -132,12 +131,12 @@ func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
 			for seed := d.first; seed < d.first+most; seed++ {
-				steps := d.by.script(seed)
-				o := d.by.run(t, seed, steps, &d, newCounts())
+				steps := script(seed)
+				o := runLife(t, seed, steps, &d, newCounts())
 				if !slices.ContainsFunc(o.wrong, func(text string) bool { return strings.HasPrefix(text, d.found) }) {
 					continue
 				}
-				again := d.by.again(t, seed, &d).fails(steps, times)
+				again := againOf(t, seed, &d).fails(steps, times)
 				report("%s: seed %d is life %d: %s; it fails again %d times of %d", d.name, seed, seed-d.first+1, first(o.wrong[0]), again, times)
 				if d.sure && again == 0 {
 					t.Error("it doesn't fail again")

@@ -26,6 +26,10 @@ type chaosReplica struct {
 	counts *counts
 	mu     sync.Mutex // guards the fields below
 	orders []*wireOrder
+	// stops: from its next call of that method on, nothing passes until it is empty, and resumed is closed; stopped is when that call came.
+	stops   string
+	stopped time.Time
+	resumed chan struct{}
 	// strays is how many sessions it may have left behind in vCenter without knowing.
 	strays int
 }
@@ -41,12 +45,24 @@ func (l *life) start() *chaosReplica {
 	l.born++
 	wire := l.wire()
 	c := &chaosReplica{wire: wire, agent: fmt.Sprintf("replica-%d", l.born), counts: l.counts}
-	wire.On(c.ask)
+	l.wires = append(l.wires, wire)
+	wire.On(func(call vcsim.Call) vcsim.Break {
+		if b := c.wait(call); b.Kind != vcsim.Pass {
+			return b
+		}
+		if l.faults != nil {
+			if b, breaks := l.faults.ask(l, wire, call); breaks {
+				return c.suffer(b)
+			}
+		}
+		return c.ask(call)
+	})
 	c.serverReplica = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
 		l.through(wire, v)
 		v.UserAgent = c.agent
 		cfg.Slots = 4
 	})
+	l.t.Cleanup(c.resume)
 	return c
 }
 
@@ -63,13 +79,74 @@ func (c *chaosReplica) ask(call vcsim.Call) vcsim.Break {
 	o := c.orders[i]
 	o.left--
 	c.counts.add("break", o.how.Kind.String())
-	switch o.how.Kind {
+	c.take(o.how)
+	return o.how
+}
+
+// suffer is ask for a break that is decided.
+func (c *chaosReplica) suffer(b vcsim.Break) vcsim.Break {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.take(b)
+	return b
+}
+
+// take notes what a break leaves. The caller holds mu.
+func (c *chaosReplica) take(b vcsim.Break) {
+	switch b.Kind {
 	case vcsim.KilledBefore, vcsim.KilledAfter:
 		c.dead.Store(true)
 	case vcsim.ReplyLost, vcsim.Refused, vcsim.Stalled:
 		c.strays++ // if it was a login, or a logout
 	}
-	return o.how
+}
+
+// clientGoes is when a replica gives up a call and closes its connection (vsphere's answerTimeout): what has not reached vCenter by
+// then never does. (A PowerOn that did could not be fenced: docs/design.md, "Known limits".)
+const clientGoes = 90 * time.Second
+
+// wait holds the calls of a replica that stopped.
+func (c *chaosReplica) wait(call vcsim.Call) vcsim.Break {
+	c.mu.Lock()
+	if c.stops == "" || c.stopped.IsZero() && call.Method != c.stops {
+		c.mu.Unlock()
+		return vcsim.Break{}
+	}
+	if c.stopped.IsZero() {
+		c.stopped = time.Now()
+		c.counts.add("break", "Stopped")
+	}
+	resumed, began := c.resumed, time.Now()
+	c.mu.Unlock()
+	<-resumed
+	if time.Since(began) > clientGoes {
+		return vcsim.Break{Kind: vcsim.Refused}
+	}
+	return vcsim.Break{}
+}
+
+// stopAt makes the replica's process stop at its next call of a method: nothing of it passes, and no hook calls it.
+func (c *chaosReplica) stopAt(method string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stops, c.stopped, c.resumed = method, time.Time{}, make(chan struct{})
+}
+
+func (c *chaosReplica) resume() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stops != "" {
+		c.stops = ""
+		c.strays++
+		close(c.resumed)
+	}
+}
+
+// isStopped reports whether it stopped, or will at some call.
+func (c *chaosReplica) isStopped() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stops != ""
 }
 
 func (c *chaosReplica) order(o *wireOrder) {
@@ -90,26 +167,33 @@ func (c *chaosReplica) repair() {
 	c.mu.Lock()
 	c.orders = nil
 	c.mu.Unlock()
+	c.resume()
 	c.wire.Mend()
 }
 
-// any returns a replica that is alive, chosen at random. It drops the dead ones, and starts one if none is left.
+// any returns a replica that is alive and did not stop, chosen at random. It drops the dead ones, and starts one if none is left.
 func (l *life) any() *chaosReplica {
 	l.reap()
-	return l.replicas[l.rand.IntN(len(l.replicas))]
+	return pick(l.rand, l.awake())
+}
+
+func (l *life) awake() []*chaosReplica {
+	return slices.DeleteFunc(slices.Clone(l.replicas), (*chaosReplica).isStopped)
 }
 
 func (l *life) reap() {
 	l.replicas = slices.DeleteFunc(l.replicas, func(c *chaosReplica) bool {
 		if c.dead.Load() {
 			l.say("%s was killed", c.agent)
+			c.resume()
 			c.stop()
 		}
 		return c.dead.Load()
 	})
-	if len(l.replicas) == 0 {
-		l.replicas = append(l.replicas, l.start())
-		l.say("%s is started", l.replicas[0].agent)
+	if len(l.awake()) == 0 {
+		c := l.start()
+		l.replicas = append(l.replicas, c)
+		l.say("%s is started", c.agent)
 	}
 }
 
@@ -129,6 +213,7 @@ var restarts = []operation{
 		l.reap()
 		i := l.rand.IntN(len(l.replicas))
 		l.say("%s is stopped", l.replicas[i].agent)
+		l.replicas[i].resume()
 		l.replicas[i].stop()
 		l.replicas = slices.Delete(l.replicas, i, i+1)
 		l.complete()
@@ -146,6 +231,24 @@ var restarts = []operation{
 		c.order(o)
 	}},
 	{"all replicas run again", 4, (*life).complete},
+}
+
+// stops are pauses of a process: what it has begun arrives late, and what it knows is old.
+var stops = []operation{
+	{"a replica stops at a call", 6, func(l *life) {
+		l.reap()
+		if awake := l.awake(); len(awake) > 1 {
+			c, method := pick(l.rand, awake), pick(l.rand, []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOffVM_Task", "Destroy_Task", "CreateFolder",
+				"ReconfigVM_Task", "RetrievePropertiesEx", "WaitForUpdatesEx", "ModifyListView", "MoveIntoFolder_Task", "ShutdownGuest"})
+			l.say("%s stops at its next %s", c.agent, method)
+			c.stopAt(method)
+		}
+	}},
+	{"a replica continues", 4, func(l *life) {
+		c := pick(l.rand, l.replicas)
+		l.say("%s continues: %t", c.agent, c.isStopped())
+		c.resume()
+	}},
 }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }

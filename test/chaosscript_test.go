@@ -17,19 +17,16 @@ type step struct {
 	dice      uint64
 }
 
-// operationIn is something that can happen in a life of some kind.
-type operationIn[L any] struct {
+// operation is something that can happen in a life.
+type operation struct {
 	name   string
 	weight int
-	do     func(*L)
+	do     func(*life)
 }
 
-// operation is something that can happen in a life of TestChaos.
-type operation = operationIn[life]
-
 // named is the operation of that name.
-func named[L any](operations []operationIn[L], name string) operationIn[L] {
-	return operations[slices.IndexFunc(operations, func(d operationIn[L]) bool { return d.name == name })]
+func named(operations []operation, name string) operation {
+	return operations[slices.IndexFunc(operations, func(d operation) bool { return d.name == name })]
 }
 
 // mostSteps is how many steps a long script has.
@@ -46,17 +43,15 @@ func lengthOf(seed uint64) int {
 }
 
 // script is the life that a seed gives.
-func script(seed uint64) []step { return scriptOf(seed, operationsOf(profileOf(seed))) }
-
-// scriptOf draws the script of a seed from some operations.
-func scriptOf[L any](seed uint64, operations []operationIn[L]) (list []step) {
+func script(seed uint64) (list []step) {
+	operations := operationsOf(profileOf(seed))
 	r, all := rand.New(rand.NewPCG(seed, 1)), 0
 	for _, d := range operations {
 		all += d.weight
 	}
 	for n := range lengthOf(seed) {
 		at := r.IntN(all)
-		i := slices.IndexFunc(operations, func(d operationIn[L]) bool { at -= d.weight; return at < 0 })
+		i := slices.IndexFunc(operations, func(d operation) bool { at -= d.weight; return at < 0 })
 		list = append(list, step{n: n, operation: operations[i].name, dice: r.Uint64()})
 	}
 	return list
@@ -81,11 +76,15 @@ type profile struct {
 	answers bool
 	// persistent: each ordinal has a disk of its own.
 	persistent bool
+	// Of a life with every fault in turn: the group's shape and size, and the faults.
+	shape  string
+	size   int32
+	faults *faults
 }
 
 func profileOf(seed uint64) profile {
 	r := rand.New(rand.NewPCG(seed, 2))
-	return profile{peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
+	return profile{size: 3, peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1, answers: r.IntN(3) == 0,
 		persistent: r.IntN(4) == 0}
 }
@@ -95,9 +94,9 @@ func operationsOf(t profile) []operation {
 	all := slices.Concat(edits, breaks, restarts, times, inGuests)
 	switch {
 	case t.departing:
-		all = slices.Concat(all, operators, guests, departures)
+		all = slices.Concat(all, operators, guests, stops, departures)
 	case !t.peaceful:
-		all = slices.Concat(all, operators, guests, stale)
+		all = slices.Concat(all, operators, guests, stops, stale)
 	}
 	return all
 }
@@ -105,7 +104,7 @@ func operationsOf(t profile) []operation {
 // noSteps is -chaos.keep for a life without steps.
 const noSteps = "none"
 
-// parseKeep reads -chaos.keep and -replicas.keep; nil: all.
+// parseKeep reads -chaos.keep; nil: all.
 func parseKeep(text string) (keep []int, err error) {
 	switch text {
 	case "":
@@ -176,7 +175,7 @@ func TestAPeacefulLifeHasNoOperators(t *testing.T) {
 			}
 		}
 	}
-	for _, d := range slices.Concat(operators, guests, stale, departures) {
+	for _, d := range slices.Concat(operators, guests, stops, stale, departures) {
 		if seen[d.name] {
 			t.Errorf("a peaceful life includes %q", d.name)
 		}

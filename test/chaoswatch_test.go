@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -29,12 +31,21 @@ type watch struct {
 	wrongs  []string
 	uid     types.UID
 	buried  []types.UID
-	least   int               // how many members are promised to work
-	twins   string            // why there may be twins; empty: there must be none
-	excused map[string]bool   // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
-	seen    lastSeen          // each VM as last seen, for the diary
-	changed time.Time         // when that last changed
-	written map[string]string // the owners of the persistent disks that guests wrote to, by id
+	least   int                 // how many members are promised to work
+	twins   string              // why there may be twins; empty: there must be none
+	excused map[string]bool     // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
+	seen    lastSeen            // each VM as last seen, for the diary
+	changed time.Time           // when that last changed
+	written map[string]string   // the owners of the persistent disks that guests wrote to, by id
+	wanted  int                 // how many members the specs since all was as the spec says want, at least
+	byHand  time.Time           // when an operator removed a member last
+	stamped map[string]sighting // as last seen, by moRef
+}
+
+// sighting is a member as it was seen.
+type sighting struct {
+	stamp.Stamp
+	on bool // now, or before
 }
 
 func newWatch() *watch {
@@ -83,7 +94,23 @@ func (w *watch) wrong() []string {
 func (w *watch) watches(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.uid, w.least, w.twins = uid, 0, ""
+	w.uid, w.least, w.twins, w.wanted = uid, 0, "", 0
+}
+
+// wants notes how many members the spec wants: an edit may only lower the number, as steps for the former spec may be under way.
+func (w *watch) wants(n int32, edit bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !edit || int(n) < w.wanted {
+		w.wanted = int(n)
+	}
+}
+
+// removesByHand notes that an operator removes a member.
+func (w *watch) removesByHand() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.byHand = time.Now()
 }
 
 // finalized notes that a group was finalized.
@@ -183,7 +210,7 @@ func (w *watch) look(l *life) {
 		if stamp.UID != uid || !stamp.Quarantined.IsZero() || !isOn(vm) {
 			continue
 		}
-		if vm.Tools || !l.profile.tools {
+		if (vm.Tools || !l.profile.tools) && (!stamp.Marked || l.profile.replicas > 1) { // two replicas may mark different ones, and take the marks back
 			working++
 		}
 		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && twins == "" {
@@ -200,6 +227,47 @@ func (w *watch) look(l *life) {
 	if l.profile.peaceful && working < least {
 		l.t.Errorf("fewer working members than promised: %d, not %d", working, least)
 	}
+	if wrong := w.wrongRemovals(l, vms); wrong != "" && l.profile.peaceful {
+		l.t.Errorf("%s", wrong)
+	}
+}
+
+// replacing are the reasons to take a member down that another one succeeds.
+var replacing = []plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}
+
+// wrongRemovals says what must never happen to members where only the server removes any: one goes without a mark; a scale-in leaves fewer
+// than the spec wants (invariant 14); an update or a replacement chooses one while the spec that it follows can make no successor (13).
+func (w *watch) wrongRemovals(l *life, vms []vcsim.VM) (wrong string) {
+	now, stay := map[string]sighting{}, 0
+	for _, vm := range vms {
+		s, err := stampOf(vm)
+		if err != nil || !s.Owned(l.group.UID, vm.InstanceUUID) {
+			continue
+		}
+		now[vm.Ref.Value] = sighting{s, isOn(vm)}
+		if s.Quarantined.IsZero() && !s.Standby {
+			stay++
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for ref, s := range w.stamped {
+		is, there := now[ref]
+		if is.on = is.on || s.on; there {
+			now[ref] = is
+		}
+		switch {
+		case there && is.Marked && !s.Marked && !l.deleting && l.without[is.Generation] && slices.Contains(replacing, is.Why):
+			return fmt.Sprintf("%s of ordinal %d is marked for %s while no successor can be made", ref, is.Ordinal, is.Why)
+		case there || l.deleting || s.Standby || !s.Quarantined.IsZero() || s.UID != l.group.UID || time.Since(w.byHand) < leaseTime:
+		case !s.Marked && s.on:
+			return fmt.Sprintf("%s of ordinal %d is gone, and was not marked", ref, s.Ordinal)
+		case s.Marked && s.Why == plan.WhyScaleIn && stay < w.wanted:
+			return fmt.Sprintf("a scale-in removes %s of ordinal %d, and leaves %d members of %d", ref, s.Ordinal, stay, w.wanted)
+		}
+	}
+	w.stamped = now
+	return ""
 }
 
 // note records in the diary which VMs changed.

@@ -15,7 +15,7 @@ import (
 // Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to vCenter: from a chosen
 // call on nothing passes, and no hook calls it; so what it has begun arrives late, and what it knows is old.
 // (replicasprocess_test.go shows what a pause does to a process.)
-const replicaLease = 90 * time.Second
+const leaseTime = 90 * time.Second
 
 // wiredReplica is one of several replicas of the server, with a wire of its own to vCenter.
 type wiredReplica struct {
@@ -30,7 +30,7 @@ func (r *rig) serveWired(change ...func(*vsphere.Config, *loop.Config)) *wiredRe
 	w := r.wire()
 	wired := func(v *vsphere.Config, l *loop.Config) {
 		r.through(w, v)
-		l.Slots, l.Lease, l.Resync = 4, replicaLease, replicaLease/2
+		l.Slots, l.Lease, l.Resync = 4, leaseTime, leaseTime/2
 	}
 	return &wiredReplica{r.serve(append([]func(*vsphere.Config, *loop.Config){wired}, change...)...), w, r.t}
 }

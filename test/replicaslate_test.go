@@ -73,7 +73,7 @@ func TestACloneThatArrivesAfterItsGroupIsGoneIsRefusedOrReleased(t *testing.T) {
 // which began later.
 func TestAFolderThatArrivesAfterItsGroupIsGoneStaysEmpty(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]time.Duration{"after the lease": replicaLease, "within the lease": 0} {
+	for name, wait := range map[string]time.Duration{"after the lease": leaseTime, "within the lease": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {

@@ -29,9 +29,6 @@ func wayOfName(name string) way {
 	return wayOf(hashOf(name))
 }
 
-// oftenOfName reports whether a life that has a name calls hooks as often as Metacontroller does: a few of each way do.
-func oftenOfName(name string) bool { return hashOf(name)/10%5 == 0 }
-
 func hashOf(name string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))

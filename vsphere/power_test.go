@@ -256,7 +256,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 }
 
 // Of two replicas that know different specs one powers on a member that the other removes. (Found by
-// TestLivesWithSeveralReplicas: two VMs of one ordinal were on, one of them in quarantine.)
+// a random life: two VMs of one ordinal were on, one of them in quarantine.)
 func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
