@@ -66,7 +66,7 @@ func New(cfg Config) (*VCenter, error) {
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
-	v.judge = fate.New(v, v.inventory, v.reader.Scan, cfg.Log)
+	v.judge = fate.New(v, v.inventory, cfg.Log)
 	v.inventory.OnMissing(v.judge.Wake)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)

@@ -2,7 +2,6 @@ package fate
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -32,41 +31,18 @@ const (
 	kept = 30 * 24 * time.Hour
 )
 
-// newestEvent is the newest event seen, and when vCenter was found to have gone back before it.
-type newestEvent struct {
-	vcenter  string // its instanceUuid
-	key      int32
-	at       time.Time
-	restored time.Time
-	known    bool
-}
-
-// testimony queries vCenter's events about VMs, and its newest event. It has no cause for a VM of which they tell nothing.
+// testimony queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing.
 func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]inventory.Cause, error) {
 	var told map[string]inventory.Cause
 	err := j.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		told = map[string]inventory.Cause{}
-		manager := *s.Vim.ServiceContent.EventManager
-		o, err := session.ReadProps(ctx, s, manager, "latestEvent")
-		if err != nil {
-			return err
-		}
-		latest := eventIn(session.Prop[types.AnyType](o, "latestEvent"))
-		if j.newest.vcenter != s.UUID {
-			j.newest = newestEvent{vcenter: s.UUID}
-		}
-		j.newest.note(latest, time.Now())
-		if len(of) == 0 {
-			return nil
-		}
-		begin := beginOf(of, latest)
-		events, err := session.Events(ctx, s, between(begin, time.Now().Add(clocksApart)))
+		events, err := session.Events(ctx, s, between(beginOf(of), time.Now().Add(clocksApart)))
 		if err != nil {
 			return err
 		}
 		chains := map[int32][]types.BaseEvent{}
 		for _, m := range of {
-			removed := lastOf(events, m, j.newest.followed(m))
+			removed := lastOf(events, m)
 			if removed == nil {
 				continue
 			}
@@ -99,7 +75,7 @@ func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectRefe
 	var m inventory.Missing
 	m.MoRef, m.SeenAt = vm.Value, at
 	events, err := session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)))
-	removed := lastOf(events, m, true)
+	removed := lastOf(events, m)
 	if err != nil || removed == nil {
 		return false, "", err
 	}
@@ -111,39 +87,16 @@ func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectRefe
 	return c.Destroyed, c.How, nil
 }
 
-// note records vCenter's newest event. If it is older than one seen before, vCenter was restored from a backup: its
-// event counter went back. A counter whose sign changes has overflowed.
-func (n *newestEvent) note(latest *types.Event, now time.Time) {
-	switch {
-	case latest == nil:
-		n.known = false
-		return
-	case n.key > latest.Key && n.key < 0 == (latest.Key < 0) || n.at.After(latest.CreatedTime):
-		n.restored = now
-	}
-	n.key, n.at, n.known = latest.Key, latest.CreatedTime, true
-}
-
-// followed reports whether vCenter's events were followed since a VM was seen: then its moRef is not another VM's.
-func (n *newestEvent) followed(m inventory.Missing) bool {
-	return !m.Reused && n.known && !m.SeenAt.IsZero() && m.SeenAt.After(n.restored)
-}
-
-// beginOf returns the begin of the query: when the VMs were last seen, or the oldest events. latest tells how far vCenter's
-// clock may be behind the server's.
-func beginOf(of []inventory.Missing, latest *types.Event) time.Time {
-	now := time.Now()
-	begin := now
+// beginOf returns the begin of the query: when the VMs were last seen, or the oldest events.
+func beginOf(of []inventory.Missing) time.Time {
+	begin := time.Now()
 	for _, m := range of {
 		if m.SeenAt.IsZero() {
-			return now.Add(-kept)
+			return begin.Add(-kept)
 		}
 		if m.SeenAt.Before(begin) {
 			begin = m.SeenAt
 		}
-	}
-	if latest != nil && latest.CreatedTime.Before(now) {
-		begin = begin.Add(latest.CreatedTime.Sub(now))
 	}
 	return begin.Add(-clocksApart)
 }
@@ -162,9 +115,9 @@ func newer(a, b *types.Event) bool {
 	return a.Key-b.Key > 0
 }
 
-// lastOf returns the newest event of a VM's departure: its own, otherwise that of its host. Unless vCenter's events were followed
-// since the VM was seen, its moRef may have been reused after a restore, and the event may be about another VM: its name tells.
-func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last types.BaseEvent) {
+// lastOf returns the newest event of a VM's departure: its own, otherwise that of its host. After a restore from a backup its moRef may
+// be another VM's, and the event about that: its name tells.
+func lastOf(events []types.BaseEvent, m inventory.Missing) (last types.BaseEvent) {
 	own, names := false, namesOf(events, m)
 	for _, event := range events {
 		e := event.GetEvent()
@@ -174,7 +127,7 @@ func lastOf(events []types.BaseEvent, m inventory.Missing, followed bool) (last 
 		case *types.HostRemovedEvent:
 			its = !own && m.Host != "" && e.Host != nil && e.Host.Name == m.Host && !m.SeenAt.After(e.CreatedTime.Add(clocksApart))
 		default:
-			if its = isOf(e, m) && (followed || names[naming.Unescape(e.Vm.Name)]); its && !own {
+			if its = isOf(e, m) && (m.Name == "" || names[naming.Unescape(e.Vm.Name)]); its && !own {
 				own, last = true, nil
 			}
 		}
@@ -254,20 +207,4 @@ func by(e *types.Event) string {
 		return ""
 	}
 	return " by " + e.UserName
-}
-
-// eventIn is the event in a property, which is decoded as a value or as a pointer.
-func eventIn(property types.AnyType) *types.Event {
-	if event, is := property.(types.BaseEvent); is {
-		return event.GetEvent()
-	}
-	if property == nil || reflect.TypeOf(property).Kind() != reflect.Struct {
-		return nil
-	}
-	at := reflect.New(reflect.TypeOf(property))
-	at.Elem().Set(reflect.ValueOf(property))
-	if event, is := at.Interface().(types.BaseEvent); is {
-		return event.GetEvent()
-	}
-	return nil
 }

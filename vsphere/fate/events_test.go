@@ -2,7 +2,6 @@ package fate
 
 import (
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -62,21 +61,19 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	early := event(7, &types.HostRemovedEvent{})
 	early.GetEvent().CreatedTime = noon.Add(-time.Hour)
 	for i, c := range []struct {
-		events   []types.BaseEvent
-		followed bool
-		want     types.BaseEvent
+		events []types.BaseEvent
+		want   types.BaseEvent
 	}{
-		{[]types.BaseEvent{host, own}, false, own},
-		{[]types.BaseEvent{own, host}, false, own},
-		{[]types.BaseEvent{host}, false, host},
-		{[]types.BaseEvent{early}, false, nil},
-		{[]types.BaseEvent{other}, false, nil},
-		{[]types.BaseEvent{other}, true, other},
-		{[]types.BaseEvent{own, event(5, &types.EventEx{EventTypeId: migrated})}, false, nil},
-		{nil, false, nil},
+		{[]types.BaseEvent{host, own}, own},
+		{[]types.BaseEvent{own, host}, own},
+		{[]types.BaseEvent{host}, host},
+		{[]types.BaseEvent{early}, nil},
+		{[]types.BaseEvent{other}, nil},
+		{[]types.BaseEvent{own, event(5, &types.EventEx{EventTypeId: migrated})}, nil},
+		{nil, nil},
 	} {
-		got := lastOf(c.events, m, c.followed)
-		if i == 6 {
+		got := lastOf(c.events, m)
+		if i == 5 {
 			if _, is := got.(*types.EventEx); !is {
 				t.Errorf("%d: %+v", i, got)
 			}
@@ -86,59 +83,16 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	}
 }
 
-func TestAnEventThatIsOlderThanTheNewestBeforeMeansARestore(t *testing.T) {
-	seen := inventory.Missing{SeenAt: noon.Add(time.Minute)}
-	n := newestEvent{}
-	n.note(&types.Event{Key: 50, CreatedTime: noon}, noon)
-	n.note(&types.Event{Key: 60, CreatedTime: noon.Add(time.Hour)}, noon.Add(time.Hour))
-	if !n.followed(seen) {
-		t.Error("ascending events count as a restore")
-	}
-	later := n
-	later.note(&types.Event{Key: 55, CreatedTime: noon.Add(2 * time.Hour)}, noon.Add(2*time.Hour))
-	if later.followed(seen) || !later.followed(inventory.Missing{SeenAt: noon.Add(3 * time.Hour)}) {
-		t.Errorf("a lower key: %+v", later)
-	}
-	n.note(&types.Event{Key: 61, CreatedTime: noon.Add(time.Minute)}, noon.Add(2*time.Hour))
-	if n.followed(seen) {
-		t.Errorf("an earlier time: %+v", n)
-	}
-}
-
 // Keys are int32, and go on with the most negative one (vcenter-event-broker-appliance#809).
-func TestEventKeysThatOverflowAreNoRestoreAndKeepTheirOrder(t *testing.T) {
-	n := newestEvent{}
-	n.note(&types.Event{Key: math.MaxInt32 - 1, CreatedTime: noon}, noon)
-	n.note(&types.Event{Key: math.MinInt32 + 5, CreatedTime: noon.Add(time.Minute)}, noon.Add(time.Minute))
-	if seen := (inventory.Missing{SeenAt: noon.Add(-time.Hour)}); !n.followed(seen) {
-		t.Errorf("an overflow counts as a restore: %+v", n)
-	}
-	n.note(&types.Event{Key: math.MinInt32 + 1, CreatedTime: noon.Add(2 * time.Minute)}, noon.Add(2*time.Minute))
-	if seen := (inventory.Missing{SeenAt: noon}); n.followed(seen) {
-		t.Errorf("a lower key after an overflow: %+v", n)
-	}
+func TestEventKeysThatOverflowKeepTheirOrder(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, SeenAt: noon}
 	first, second := event(math.MaxInt32, &types.VmRemovedEvent{}), event(math.MinInt32, &types.VmRemovedEvent{})
 	for _, later := range []time.Duration{0, time.Second} {
 		second.GetEvent().CreatedTime = noon.Add(later)
 		for _, events := range [][]types.BaseEvent{{first, second}, {second, first}} {
-			if got := lastOf(events, m, true); got != second {
+			if got := lastOf(events, m); got != second {
 				t.Errorf("%s later: %+v", later, got)
 			}
-		}
-	}
-}
-
-func TestAnEventInAPropertyIsFoundAsAValueAndAsAPointer(t *testing.T) {
-	value := types.UserLoginSessionEvent{SessionEvent: types.SessionEvent{Event: types.Event{Key: 7}}}
-	for _, property := range []any{value, &value} {
-		if e := eventIn(property); e == nil || e.Key != 7 {
-			t.Errorf("%T: %+v", property, e)
-		}
-	}
-	for _, none := range []any{nil, "", strings.Builder{}} {
-		if e := eventIn(none); e != nil {
-			t.Errorf("%T: %+v", none, e)
 		}
 	}
 }

@@ -10,10 +10,7 @@
 //	  Folder.destroy or VirtualApp.destroy
 //	VmRemovedEvent with anything else in its chain, or nothing              vanished: unregistered, its host removed, …
 //	SrcVmMigratedEvent; HostRemovedEvent of the host it was on              vanished: in another vCenter, with its host
-//	no event, asked again until the last of asks; it was powered off and    destroyed
-//	  connected when this process saw it last, vCenter was not restored
-//	  from a backup since, and its host is connected
-//	no event, anything else                                                 vanished: nothing is known
+//	no event, asked again until the last of asks                            vanished: nothing is known
 package fate
 
 import (
@@ -37,8 +34,6 @@ const (
 	roundsEvery = 250 * time.Millisecond
 	// retry is when a round without an answer from vCenter is repeated.
 	retry = 5 * time.Second
-	// newestEvery is how often vCenter's newest event is looked at, to notice a restore from a backup, which is older than that.
-	newestEvery = 5 * time.Minute
 )
 
 // Inventory has the missing VMs.
@@ -53,13 +48,10 @@ type Inventory interface {
 type Judge struct {
 	calls     inventory.Caller
 	inventory Inventory
-	// scan reads everything again: a VM that is judged destroyed without an event may exist with another moRef.
-	scan func(context.Context) error
-	log  zerolog.Logger
-	wake chan struct{} // has a place for one
+	log       zerolog.Logger
+	wake      chan struct{} // has a place for one
 
-	cases  map[key]*inquiry // Run's alone
-	newest newestEvent
+	cases map[key]*inquiry // Run's alone
 }
 
 // key identifies a missing VM.
@@ -73,8 +65,8 @@ type inquiry struct {
 }
 
 // New returns a Judge that does nothing until Run.
-func New(calls inventory.Caller, n Inventory, scan func(context.Context) error, log zerolog.Logger) *Judge {
-	return &Judge{calls: calls, inventory: n, scan: scan, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
+func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Judge {
+	return &Judge{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
 }
 
 // Wake tells the Judge that a VM is missing.
@@ -87,16 +79,15 @@ func (j *Judge) Wake() {
 
 // Run decides until ctx ends.
 func (j *Judge) Run(ctx context.Context) {
-	look := time.Now()
 	for ctx.Err() == nil {
-		if err := j.round(ctx, &look); err != nil {
+		if err := j.round(ctx); err != nil {
 			j.log.Debug().Err(err).Msg("vCenter's events about missing VMs could not be read")
 			if !session.Sleep(ctx, retry) {
 				return
 			}
 			continue
 		}
-		next := look
+		next := time.Now().Add(askAgain)
 		for _, q := range j.cases {
 			if !q.due.IsZero() && q.due.Before(next) {
 				next = q.due
@@ -113,12 +104,11 @@ func (j *Judge) Run(ctx context.Context) {
 	}
 }
 
-// round queries events about all VMs that are due, in one query. look is when to read the newest event next. An error means that
-// vCenter did not answer: then nothing is decided.
-func (j *Judge) round(ctx context.Context, look *time.Time) error {
+// round queries events about all VMs that are due, in one query. An error means that vCenter did not answer: then nothing is decided.
+func (j *Judge) round(ctx context.Context) error {
 	now := time.Now()
 	due := j.due(now)
-	if len(due) == 0 && now.Before(*look) {
+	if len(due) == 0 {
 		return nil
 	}
 	told, err := j.testimony(ctx, due)
@@ -126,7 +116,6 @@ func (j *Judge) round(ctx context.Context, look *time.Time) error {
 	if denied != nil && denied.Reason != vcfault.ReasonMissingPrivilege {
 		return err
 	}
-	*look = now.Add(newestEvery)
 	for _, m := range due {
 		q := j.cases[key{m.MoRef, m.InstanceUUID}]
 		q.asked++
@@ -140,15 +129,20 @@ func (j *Judge) round(ctx context.Context, look *time.Time) error {
 			continue
 		}
 		q.due = now.Add(askAgain)
-		c, err := j.withoutEvents(ctx, m, denied)
-		if err != nil {
-			q.asked--
-			q.due = now.Add(retry)
-			continue
-		}
-		j.decide(m, c)
+		j.decide(m, inventory.Cause{How: withoutEvents(m, denied)})
 	}
 	return nil
+}
+
+// withoutEvents says why nothing is known of a VM.
+func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
+	switch {
+	case m.Reused:
+		return "vCenter has given its moRef to another VM, as after a restore from a backup"
+	case denied != nil:
+		return "vCenter's events cannot be read (grant System.View on the root)"
+	}
+	return "vCenter has no event that says why (after a restore from a backup, it has none of what was made since)"
 }
 
 // due returns the missing VMs to query now.

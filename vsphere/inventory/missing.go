@@ -22,10 +22,9 @@ type Missing struct {
 	plan.Vanished
 	// UID is its group's.
 	UID types.UID
-	// Host is the name of the host that it was on, and HostRef its moRef; each empty if not known.
-	Host, HostRef string
-	// Off reports whether it was powered off, and connected, at SeenAt: when it was last read; zero if this process never saw it.
-	Off    bool
+	// Host is the name of the host that it was on; empty if not known.
+	Host string
+	// SeenAt is when it was last read; zero if this process never saw it.
 	SeenAt time.Time
 	// Since is when it was found missing.
 	Since time.Time
@@ -84,8 +83,7 @@ func (n *Inventory) miss(old *Member, reused bool) {
 		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
 		return
 	}
-	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, HostRef: old.HostRef, SeenAt: old.ReadAt, Reused: reused,
-		Off:      old.Reachable && old.Power == plan.PoweredOff,
+	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused,
 		Vanished: plan.Vanished{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID, Name: old.Name, Ordinal: old.Stamp.Ordinal}})
 }
 
