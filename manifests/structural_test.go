@@ -72,14 +72,13 @@ func TestEveryFieldOfAStatusIsStored(t *testing.T) {
 		}},
 		Standby:     []v1alpha1.StandbyMember{{Name: "web-3", VMName: "n", Ordinal: 1, MoRef: "vm-4", Zone: "z", Host: "h", Revision: "r", Ready: true, Reason: "R", Message: "m"}},
 		Quarantined: []v1alpha1.Quarantined{{Name: "web-1-vm-2", Ordinal: 1, MoRef: "vm-2", Reason: "ScaleIn", Since: at}},
-		Replaced:    []v1alpha1.Replaced{{Name: "web-2", Ordinal: 1, MoRef: "vm-3", InstanceUUID: "i", Reason: "Replace", VanishedAt: at}},
 		Disks:       []v1alpha1.PersistentDisk{{Name: "data", Ordinal: 1, ID: "i", Datastore: "datastore-1", SizeGiB: 1, State: v1alpha1.DiskAttached, MoRef: "vm-1"}},
 		Adopted:     []string{"vm-1"},
 		Orphaned:    true,
 		Update:      &v1alpha1.UpdateProgress{Target: "t", Available: 1, LastProgressTime: at},
 		Canary:      &v1alpha1.CanaryProgress{Target: "t", Tried: []string{"b"}, Back: true},
 	}
-	for _, part := range []any{status, status.Members[0], status.Standby[0], status.Quarantined[0], status.Replaced[0], status.Disks[0], *status.Update, *status.Canary} {
+	for _, part := range []any{status, status.Members[0], status.Standby[0], status.Quarantined[0], status.Disks[0], *status.Update, *status.Canary} {
 		for v, i := reflect.ValueOf(part), 0; i < v.NumField(); i++ {
 			if v.Field(i).IsZero() {
 				t.Errorf("%T: %s is not tested", part, v.Type().Field(i).Name)

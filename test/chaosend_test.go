@@ -98,26 +98,9 @@ func (l *life) repair() {
 
 // helpWith acts for a person who does what a status asks for.
 func (l *life) helpWith(a metacontroller.Answer) {
-	for _, condition := range a.Status.Conditions {
-		if condition.Type == v1alpha1.ConditionDuplicateMember && condition.Status == "True" {
-			l.resolveTwins()
-		}
-	}
 	l.emptyQuarantine(a)
 	l.correctGuests(a)
 	l.giveUp(a)
-}
-
-// resolveTwins acts for a person who removes all but one of the VMs that claim one ordinal and were in use.
-func (l *life) resolveTwins() {
-	seen := map[int32]bool{}
-	for _, vm := range l.mine() {
-		stamp, _ := stampOf(vm)
-		if seen[stamp.Ordinal] {
-			l.say("an operator removes %s: %v", vm.Path, l.Destroy(vm.Path))
-		}
-		seen[stamp.Ordinal] = true
-	}
 }
 
 // correctGuests acts for a person who corrects a guest whose customization failed and powers it off; the server powers it on.

@@ -178,12 +178,11 @@ func TestADestroyedMemberIsClonedAgainAndAnUnregisteredOneIsNot(t *testing.T) {
 	})
 }
 
-func TestSpecReplaceReplacesAVanishedMemberAndTheFirstVMGoesWhenItComesBack(t *testing.T) {
+func TestAMissingMemberThatWasReplacedIsPoweredOffAndKeptWhenItComesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newVanishRig(t)
 		g := r.serve().group("web", 3)
-		g.Spec.Deletion.QuarantineSeconds = 3600
 		up(t, g)
 		host, n := r.removeHostOf("web-0")
 		a := hasVanished(t, g, n, host)
@@ -195,9 +194,10 @@ func TestSpecReplaceReplacesAVanishedMemberAndTheFirstVMGoesWhenItComesBack(t *t
 			}
 		})
 		a = up(t, g)
-		if len(a.Status.Replaced) != n || tallyVanished(a.Status) != 0 {
-			t.Fatalf("replaced: %+v", a.Status.Replaced)
+		if len(a.Status.Members) != 3 || tallyVanished(a.Status) != 0 {
+			t.Fatalf("%+v", a.Status.Members)
 		}
+		came := r.OutsideInventory()
 		serving := refs(r.members())
 		stop := r.sample(func() int { // of the replacements
 			return tally(r.VMs(), func(vm vcsim.VM) bool { return serving[vm.Name] == vm.Ref.Value && isOn(vm) })
@@ -214,8 +214,18 @@ func TestSpecReplaceReplacesAVanishedMemberAndTheFirstVMGoesWhenItComesBack(t *t
 		}
 		a = up(t, g)
 		r.sameVMs(serving)
-		if seen := stop(); seen.least != 3 || len(a.Status.Quarantined) != n {
+		if seen := stop(); seen.least != 3 || len(a.Status.Quarantined) != n || !meta.IsStatusConditionTrue(a.Status.Conditions, v1alpha1.ConditionDuplicateMember) {
 			t.Errorf("%+v, in quarantine: %+v", seen, a.Status.Quarantined)
+		}
+		r.stays(g, 3*time.Hour) // whatever their quarantineSeconds are
+		for _, was := range came {
+			if !slices.ContainsFunc(r.VMs(), func(vm vcsim.VM) bool { return vm.InstanceUUID == was.InstanceUUID && vm.Name == was.Name && !isOn(vm) }) {
+				t.Errorf("%s was not kept as it was, powered off: %+v", was.Name, r.VMs())
+			}
+		}
+		remove(t, g)
+		if left := tally(r.VMs(), isStamped); left > 0 {
+			t.Errorf("%d VMs are left of the group", left)
 		}
 	})
 }
@@ -231,8 +241,8 @@ func TestAVanishedMemberIsReplacedAfterATimeoutOnlyIfTheSpecSaysSo(t *testing.T)
 		r.removeHostOf("web-0")
 		until(t, g, "it has vanished", func(a metacontroller.Answer) bool { return tallyVanished(a.Status) > 0 })
 		a := up(t, g)
-		if took := time.Since(began); took < 600*time.Second || len(a.Status.Replaced) == 0 {
-			t.Errorf("after %s: %+v", took, a.Status.Replaced)
+		if took := time.Since(began); took < 600*time.Second || len(a.Status.Members) != 2 {
+			t.Errorf("after %s: %+v", took, a.Status.Members)
 		}
 	})
 }

@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: an operator has to decide.
+// neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: it is kept.
 func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *fresh.VM) error {
-	undecided := vcfault.New(plan.ReasonDuplicateMember, true, "Several VMs claim to be this member, and %s may have been in use: remove all but one.", a.VM)
+	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", a.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}

@@ -7,17 +7,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestATwinGoesOnlyIfItWasNeverOn(t *testing.T) {
+func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		destroy := step(plan.Destroy, vm)
 		destroy.NeverOn = true
 		w.must(w.PowerOn("web-0"))
-		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.Person {
 			t.Errorf("while it is on: %+v", f)
 		}
 		w.must(w.PowerOff("web-0"))
-		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || !f.Person {
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.Person {
 			t.Errorf("after it was on: %+v", f)
 		}
 		if !slices.Contains(w.Names(), "web-0") {

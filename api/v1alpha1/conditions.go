@@ -35,7 +35,7 @@ const (
 	ConditionVCenterChanged = "VCenterChanged"
 	// ConditionNameConflict names the members whose name an unmanaged VM has.
 	ConditionNameConflict = "NameConflict"
-	// ConditionDuplicateMember names the members that two VMs claim to be.
+	// ConditionDuplicateMember names VMs that have the stamp of a member that another VM is: they are powered off and kept.
 	ConditionDuplicateMember = "DuplicateMember"
 	// ConditionMembersUnreachable says which members vCenter cannot reach or show; they are left alone.
 	ConditionMembersUnreachable = "MembersUnreachable"

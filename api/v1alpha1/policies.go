@@ -249,7 +249,7 @@ type Healing struct {
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
 	// replaceVanishedAfterSeconds gives up members that have vanished from vCenter without having been destroyed (their host was removed
 	// from the inventory, say), this long after they were missed, in seconds: 60 to 2592000 (30 days). Such a VM may still run, so there
-	// may be two of one name and address until it comes back, and is removed. By default members that have vanished are kept.
+	// may be two of one name and address until it comes back, and is powered off and kept. By default members that have vanished are kept.
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

@@ -72,14 +72,11 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Standby []StandbyMember `json:"standby,omitempty"`
-	// quarantined are removed VMs that are kept for a while. They are not members.
+	// quarantined are removed VMs that are kept for a while, and those that are kept, powered off, because another VM is the member now
+	// (reason Duplicate). They are not members.
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
-	// replaced are VMs that were replaced while vCenter did not have them. One that comes back beside its replacement is removed.
-	// +listType=atomic
-	// +optional
-	Replaced []Replaced `json:"replaced,omitempty"`
 	// adopted are the entries of spec.adopt that were carried out.
 	// +listType=atomic
 	// +optional
@@ -131,7 +128,7 @@ type CanaryProgress struct {
 	Back bool `json:"back,omitempty"`
 }
 
-// Quarantined is a VM that was removed from the group and is kept for a while.
+// Quarantined is a VM that was removed from the group and is kept.
 type Quarantined struct {
 	// name of the VM in vCenter.
 	// +required
@@ -142,34 +139,13 @@ type Quarantined struct {
 	// moRef is the VM's managed object reference.
 	// +required
 	MoRef string `json:"moRef"`
-	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize.
+	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, so this one is kept until
+	// somebody deletes it in vCenter.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// since is when its quarantine began.
 	// +required
 	Since metav1.Time `json:"since"`
-}
-
-// Replaced is a VM that was given up while vCenter did not have it: its ordinal went to a new clone.
-type Replaced struct {
-	// name of the member that it was.
-	// +required
-	Name string `json:"name"`
-	// ordinal that it had.
-	// +required
-	Ordinal int32 `json:"ordinal"`
-	// moRef that it had.
-	// +required
-	MoRef string `json:"moRef"`
-	// instanceUUID is the VM's instanceUuid, by which it is known if it comes back.
-	// +optional
-	InstanceUUID string `json:"instanceUUID,omitempty"`
-	// reason is Replace (spec.replace named it) or Healing (spec.healing.replaceVanishedAfterSeconds).
-	// +required
-	Reason string `json:"reason"`
-	// vanishedAt is when it was missed.
-	// +required
-	VanishedAt metav1.Time `json:"vanishedAt"`
 }
 
 // Member is one VM of a group, as vCenter shows it.

@@ -153,7 +153,7 @@ type VmGroupSpec struct {
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
 	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. To name one that has
-	// vanished from vCenter gives it up: a new clone takes its ordinal, and if its VM comes back, it is removed.
+	// vanished from vCenter gives it up: a new clone takes its ordinal, and if its VM comes back, it is powered off and kept.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef

@@ -189,6 +189,9 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM, deleted []string) (all []v1alph
 	for i := range vms {
 		here[vms[i].MoRef] = true
 		for _, d := range Persistent(vms[i].Disks) {
+			if vms[i].Why == WhyDuplicate && has(vms, d.ID) {
+				continue // it is the member's
+			}
 			state := v1alpha1.DiskAttached
 			switch d.Parted {
 			case PartedDeleted:
@@ -212,4 +215,11 @@ func DiskStatuses(g *v1alpha1.VmGroup, vms []VM, deleted []string) (all []v1alph
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
 	})
 	return all
+}
+
+// has reports whether a VM that is no duplicate has a disk.
+func has(vms []VM, id string) bool {
+	return slices.ContainsFunc(vms, func(vm VM) bool {
+		return vm.Why != WhyDuplicate && slices.ContainsFunc(Persistent(vm.Disks), func(d MemberDisk) bool { return d.ID == id })
+	})
 }

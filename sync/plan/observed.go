@@ -132,7 +132,7 @@ type VCenterState struct {
 	Gone []Gone
 	// DeletedDisks are the ids of those of Query.Disks that this replica of the server has deleted, or may have.
 	DeletedDisks []string
-	// Vanished are members, recorded or seen before, that vCenter no longer has (it answers ManagedObjectNotFound, or has
+	// Vanished are members, recorded or seen before and not Superseded, that vCenter no longer has (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), without proof that they were destroyed; and those of which that is being found out.
 	Vanished []Vanished
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
@@ -337,6 +337,8 @@ const (
 	WhyResize  Why = "Resize"
 	WhyHealing Why = "Healing"
 	WhyReplace Why = "Replace"
+	// WhyDuplicate: another VM is the member. It is kept in quarantine, without an end.
+	WhyDuplicate Why = "Duplicate"
 
 	WhyPowerCycle Why = "PowerCycle"
 )
@@ -443,10 +445,12 @@ func (o *Observed) Owns(folder string) bool {
 // ClockSkew is how far ahead another replica's clock may be; a later time is ignored.
 const ClockSkew = time.Minute
 
-// Lets reports whether a failure does not hold an action back: it concerned another VM of that name, or a power-on, which
-// backs off because the guest halts again and again, and which affects no other step.
+// Lets reports whether a failure does not hold an action back: it concerned another VM of that name; or a power-on, which
+// backs off because the guest halts again and again, and which affects no other step; or it says that a duplicate was in use, and
+// is to be kept.
 func (p *Pending) Lets(a Action) bool {
-	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn)
+	return p.State == BackingOff && (p.MoRef != "" && p.MoRef != a.MoRef || p.Op == PowerOn && a.Op != PowerOn ||
+		p.Fault.Reason == ReasonDuplicateMember && a.Op != p.Op)
 }
 
 // Unselected reports whether the call is a finalize for a group that is not being deleted.
@@ -454,6 +458,15 @@ func (c *Call) Unselected() bool { return c.Finalizing && c.Group.DeletionTimest
 
 // Unselected reports whether the group is not being deleted and its CompositeController no longer selects it.
 func (o *Observed) Unselected() bool { return o.Finalizing && o.Group.DeletionTimestamp.IsZero() }
+
+// Superseded reports whether another VM is the member now that x was: the status has that one and not x, and vCenter shows it.
+func (x *Vanished) Superseded(recorded []v1alpha1.Member, vms []VM) bool {
+	return !slices.ContainsFunc(recorded, func(r v1alpha1.Member) bool { return x.Is(&r) }) && slices.ContainsFunc(recorded, func(r v1alpha1.Member) bool {
+		return r.Ordinal == x.Ordinal && slices.ContainsFunc(vms, func(vm VM) bool {
+			return vm.MoRef == r.MoRef && (r.InstanceUUID == "" || vm.InstanceUUID == "" || vm.InstanceUUID == r.InstanceUUID)
+		})
+	})
+}
 
 // Is reports whether a recorded member is the vanished one.
 func (x *Vanished) Is(m *v1alpha1.Member) bool {

@@ -20,6 +20,7 @@ const (
 	ReasonDuplicateAddress    = "DuplicateAddress"
 	ReasonMemberNotSeen       = "MemberNotSeen"
 	ReasonMemberVanished      = "MemberVanished"
+	ReasonMemberGivenUp       = "MemberGivenUp"
 	ReasonUnreachable         = "Unreachable"
 	ReasonDiffers             = "DiffersFromSpec"
 	ReasonRemoving            = "Removing"

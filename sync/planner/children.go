@@ -30,8 +30,11 @@ func (v *view) published() []children.Member {
 	all := make([]children.Member, 0, len(v.members)+len(v.unseen))
 	for i := range v.members {
 		m := &v.members[i]
+		if m.duplicate {
+			continue
+		}
 		all = append(all, children.Member{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
-			Ready: m.ready, Serving: m.ready && !v.halting(m), Terminating: v.terminating(m), Chosen: v.chosenSince(m), Twin: m.duplicate})
+			Ready: m.ready, Serving: m.ready && !v.halting(m), Terminating: v.terminating(m), Chosen: v.chosenSince(m)})
 	}
 	for i := range v.unseen {
 		m := &v.unseen[i]

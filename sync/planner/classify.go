@@ -43,13 +43,13 @@ type view struct {
 	// that are being made.
 	unseenStandby []v1alpha1.StandbyMember
 	standbyComing []int32
-	ordinals      int                 // how many different ordinals members and unseen hold
-	arriving      []int32             // ordinals that are about to be members: being cloned, adopted or brought back
-	lost          int                 // recorded members that are gone for certain or given up, and that we did not remove
-	absent        int                 // of these, those that only unseen members hold
-	replaced      []v1alpha1.Replaced // the VMs that were given up
-	revision      string              // of a member cloned now; empty while its user data is unknown
-	prepared      string              // what a member is to be prepared with; may be empty
+	ordinals      int      // how many different ordinals members and unseen hold
+	arriving      []int32  // ordinals that are about to be members: being cloned, adopted or brought back
+	lost          int      // recorded members that are gone for certain or given up, and that we did not remove
+	absent        int      // of these, those that only unseen members hold
+	givenUp       []absent // the missing members that were given up, and of which no other VM has the ordinal
+	revision      string   // of a member cloned now; empty while its user data is unknown
+	prepared      string   // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
 	update     *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
@@ -64,7 +64,7 @@ type view struct {
 	missing    int             // of these, those that are not under way
 	returning  int             // VMs that are brought back from quarantine
 	adopting   int             // VMs that are adopted
-	tidying    int             // VMs on their way into quarantine, or out of it for good
+	tidying    int             // VMs on their way into quarantine, or out of it for good, and duplicates
 	starting   int             // members to be powered on
 	resizing   int             // members to be given another size
 	leaving    int             // members to be removed
@@ -297,16 +297,12 @@ func (v *view) sortMembers() {
 	slices.SortFunc(v.members, inOrder)
 	slices.SortFunc(v.quarantined, inOrder)
 	v.splitStandby()
+	v.findDuplicates(v.members)
+	v.findDuplicates(v.standby)
 	for i := range v.members {
-		m := &v.members[i]
-		if i > 0 && v.members[i-1].Ordinal == m.Ordinal {
-			m.duplicate, v.members[i-1].duplicate = true, true
-		} else {
-			v.ordinals++
-		}
+		v.ordinals += int(oneIf(!v.members[i].duplicate))
 	}
 	v.sortAsking()
-	v.yield()
 	for i := range v.members {
 		v.judge(i)
 	}

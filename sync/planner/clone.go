@@ -176,7 +176,7 @@ func (v *view) picker() *zones.Picker {
 func (v *view) pickOrdinals() *zones.Picker {
 	p := v.picker()
 	for i := range v.members {
-		if m := &v.members[i]; m.retire == "" && !m.leaves {
+		if m := &v.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
 			p.Count(m.Ordinal)
 		}
 	}

@@ -127,19 +127,17 @@ func (v *view) exceptions(c *conditions.List) {
 			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
 		}
 	}
-	for _, e := range [][2]string{
-		{plan.ReasonNameConflict, v1alpha1.ConditionNameConflict},
-		{plan.ReasonDuplicateMember, v1alpha1.ConditionDuplicateMember},
-	} {
-		var found []named
-		for _, f := range v.faults {
-			if f.Reason == e[0] {
-				found = append(found, f)
-			}
+	var taken []named
+	for _, f := range v.faults {
+		if f.Reason == plan.ReasonNameConflict {
+			taken = append(taken, f)
 		}
-		if len(found) > 0 {
-			c.Add(e[1], metav1.ConditionTrue, e[0], v.whom(found))
-		}
+	}
+	if len(taken) > 0 {
+		c.Add(v1alpha1.ConditionNameConflict, metav1.ConditionTrue, plan.ReasonNameConflict, v.whom(taken))
+	}
+	if text := v.duplicatesText(); text != "" {
+		c.Add(v1alpha1.ConditionDuplicateMember, metav1.ConditionTrue, plan.ReasonDuplicateMember, text)
 	}
 	if names := v.unreachable(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
@@ -150,7 +148,7 @@ func (v *view) exceptions(c *conditions.List) {
 	if found := v.failedCustomizations(true); len(found) > 0 {
 		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
 	}
-	if names := v.vanished(); len(names) > 0 {
+	if names := v.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
 	if shared := addresses.Shared(v.reports()); shared != "" {

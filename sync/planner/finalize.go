@@ -109,14 +109,15 @@ func (v *view) exist() int {
 }
 
 // removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
-// member's name. VMs in quarantine are removed in any case: the group gave them up before.
+// member's name. VMs in quarantine are removed in any case: the group
+// gave them up before. Those that are there only because another VM is the member go like members.
 //
 // Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is first
 // marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
 	v.leaving = v.exist()
-	v.holdVanished()
-	v.hindered += len(v.vanished())
+	v.holdMissing()
+	v.hindered += len(v.missingNames())
 	v.setRules()
 	if !v.isAnnounced() {
 		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before anything is removed"))
@@ -130,9 +131,6 @@ func (v *view) removeAll() {
 		}
 		return
 	}
-	for i := range v.quarantined {
-		v.remove(&v.quarantined[i], deleted, "the group is deleted")
-	}
 	on, reason := deleted, "the group is deleted"
 	if v.policy.Retain {
 		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
@@ -140,10 +138,15 @@ func (v *view) removeAll() {
 	if v.orphaned() {
 		reason = "the group is deleted with --cascade=orphan, and its VMs are retained"
 	}
-	for i := range v.members {
-		if i == 0 || v.members[i-1].Ordinal != v.members[i].Ordinal {
-			v.remove(&v.members[i], on, reason)
+	for i := range v.quarantined {
+		if q := &v.quarantined[i]; q.Why == plan.WhyDuplicate {
+			v.remove(q, on, reason)
+		} else {
+			v.remove(q, deleted, "the group is deleted")
 		}
+	}
+	for i := range v.members {
+		v.remove(&v.members[i], on, reason)
 	}
 	for i := range v.standby { // none ever served, so there is nothing to retain
 		v.remove(&v.standby[i], deleted, "the group is deleted")

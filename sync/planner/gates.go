@@ -19,7 +19,7 @@ import (
 //	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   chosenForGood
 //
 // A gate that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
-// member down may leave out passes, but for removeYielding: there, another VM has the member's name and address.
+// member down may leave out passes.
 type gate struct {
 	// opens reports whether the member may be taken down, as far as this gate knows.
 	opens func(*view, *member) bool

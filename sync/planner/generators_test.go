@@ -153,7 +153,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 	}
 	if m.Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0; m.Marked {
 		m.MarkedAt = rapid.SampledFrom([]time.Time{{}, ago("marked at")}).Draw(t, "marked when")
-		m.Why = rapid.SampledFrom([]plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyHealing, plan.WhyResize, plan.WhyReplace}).Draw(t, "why")
+		m.Why = rapid.SampledFrom([]plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyHealing, plan.WhyResize, plan.WhyReplace, plan.WhyDuplicate}).Draw(t, "why")
 	}
 	if m.Reachable = rapid.IntRange(0, 7).Draw(t, "reachable") > 0; !m.Reachable {
 		m.Unreachable = "disconnected"
@@ -220,6 +220,9 @@ func anything(t *rapid.T) plan.Observed {
 			q := anyVM(t, &o, ordinal, fmt.Sprintf("vm-%d", 500+ordinal))
 			q.Marked, q.Power, q.Boot = true, plan.PoweredOff, time.Time{}
 			q.Quarantined = now.Add(-time.Duration(rapid.IntRange(1, 400).Draw(t, "quarantined")) * time.Second)
+			if rapid.IntRange(0, 4).Draw(t, "kept") == 0 {
+				q.Why = plan.WhyDuplicate
+			}
 			q.Name = rapid.SampledFrom([]string{q.Name, plan.QuarantineName("web", ordinal, q.MoRef)}).Draw(t, "name in quarantine")
 			q.Folder = rapid.SampledFrom([]string{o.State.Folder, o.State.Quarantine, "elsewhere"}).Draw(t, "place in quarantine")
 			o.State.VMs = append(o.State.VMs, q)

@@ -97,7 +97,7 @@ func (v *view) heal(order []int) {
 	if len(sick) == 0 || v.policy.Heal == v1alpha1.HealNone {
 		return
 	}
-	seen = slices.Concat(seen, v.unreachable(), v.unconfirmed(), v.vanished())
+	seen = slices.Concat(seen, v.unreachable(), v.unconfirmed(), v.missingNames())
 	for _, m := range v.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
 			seen = append(seen, m.displayWith("waits for an answer"))

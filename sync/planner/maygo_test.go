@@ -19,7 +19,7 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 		o.Group.Spec.Service = &v1alpha1.Service{}
 		v := &view{Observed: o, sighted: true, policy: policy.Policy{Quarantine: time.Hour}}
 		v.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
-			name: "web-0", leaves: true, duplicate: true, ready: true}}
+			name: "web-0", leaves: true, ready: true}}
 		return v, &v.members[0]
 	}
 	finalizing := func(v *view) { v.Finalizing = true }
@@ -27,6 +27,7 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 		v.Group.Spec.Service.DrainSeconds, m.MarkedAt, v.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
 	}
 	none := func(*view) {}
+	another := func(v *view) { v.members[0].leaves, v.members[0].duplicate = false, true }
 	for _, c := range []struct {
 		on       ground
 		prepare  func(*view)
@@ -40,13 +41,22 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 			"it is being drained":                drain,
 			"a mark is being written":            func(v *view, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
 		}},
+		{chosen, another, map[string]func(*view, *member){
+			"it is the member": func(_ *view, m *member) { m.duplicate = false },
+			"it is not marked": func(_ *view, m *member) { m.Marked = false },
+			"an annotation holds it": func(v *view, m *member) {
+				v.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
+				v.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
+			},
+		}},
 		{expired, none, map[string]func(*view, *member){
 			"its time is not over":      func(_ *view, m *member) { m.Quarantined = now },
 			"an operator powered it on": func(_ *view, m *member) { m.Power = plan.PoweredOn },
+			"another VM is the member":  func(_ *view, m *member) { m.Why = plan.WhyDuplicate },
 		}},
-		{twin, none, map[string]func(*view, *member){
-			"it is the only one": func(_ *view, m *member) { m.duplicate = false },
-			"it is on":           func(_ *view, m *member) { m.Power = plan.PoweredOn },
+		{duplicate, another, map[string]func(*view, *member){
+			"it is the member": func(_ *view, m *member) { m.duplicate = false },
+			"it is on":         func(_ *view, m *member) { m.Power = plan.PoweredOn },
 		}},
 		{deleted, finalizing, map[string]func(*view, *member){
 			"the group is not deleted":      func(v *view, _ *member) { v.Finalizing = false },

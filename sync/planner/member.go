@@ -13,9 +13,9 @@ import (
 // member is a VM and what the plan thinks of it.
 type member struct {
 	plan.VM
-	name      string // the member's name, whatever the VM is called now
-	duplicate bool   // another VM claims the same ordinal
-	yields    bool   // it was given up, came back, and its replacement runs
+	name string // the member's name, whatever the VM is called now
+	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
+	duplicate, contested bool
 
 	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
@@ -85,7 +85,7 @@ func (v *view) judge(i int) {
 	m.resize, m.outdated, m.disks = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM), v.disksDue(m)
 }
 
-// isReady reports whether a member is ready, as far as readiness.check goes. A twin is not: one of the two must go. What Tools have reported
+// isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
 // since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
 // does not go on before they can be compared; one that is ready already stays so.
 func (v *view) isReady(m *member, i int) bool {

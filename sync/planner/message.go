@@ -164,8 +164,10 @@ func (v *view) waits() (texts []string) {
 	if names := v.unreached(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
-	if text := v.heldText(); text != "" {
-		texts = append(texts, text)
+	for _, text := range []string{v.heldText(), v.duplicatesText()} {
+		if text != "" {
+			texts = append(texts, text)
+		}
 	}
 	return texts
 }
@@ -228,7 +230,7 @@ func (v *view) unreachable() []string {
 // unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
 func (v *view) unconfirmed() (names []string) {
 	for i := range v.unseen {
-		if m := &v.unseen[i]; !m.vanished && !m.hidden() {
+		if m := &v.unseen[i]; !m.missing && !m.hidden() {
 			names = append(names, plan.MemberName(v.Group.Name, m.Ordinal))
 		}
 	}

@@ -33,8 +33,8 @@ import (
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
 //	the same                        destroyed with the server's account  MemberRemoved
 //	a member that was on            off, and not by us                   MemberPoweredOff
-//	a member                        vanished, to be replaced in time     Warning MemberVanished
-//	a member                        vanished and given up                Warning MemberGivenUp
+//	a member                        missing, to be replaced in time      Warning MemberVanished
+//	a member                        missing and given up                 Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
 //
 // A group without a stored status is new, or has lost it: then only an ERROR is news.
@@ -89,7 +89,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
 func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note {
-	if len(is.Members) > 0 || len(v.Group.Status.Members) == 0 && before == plan.ReasonFinalizing {
+	if is.CurrentReplicas > 0 || v.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
 		return nil
 	}
 	var kept []string
@@ -110,22 +110,26 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note 
 		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, v.Group.UID), Key: "kept", At: v.Now}}
 }
 
-// comingsAndGoings tell of members that vanished from vCenter or came back. (One that waits for an operator is part of the ERROR.)
+// comingsAndGoings tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
 func (v *view) comingsAndGoings() (all []plan.Note) {
 	for i := range v.unseen {
 		m := &v.unseen[i]
-		if r := v.record(m.MoRef, i); m.vanished && v.policy.ReplaceVanished > 0 && (r == nil || r.VanishedAt.IsZero()) {
+		if r := v.record(m.MoRef, i); m.missing && v.policy.ReplaceMissing > 0 && (r == nil || r.VanishedAt.IsZero()) {
 			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
 				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})
 		}
 	}
-	for _, r := range v.replaced[min(len(v.replaced), len(v.Group.Status.Replaced)):] {
-		why := "spec.replace names it"
-		if r.Reason == string(plan.WhyHealing) {
-			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.ReplaceVanished.Seconds()))
+	for i := range v.givenUp {
+		m := &v.givenUp[i]
+		if m.Reason == plan.ReasonMemberGivenUp {
+			continue
 		}
-		all = append(all, plan.Note{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: r.Name + " (" + r.MoRef + ")",
-			Why: why, Key: "given-up/" + r.MoRef, At: v.Now})
+		why := "spec.replace names it"
+		if !v.names(&m.Member) {
+			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.ReplaceMissing.Seconds()))
+		}
+		all = append(all, plan.Note{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
+			Why: why, Key: "given-up/" + m.MoRef, At: v.Now})
 	}
 	for i := range v.members {
 		m := &v.members[i]

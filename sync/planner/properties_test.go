@@ -130,7 +130,7 @@ func TestEveryObservation(t *testing.T) {
 	}))
 	t.Run("touches none that vCenter cannot reach, and destroys only what is marked", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
-		byRef, perOrdinal := map[string]plan.VM{}, map[int32]int{}
+		byRef, perOrdinal, aside := map[string]plan.VM{}, map[int32]int{}, map[int32]int{}
 		for _, m := range o.State.VMs {
 			byRef[m.MoRef] = m
 			if m.Quarantined.IsZero() {
@@ -144,18 +144,29 @@ func TestEveryObservation(t *testing.T) {
 			case !m.Reachable:
 				t.Fatalf("%s of %s, which is unreachable", a.Op, a.VM)
 			case o.Finalizing:
-			case a.NeverOn: // vCenter's events decide about a twin that is off
+			case a.NeverOn: // vCenter's events decide about a duplicate that is off
+				aside[m.Ordinal]++
 				if perOrdinal[m.Ordinal] < 2 || m.Power != plan.PoweredOff || a.Op != plan.Destroy {
-					t.Fatalf("%s of %s, which is no twin that is off", a.Op, a.VM)
+					t.Fatalf("%s of %s, which is no duplicate that is off", a.Op, a.VM)
 				}
 			case a.Op == plan.Destroy || a.Op == plan.Quarantine:
 				if !m.Marked || !a.Marked || m.Power != plan.PoweredOff {
 					t.Fatalf("%s of %s, which is not marked, or is on", a.Op, a.VM)
 				}
-			case a.Op == plan.Mark && perOrdinal[m.Ordinal] > 1:
-				t.Fatalf("%s of %s, which is a twin", a.Op, a.VM)
+				if a.Op == plan.Destroy && m.Why == plan.WhyDuplicate {
+					t.Fatalf("%s of %s, which is kept", a.Op, a.VM)
+				}
+			case a.Op == plan.Mark && a.Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2:
+				t.Fatalf("%s of %s, which is the member", a.Op, a.VM)
+			case a.Op == plan.Mark && a.Why == plan.WhyDuplicate:
+				aside[m.Ordinal]++
 			case a.Op == plan.Release:
 				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.VM)
+			}
+		}
+		for ordinal, n := range aside {
+			if n >= perOrdinal[ordinal] {
+				t.Fatalf("none of the %d VMs of ordinal %d stays", n, ordinal)
 			}
 		}
 	}))

@@ -19,6 +19,8 @@ import (
 //	web-2-vm-7 quarantine      (kept)             Rename
 //	web-2      quarantine      Rename             Move
 //
+// A duplicate (duplicates.go) stays where it is until somebody deletes it, and keeps its name unless that is in the way.
+//
 // One that an admin renamed or moved stays where it is, and is destroyed when its time is over. One that an admin powered on stays on;
 // but a PowerOn of the server that stood still on its way can reach vCenter after the VM went into quarantine, and its guest would run
 // beside the member that replaced it. So one that comes on right after it went there is powered off.
@@ -78,7 +80,7 @@ func (v *view) fitsAgain(q *member) bool {
 
 // due reports whether a VM's time in quarantine is over.
 func (v *view) due(q *member) bool {
-	return !v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))
+	return q.Why != plan.WhyDuplicate && !v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))
 }
 
 // keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
@@ -101,6 +103,8 @@ func (v *view) keepInQuarantine() {
 			continue
 		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
+		case q.Why == plan.WhyDuplicate && !v.blocksName(q):
+			continue
 		case q.VM.Name == q.name:
 			a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, v.key(q)
 		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":

@@ -13,6 +13,7 @@ import (
 // Earlier decisions bind later ones: which members differ, which are unwell, which go, and then what is done to
 // those that stay. Of two steps for one member the first counts.
 func (v *view) reconcile() {
+	v.settleDuplicates()
 	v.promoteRunning()
 	order := v.victims()
 	v.findSuccessors()
@@ -29,8 +30,6 @@ func (v *view) reconcile() {
 	v.powerOn()
 	v.prepareLater()
 	v.setDisks()
-	v.removeYielding()
-	v.resolveTwins()
 	v.fill()
 	v.keepStandby()
 	v.tellStaying()
@@ -42,7 +41,7 @@ func (v *view) reconcile() {
 func (v *view) powerOn() {
 	for i := range v.members {
 		m := &v.members[i]
-		if m.leaves || m.Marked || m.duplicate || m.Power == plan.PoweredOn || !m.Reachable {
+		if m.leaves || m.Marked || m.duplicate || m.contested || m.Power == plan.PoweredOn || !m.Reachable {
 			continue
 		}
 		goesOn := true
@@ -111,7 +110,7 @@ func (v *view) collectFaults() {
 			v.faults = append(v.faults, named{Who: name, Fault: f})
 		}
 	}
-	v.holdVanished()
+	v.holdMissing()
 	if v.mistrust != nil {
 		v.faults = append(v.faults, named{Fault: *v.mistrust})
 	}

@@ -13,7 +13,7 @@ type ground int
 const (
 	chosen ground = iota
 	expired
-	twin
+	duplicate
 	deleted
 	retained
 	idle
@@ -26,11 +26,12 @@ const (
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
 //	          scale-in, update, resize,         passes the gates (see gates)                      with quarantineSeconds put
-//	          healing, spec.replace                                                               into quarantine instead
+//	          healing, spec.replace; a                                                            into quarantine instead; a
+//	          duplicate that ever ran                                                             duplicate always
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
 //	                                            somebody powered on is kept (keepInQuarantine)
-//	twin      one of several VMs that claim     it is off, and another is kept (resolve)          destroyed, if vCenter's
-//	          an ordinal                                                                          events show it never ran
+//	duplicate a VM of which another one is      it is off (settle)                                destroyed, if vCenter's
+//	          the member                                                                          events show it never ran
 //	idle      a standby member that is unfit, or   it is marked for removal, and off                destroyed
 //	          one too many (removeStandby)
 //	deleted   any VM of a deleted group         the deletion is announced, and drained            powered off, then destroyed;
@@ -42,7 +43,7 @@ const (
 // (Action.Marked) and its events (Action.NeverOn) again.
 func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
-		Marked: on == chosen || on == expired || on == idle, NeverOn: on == twin}
+		Marked: on == chosen || on == expired || on == idle, NeverOn: on == duplicate}
 	kept := !m.Quarantined.IsZero()
 	if kept { // its former name may belong to a new member
 		a.VM = v.key(m)
@@ -51,18 +52,20 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 	case !m.Reachable || !v.mayGo(m, on):
 		return true
 	case on == retained:
-		return v.release(m, reason)
+		return v.release(m, a.VM, reason)
 	case m.Power != plan.PoweredOff && kept:
 		a.Op = plan.PowerOff
 	case m.Power != plan.PoweredOff:
 		return v.takeDown(m, reason)
-	case on == chosen && v.policy.Quarantine > 0:
+	case on == chosen && v.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
-		a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.Quarantine.Seconds()))
+		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
+			a.Reason = reason + "; kept until somebody deletes it in vCenter"
+		}
 	case on == deleted && v.outlasts(m):
 		return true
 	}
-	if a.Op == plan.Destroy && on != twin {
+	if a.Op == plan.Destroy && on != duplicate {
 		if first, goesOn := v.partDisks(m, on, reason); first {
 			return goesOn
 		}
@@ -75,12 +78,12 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 func (v *view) mayGo(m *member, on ground) bool {
 	switch on {
 	case chosen:
-		return m.leaves && m.going() && v.passes(m)
+		return (m.leaves || m.duplicate) && m.going() && v.passes(m)
 	case expired:
 		return v.due(m) && m.Power == plan.PoweredOff
 	case idle:
 		return m.going() && m.Power == plan.PoweredOff
-	case twin:
+	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}
 	return v.Finalizing && v.isAnnounced() && !v.drainsAll() && (on == retained || v.passes(m))
@@ -90,8 +93,8 @@ func (v *view) mayGo(m *member, on ground) bool {
 // folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
 // deletion, until no other replica of the server can hold a lease: a replica that sees neither stamp nor mark would
 // clone the member again.
-func (v *view) release(m *member, reason string) bool {
-	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
+func (v *view) release(m *member, as, reason string) bool {
+	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
 		a.Op, a.ChangeVersion, a.NewName = plan.Rename, m.ChangeVersion, m.Former.Name

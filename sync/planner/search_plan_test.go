@@ -256,7 +256,7 @@ func (x *search) countAbsent(p *place, c *replica, o *plan.Observed) {
 func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	made := x.groups[1]
 	vm := plan.VM{MoRef: vmName(i), Name: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Revision: x.revisions[m.revision],
-		Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
+		Created: now.Add(time.Duration(i)*time.Second - 24*time.Hour), Generation: int64(g.gen), Standby: g.standby, Marked: g.marked, Why: searchWhy[g.why], Power: plan.PoweredOff, Reachable: true, CPU: int32(g.size),
 		MemoryMB: made.MemoryMB(), Folder: folderName(m.folder), ChangeVersion: "of " + vmName(i), VCenter: vcenter, Home: plan.HomeOf(&made.Spec).String()}
 	if m.first && x.recorded {
 		vm.InstanceUUID = firstUUID(m.ordinal)

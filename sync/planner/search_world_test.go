@@ -118,7 +118,7 @@ func (f *failure) before(next *flight) uint8 {
 
 var (
 	searchOps = []plan.Op{"", plan.CreateFolder, plan.Reconfigure, plan.PowerOn, plan.Unmark, plan.Clone, plan.Mark, plan.PowerOff, plan.Release, plan.Destroy, plan.RemoveFolder, plan.ConfirmGone}
-	searchWhy = []plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle}
+	searchWhy = []plan.Why{"", plan.WhyScaleIn, plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle, plan.WhyDuplicate}
 )
 
 func (f *flight) is(op plan.Op) bool { return searchOps[f.op] == op }

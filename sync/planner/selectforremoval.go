@@ -11,7 +11,7 @@ import (
 
 // victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unwell, the outdated, the others by order, and the protected last.
-// Duplicates are left out: an operator decides, or vCenter's events.
+// Duplicates are left out: see duplicates.go.
 func (v *view) victims() []int { return v.orderOf(v.members) }
 
 // orderOf is victims, among members or standby members.
@@ -101,6 +101,8 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	for i := range v.members {
 		m := &v.members[i]
 		switch {
+		case m.duplicate:
+			continue
 		case m.serving:
 			serving++
 		case m.retire == "" && !m.going():
@@ -151,12 +153,11 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	return slack
 }
 
-// departing counts the ordinals of twins of which one was chosen to go: nothing else goes instead of it.
+// departing counts the duplicates that were chosen to go before they were duplicates: nothing else goes instead of them.
 func (v *view) departing() (n int) {
 	for i := range v.members {
 		m := &v.members[i]
-		counted := i > 0 && v.members[i-1].Ordinal == m.Ordinal && v.members[i-1].duplicate && v.members[i-1].going()
-		n += int(oneIf(m.duplicate && !m.yields && m.going() && !counted))
+		n += int(oneIf(m.duplicate && m.going() && m.Why != plan.WhyDuplicate))
 	}
 	return n
 }

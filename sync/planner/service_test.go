@@ -76,11 +76,11 @@ func TestAnEndpointShowsItsMembersState(t *testing.T) {
 		"with addresses that no client can use": {func(_ *plan.Observed, m *plan.VM) {
 			m.IPs = []string{"127.0.0.1", "169.254.0.9", "fe80::1", "0.0.0.0", "224.0.0.9", "nonsense"}
 		}, ""},
-		"a twin": {func(o *plan.Observed, m *plan.VM) {
-			twin := *m
-			twin.MoRef = "vm-999"
-			o.State.VMs = append(o.State.VMs, twin)
-		}, ""},
+		"a duplicate is not published, and the member is": {func(o *plan.Observed, m *plan.VM) {
+			second := *m
+			second.MoRef, second.IPs, m.Created = "vm-000", []string{"10.0.0.9"}, now
+			o.State.VMs = append(o.State.VMs, second)
+		}, "true true false"},
 		"in quarantine": {func(_ *plan.Observed, m *plan.VM) { m.Marked, m.Quarantined = true, now }, ""},
 		"hidden by a lost privilege": {func(o *plan.Observed, m *plan.VM) {
 			o.Group.Status.VCenterUUID = vcenter

@@ -13,7 +13,7 @@ import (
 // that is off and should be on, and a process that stops in between is of no account. One that somebody powers on is promoted by that.
 // It never ran, so it is drained, shut down, promised and kept in quarantine by nobody, and one that vCenter does not have is gone.
 
-// splitStandby moves the standby members out of members, which are in order. One that has a twin among the members stays there.
+// splitStandby moves the standby members out of members, which are in order. One whose ordinal a member has stays there.
 func (v *view) splitStandby() {
 	if !slices.ContainsFunc(v.members, func(m member) bool { return m.IsStandby() }) {
 		return
@@ -27,10 +27,7 @@ func (v *view) splitStandby() {
 			serving = append(serving, claimants...)
 			continue
 		}
-		for _, m := range claimants {
-			m.duplicate = len(claimants) > 1
-			v.standby = append(v.standby, m)
-		}
+		v.standby = append(v.standby, claimants...)
 	}
 	v.members = serving
 }
@@ -63,7 +60,7 @@ func (v *view) isStandby(ordinal int32) bool {
 // fit reports whether a standby member can be promoted now.
 func (v *view) fit(m *member) bool {
 	p := v.Pending[m.name]
-	return v.revision != "" && m.Reachable && !m.Marked && !m.duplicate && m.Question == "" && m.differs() == "" && !m.unprepared() && !v.unfit(m) && !v.isUnseen(m.Ordinal) &&
+	return v.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !v.unfit(m) && !v.isUnseen(m.Ordinal) &&
 		(p.State != plan.Running || p.Op == plan.PowerOn)
 }
 

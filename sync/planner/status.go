@@ -33,7 +33,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 		if v.revision == "" { // which members are up to date is unknown
 			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
 		}
-		s.Quarantined, s.Adopted, s.Update, s.Replaced = v.quarantineStatuses(), v.adoptedEntries(), v.update, v.stillReplaced()
+		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
 		s.Disks, s.Canary = v.diskStatuses(), v.canary
 		if v.hold != nil || v.Finalizing {
 			s.Canary = v.Group.Status.Canary
@@ -43,7 +43,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Replaced, s.Standby = was.Replaced, was.Standby
+		s.Standby = was.Standby
 		s.Disks, s.Canary = was.Disks, was.Canary
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
@@ -97,10 +97,10 @@ func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
 }
 
 func (v *view) memberStatuses() []v1alpha1.Member {
-	if len(v.members)+len(v.unseen) == 0 {
+	if len(v.members)+len(v.unseen)+len(v.givenUp) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.unseen))
+	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.unseen)+len(v.givenUp))
 	for i := range v.members {
 		m := &v.members[i]
 		reason, message := v.why(m)
@@ -117,10 +117,15 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))
 		}
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
-		if !a.vanished {
+		if !a.missing {
 			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
 			m.Message = "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
 		}
+		all = append(all, m)
+	}
+	for _, a := range v.givenUp {
+		m := a.Member
+		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, plan.Printable(m.Message)
 		all = append(all, m)
 	}
 	return all
@@ -134,7 +139,7 @@ func (v *view) why(m *member) (reason, message string) {
 	pending := v.Pending[m.name]
 	switch {
 	case m.duplicate:
-		return plan.ReasonDuplicateMember, "several VMs claim to be this member"
+		return plan.ReasonDuplicateMember, "another VM is this member"
 	case !m.Reachable:
 		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case m.Question != "":

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -80,16 +81,18 @@ var lifeStories = map[string]func(*story){
 		s.happens("cpu 0 slipped past the schema", func(o *plan.Observed) { o.Group.Spec.CPU = 0; o.Group.Generation++ })
 		s.happens("cpu 4", func(o *plan.Observed) { o.Group.Spec.CPU = 4; o.Group.Generation++ })
 		s.happens("a second web-0 turns up", func(o *plan.Observed) {
-			twin := o.State.VMs[0]
-			twin.MoRef, twin.Name = "vm-666", "web-0 (restored)"
-			o.State.VMs = append(o.State.VMs, twin)
+			second := o.State.VMs[0]
+			second.MoRef, second.Name = "vm-666", "web-0 (restored)"
+			o.State.VMs = append(o.State.VMs, second)
 		})
-		s.happens("it is found to be off, and to have been in use", func(o *plan.Observed) {
-			o.State.VMs[len(o.State.VMs)-1].Power = plan.PoweredOff
-			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Destroy, State: plan.BackingOff, Fault: plan.Fault{
-				Reason: plan.ReasonDuplicateMember, Person: true, Message: "it may have been in use"}}}
+		s.happens("somebody deletes it in vCenter, and another one turns up that was never on", func(o *plan.Observed) {
+			i := slices.IndexFunc(o.State.VMs, func(vm plan.VM) bool { return vm.MoRef == "vm-666" })
+			o.State.VMs = slices.Delete(slices.Clone(o.State.VMs), i, i+1)
+			o.State.Gone = append(o.State.Gone, plan.Gone{MoRef: "vm-666"})
+			third := o.State.VMs[0]
+			third.MoRef, third.Name, third.Power = "vm-667", "web-0 (copied)", plan.PoweredOff
+			o.State.VMs = append(o.State.VMs, third)
 		})
-		s.happens("another one turns up that was never on", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("a foreign ConfigMap has the name web-members", func(o *plan.Observed) {
 			o.ChildrenWantedSince = map[plan.ChildKey]time.Time{{Kind: plan.KindConfigMap, Name: "web-members"}: o.Now.Add(-time.Minute)}
 		})

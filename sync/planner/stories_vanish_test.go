@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"slices"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -27,13 +28,11 @@ func vanish(ordinal int32, how string) func(*plan.Observed) {
 }
 
 // comeBack puts a VM that vanished back into the inventory, running, as it was made, with another moRef.
-func comeBack(moRef string) func(*plan.Observed) {
+func comeBack(ordinal int32, moRef string) func(*plan.Observed) {
 	return func(o *plan.Observed) {
-		i := slices.IndexFunc(o.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == moRef })
-		x := o.State.Vanished[i]
-		o.State.Vanished = slices.Delete(slices.Clone(o.State.Vanished), i, i+1)
-		back := vm(o, x.Ordinal)
-		back.MoRef, back.InstanceUUID = moRef+"-back", x.InstanceUUID
+		o.State.Vanished = slices.DeleteFunc(slices.Clone(o.State.Vanished), func(x plan.Vanished) bool { return x.MoRef == moRef })
+		back := vm(o, ordinal)
+		back.MoRef, back.InstanceUUID = moRef+"-back", "id-of-"+moRef
 		o.State.VMs = append(o.State.VMs, back)
 	}
 }
@@ -50,11 +49,11 @@ var vanishStories = map[string]func(*story){
 		s.happens("scaled to 4: web-1 is not made again", s.scale(4))
 		s.happens("scaled to 3: the one that vanished is the one too many", s.scale(3))
 		s.happens("another template: the others are replaced", edit(func(spec *v1alpha1.VmGroupSpec) { spec.CPU, spec.Update.Resize = 4, v1alpha1.ResizeReplace }))
-		s.happens("its host is back, and the VM with another moRef", comeBack("new-web-1"))
+		s.happens("its host is back, and the VM with another moRef", comeBack(1, "new-web-1"))
 	},
 	"vanished and replaced": func(s *story) {
 		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }
-		s.happens("three members are applied", edit(func(spec *v1alpha1.VmGroupSpec) { spec.Deletion.QuarantineSeconds = 3600 }))
+		s.happens("three members are applied", nothing)
 		s.happens("web-1 vanishes", vanish(1, hostRemoved))
 		s.happens("spec.replace names another VM: nothing is done for that", edit(func(spec *v1alpha1.VmGroupSpec) {
 			spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-77"}}
@@ -62,7 +61,9 @@ var vanishStories = map[string]func(*story){
 		s.happens("spec.replace names it", edit(func(spec *v1alpha1.VmGroupSpec) {
 			spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "new-web-1"}}
 		}))
-		s.happens("the first one comes back, and runs: it goes off at once, and the other serves on", comeBack("new-web-1"))
+		s.happens("the first one comes back, and runs: it is powered off and kept, and the other serves on", comeBack(1, "new-web-1"))
+		s.happens("an hour later", func(o *plan.Observed) { o.Now = o.Now.Add(time.Hour) })
+		s.happens("the group is deleted: both go", remove)
 	},
 	"vanished for too long": func(s *story) {
 		s.boot = func(o *plan.Observed, _ plan.Action) { identify(o) }

@@ -41,7 +41,7 @@ func (s *step) start() (over bool, err error) {
 			return true, nil
 		}
 		if m := s.vc.find(a.MoRef); err == nil && a.NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
-			err = twin
+			err = inUse
 		}
 		if err == nil && a.Marked && slices.ContainsFunc(a.Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(s.vc.find(a.MoRef).Disks), id) }) {
 			err = changed

@@ -41,7 +41,7 @@ var (
 	removing       = passing(plan.ReasonRemoving)
 	nameHeld       = passing(plan.ReasonNameHeld)
 	nameConflict   = person(plan.ReasonNameConflict)
-	twin           = person(plan.ReasonDuplicateMember)
+	inUse          = &fault{Reason: plan.ReasonDuplicateMember, Message: "it may have been in use"}
 	unmanaged      = passing(plan.ReasonFolderHoldsStranger)
 	diskMissing    = person("DiskMissing")
 	diskInUse      = person("DiskInUse")

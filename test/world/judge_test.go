@@ -160,7 +160,7 @@ func (w *world) judgeHeld(s *step) {
 	}
 	vm := &g.vm
 	if slices.ContainsFunc(w.vc.vms, func(m *machine) bool { return m.MoRef != vm.MoRef && m.claims(s.ref.UID) && m.Ordinal == vm.Ordinal }) {
-		return // a twin
+		return // a duplicate
 	}
 	if vm.Power == plan.PoweredOn && vm.Shutdown.At.IsZero() && vm.Marked && vm.Quarantined.IsZero() && time.Since(vm.MarkedAt) < holdTimeout*time.Second {
 		w.violated("%s begins for %s, which is held and was marked %s ago", s, vm.MoRef, time.Since(vm.MarkedAt))
@@ -303,7 +303,7 @@ func (w *world) off() string {
 		keep := time.Duration(g.Spec.Deletion.QuarantineSeconds) * time.Second
 		switch {
 		case !m.Quarantined.IsZero():
-			if m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
+			if m.Why != plan.WhyDuplicate && m.Power == plan.PoweredOff && time.Since(m.Quarantined) > keep+20*time.Second {
 				return m.MoRef + " is still in quarantine"
 			}
 		case m.IsStandby() && !m.Marked && m.Revision == revision && m.CPU == g.Spec.CPU && !seen[m.Ordinal]:

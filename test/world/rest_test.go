@@ -146,7 +146,6 @@ func (w *world) moves() bool {
 
 // goOn continues everything that can, and reports whether there was anything.
 func (w *world) goOn(n int) (busy bool) {
-	w.resolveTwins()
 	w.tendDisks()
 	for _, m := range w.vc.vms {
 		switch {
@@ -180,24 +179,4 @@ func (w *world) goOn(n int) (busy bool) {
 	}
 	w.show()
 	return busy
-}
-
-// resolveTwins acts for the operator who made twins: the one that works stays.
-func (w *world) resolveTwins() {
-	kept := map[int32]*machine{}
-	for _, m := range w.vc.vms {
-		if !m.member(w.kube.uid()) {
-			continue
-		}
-		other := kept[m.Ordinal]
-		switch {
-		case other == nil:
-			kept[m.Ordinal] = m
-		case m.Power == plan.PoweredOn && other.Power != plan.PoweredOn:
-			w.vc.removes(other)
-			kept[m.Ordinal] = m
-		case m.tampered || other.tampered:
-			w.vc.removes(m)
-		}
-	}
 }

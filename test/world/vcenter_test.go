@@ -225,6 +225,7 @@ type seenVM struct {
 	uid   types.UID
 	blind bool // it was never readable
 	gone  bool
+	over  bool // another VM is the member since it vanished
 	state int
 	read  time.Time
 }
@@ -281,7 +282,7 @@ func (v *view) read(ref string) {
 	case m.hidden:
 		g.vm.Reachable, g.vm.Unreachable = false, "hidden"
 	default:
-		g.blind, g.vm, g.uid = false, m.VM, m.uid
+		g.blind, g.over, g.vm, g.uid = false, false, m.VM, m.uid
 		g.vm.IPs = slices.Clone(m.IPs)
 	}
 }
@@ -329,7 +330,10 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	for _, m := range v.vcenter.vms { // those that it remembers as members
 		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() &&
 			g.vm.Quarantined.IsZero() && !g.vm.IsStandby() && !slices.ContainsFunc(members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
-			s.Vanished = append(s.Vanished, vanishedAs(m))
+			x := vanishedAs(m)
+			if g.over = g.over || x.Superseded(members, s.VMs) && !ask.Preview; !g.over {
+				s.Vanished = append(s.Vanished, x)
+			}
 		}
 	}
 	for i := range ask.Disks {

@@ -139,14 +139,20 @@ func (n *Inventory) returned(m *Machine, w *changes) {
 	}
 }
 
-// vanishedOf returns the missing VMs of a group, by ordinal. The caller holds mu.
-func (n *Inventory) vanishedOf(uid types.UID, ask *plan.Query) (all []plan.Vanished) {
+// vanishedOf returns the missing VMs of a group, by ordinal, and forgets those that are superseded. vms are the group's. The caller holds
+// mu.
+func (n *Inventory) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
 	n.interest.Lock()
 	defer n.interest.Unlock()
-	for _, m := range n.missing.all {
-		if m.UID == uid {
+	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]
+	for id, m := range n.missing.all {
+		switch superseded := m.UID == uid && m.Superseded(members, vms); {
+		case m.UID != uid:
+		case !superseded:
 			m.asked = m.asked || !ask.Preview
 			all = append(all, m.Vanished)
+		case !ask.Preview:
+			delete(n.missing.all, id)
 		}
 	}
 	slices.SortFunc(all, func(a, b plan.Vanished) int {

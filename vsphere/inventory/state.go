@@ -54,7 +54,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			s.DeletedDisks = append(s.DeletedDisks, id)
 		}
 	}
-	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask)...)
+	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask, s.VMs)...)
 	s.RulesOff = n.rulesOff(ref.UID, g, &ask)
 	if n.own == nil {
 		s.FolderUnknown = true

@@ -56,9 +56,7 @@ func (p *part) add(group string, m *Member) {
 		p.list = append(p.list, ',')
 	}
 	p.list = m.appendJSON(append(p.list, "\n "...))
-	if !m.Twin {
-		p.hosts = m.appendHost(p.hosts, group)
-	}
+	p.hosts = m.appendHost(p.hosts, group)
 	p.size += encodedLen(p.list[list:]) + encodedLen(p.hosts[hosts:])
 }
 

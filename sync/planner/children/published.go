@@ -22,8 +22,6 @@ type Member struct {
 	Serving, Terminating bool
 	// Chosen is when it was chosen, rounded up; zero if unknown.
 	Chosen time.Time
-	// Twin: another VM claims to be this member, so neither is published.
-	Twin bool
 }
 
 // recordedMembers returns the members in the stored status.
@@ -31,8 +29,11 @@ func recordedMembers(members []v1alpha1.Member) []Member {
 	all := make([]Member, 0, len(members))
 	for i := range members {
 		m := &members[i]
+		if m.Reason == plan.ReasonDuplicateMember {
+			continue
+		}
 		all = append(all, Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Ready: m.Ready,
-			Serving: m.Ready && m.Reason != "ShuttingDown", Terminating: m.Reason == plan.ReasonRemoving || m.Reason == plan.ReasonPowerCycling, Twin: m.Reason == plan.ReasonDuplicateMember})
+			Serving: m.Ready && m.Reason != "ShuttingDown", Terminating: m.Reason == plan.ReasonRemoving || m.Reason == plan.ReasonPowerCycling})
 	}
 	return ByOrdinal(all)
 }
@@ -40,10 +41,5 @@ func recordedMembers(members []v1alpha1.Member) []Member {
 // ByOrdinal sorts members. Of several with one ordinal (one that is seen and one that is not), only the first counts.
 func ByOrdinal(all []Member) []Member {
 	slices.SortStableFunc(all, func(a, b Member) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	for i := 1; i < len(all); i++ {
-		if all[i].Ordinal == all[i-1].Ordinal {
-			all[i].Twin = true
-		}
-	}
-	return all
+	return slices.CompactFunc(all, func(a, b Member) bool { return a.Ordinal == b.Ordinal })
 }

@@ -115,7 +115,7 @@ func endpointsOf(members []Member, addressType, group string) []plan.Endpoint {
 	for i := range members {
 		m := &members[i]
 		address := m.Address(addressType == "IPv4")
-		if address == "" || m.Twin {
+		if address == "" {
 			continue
 		}
 		all = append(all, plan.Endpoint{Addresses: []string{address}, Hostname: plan.MemberName(group, m.Ordinal),

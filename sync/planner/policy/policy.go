@@ -29,7 +29,7 @@ type Policy struct {
 	Protected, RemoveFirst []string
 	Shutdown, Quarantine   time.Duration
 	Retain                 bool
-	ReplaceVanished        time.Duration // 0: never
+	ReplaceMissing         time.Duration // 0: never
 }
 
 // Of returns the policy of a spec that wants so many members.
@@ -49,7 +49,7 @@ func Of(spec *v1alpha1.VmGroupSpec, want int) Policy {
 		Order:        cmp.Or(spec.ScaleIn.Order, v1alpha1.ScaleInHighestOrdinal),
 		Protected:    spec.ScaleIn.Protected, RemoveFirst: spec.ScaleIn.Remove,
 		Shutdown: plan.Seconds(d.ShutdownTimeoutSeconds, v1alpha1.DefaultShutdownTimeout), Quarantine: plan.Seconds(&d.QuarantineSeconds, 0),
-		Retain: d.Policy == v1alpha1.DeletionRetain, ReplaceVanished: plan.Seconds(h.ReplaceVanishedAfterSeconds, 0),
+		Retain: d.Policy == v1alpha1.DeletionRetain, ReplaceMissing: plan.Seconds(h.ReplaceVanishedAfterSeconds, 0),
 	}
 	unavailable := scaled(u.MaxUnavailable, v1alpha1.DefaultMaxUnavailable, want, false)
 	if unavailable == 0 && p.Surge == 0 {

@@ -1,0 +1,113 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Two VMs can have the stamp of one ordinal although the name is a lock: a missing member comes back beside its replacement; an admin
+// renames a new member before another replica of the server has seen it, or restores a backup; or a clone that another replica began
+// ends late. One rule decides, from vCenter's facts alone, so that all replicas decide alike. Of the VMs of one ordinal the first of this
+// order is the member:
+//
+//	1. one that runs (or is off for its new size) and can be reached
+//	2. one that runs
+//	3. one that has the ordinal's persistent disks: others wrote to them
+//	4. one that is a member before a standby member
+//	5. the one that was made last
+//
+// Another one that was never powered on, as vCenter's events tell, holds nothing of value and is destroyed. Any other is marked, powered
+// off, and kept in quarantine, which no time ends (Why: Duplicate): an operator deletes it, or the group's deletion does. The member is
+// not powered on before that is done.
+
+// findDuplicates finds, among VMs that are in order, those of which another one is the member.
+func (v *view) findDuplicates(members []member) {
+	for begin, end := 0, 0; begin < len(members); begin = end {
+		for end = begin; end < len(members) && members[end].Ordinal == members[begin].Ordinal; end++ {
+		}
+		first := begin
+		for i := begin + 1; i < end; i++ {
+			if comparePlace(&members[i], &members[first]) < 0 {
+				first = i
+			}
+		}
+		for i := begin; i < end; i++ {
+			members[i].duplicate, members[i].contested = i != first, end-begin > 1
+		}
+	}
+}
+
+// comparePlace orders VMs of one ordinal: the first is the member.
+func comparePlace(a, b *member) int {
+	rank := func(m *member) int {
+		switch on := m.Power == plan.PoweredOn || m.Marked && m.Why == plan.WhyPowerCycle; {
+		case on && m.Reachable:
+			return 0
+		case on:
+			return 1
+		case hasData(m):
+			return 2
+		case !m.IsStandby():
+			return 3
+		}
+		return 4
+	}
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), b.Created.Compare(a.Created), cmp.Compare(a.MoRef, b.MoRef))
+}
+
+// hasData reports whether a VM has persistent disks.
+func hasData(m *member) bool {
+	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
+}
+
+// settleDuplicates removes the duplicates. It comes before all other steps, of which those for the member may wait for it.
+func (v *view) settleDuplicates() {
+	for _, members := range [][]member{v.members, v.standby} {
+		for i := range members {
+			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" {
+				v.tidying += int(oneIf(v.settle(m)))
+			}
+		}
+	}
+}
+
+func (v *view) settle(m *member) (goesOn bool) {
+	reason := fmt.Sprintf("another VM is %s now", m.name)
+	p := v.Pending[m.name]
+	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
+	switch {
+	case m.going() && m.Why == plan.WhyDuplicate:
+		return v.remove(m, chosen, reason)
+	case m.Power == plan.PoweredOff && !hasData(m) && !wasOn:
+		return v.remove(m, duplicate, reason+", and this one was never powered on")
+	}
+	return v.act(v.marking(m, plan.WhyDuplicate, reason))
+}
+
+// shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
+func (v *view) shadow() {
+	for i := range v.members {
+		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isUnseen(m.Ordinal) {
+			m.contested = true
+		}
+	}
+}
+
+// duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
+func (v *view) duplicatesText() string {
+	var names []string
+	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
+		for i := range vms {
+			if m := &vms[i]; m.duplicate || m.Why == plan.WhyDuplicate && !m.Quarantined.IsZero() {
+				names = append(names, fmt.Sprintf("%s (%s) of %s", plan.Printable(m.VM.Name), m.MoRef, m.name))
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "not members, since other VMs are: " + plan.AtMost(names, 5) + "; each is powered off and kept: delete it in vCenter once nobody needs it"
+}

@@ -1,0 +1,210 @@
+package planner_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// another adds a VM of an ordinal that has one.
+func another(o *plan.Observed, ordinal int32, change func(*plan.VM)) {
+	x := vm(o, ordinal)
+	x.MoRef, x.InstanceUUID, x.Name = "vm-back", "id-back", "web-1 (1)"
+	change(&x)
+	o.State.VMs = append(o.State.VMs, x)
+}
+
+func TestTheReplacementStaysAndTheVMThatComesBackBesideItIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*plan.Observed)
+		want    []plan.Op
+	}{
+		"it runs": {func(o *plan.Observed) {
+			another(o, 1, func(x *plan.VM) { x.Tools = true })
+		}, []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Quarantine}},
+		"its guest is not to be asked": {func(o *plan.Observed) {
+			another(o, 1, func(*plan.VM) {})
+			o.Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32)
+		}, []plan.Op{plan.Mark, plan.PowerOff, plan.Quarantine}},
+		"it is off, and was on": {func(o *plan.Observed) {
+			another(o, 1, func(x *plan.VM) { x.Power, x.Boot = plan.PoweredOff, time.Time{} })
+			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Destroy, MoRef: "vm-back", State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonDuplicateMember}}}
+		}, []plan.Op{plan.Mark, plan.Quarantine}},
+		"the replacement is off for its new size": {func(o *plan.Observed) {
+			another(o, 1, func(x *plan.VM) { x.Tools = true })
+			m := &o.State.VMs[1]
+			m.Power, m.Marked, m.Why, m.CPU, m.Boot = plan.PoweredOff, true, plan.WhyPowerCycle, 1, time.Time{}
+		}, []plan.Op{plan.Mark, plan.ShutdownGuest, plan.Quarantine}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := atWork(2)
+			o.State.VMs[1].Created = o.Now.Add(-time.Minute)
+			c.prepare(&o)
+			var done []plan.Op
+			for range 8 {
+				r := planner.Make(o)
+				for _, a := range r.Actions {
+					switch {
+					case a.MoRef != "vm-back":
+						continue
+					case (a.Op == plan.PowerOff || a.Op == plan.ShutdownGuest || a.Op == plan.Quarantine) && !a.Marked && a.Op != plan.ShutdownGuest:
+						t.Errorf("%s without a mark", a.Op)
+					}
+					done = append(done, a.Op)
+					plan.Apply(&o, a)
+					o.Pending = nil
+				}
+				if i := slices.IndexFunc(r.Status.Members, func(m v1alpha1.Member) bool { return m.MoRef == "vm-101" }); name[:2] == "it" && !r.Status.Members[i].Ready {
+					t.Fatalf("the replacement does not serve: %+v", r.Status.Members)
+				}
+				o.Now = o.Now.Add(time.Hour)
+			}
+			if !slices.Equal(done, c.want) {
+				t.Errorf("%v, want %v", done, c.want)
+			}
+			o.Group.Status = planner.Make(o).Status
+			s := o.Group.Status
+			if len(s.Quarantined) != 1 || s.Quarantined[0].MoRef != "vm-back" || s.Quarantined[0].Reason != "Duplicate" || !strings.Contains(s.LastMessage, "web-1 (1) (vm-back) of web-1; each is powered off and kept: delete it in vCenter") ||
+				!meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDuplicateMember) {
+				t.Errorf("%+v", s)
+			}
+			for _, a := range planner.Make(o).Actions {
+				if a.MoRef == "vm-back" {
+					t.Errorf("%s of the one that is kept", a.Op)
+				}
+			}
+		})
+	}
+}
+
+// It goes with its group, as members do.
+func TestAKeptDuplicateIsDestroyedOrRetainedWithItsGroup(t *testing.T) {
+	for policy, want := range map[v1alpha1.DeletionPolicy]plan.Op{v1alpha1.DeletionDelete: plan.Destroy, v1alpha1.DeletionRetain: plan.Release} {
+		o := atWork(1)
+		o.Group.Spec.Deletion.Policy = policy
+		another(&o, 0, func(x *plan.VM) {
+			x.Marked, x.Why, x.Power, x.Quarantined = true, plan.WhyDuplicate, plan.PoweredOff, now
+		})
+		remove(&o)
+		var done []plan.Op
+		for range 5 {
+			for _, a := range planner.Make(o).Actions {
+				if a.MoRef == "vm-back" {
+					done = append(done, a.Op)
+				}
+				plan.Apply(&o, a)
+			}
+			o.Now = o.Now.Add(time.Hour)
+		}
+		if !slices.Equal(done, []plan.Op{want}) {
+			t.Errorf("%s: %v", policy, done)
+		}
+	}
+}
+
+// Each place in the order of comparePlace decides before the next ones do.
+func TestWhichOfTwoVMsIsTheMember(t *testing.T) {
+	disks := plan.DiskText([]plan.MemberDisk{{Name: "data", SizeGiB: 1, ID: "disk-1"}})
+	off := func(x *plan.VM) { x.Power, x.Boot = plan.PoweredOff, time.Time{} }
+	for name, c := range map[string]struct{ old, young func(*plan.VM) }{
+		"the young one is off":                           {func(*plan.VM) {}, off},
+		"the young one runs, and cannot be reached":      {func(*plan.VM) {}, func(x *plan.VM) { x.Reachable = false }},
+		"the old one cannot be reached, and runs":        {func(x *plan.VM) { x.Reachable = false }, off},
+		"both are off, and the old one has the disks":    {func(x *plan.VM) { off(x); x.Disks = disks }, off},
+		"both are off, and the young one is standing by": {off, func(x *plan.VM) { off(x); x.Standby = true }},
+	} {
+		o := atWork(2)
+		o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		o.State.VMs[1].Created = o.Now.Add(-time.Hour)
+		c.old(&o.State.VMs[1])
+		another(&o, 1, func(x *plan.VM) { x.Created = o.Now.Add(-time.Minute); c.young(x) })
+		for i := range planner.Make(o).Status.Members {
+			if m := planner.Make(o).Status.Members[i]; m.Ordinal == 1 && (m.Reason == plan.ReasonDuplicateMember) != (m.MoRef == "vm-back") {
+				t.Errorf("%s: %+v", name, m)
+			}
+		}
+	}
+	for _, change := range []func(*plan.VM){func(*plan.VM) {}, off} {
+		o := atWork(2)
+		o.State.VMs[1].Created = o.Now.Add(-time.Hour)
+		change(&o.State.VMs[1])
+		another(&o, 1, func(x *plan.VM) { x.Created = o.Now.Add(-time.Minute); change(x) })
+		for _, m := range planner.Make(o).Status.Members {
+			if m.Ordinal == 1 && (m.Reason == plan.ReasonDuplicateMember) != (m.MoRef == "vm-101") {
+				t.Errorf("both %s: %+v", o.State.VMs[1].Power, m)
+			}
+		}
+	}
+}
+
+// Of two VMs of one ordinal, none is destroyed that has the ordinal's persistent disks: the server would detach them, while another
+// replica, which sees only that one, powers it on (test/world, seed 1100016589).
+func TestADuplicateWithPersistentDisksIsNotRemoved(t *testing.T) {
+	disks := plan.DiskText([]plan.MemberDisk{{Name: "data", SizeGiB: 1, ID: "disk-1"}})
+	for name, c := range map[string]struct {
+		disks [2]string
+		on    int // -1: none
+		goes  string
+	}{
+		"neither has any":          {[2]string{}, -1, "vm-2"},
+		"both have (a stale view)": {[2]string{disks, disks}, -1, ""},
+		"the second has them":      {[2]string{"", disks}, -1, "vm-1"},
+		"the first has them":       {[2]string{disks, ""}, -1, "vm-2"},
+		"one without is on":        {[2]string{"", disks}, 0, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := observed(1)
+			o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+			for i, ref := range []string{"vm-1", "vm-2"} {
+				m := plan.VM{MoRef: ref, Name: "web-0", Power: plan.PoweredOff, Reachable: true, CPU: 2, MemoryMB: 4096, VCenter: o.State.VCenter, Disks: c.disks[i]}
+				if i == c.on {
+					m.Power = plan.PoweredOn
+				}
+				o.State.VMs = append(o.State.VMs, m)
+			}
+			goes := ""
+			for _, a := range planner.Make(o).Actions {
+				if a.Op == plan.Destroy || a.Op == plan.DeleteDisks || a.Op == plan.PowerOff {
+					goes = a.MoRef
+				}
+			}
+			if goes != c.goes {
+				t.Errorf("%q goes, want %q", goes, c.goes)
+			}
+		})
+	}
+}
+
+// A member that was chosen to go may be made again by a replica that does not know of the scale-in: whichever of the two goes, no
+// other member goes instead.
+func TestNothingGoesInsteadOfADuplicateThatWasChosen(t *testing.T) {
+	for name, on := range map[string]bool{"it is still on": true, "it is off": false} {
+		t.Run(name, func(t *testing.T) {
+			o := observed(2)
+			one := intstr.FromInt32(1)
+			o.Group.Spec.Update.MaxUnavailable = &one
+			addMembers(&o, 3)
+			chosen := &o.State.VMs[2]
+			chosen.Marked, chosen.MarkedAt, chosen.Why = true, o.Now.Add(-time.Minute), plan.WhyScaleIn
+			if !on {
+				chosen.Power = plan.PoweredOff
+			}
+			again := *chosen
+			again.MoRef, again.Marked, again.Why, again.Power = "vm-again", false, "", plan.PoweredOff
+			o.State.VMs = append(o.State.VMs, again)
+			for _, a := range planner.Make(o).Actions {
+				if a.Ordinal != chosen.Ordinal {
+					t.Errorf("%s of %s: %s", a.Op, a.VM, a.Reason)
+				}
+			}
+		})
+	}
+}
