@@ -29,6 +29,11 @@ func (s *step) start() (over bool, err error) {
 		return false, leaseOver
 	}
 	s.judgeLease()
+	for _, clone := range []*plan.Action{&a, a.Successor} { // a Mark looks up what the clone needs that follows
+		if clone != nil && clone.Op == plan.Clone && clone.Details != nil && clone.Details.Spec.Template == noTemplate && (a.Op == plan.Clone || s.set.defect != hopeful) {
+			return false, untried(noSuchTemplate)
+		}
+	}
 	switch a.Op {
 	case plan.ConfirmGone:
 		return false, s.noCloneUnderWay()

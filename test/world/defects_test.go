@@ -26,10 +26,27 @@ const (
 	makesAnother          // a disk is made each time, and none is looked for
 	startsWithout         // a member is powered on without a look at its disks
 	deletesDisks          // a VM is destroyed with its disks
+	countsAbsent          // a member that the status lists and nobody sees counts as present (S1)
+	hopeful               // members are replaced though no successor can be made (S2)
+	restless              // a member that is as the spec says counts as outdated
 )
 
 // twistCall changes what a replica is called with.
-func (d defect) twistCall(c plan.Call) plan.Call {
+func (d defect) twistCall(r *replica, c plan.Call) plan.Call {
+	switch {
+	case d == countsAbsent && !c.Finalizing:
+		g := c.Group.DeepCopy()
+		for _, m := range c.Group.Status.Members {
+			if seen := r.view.vms[m.MoRef]; seen != nil && seen.gone {
+				*g.Spec.Replicas = max(0, *g.Spec.Replicas-1)
+			}
+		}
+		c.Group = g
+	case d == restless && len(c.Group.Status.Members) > 0:
+		g := c.Group.DeepCopy()
+		g.Spec.CPU++
+		c.Group = g
+	}
 	if d == endsUnselected && c.Unselected() {
 		g := *c.Group
 		g.DeletionTimestamp = &metav1.Time{Time: seconds(time.Now())}

@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -127,6 +127,14 @@ var users = []kind{
 	}},
 }
 
+// noTemplate is no template's name.
+const noTemplate = "nonesuch"
+
+// typos is what happens in lives whose users mistype the template.
+var typos = []kind{{"a user mistypes the template", 4, false, func(w *world, _, _ int) {
+	w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = noTemplate })
+}}}
+
 // stalest is how many versions old the parent may be that a replica gets.
 const stalest = 5
 
@@ -174,6 +182,9 @@ func script(set setting) []event {
 	of := slices.Concat(ordinary, users, selections, servers, operators)
 	if set.disks {
 		of = append(of, storage...)
+	}
+	if set.typos {
+		of = append(of, typos...)
 	}
 	if set.spec.Readiness.Probes() {
 		of = append(of, probing...)

@@ -38,7 +38,7 @@ func TestTheSameSeedGivesTheSameHistoryByteForByte(t *testing.T) {
 // Every kind of event occurs in some life, and peaceful lives have no harmful ones.
 func TestEveryKindOfEventOccurs(t *testing.T) {
 	came := map[string]bool{}
-	for seed := uint64(1); seed <= 100; seed++ {
+	for seed := uint64(1); seed <= 200; seed++ {
 		set := settingOf(seed)
 		for _, e := range script(set) {
 			if came[e.kind.name] = true; e.kind.harm && set.peaceful {
@@ -74,6 +74,9 @@ var planted = []struct {
 	{"a disk is always a new one", makesAnother, "12", 8},
 	{"a VM is powered on without a look at its disks", startsWithout, "12", 8},
 	{"a VM is destroyed with its disks", deletesDisks, "12", 8},
+	{"a member that nobody sees counts as present", countsAbsent, "14", 14},
+	{"a member is replaced though no successor can be made", hopeful, "13", 8},
+	{"a member that is as the spec says counts as outdated", restless, "13", 8},
 }
 
 // Some life finds a planted defect, fails each time it runs, a hundred times of a hundred, and shrinks to a handful of events,

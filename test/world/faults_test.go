@@ -48,6 +48,7 @@ var (
 	duplicateDisk  = person("DuplicateDisk")
 	diskInSnapshot = person("DiskHeldBySnapshot")
 	extendRefused  = person("DiskExtendRefused")
+	noSuchTemplate = person(plan.ReasonTemplateNotFound)
 	storageOut     = passing("DatastoreInaccessible")
 	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}

@@ -129,6 +129,7 @@ func (w *world) judgeBegun(s *step) {
 		}
 	}
 	w.judgeHeld(s)
+	w.judgeReason(s)
 	s.deletes = s.mayDelete()
 	if !s.by.view.known {
 		w.violated("3: %s begins while the inventory is unknown", s)
@@ -148,6 +149,32 @@ func (w *world) judgeBegun(s *step) {
 	}
 	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !s.a.NeverOn && !w.deleted(s.ref.UID) {
 		w.violated("7: %s takes down a member without requiring its mark", s)
+	}
+}
+
+// judgeReason checks that the spec, as the replica was last called with it, asks to take down a member that is marked, and that a successor
+// can be made.
+func (w *world) judgeReason(s *step) {
+	seen, group := s.by.view.vms[s.a.MoRef], s.by.last
+	if s.a.Op != plan.Mark || seen == nil || group == nil || group.UID != s.ref.UID || w.deleted(s.ref.UID) || group.DeletionTimestamp != nil {
+		return
+	}
+	fits := seen.vm.Revision == plan.Revision(&group.Spec) && seen.vm.CPU == group.Spec.CPU
+	switch s.a.Why {
+	case plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle:
+		if fits {
+			w.violated("13: %s begins for %s, and it is as the spec says", s, s.a.Why)
+		}
+	case plan.WhyHealing:
+		if slices.Contains(s.saw, s.a.MoRef) {
+			w.violated("13: %s begins, and it works", s)
+		}
+	case plan.WhyScaleIn, plan.WhyReplace:
+	default:
+		w.violated("13: %s begins for no reason", s)
+	}
+	if group.Spec.Template == noTemplate && slices.Contains([]plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}, s.a.Why) {
+		w.violated("13: %s begins for %s while no successor can be made", s, s.a.Why)
 	}
 }
 

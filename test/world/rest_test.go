@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -87,6 +88,9 @@ func (w *world) rest() {
 	}
 	w.allComeBack()
 	w.tendDisks()
+	if g := w.kube.group; g != nil && g.Spec.Template == noTemplate {
+		w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "ubuntu" })
+	}
 	for _, m := range w.vc.vms {
 		if m.hidden {
 			m.hidden = false

@@ -23,6 +23,7 @@ type setting struct {
 	deletes  bool // the group is deleted in the end
 	holds    bool // somebody holds each member, and lets every second one go when asked: see kube.hold
 	disks    bool // the group has persistent disks
+	typos    bool // users mistype the template
 	defect   defect
 }
 
@@ -57,6 +58,7 @@ func settingOf(seed uint64) setting {
 			s.spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
 		}
 	}
+	s.typos = seed%11 == 7
 	if s.disks = seed%16 == 3 || seed%16 == 13; s.disks {
 		s.withDisks(rand.New(rand.NewPCG(seed, 3)))
 	}

@@ -342,6 +342,9 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 	}
 	s.Folder, s.Quarantine = v.folder, v.quarantine
+	if s.Template = (plan.Template{Datacenter: "DC0"}); ask.Template == noTemplate && v.vcenter.set.defect != hopeful {
+		return s
+	}
 	s.Template = plan.Template{MoRef: "template-" + ask.Template, Paths: []string{"/DC0/vm/" + ask.Template}, Datacenter: "DC0"}
 	return s
 }
