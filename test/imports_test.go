@@ -50,7 +50,7 @@ var walls = map[string]struct {
 	"vsphere/addresses":           {ours: []string{"sync/plan", "vsphere/stamp"}, theirs: []string{"govmomi"}},
 	"vsphere/adoptfrom":           {ours: []string{"vsphere/naming"}},
 	"vsphere/cards":               {theirs: []string{"govmomi"}},
-	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/policy", "vsphere", "vsphere/cards", "vsphere/disks", "vsphere/fate", "vsphere/fcd", "vsphere/fresh", "vsphere/guest", "vsphere/inventory", "vsphere/library", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
+	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/policy", "vsphere", "vsphere/cards", "vsphere/disks", "vsphere/fate", "vsphere/fcd", "vsphere/guest", "vsphere/inventory", "vsphere/library", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/deeds":               {ours: []string{"sync/plan", "vsphere/session"}, theirs: []string{"govmomi"}},
 	"vsphere/disks":               {theirs: []string{"govmomi"}},
 	"vsphere/fate":                {ours: []string{"sync/plan", "vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},

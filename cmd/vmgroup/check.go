@@ -39,8 +39,8 @@ need, and each privilege of the least role where it is needed. It changes nothin
 
 With --deep it tries on your vCenter what the server relies on: in a scratch folder it clones the
 template (twice at once, with one name, of which vCenter must refuse one), reads the stamp back,
-powers the VM on, resets it, changes its size, shuts its guest down, clones it, unregisters it,
-registers it again and destroys it. It reports what it can't try, and why. It removes the folder and
+powers the VM on, resets it, shuts its guest down, clones it, unregisters it, registers it again
+and destroys it. It reports what it can't try, and why. It removes the folder and
 the VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
 the template, and its networks (or those of the first group), and boots without user data.
 

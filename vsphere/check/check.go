@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -14,7 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // Options select what to check in addition to the settings.
@@ -34,6 +34,29 @@ type Options struct {
 	// Found is called with each finding, and Progress with the next step if it takes time. Both may be nil.
 	Found    func(Finding)
 	Progress func(string)
+}
+
+// checks are all checks, in their order. Each adds its findings: the name, what was seen, the result, and what to do. After the failure of
+// one that is a base, the rest is not checked.
+var checks = []struct {
+	name string
+	ask  func(*checker, context.Context)
+	base bool
+}{
+	{"address", (*checker).address, true},             // Does vCenter's name resolve, and is its port open?
+	{"certificate", (*checker).certificate, true},     // Is vCenter's certificate trusted, and for how long?
+	{"login", (*checker).login, true},                 // Is it a vCenter, and does it know the account?
+	{"vCenter", (*checker).version, false},            // Is its version supported?
+	{"clock", (*checker).clock, false},                // Do vCenter's clock and this machine's agree?
+	{"settings", (*checker).places, true},             // Do the datacenter, folder, resource pool and datastore of the settings exist?
+	{"inventory", (*checker).inventory, true},         // What does the server see, and is something left of a deep check?
+	{"stream of changes", (*checker).stream, false},   // How long does vCenter take to begin its reports of changes?
+	{"DRS", (*checker).checkDRS, false},               // What chooses the hosts of members?
+	{"template", (*checker).checkTemplates, false},    // Are the templates there, and what will their clones be like?
+	{"network", (*checker).checkNetworks, false},      // Are the networks there, and do the hosts have them?
+	{"group", (*checker).checkGroups, false},          // Is everything there that the groups need?
+	{"privileges", (*checker).checkPrivileges, false}, // Does the account hold the least role, where it needs it?
+	{"deep", (*checker).deep, false},                  // Does vCenter behave as the server assumes? See experiments.
 }
 
 // checker checks a vCenter with the server's own code.
@@ -60,12 +83,6 @@ type checker struct {
 	findings []Finding
 }
 
-// foundTemplate is a template in the inventory.
-type foundTemplate struct {
-	name, path, moRef, fingerprint string
-	info                           templateInfo
-}
-
 // Run checks whether the server will work with this vCenter: the endpoint, the account, the objects that the settings name, and, with
 // Options.Deep, vCenter's behavior. It logs in and out itself; do not run the VCenter, nor use it afterwards.
 func Run(ctx context.Context, v *vsphere.VCenter, o Options) []Finding {
@@ -80,17 +97,16 @@ func newChecker(v *vsphere.VCenter, o Options) *checker {
 
 func (c *checker) run(ctx context.Context) []Finding {
 	defer c.parts.Client.Logout(context.WithoutCancel(ctx))
-	for _, look := range []func(context.Context) bool{
-		c.address, c.certificate, c.login, c.version, c.clock, c.sessions, c.places, c.inventory, c.firstAnswer, c.checkDRS, c.checkTemplates,
-		c.checkNetworks, c.checkGroups, c.role, c.deep,
-	} {
-		if !look(ctx) {
+	for _, x := range checks {
+		before := len(c.findings)
+		x.ask(c, ctx)
+		switch {
+		case x.base && slices.ContainsFunc(c.findings[before:], Finding.failed):
 			c.add("the rest", Skip, "not checked because of the failure above", "")
-			break
-		}
-		if ctx.Err() != nil {
+			return c.findings
+		case ctx.Err() != nil:
 			c.add("the rest", Skip, "not checked: stopped", "")
-			break
+			return c.findings
 		}
 	}
 	return c.findings
@@ -107,10 +123,11 @@ func (c *checker) call(ctx context.Context, f func(context.Context, *session.Ses
 	return c.parts.Client.Call(ctx, f)
 }
 
-// among lists the alternatives.
-func among(names []string) string {
-	if len(names) == 0 {
-		return "none exist"
+// keep adds what is not in a list yet.
+func keep[T comparable](all *[]T, some ...T) {
+	for _, x := range some {
+		if !slices.Contains(*all, x) {
+			*all = append(*all, x)
+		}
 	}
-	return "available: " + vcfault.Listing(names)
 }

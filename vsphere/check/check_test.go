@@ -201,9 +201,9 @@ func (w *world) certificate() []byte {
 	v, err := vsphere.New(w.config())
 	w.Must(err)
 	c := newChecker(v, Options{})
-	state, err := c.handshake(w.t.Context(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
+	leaf, err := c.handshake(w.t.Context(), &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true})
 	w.Must(err)
-	return state.PeerCertificates[0].Raw
+	return leaf.Raw
 }
 
 func TestCheckReportsClockSkewAndAnExpiringCertificate(t *testing.T) {
@@ -344,7 +344,7 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		}
 		w.Restrict(roleIDs()...)
 		w.Withdraw("Datastore.AllocateSpace", vctest.Value(w.Find("/DC0/datastore/LocalDS_0")))
-		w.checked(nil, o).has("privilege Datastore.AllocateSpace", Fail, "the datastore LocalDS_0", "")
+		w.checked(nil, o).has("privilege Datastore.AllocateSpace", Fail, "/DC0/datastore/LocalDS_0", "")
 		w.Restrict(roleIDs()...)
 		w.Withdraw("VirtualMachine.Provisioning.DeployTemplate", vctest.Value(w.Find("/DC0/vm")))
 		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", Fail, "/DC0/vm/ubuntu", "")

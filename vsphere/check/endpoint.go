@@ -1,18 +1,17 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -25,11 +24,6 @@ const (
 	// Sign-On tolerates 10 minutes (the default "Clock Tolerance" of its token policy), and beyond that the times in stamps, certificates
 	// and vCenter's events no longer match for their readers.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute
-	// sessionsMany is the number of our user's sessions that is a warning: each replica has one, and one for REST.
-	sessionsMany = 50
-	// sessionsMost is vCenter's default limit of sessions: config.vmacore.soap.maxSessionCount,
-	// https://knowledge.broadcom.com/external/article/375546
-	sessionsMost = 3000
 )
 
 // hostPort returns vCenter's address.
@@ -53,92 +47,78 @@ func (c *checker) proxy() string {
 }
 
 // address checks that vCenter's name resolves and that its port is open.
-func (c *checker) address(ctx context.Context) bool {
+func (c *checker) address(ctx context.Context) {
+	const check = "address"
 	host, port := c.hostPort()
 	if p := c.proxy(); p != "" {
-		c.add("address", Skip, fmt.Sprintf("%s is reached through the proxy %s", host, p), "")
-		return true
+		c.add(check, Skip, fmt.Sprintf("%s is reached through the proxy %s", host, p), "")
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
 	defer cancel()
 	found, err := net.DefaultResolver.LookupHost(ctx, host)
 	if err != nil {
-		c.add("address", Fail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST) or this machine's DNS configuration")
-		return false
+		c.add(check, Fail, fmt.Sprintf("the name %q cannot be resolved", host), "correct --host (VC_HOST) or this machine's DNS configuration")
+		return
 	}
 	conn, err := c.parts.Client.Transport().DialContext(ctx, "tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		seen := fmt.Sprintf("nothing answers at %s port %s", host, port)
-		if f, known := vcfault.OfNetwork(err); known {
-			seen += " (" + strings.TrimSuffix(strings.TrimPrefix(strings.Split(f.Message, "):")[0], "vCenter cannot be reached ("), ".") + ")"
-		}
-		c.add("address", Fail, seen, "check that vCenter is running and that no firewall or NetworkPolicy blocks this machine")
-		return false
+		c.add(check, Fail, fmt.Sprintf("nothing answers at %s port %s (%v)", host, port, err), "check that vCenter is running and that no firewall or NetworkPolicy blocks this machine")
+		return
 	}
 	_ = conn.Close()
 	if found[0] != host {
 		host += " resolves to " + vcfault.Listing(found)
 	}
-	c.ok("address", "%s, port %s is open", host, port)
-	return true
+	c.ok(check, "%s, port %s is open", host, port)
 }
 
 // certificate checks vCenter's certificate. Without a trusted one, the password is not sent.
-func (c *checker) certificate(ctx context.Context) bool {
+func (c *checker) certificate(ctx context.Context) {
+	const check = "certificate"
 	trusted, err := c.parts.Config.TLS(c.parts.Client.Endpoint().Hostname())
 	switch {
 	case err != nil: // a file vanished after the settings were read
-		c.add("certificate", Fail, err.Error(), "correct the setting")
-		return false
+		c.add(check, Fail, err.Error(), "correct the setting")
+		return
 	case c.parts.Client.Endpoint().Scheme == "http":
-		c.add("certificate", Warn, "none: the password is sent unencrypted", "use https://")
-		return true
+		c.add(check, Warn, "none: the password is sent unencrypted", "use https://")
+		return
 	case c.proxy() != "":
-		c.add("certificate", Skip, "behind a proxy, it is verified at login", "")
-		return true
+		c.add(check, Skip, "behind a proxy, it is verified at login", "")
+		return
 	}
-	state, err := c.handshake(ctx, trusted)
+	leaf, err := c.handshake(ctx, trusted)
 	if err != nil {
 		c.untrusted(ctx, err)
-		return false
+		return
 	}
-	leaf := state.PeerCertificates[0]
 	by := "the system's CA certificates"
-	switch {
-	case c.parts.Config.Insecure:
-		c.add("certificate", Warn, "not verified (--insecure); "+describe(leaf), "anyone on the network path can read the password: use --ca-file or --thumbprint "+vcfault.Thumbprint(leaf))
-		return true
-	case c.parts.Config.Thumbprint != "":
+	if c.parts.Config.Thumbprint != "" {
 		by = "its thumbprint"
-	case c.parts.Config.CAFile != "":
+	} else if c.parts.Config.CAFile != "" {
 		by = "the CA certificates in " + c.parts.Config.CAFile
 	}
 	left := leaf.NotAfter.Sub(c.now())
 	seen := fmt.Sprintf("verified by %s; %s", by, describe(leaf))
 	switch {
+	case c.parts.Config.Insecure:
+		c.add(check, Warn, "not verified (--insecure); "+describe(leaf), "anyone on the network path can read the password: use --ca-file or --thumbprint "+vcfault.Thumbprint(leaf))
 	case left <= 0: // the thumbprint makes it trusted nevertheless
-		c.add("certificate", Warn, seen+", which has expired", "renew it and set --thumbprint to the new thumbprint")
+		c.add(check, Warn, seen+", which has expired", "renew it and set --thumbprint to the new thumbprint")
 	case left < expiresSoon:
-		c.add("certificate", Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; if you use --thumbprint, update it then")
+		c.add(check, Warn, fmt.Sprintf("%s, in %d days", seen, int(left.Hours()/24)), "renew it in time; if you use --thumbprint, update it then")
 	default:
-		c.ok("certificate", "%s", seen)
+		c.ok(check, "%s", seen)
 	}
-	return true
 }
 
 func describe(cert *x509.Certificate) string {
-	return fmt.Sprintf("issued by %q to %q, valid until %s", nameOf(cert.Issuer.String()), nameOf(cert.Subject.String()), cert.NotAfter.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("issued by %q to %q, valid until %s", cmp.Or(cert.Issuer.String(), "(no name)"), cmp.Or(cert.Subject.String(), "(no name)"), cert.NotAfter.UTC().Format(time.DateOnly))
 }
 
-func nameOf(name string) string {
-	if name == "" {
-		return "(no name)"
-	}
-	return name
-}
-
-// handshake opens and closes a TLS connection.
-func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.ConnectionState, error) {
+// handshake opens and closes a TLS connection, and returns vCenter's certificate.
+func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*x509.Certificate, error) {
 	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout+session.HandshakeTimeout)
 	defer cancel()
 	host, port := c.hostPort()
@@ -152,8 +132,7 @@ func (c *checker) handshake(ctx context.Context, cfg *tls.Config) (*tls.Connecti
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return nil, err
 	}
-	state := conn.ConnectionState()
-	return &state, nil
+	return conn.ConnectionState().PeerCertificates[0], nil
 }
 
 // untrusted describes a certificate that is not trusted.
@@ -164,9 +143,8 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 		return
 	}
 	seen, advice, _ := strings.Cut(f.Message, ": ")
-	state, err := c.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // only to read it
-	if err == nil && len(state.PeerCertificates) > 0 {
-		leaf := state.PeerCertificates[0]
+	leaf, err := c.handshake(ctx, &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}) // only to read it
+	if err == nil {
 		seen += "; " + describe(leaf)
 		if advice += " Before you do, compare the thumbprint with the one that vCenter itself shows."; leaf.Issuer.String() != leaf.Subject.String() {
 			advice += " (vCenter's own CA certificate is at https://<vCenter>/certs/download.zip.)"
@@ -176,58 +154,50 @@ func (c *checker) untrusted(ctx context.Context, err error) {
 }
 
 // login logs in; run logs out at its end.
-func (c *checker) login(ctx context.Context) bool {
-	s, err := c.parts.Client.Session(ctx)
-	if err != nil {
-		switch e := vcfault.Classify("", err); e.Reason {
-		case vcfault.ReasonNotVCenter:
-			c.failed("vCenter", err)
-		case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // neither a fault of vCenter nor of the network
-			c.add("vCenter", Fail, "the endpoint does not respond like a vCenter: "+e.Message, "check that --host (VC_HOST) is a vCenter and not another web server or a proxy")
-		default:
-			c.failed("login", err)
-		}
-		return false
+func (c *checker) login(ctx context.Context) {
+	var err error
+	if c.s, err = c.parts.Client.Session(ctx); err == nil {
+		c.ok("login", "as %s", c.s.User)
+		return
 	}
-	c.s = s
-	c.ok("login", "as %s", s.User)
-	return true
+	switch e := vcfault.Classify("", err); e.Reason {
+	case vcfault.ReasonNotVCenter:
+		c.failed("vCenter", err)
+	case vcfault.ReasonInternal, vcfault.ReasonNotVCenterAPI: // neither a fault of vCenter nor of the network
+		c.add("vCenter", Fail, "the endpoint does not respond like a vCenter: "+e.Message, "check that --host (VC_HOST) is a vCenter and not another web server or a proxy")
+	default:
+		c.failed("login", err)
+	}
 }
 
 // version checks vCenter's version. login has checked that it is a vCenter and not an ESXi host.
 //
 // govmomi is for vSphere 7.0 and higher (its README); the calls that attach tags exist since 6.5.
-func (c *checker) version(context.Context) bool {
+func (c *checker) version(context.Context) {
+	const check = "vCenter"
 	about := c.s.Vim.ServiceContent.About
 	seen := fmt.Sprintf("%s, build %s, API %s, instanceUuid %s", about.FullName, about.Build, about.ApiVersion, about.InstanceUuid)
-	major, minor := versionOf(about.ApiVersion)
+	var major, minor int
+	_, _ = fmt.Sscanf(about.ApiVersion, "%d.%d", &major, &minor) // zero if it is no version
 	switch {
 	case about.InstanceUuid == "":
-		c.add("vCenter", Fail, seen, "a vCenter without an instanceUuid cannot be distinguished from others: contact VMware support")
+		c.add(check, Fail, seen, "a vCenter without an instanceUuid cannot be distinguished from others: contact VMware support")
 	case major < 6 || major == 6 && minor < 5:
-		c.add("vCenter", Fail, seen, "this version is too old: vSphere 7.0 or newer is supported")
+		c.add(check, Fail, seen, "this version is too old: vSphere 7.0 or newer is supported")
 	case major < 7:
-		c.add("vCenter", Warn, seen, "vSphere 7.0 or newer is supported; this version may work but is not tested")
+		c.add(check, Warn, seen, "vSphere 7.0 or newer is supported; this version may work but is not tested")
 	default:
-		c.ok("vCenter", "%s", seen)
+		c.ok(check, "%s", seen)
 	}
 	c.facts(Facts{"version": version(about.Version), "build": version(about.Build), "api": version(about.ApiVersion)})
-	return true
-}
-
-func versionOf(text string) (major, minor int) {
-	parts := strings.Split(text+"..", ".")
-	major, _ = strconv.Atoi(parts[0])
-	minor, _ = strconv.Atoi(parts[1])
-	return major, minor
 }
 
 // clock compares vCenter's clock with ours. The server does not depend on it: the times in stamps are of this server's clock and compared
 // only with it (or those of several replicas with one another), and a guest's shutdown is identified by bootTime alone. But people compare
 // stamps, events and logs, and certificates have a validity.
-func (c *checker) clock(ctx context.Context) bool {
-	var theirs time.Time
-	began := c.now()
+func (c *checker) clock(ctx context.Context) {
+	const check, advice = "clock", "synchronize both clocks with NTP; the server's own times (drain, quarantine) use this machine's clock"
+	var theirs, began time.Time
 	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
 		began = c.now()
 		at, err := methods.GetCurrentTime(ctx, s.Vim)
@@ -237,54 +207,17 @@ func (c *checker) clock(ctx context.Context) bool {
 		return err
 	})
 	if err != nil {
-		c.failed("clock", err)
-		return true
+		c.failed(check, err)
+		return
 	}
 	took := c.now().Sub(began)
 	off := theirs.Sub(began.Add(took / 2)).Round(time.Second)
-	seen := fmt.Sprintf("vCenter's clock is off by %s from this machine's", off)
-	const advice = "synchronize both clocks with NTP; the server's own times (drain, quarantine) use this machine's clock"
-	switch {
-	case off.Abs() > skewedMuch:
-		c.add("clock", Fail, seen, advice)
-	case off.Abs() > skewed:
-		c.add("clock", Warn, seen, advice)
-	default:
-		c.ok("clock", "%s", seen)
+	result, then := OK, ""
+	if off.Abs() > skewedMuch {
+		result, then = Fail, advice
+	} else if off.Abs() > skewed {
+		result, then = Warn, advice
 	}
+	c.add(check, result, fmt.Sprintf("vCenter's clock is off by %s from this machine's", off), then)
 	c.facts(Facts{"offMs": millis(off), "roundTripMs": millis(took)})
-	return true
-}
-
-// sessions counts the sessions, if our user may see them. The server itself does not need to.
-func (c *checker) sessions(ctx context.Context) bool {
-	var all []types.UserSession
-	visible := false
-	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, *s.Vim.ServiceContent.SessionManager, "sessionList")
-		list, is := session.LookUp[types.ArrayOfUserSession](o, "sessionList")
-		all, visible = list.UserSession, is
-		return err
-	})
-	if err != nil || !visible {
-		c.add("sessions", Skip, "not visible to this user; the server does not need this (Sessions.TerminateSession)", "")
-		return true
-	}
-	ours := 0
-	for _, x := range all {
-		if strings.EqualFold(x.UserName, c.s.User) {
-			ours++
-		}
-	}
-	seen := fmt.Sprintf("%d, %d of them of this user; vCenter's limit is %d by default", len(all), ours, sessionsMost)
-	switch {
-	case len(all) > sessionsMost*8/10:
-		c.add("sessions", Warn, seen, "find the client that does not log out: at the limit, no client can log in")
-	case ours > sessionsMany:
-		c.add("sessions", Warn, seen, "a replica of the server has at most two: find out what else uses this account, and give the server its own account")
-	default:
-		c.ok("sessions", "%s", seen)
-	}
-	c.facts(Facts{"all": count(len(all)), "own": count(ours)})
-	return true
 }

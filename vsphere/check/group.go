@@ -3,59 +3,48 @@ package check
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // checkNetworks looks up the networks in the options.
-func (c *checker) checkNetworks(ctx context.Context) bool {
+func (c *checker) checkNetworks(ctx context.Context) {
 	for _, name := range c.Networks {
 		found, err := c.v.NetworkOf(ctx, c.at.Pool, name)
 		if err != nil {
 			c.failed("network", err)
 			continue
 		}
-		c.keepNetwork(found)
+		keep(&c.networks, found)
 		c.ok("network", "%s", found.Path)
-	}
-	return true
-}
-
-func (c *checker) keepNetwork(x naming.Candidate) {
-	if !slices.Contains(c.networks, x) {
-		c.networks = append(c.networks, x)
 	}
 }
 
 // checkGroups looks up everything that a clone of each group needs, with all of the server's steps except the clone itself.
-func (c *checker) checkGroups(ctx context.Context) bool {
+func (c *checker) checkGroups(ctx context.Context) {
 	for _, g := range c.Groups {
-		c.group(ctx, g)
-	}
-	return true
-}
-
-func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
-	check, before := "group "+g.Namespace+"/"+g.Name, len(c.findings)
-	defer func() {
+		check, before := "group "+g.Namespace+"/"+g.Name, len(c.findings)
+		c.group(ctx, check, g)
 		for i := range c.findings[before:] {
 			if step, is := strings.CutPrefix(c.findings[before+i].Check, check); is {
 				c.findings[before+i].Row = "group" + step
 			}
 		}
-	}()
-	ref := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
+	}
+}
+
+func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) {
 	if problems := g.Validate(); len(problems) > 0 {
 		c.add(check, Fail, problems[0].Error(), "correct the field; the API server rejects this group")
 		return
 	}
+	ref := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
 	at, err := c.parts.Inventory.GroupFolderFor(ref, plan.HomeOf(&g.Spec))
 	if err != nil {
 		c.failed(check, err)
@@ -65,11 +54,9 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 	if t == nil {
 		return
 	}
-	c.keepTemplate(ctx, *t)
-	var seen []string
+	var d *vsphere.Draft
 	for i := range max(1, len(g.Spec.Placement.Zones)) {
-		d, err := c.draft(ref, g, at, t, int32(i), g.Spec.Memory<<10)
-		if err != nil {
+		if d, err = c.draft(ref, g, at, t, int32(i), g.Spec.Memory<<10); err != nil {
 			c.failed(check, err)
 			return
 		}
@@ -80,17 +67,13 @@ func (c *checker) group(ctx context.Context, g *v1alpha1.VmGroup) {
 			c.failed(check+": networks", err)
 			return
 		}
-		if seen = describeClone(d, t); !c.drs(ctx, check, d) {
+		if !c.antiAffinity(ctx, check+": antiAffinity", d) {
 			return
 		}
 	}
-	if !c.probe(check, g) || !c.addresses(check, g) {
-		return
+	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) {
+		c.ok(check, "everything a clone needs exists: %s", strings.Join(describeClone(d, t, g), "; "))
 	}
-	if _, wants := plan.UserDataOf(g); wants {
-		seen = append(seen, "user data not checked (the server gets it from Metacontroller)")
-	}
-	c.ok(check, "everything a clone needs exists: %s", strings.Join(seen, "; "))
 }
 
 // draft returns the draft of a group's clone.
@@ -103,69 +86,107 @@ func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFo
 }
 
 // describeClone describes what was found for a clone.
-func describeClone(d *vsphere.Draft, t *foundTemplate) (seen []string) {
-	spec, clone := d.Group().Spec, d.Spec()
-	seen = append(seen, "template "+t.path)
+func describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.VmGroup) (seen []string) {
+	spec, clone := &g.Spec, d.Spec()
+	add := func(is bool, format string, args ...any) {
+		if is {
+			seen = append(seen, fmt.Sprintf(format, args...))
+		}
+	}
+	add(true, "template %s", t.path)
 	if clone.Snapshot != nil {
-		seen = append(seen, fmt.Sprintf("snapshot %s, %s clone", clone.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode))))
+		add(true, "snapshot %s, %s clone", clone.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode)))
 	}
-	if n := len(spec.Placement.Zones); n > 0 {
-		seen = append(seen, fmt.Sprintf("%d zones", n))
-	}
-	if n := len(spec.Networks); n > 0 {
-		seen = append(seen, fmt.Sprintf("%d networks", n))
-	}
-	if spec.Placement.StoragePolicy != "" {
-		seen = append(seen, "storage policy "+spec.Placement.StoragePolicy)
-	}
-	if clone.Customization != nil {
-		seen = append(seen, "customization "+spec.CustomizationSpec)
-	}
-	if n := len(spec.Tags); n > 0 {
-		seen = append(seen, fmt.Sprintf("%d tags", n))
-	}
+	add(len(spec.Placement.Zones) > 0, "%d zones", len(spec.Placement.Zones))
+	add(len(spec.Networks) > 0, "%d networks", len(spec.Networks))
+	add(spec.Placement.StoragePolicy != "", "storage policy %s", spec.Placement.StoragePolicy)
+	add(clone.Customization != nil, "customization %s", spec.CustomizationSpec)
+	add(len(spec.Tags) > 0, "%d tags", len(spec.Tags))
 	if clone.Config.ManagedBy != nil {
-		seen = append(seen, "managedBy "+clone.Config.ManagedBy.ExtensionKey)
+		add(true, "managedBy %s", clone.Config.ManagedBy.ExtensionKey)
 	}
+	_, wants := plan.UserDataOf(g)
+	add(wants, "user data not checked (the server gets it from Metacontroller)")
 	return seen
 }
 
 // remember records the targets of a group's clones, for the check of privileges.
 func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 	to := d.Spec().Location
-	pool := to.Pool
-	if pool != nil && !slices.Contains(c.pools, *pool) {
-		c.pools = append(c.pools, *pool)
+	if to.Pool != nil {
+		keep(&c.pools, *to.Pool)
 	}
-	if ds := to.Datastore; ds != nil && !slices.Contains(c.datastores, *ds) {
-		c.datastores = append(c.datastores, *ds)
+	if to.Datastore != nil {
+		keep(&c.datastores, *to.Datastore)
 	}
-	if at := c.parts.Inventory.FolderAt(d.Folder()); at.Ref != c.at.Root && !slices.Contains(c.folders, at) {
-		c.folders = append(c.folders, at)
+	if at := c.parts.Inventory.FolderAt(d.Folder()); at.Ref != c.at.Root {
+		keep(&c.folders, at)
 	}
 	for _, n := range d.Group().Spec.Networks {
 		found, err := d.Network(ctx, n.Network)
 		if err != nil {
 			return err
 		}
-		c.keepNetwork(found)
+		keep(&c.networks, found)
 	}
 	return nil
 }
 
-// drs checks whether rules have an effect if a group wants some.
-func (c *checker) drs(ctx context.Context, check string, d *vsphere.Draft) bool {
+// antiAffinity checks whether rules have an effect if a group wants some.
+func (c *checker) antiAffinity(ctx context.Context, check string, d *vsphere.Draft) bool {
 	if !inventory.WantsRules(d.Group().Spec.Placement.AntiAffinity) {
 		return true
 	}
 	owner, err := c.v.OwnerOf(ctx, *d.Spec().Location.Pool)
 	if err != nil {
-		c.failed(check+": antiAffinity", err)
+		c.failed(check, err)
 		return false
 	}
 	if cluster := c.cluster(owner); cluster.MoRef != "" && (cluster.Standalone || !cluster.DRS) {
-		c.add(check+": antiAffinity", Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
+		c.add(check, Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
 		return false
+	}
+	return true
+}
+
+// readiness checks whether the server may ask the members of a group that wants that: whether it may ask anybody, and the first static
+// address of each member.
+func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
+	const advice = "name the members' networks in --probe-networks (VMGROUP_PROBE_NETWORKS), or remove readiness.tcpSocket and httpGet"
+	switch {
+	case !g.Spec.Readiness.Probes():
+		return true
+	case c.MayProbe == nil:
+		c.add(check, Fail, "the server asks no member whether its service answers, so none becomes ready (ProbeRefused)", advice)
+		return false
+	}
+	for ordinal := range g.Replicas() {
+		static, _ := plan.AddressesOf(&g.Spec, ordinal)
+		var ips []string
+		for _, pair := range static {
+			ips = append(ips, pair.IPv4, pair.IPv6)
+		}
+		if address := plan.AskedAddress(ips); address.IsValid() && !c.MayProbe(address) {
+			c.add(check, Fail, fmt.Sprintf("%s has the address %s, which the server may not ask (ProbeRefused)", plan.MemberName(g.Name, ordinal), address), advice)
+			return false
+		}
+	}
+	return true
+}
+
+// addressesOf checks that a group has a static address for each of its members, and reports whether it has. One that an update lacks is a
+// warning: everything else works without.
+func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
+	has, members := plan.AddressCount(&g.Spec), int(g.Replicas()+g.Spec.Standby)
+	surge := policy.Of(&g.Spec, int(g.Replicas())).Surge
+	seen := fmt.Sprintf("spec.networks has static addresses for %d members", has)
+	switch {
+	case has < members:
+		c.add(check, Fail, fmt.Sprintf("%s, and replicas and standby are %d together (AddressesExhausted)", seen, members), "add some to the ranges")
+		return false
+	case has < members+surge:
+		c.add(check, Warn, fmt.Sprintf("%s, and an update has up to %d (AddressesExhausted)", seen, members+surge),
+			"add some to the ranges, or set update.maxSurge to "+fmt.Sprint(has-members))
 	}
 	return true
 }

@@ -1,10 +1,8 @@
 package check
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -41,28 +39,27 @@ func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootD
 // moves reports whether VMs of a group can be renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }
 
-// role checks whether each privilege of the least role is held where it is needed.
-func (c *checker) role(ctx context.Context) bool {
+// checkPrivileges checks whether each privilege of the least role is held where it is needed.
+func (c *checker) checkPrivileges(ctx context.Context) {
+	const check = "privileges"
 	on, err := c.holders(ctx)
 	if err != nil {
-		c.failed("privileges", err)
-		return true
+		c.failed(check, err)
+		return
 	}
 	var all []types.ManagedObjectReference
 	for _, some := range on {
 		for _, x := range some {
-			if !slices.Contains(all, x.Ref) {
-				all = append(all, x.Ref)
-			}
+			keep(&all, x.Ref)
 		}
 	}
 	held, err := c.privileges(ctx, all)
 	if err != nil {
-		c.add("privileges", Warn, fmt.Sprintf("cannot be queried (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
-		return true
+		c.add(check, Warn, fmt.Sprintf("cannot be queried (%s)", vcfault.Classify("", err).Message), "compare the role with the table in docs/reference.md")
+		return
 	}
 	c.asked = true
-	c.encrypts(on, held)
+	c.encrypts(on[role.OnFolder], held)
 	lacking, looked := 0, 0
 	for _, p := range role.Least() {
 		var without []string
@@ -80,62 +77,50 @@ func (c *checker) role(ctx context.Context) bool {
 	}
 	switch {
 	case len(on[role.OnTemplate]) == 0:
-		c.add("privileges", Skip, "those on templates and their datastores and networks were not checked", "name a template with --template")
+		c.add(check, Skip, "those on templates and their datastores and networks were not checked", "name a template with --template")
 	case lacking == 0:
-		c.ok("privileges", "all %d of the least role are held, on %d objects (%d checks)", len(role.Least()), len(all), looked)
+		c.ok(check, "all %d of the least role are held, on %d objects (%d checks)", len(role.Least()), len(all), looked)
 	}
-	return true
 }
 
 // encrypts warns of missing privileges for templates with a virtual TPM, whose files are encrypted.
 //
 // [doc] vSphere Security, Cryptographic Operations Privileges: "Clone: clone an encrypted virtual machine", required on the virtual machine;
 // "Encrypt new: encrypt a virtual machine during virtual machine creation", on its folder.
-func (c *checker) encrypts(on map[role.Scope][]naming.Candidate, held map[types.ManagedObjectReference]map[string]bool) {
+func (c *checker) encrypts(folders []naming.Candidate, held map[types.ManagedObjectReference]map[string]bool) {
 	for _, t := range c.templates {
-		if !t.info.tpm {
-			continue
-		}
-		needs := map[string][]naming.Candidate{"Cryptographer.Clone": {{Path: t.path, Ref: inventory.VMRef(t.moRef)}}, "Cryptographer.EncryptNew": on[role.OnFolder]}
-		for _, id := range slices.Sorted(maps.Keys(needs)) {
-			for _, x := range needs[id] {
-				if !held[x.Ref][id] {
+		lacks := func(id string, on []naming.Candidate) {
+			for _, x := range on {
+				if t.info.tpm && !held[x.Ref][id] {
 					c.add("privilege "+id, Warn, fmt.Sprintf("%s does not hold it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, x.Path, t.name),
 						"grant it there with propagation to children, or vCenter may refuse its clones")
 				}
 			}
 		}
+		lacks("Cryptographer.Clone", []naming.Candidate{{Path: t.path, Ref: inventory.VMRef(t.moRef)}})
+		lacks("Cryptographer.EncryptNew", folders)
 	}
 }
 
 // lacks reports a missing privilege. It is a failure if the server or one of the given groups does not work without it.
 func (c *checker) lacks(p role.Privilege, without []string) {
-	check := "privilege " + p.ID
-	seen := fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why)
-	advice := "grant it there with propagation to children"
+	result, advice := Warn, "grant it there with propagation to children"
 	if slices.Contains(p.On, role.OnGlobal) {
 		advice = "grant it as a global permission"
 	}
-	wants := slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) })
 	switch {
 	case p.Needed():
-		c.add(check, Fail, seen, advice)
-	case wants:
-		c.add(check, Fail, seen, advice+"; the group needs it")
+		result = Fail
+	case slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) }):
+		result, advice = Fail, advice+"; the group needs it"
 	default:
-		c.add(check, Warn, seen, advice+", or accept this: "+p.Without)
+		advice += ", or accept this: " + p.Without
 	}
+	c.add("privilege "+p.ID, result, fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why), advice)
 }
 
 // holders returns the objects on which privileges are needed.
 func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidate, error) {
-	root := []naming.Candidate{{Path: "the root folder", Ref: c.s.Vim.ServiceContent.RootFolder}}
-	on := map[role.Scope][]naming.Candidate{
-		role.OnRoot: root, role.OnGlobal: root,
-		role.OnFolder: append([]naming.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...), role.OnNetwork: c.networks,
-	}
-	// The template's own networks do not matter if all clones have others.
-	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
 	pools, datastores := c.pools, c.datastores
 	if len(c.Groups) == 0 || len(pools) == 0 {
 		pools = append(pools, c.at.Pool)
@@ -143,9 +128,12 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	if c.at.Datastore != nil {
 		datastores = append(datastores, *c.at.Datastore)
 	}
-	var networks []types.ManagedObjectReference
+	// The template's own networks do not matter if all clones have others.
+	inherited := len(c.Networks) == 0 && (len(c.Groups) == 0 || slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return len(g.Spec.Networks) == 0 }))
+	var templates []naming.Candidate
+	var networks, owners []types.ManagedObjectReference
 	for _, t := range c.templates {
-		on[role.OnTemplate] = append(on[role.OnTemplate], naming.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
+		templates = append(templates, naming.Candidate{Path: t.path, Ref: inventory.VMRef(t.moRef)})
 		if len(datastores) == 0 {
 			datastores = t.info.datastores
 		}
@@ -153,55 +141,39 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 			networks = append(networks, t.info.networks...)
 		}
 	}
-	var owners []types.ManagedObjectReference
 	for _, pool := range pools {
 		owner, err := c.v.OwnerOf(ctx, pool)
 		if err != nil {
 			return nil, err
 		}
-		if owner.Type == "ClusterComputeResource" && !slices.Contains(owners, owner) {
-			owners = append(owners, owner)
+		if owner.Type == "ClusterComputeResource" {
+			keep(&owners, owner)
 		}
 	}
-	names, err := c.names(ctx, slices.Concat(pools, datastores, networks, owners))
-	if err != nil {
-		return nil, err
-	}
-	list := func(refs []types.ManagedObjectReference) (all []naming.Candidate) {
+	var err error
+	named := func(refs []types.ManagedObjectReference) (all []naming.Candidate) {
 		for _, ref := range refs {
-			all = append(all, naming.Candidate{Path: names[ref], Ref: ref})
+			x := naming.Candidate{Ref: ref}
+			failed := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+				x.Path, err = session.PathOf(ctx, s, ref)
+				return err
+			})
+			if failed != nil {
+				err = failed
+			}
+			if x.Path == "" { // it cannot be seen
+				x.Path = ref.Value
+			}
+			all = append(all, x)
 		}
 		return all
 	}
-	on[role.OnPool], on[role.OnDatastore], on[role.OnCluster] = list(pools), list(datastores), list(owners)
-	on[role.OnNetwork] = append(on[role.OnNetwork], list(networks)...)
-	return on, nil
-}
-
-// names returns readable names of objects, such as the resource pool "Resources" of c0.
-func (c *checker) names(ctx context.Context, refs []types.ManagedObjectReference) (map[types.ManagedObjectReference]string, error) {
-	words := map[string]string{"ResourcePool": "the resource pool ", "Datastore": "the datastore ", "StoragePod": "the datastore cluster ", "ClusterComputeResource": "the cluster ", "HostSystem": "the host "}
-	names := map[types.ManagedObjectReference]string{}
-	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}}}
-	for _, ref := range refs {
-		if names[ref] == "" {
-			names[ref] = ref.Value
-			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
-		}
+	root := []naming.Candidate{{Path: "the root folder", Ref: c.s.Vim.ServiceContent.RootFolder}}
+	on := map[role.Scope][]naming.Candidate{
+		role.OnRoot: root, role.OnGlobal: root, role.OnTemplate: templates, role.OnFolder: append([]naming.Candidate{{Path: c.at.RootPath, Ref: c.at.Root}}, c.folders...),
+		role.OnPool: named(pools), role.OnDatastore: named(datastores), role.OnCluster: named(owners), role.OnNetwork: append(slices.Clone(c.networks), named(networks)...),
 	}
-	if len(refs) == 0 {
-		return names, nil
-	}
-	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.ReadObjects(ctx, s, spec)
-		for _, o := range objects {
-			if name := session.Prop[string](o, "name"); name != "" {
-				names[o.Ref] = fmt.Sprintf("%s%s (%s)", cmp.Or(words[o.Ref.Type], "the network "), name, o.Ref.Value)
-			}
-		}
-		return err
-	})
-	return names, err
+	return on, err
 }
 
 // privileges returns the privileges that our user holds on objects.

@@ -70,19 +70,20 @@ type trial struct {
 }
 
 // deep runs the trial, if requested and possible.
-func (c *checker) deep(ctx context.Context) bool {
+func (c *checker) deep(ctx context.Context) {
+	const check = "deep"
 	switch {
 	case !c.Deep:
-		return true
-	case slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Result == Fail }):
-		c.add("deep", Skip, "nothing was created because of the failures above", "correct them and run the check again")
-		return true
+		return
+	case slices.ContainsFunc(c.findings, Finding.failed):
+		c.add(check, Skip, "nothing was created because of the failures above", "correct them and run the check again")
+		return
 	case !c.asked:
-		c.add("deep", Fail, "nothing was created: vCenter did not return the privileges held, so the clean-up might fail", "see the warning about privileges")
-		return true
+		c.add(check, Fail, "nothing was created: vCenter did not return the privileges held, so the clean-up might fail", "see the warning about privileges")
+		return
 	case len(c.templates) == 0:
-		c.add("deep", Fail, "nothing was created: no template given", "name a template with --template or a group with -f")
-		return true
+		c.add(check, Fail, "nothing was created: no template given", "name a template with --template or a group with -f")
+		return
 	}
 	t := &trial{checker: c, id: uuid.NewString(), template: c.templates[0], disks: map[string]bool{}, began: c.now(), end: context.WithoutCancel(ctx)}
 	running, stop := context.WithCancel(t.end)
@@ -92,7 +93,6 @@ func (c *checker) deep(ctx context.Context) bool {
 	defer awaiting.Wait()
 	defer stop()
 	t.run(ctx)
-	return true
 }
 
 // run creates the scratch folder, runs the experiments until one on which others depend fails, and always cleans up.

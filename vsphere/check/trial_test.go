@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -61,8 +60,7 @@ func TestDeepCheckSucceedsAndLeavesNothing(t *testing.T) {
 		r.only()
 		for check, seen := range map[string]string{
 			"deep: scratch folder": "/DC0/vm/vmgroup check ", "deep: one name, one VM": "DuplicateName for the other", "deep: running clone": "found among",
-			"deep: stamp": "read by key", "deep: new VM in view": "reports vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: hot-add of CPUs": "rejected while powered on",
-			"deep: hot-add of memory": "rejected while powered on", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
+			"deep: stamp": "read by key", "deep: new VM in view": "reports vm-", "deep: power-on": "by PowerOnMultiVM_Task", "deep: guest shutdown": "off after", "deep: destroyed VM": "ManagedObjectNotFound", "deep: clean-up": "nothing is left",
 		} {
 			r.has(check, OK, seen, "")
 		}
@@ -74,30 +72,6 @@ func TestDeepCheckSucceedsAndLeavesNothing(t *testing.T) {
 		}
 		w.clean()
 	})
-}
-
-func TestDeepCheckTestsHotAddWhereTheFlagsAllowIt(t *testing.T) {
-	inDeepWorld(t, func(t *testing.T, w *world) {
-		yes := types.NewBool(true)
-		w.reconfigured("ubuntu", types.VirtualMachineConfigSpec{CpuHotAddEnabled: yes, MemoryHotAddEnabled: yes})
-		r := w.checked(nil, deepOptions)
-		r.only()
-		r.has("hot-add", OK, "more CPUs while powered on, more memory while powered on", "")
-		r.has("deep: hot-add of CPUs", OK, "2 instead of 1 while powered on", "")
-		r.has("deep: hot-add of memory", OK, "2048 MB instead of 1024 while powered on", "")
-		w.clean()
-	})
-}
-
-// reconfigured changes a template as an operator.
-func (w *world) reconfigured(name string, spec types.VirtualMachineConfigSpec) {
-	w.t.Helper()
-	vm := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find(name)))
-	w.Must(vm.MarkAsVirtualMachine(w.t.Context(), *object.NewResourcePool(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0/Resources"))), nil))
-	task, err := vm.Reconfigure(w.t.Context(), spec)
-	w.Must(err)
-	w.Must(task.Wait(w.t.Context()))
-	w.Must(vm.MarkAsTemplate(w.t.Context()))
 }
 
 func TestDeepCheckWithoutToolsSkipsTheShutdownAndStillCleansUp(t *testing.T) {

@@ -227,31 +227,6 @@ func (t *trial) off(ctx context.Context, vm types.ManagedObjectReference) error 
 	return t.powerOff(vm)
 }
 
-// growDisk makes the disk larger in the VM, while that is off, and while it runs.
-func (t *trial) growDisk(ctx context.Context) outcome {
-	if err := t.off(ctx, t.vm); err != nil {
-		return failedBy(err)
-	}
-	if err := t.disk.calls.Extend(t.end, t.disk.made.Ref, diskMB+1024); err != nil {
-		return refuted("the disk cannot be made larger in a VM that is off: "+vcfault.Classify("", err).Reason, "disks would keep their size")
-	}
-	device, err := t.diskOf(ctx)
-	if err != nil {
-		return failedBy(err)
-	}
-	if device == nil || device.CapacityInBytes != (diskMB+1024)<<20 {
-		return refuted("the VM's device does not have the size that the disk was given", "the server could not tell that a disk is larger")
-	}
-	if err := t.on(t.vm); err != nil {
-		return failedBy(err)
-	}
-	if err = t.disk.calls.Extend(t.end, t.disk.made.Ref, diskMB+2048); err != nil {
-		return outcome{result: Warn, seen: "larger in a VM that is off; refused in one that runs: " + vcfault.Classify("", err).Message,
-			advice: "nothing, or run vSphere 7.0 U2 or newer on all hosts: disks are made larger when members are off"}.with(Facts{"online": yes(false)})
-	}
-	return confirmed("larger in a VM that is off, and in one that runs").with(Facts{"online": yes(true)})
-}
-
 // outliveVM destroys the second VM with the disk attached.
 func (t *trial) outliveVM(ctx context.Context) outcome {
 	d := &t.disk

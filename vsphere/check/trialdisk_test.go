@@ -8,7 +8,7 @@ import (
 )
 
 // diskRows are the experiments with a first-class disk.
-var diskRows = []string{"deep: disk that says whose it is", "deep: disk in one VM", "deep: disk that grows", "deep: disk that outlives its VM"}
+var diskRows = []string{"deep: disk that says whose it is", "deep: disk in one VM", "deep: disk that outlives its VM"}
 
 func TestDeepCheckTriesNoDiskWithoutThePrivilegesAndSaysSo(t *testing.T) {
 	for privilege, says := range map[string]string{privFiles: "needs " + privFiles + " on the VM's datastore", "VirtualMachine.Config.AddExistingDisk": "needs VirtualMachine.Config.AddExistingDisk"} {
@@ -42,14 +42,6 @@ func TestDeepCheckSeesTheSecondVMRefusedAtItsPowerOn(t *testing.T) {
 		r := w.checked(nil, deepOptions)
 		r.has("deep: disk in one VM", OK, "refused when it was to be powered on", "")
 		r.has("deep: disk that outlives its VM", OK, "outlived", "")
-		w.clean()
-	})
-}
-
-func TestDeepCheckWarnsWhereRunningVMsKeepTheirDisksSize(t *testing.T) {
-	inDeepWorld(t, func(t *testing.T, w *world) {
-		w.RefuseOnlineExtend(true)
-		w.checked(nil, deepOptions).has("deep: disk that grows", Warn, "refused in one that runs", "7.0 U2")
 		w.clean()
 	})
 }

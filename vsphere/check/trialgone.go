@@ -48,35 +48,25 @@ func (t *trial) watch(ctx context.Context) outcome {
 	return failedBy(err)
 }
 
-// wait waits for changes, as long as the server asks vCenter to, and reports whether there were some.
-func (w *trialView) wait(ctx context.Context, most time.Duration) (changed bool, err error) {
-	seconds := int32(most / time.Second)
-	res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
-	if err != nil || res.Returnval == nil {
-		return false, err
-	}
-	w.version = res.Returnval.Version
-	for _, filter := range res.Returnval.FilterSet {
-		for _, o := range filter.ObjectSet {
-			if w.in[o.Obj] = true; o.Kind == types.ObjectUpdateKindLeave {
-				delete(w.in, o.Obj)
-			}
-		}
-	}
-	return true, nil
-}
-
 // until reads the stream until it has a VM, or has it no longer.
 func (w *trialView) until(ctx context.Context, vm types.ManagedObjectReference, in bool) error {
 	ctx, cancel := context.WithTimeout(ctx, viewTimeout)
 	defer cancel()
+	seconds := int32(2)
 	for w.in[vm] != in {
-		changed, err := w.wait(ctx, 2*time.Second)
+		res, err := methods.WaitForUpdatesEx(ctx, w.s.Vim, &types.WaitForUpdatesEx{This: w.pc, Version: w.version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds}})
 		if err != nil {
 			return err
 		}
-		if !changed {
+		if res.Returnval == nil {
 			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
+			continue
+		}
+		w.version = res.Returnval.Version
+		for _, filter := range res.Returnval.FilterSet {
+			for _, o := range filter.ObjectSet {
+				w.in[o.Obj] = o.Kind != types.ObjectUpdateKindLeave
+			}
 		}
 	}
 	return nil
@@ -88,35 +78,6 @@ func (t *trial) seen(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	return confirmed("the stream of changes reports %s", t.vm.Value)
-}
-
-const (
-	// quiet is the length of a wait without changes.
-	quiet = 3 * time.Second
-	// overstay is the additional time after which the server considers the stream broken.
-	overstay = 10 * time.Second
-)
-
-// silence checks that a wait without changes ends when requested.
-func (t *trial) silence(ctx context.Context) outcome {
-	for range 5 { // earlier changes come first
-		began := t.now()
-		waiting, cancel := context.WithTimeout(ctx, quiet+overstay)
-		changed, err := t.view.wait(waiting, quiet)
-		late := waiting.Err() != nil && ctx.Err() == nil
-		cancel()
-		took := t.now().Sub(began).Round(time.Millisecond)
-		facts := Facts{"askedMs": millis(quiet), "tookMs": millis(took)}
-		switch {
-		case late:
-			return refuted("a wait of "+quiet.String()+" for changes had not ended after "+took.String(), "the server would consider the stream broken, and reopen it, whenever nothing changes").with(facts)
-		case err != nil:
-			return failedBy(err)
-		case !changed:
-			return confirmed("a wait of %s without changes ended after %s", quiet, took).with(facts)
-		}
-	}
-	return inconclusive("the scratch folder kept changing", "run the check again")
 }
 
 // destroy destroys the VM and checks that it leaves the stream and that reads of its moRef fail.

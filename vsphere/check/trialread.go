@@ -21,25 +21,28 @@ var derived = []struct{ folder, base, special, property string }{
 	{"datastoreFolder", "Folder", "StoragePod", "podStorageDrsEntry.storageDrsConfig.podConfig.enabled"},
 }
 
-// derivedTypes reads each of them together with its base type.
+// derivedTypes reads all of them together with their base types.
 func (t *trial) derivedTypes(ctx context.Context) outcome {
-	var seen []string
-	facts, without := Facts{}, ""
+	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
+	from := types.ObjectSpec{Obj: t.at.Datacenter, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
+		&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "children"}, Type: "Folder", Path: "childEntity", SelectSet: again}}}
+	spec := types.PropertyFilterSpec{}
 	for _, d := range derived {
-		children := types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "children"}, Type: "Folder", Path: "childEntity",
-			SelectSet: []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}}
-		var objects []session.Object
-		err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-			objects, err = session.ReadObjects(ctx, s, types.PropertyFilterSpec{
-				ObjectSet: []types.ObjectSpec{{Obj: t.at.Datacenter, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
-					&types.TraversalSpec{Type: "Datacenter", Path: d.folder, SelectSet: []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}}, &children}}},
-				PropSet: []types.PropertySpec{{Type: d.base, PathSet: []string{"name"}}, {Type: d.special, PathSet: []string{"name", d.property}}},
-			})
-			return err
-		})
-		if err != nil {
-			return failedBy(err)
-		}
+		from.SelectSet = append(from.SelectSet, &types.TraversalSpec{Type: "Datacenter", Path: d.folder, SelectSet: again})
+		spec.PropSet = append(spec.PropSet, types.PropertySpec{Type: d.base, PathSet: []string{"name"}}, types.PropertySpec{Type: d.special, PathSet: []string{"name", d.property}})
+	}
+	spec.ObjectSet = []types.ObjectSpec{from}
+	var objects []session.Object
+	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		objects, err = session.ReadObjects(ctx, s, spec)
+		return err
+	})
+	if err != nil {
+		return failedBy(err)
+	}
+	var seen []string
+	facts := Facts{}
+	for _, d := range derived {
 		existing, complete := 0, 0
 		for _, o := range objects {
 			if o.Ref.Type != d.special {
@@ -55,20 +58,15 @@ func (t *trial) derivedTypes(ctx context.Context) outcome {
 				return failedBy(err)
 			}
 			if _, is := session.LookUp[any](alone, d.property); is {
-				without = d.property + " of " + d.special
+				return refuted("a read of a type together with one derived from it does not return "+d.property+" of "+d.special, "port groups, DRS or Storage DRS would seem to be missing")
 			}
 		}
-		if existing > 0 {
+		if facts[d.special] = count(existing); existing > 0 {
 			seen = append(seen, fmt.Sprintf("%s of %d of %d %ss", d.property, complete, existing, d.special))
 		}
-		facts[d.special] = count(existing)
-		facts[d.special+"Told"] = count(complete)
-	}
-	if without != "" {
-		return refuted("a read of a type together with one derived from it does not return "+without, "port groups, DRS or Storage DRS would seem to be missing").with(facts)
 	}
 	if len(seen) == 0 {
-		return inconclusive("no port group, cluster or datastore cluster in the datacenter", "").with(facts)
+		return inconclusive("no port group, cluster or datastore cluster in the datacenter", "")
 	}
 	return confirmed("read in one call with their base types: %s", strings.Join(seen, ", ")).with(facts)
 }

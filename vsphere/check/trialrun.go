@@ -9,7 +9,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -22,26 +21,19 @@ type trialState struct {
 	boot                 *time.Time
 	host                 types.ManagedObjectReference
 	version              string // config.changeVersion
-	cpu                  int32
-	memory               int32
-	limit, increment     int64
 }
 
 func (t *trial) state(ctx context.Context) (x trialState, err error) {
 	o, err := t.read(ctx, t.vm, "runtime.powerState", "runtime.bootTime", "runtime.host", "guest.toolsRunningStatus", "guest.ipAddress", "guest.hostName", "guest.net",
-		"config.changeVersion", "config.hardware.numCPU", "config.hardware.memoryMB", "config.hotPlugMemoryLimit", "config.hotPlugMemoryIncrementSize")
+		"config.changeVersion")
 	x = trialState{
-		power:     session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState"),
-		tools:     session.Prop[string](o, "guest.toolsRunningStatus"),
-		address:   session.Prop[string](o, "guest.ipAddress"),
-		name:      session.Prop[string](o, "guest.hostName"),
-		nics:      session.Prop[types.ArrayOfGuestNicInfo](o, "guest.net").GuestNicInfo,
-		host:      session.Prop[types.ManagedObjectReference](o, "runtime.host"),
-		version:   session.Prop[string](o, "config.changeVersion"),
-		cpu:       session.Prop[int32](o, "config.hardware.numCPU"),
-		memory:    session.Prop[int32](o, "config.hardware.memoryMB"),
-		limit:     session.Prop[int64](o, "config.hotPlugMemoryLimit"),
-		increment: session.Prop[int64](o, "config.hotPlugMemoryIncrementSize"),
+		power:   session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState"),
+		tools:   session.Prop[string](o, "guest.toolsRunningStatus"),
+		address: session.Prop[string](o, "guest.ipAddress"),
+		name:    session.Prop[string](o, "guest.hostName"),
+		nics:    session.Prop[types.ArrayOfGuestNicInfo](o, "guest.net").GuestNicInfo,
+		host:    session.Prop[types.ManagedObjectReference](o, "runtime.host"),
+		version: session.Prop[string](o, "config.changeVersion"),
 	}
 	if boot, on := session.LookUp[time.Time](o, "runtime.bootTime"); on {
 		x.boot = &boot
@@ -126,47 +118,4 @@ func (t *trial) bootTime(ctx context.Context) outcome {
 		return refuted("a reset changes the bootTime", consequence).with(facts)
 	}
 	return confirmed("the same in each read and after a reset").with(facts)
-}
-
-// hotAddCPUs checks that CPUs can be added to a powered-on VM exactly if its flag allows it.
-func (t *trial) hotAddCPUs(ctx context.Context) outcome {
-	x, err := t.state(ctx)
-	if err != nil {
-		return failedBy(err)
-	}
-	more := x.cpu + max(1, t.draft.CoresPerSocket())
-	return t.hotAdd(t.template.info.addCPU, fmt.Sprintf("%d instead of %d", more, x.cpu), types.VirtualMachineConfigSpec{NumCPUs: more})
-}
-
-// hotAddMemory does the same for memory.
-func (t *trial) hotAddMemory(ctx context.Context) outcome {
-	x, err := t.state(ctx)
-	if err != nil {
-		return failedBy(err)
-	}
-	memory := int64(x.memory) + max(x.increment, 1024)
-	if t.template.info.addMem && x.limit > 0 && memory > x.limit {
-		return inconclusive(fmt.Sprintf("the VM, powered on with %d MB, is limited to %d MB while powered on", x.memory, x.limit), "")
-	}
-	return t.hotAdd(t.template.info.addMem, fmt.Sprintf("%d MB instead of %d", memory, x.memory), types.VirtualMachineConfigSpec{MemoryMB: memory})
-}
-
-func (t *trial) hotAdd(flag bool, change string, spec types.VirtualMachineConfigSpec) outcome {
-	err := t.reconfigure(spec)
-	var refusal *vcfault.Error // as for a resize by the server
-	if err != nil {
-		refusal = vcfault.Classify("", vsphere.SizeRefusal(plan.Action{Hot: true, CPU: spec.NumCPUs, MemoryMB: spec.MemoryMB}, err))
-	}
-	facts := Facts{"flag": yes(flag), "done": yes(err == nil)}
-	switch {
-	case err == nil && flag:
-		return confirmed("%s while powered on, as the flag allows", change).with(facts)
-	case err != nil && !flag && refusal.Reason == vcfault.ReasonHotAddRefused:
-		return confirmed("rejected while powered on, as the flag says: changed with a power cycle").with(facts)
-	case err != nil && !flag:
-		return failedBy(err)
-	case err == nil:
-		return outcome{result: Warn, seen: change + " while powered on, although the flag does not allow it", advice: "nothing: the server uses a power cycle anyway"}.with(facts)
-	}
-	return outcome{result: Warn, seen: fmt.Sprintf("rejected, although the flag allows it: %s", refusal.Message), advice: "nothing: the server then uses a power cycle"}.with(facts)
 }

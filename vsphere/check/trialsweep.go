@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -168,43 +167,32 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 		return false, nil
 	}
 	stamp, instance, err := t.readTrial(t.end, child)
-	ours, made := t.stamp != "" && stamp == t.stamp, slices.Contains(t.made, child)
-	own := ours && (instance == t.id || made) || made && instance == t.id
-	if err == nil && !own && ours && t.unsure { // it may be the trial's copy
-		var mark string
-		mark, _, err = t.option(t.end, child, copyKey)
-		own = mark == t.id
+	ours := t.stamp != "" && stamp == t.stamp
+	switch {
+	case err != nil:
+		return false, err
+	case slices.Contains(t.made, child):
+		return ours || instance == t.id, nil
+	case !ours || instance == t.id || !t.unsure:
+		return ours && instance == t.id, nil
 	}
-	return own, err
+	mark, _, err := t.option(t.end, child, copyKey) // it may be the trial's copy
+	return mark == t.id, err
 }
 
 // removeFolder removes a folder if it is empty. It succeeds if the folder is already gone.
 func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	children, err := t.children(folder)
+	if err == nil && len(children) > 0 {
+		return vcfault.New(vcfault.ReasonInternal, false, "%s is not empty", folder.Value)
+	}
+	if err == nil {
+		err = t.unregisterAndDestroy(folder)
+	}
 	if vcfault.MissingObject(err) == folder {
 		return nil
 	}
-	if err != nil || len(children) > 0 {
-		return errStill(err, children)
-	}
-	if err = t.unregisterAndDestroy(folder); err != nil && vcfault.MissingObject(err) != folder {
-		return err
-	}
-	if _, err = t.children(folder); vcfault.MissingObject(err) != folder {
-		return errStill(err, []types.ManagedObjectReference{folder})
-	}
-	return nil
-}
-
-func errStill(err error, children []types.ManagedObjectReference) error {
-	if err != nil {
-		return err
-	}
-	var names []string
-	for _, c := range children {
-		names = append(names, c.Value)
-	}
-	return vcfault.New(vcfault.ReasonInternal, false, "%s still exists", strings.Join(names, ", "))
+	return err
 }
 
 // children returns the current contents of a folder.

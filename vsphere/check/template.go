@@ -1,0 +1,213 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// foundTemplate is a template in the inventory.
+type foundTemplate struct {
+	name, path, moRef, fingerprint string
+	info                           templateInfo
+}
+
+// templateInfo is the part of a template that affects its clones.
+type templateInfo struct {
+	cpu, memory          int32
+	addCPU, addMem       bool
+	vApp, tpm, newTPM    bool // newTPM: each clone gets its own
+	version, toolsOf     string
+	disks, cards         int
+	limitMHz, limitMB    int64  // -1: unlimited
+	locked               bool   // all memory is reserved
+	iso                  string // the file in a CD-ROM drive that is connected or connects at power-on
+	space                int64  // of the disks, in bytes
+	networks, datastores []types.ManagedObjectReference
+}
+
+// traits are what clones inherit of a template, and what each means: seen returns what the template has, after its name, or "".
+var traits = []struct {
+	check  string
+	result Result
+	seen   func(*templateInfo) string
+	advice string
+}{
+	{"CD-ROM", Warn, func(x *templateInfo) string {
+		return whenever(x.iso != "", "has %s connected in its CD-ROM drive", x.iso)
+	}, "disconnect it in the template: clones need its datastore, and if the guest has locked the drive, disconnecting it raises a question for an operator (QuestionPending)"},
+	// terraform-provider-vsphere#652, govmomi#1871
+	{"resource limits", Warn, func(x *templateInfo) string {
+		return whenever(x.limitMHz > 0, "is limited to %d MHz, and so are its clones of any size", x.limitMHz)
+	}, "remove the limit from the template"},
+	{"resource limits", Warn, func(x *templateInfo) string {
+		return whenever(x.limitMB > 0, "is limited to %d MB of memory, and so are its clones of any size", x.limitMB)
+	}, "remove the limit from the template: a guest with more memory than its limit swaps"},
+	// CAPV#2358
+	{"reserved memory", Warn, func(x *templateInfo) string {
+		return whenever(x.locked, "reserves all its memory, and so do its clones")
+	}, "unless intended, remove the reservation from the template: a clone powers on only on a host with that much free memory (ResourceLimit)"},
+	{"vTPM", Warn, func(x *templateInfo) string {
+		return whenever(x.tpm && x.newTPM, "has a virtual TPM: each member gets a new one, without the template's secrets")
+	}, "check that nothing in the template is sealed with its TPM, such as a disk encrypted by BitLocker: members could not open it"},
+	{"vTPM", Warn, func(x *templateInfo) string {
+		return whenever(x.tpm && !x.newTPM, "has a virtual TPM, whose secrets this vCenter copies to each member")
+	}, "remove it from the template, or upgrade vCenter: from API version 8.0.0.1 on each member gets a new one"},
+	{"vApp properties", OK, func(x *templateInfo) string {
+		return whenever(x.vApp, "has some: members are cloned without them (privilege VApp.ApplicationConfig), because cloud-init prefers them to guestinfo; those of groups with a customizationSpec keep them")
+	}, ""},
+	{"hot-add", OK, func(x *templateInfo) string {
+		how := map[bool]string{true: "while powered on", false: "with a power cycle"}
+		return fmt.Sprintf("gets more CPUs %s, more memory %s", how[x.addCPU], how[x.addMem])
+	}, ""},
+	// vCenter does not know before the first run of a VM.
+	{"VMware Tools", Skip, func(x *templateInfo) string {
+		return whenever(x.toolsOf == "", "has none that vCenter knows of before a clone runs (--deep shows them)")
+	}, ""},
+	{"VMware Tools", OK, func(x *templateInfo) string {
+		return whenever(x.toolsOf != "" && x.toolsOf != toolsMissing, "has them: %s", x.toolsOf)
+	}, ""},
+	{"VMware Tools", Warn, func(x *templateInfo) string {
+		return whenever(x.toolsOf == toolsMissing, "has none known to vCenter")
+	}, "install open-vm-tools (if they are installed, ignore this: vCenter detects them when a clone runs). Without them, guests are powered off without a shutdown and report no address"},
+}
+
+const toolsMissing = string(types.VirtualMachineToolsVersionStatusGuestToolsNotInstalled)
+
+func whenever(is bool, format string, args ...any) string {
+	if !is {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// checkTemplates looks up the templates and describes their clones.
+func (c *checker) checkTemplates(ctx context.Context) {
+	const check = "template"
+	if len(c.Templates)+len(c.Groups) == 0 {
+		c.add(check, Skip, "none given; "+among(c.parts.Inventory.TemplatesIn(c.parts.Inventory.OwnFolder())), "name a template with --template or a group with -f")
+	}
+	for _, name := range c.Templates {
+		c.template(ctx, check, c.parts.Inventory.OwnFolder(), name)
+	}
+}
+
+// template finds a template like the server, and describes its clones once; nil, with a finding, if there is none.
+func (c *checker) template(ctx context.Context, check string, at *inventory.GroupFolder, name string) *foundTemplate {
+	x, others, plain := c.parts.Inventory.FindTemplate(at, name)
+	switch {
+	case len(x.Paths) == 1:
+	case len(x.Paths) > 1:
+		c.add(check, Fail, fmt.Sprintf("several templates are named %q (%s)", name, vcfault.ReasonTemplateAmbiguous), "use the inventory path of one of "+vcfault.Listing(x.Paths))
+		return nil
+	case plain != "":
+		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")
+		return nil
+	case library.Is(name):
+		moRef, err := c.parts.Libraries.Find(ctx, name)
+		if err != nil {
+			c.failed(check, err)
+			return nil
+		}
+		if x = (plan.Template{MoRef: moRef}); !c.parts.Inventory.Complete(&x) {
+			c.add(check, Fail, fmt.Sprintf("the content library's item %q is the VM template %s, which vCenter does not show its user (%s)", name, moRef, vcfault.ReasonLibraryItemUnusable),
+				"grant System.Read and VirtualMachine.Provisioning.DeployTemplate on that template")
+			return nil
+		}
+	default:
+		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another; "+among(others))
+		return nil
+	}
+	t := &foundTemplate{name: name, path: x.Paths[0], moRef: x.MoRef, fingerprint: x.Fingerprint}
+	if !slices.ContainsFunc(c.templates, func(x foundTemplate) bool { return x.moRef == t.moRef }) {
+		c.describe(ctx, t)
+		c.templates = append(c.templates, *t)
+	}
+	return t
+}
+
+// among lists the alternatives.
+func among(names []string) string {
+	if len(names) == 0 {
+		return "none exist"
+	}
+	return "available: " + vcfault.Listing(names)
+}
+
+// readTemplate reads what affects a template's clones.
+func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjectReference) (x templateInfo, err error) {
+	o, err := session.ReadProps(ctx, s, vm, "config.hardware.numCPU", "config.hardware.memoryMB", "config.hardware.device",
+		"config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.version", "guest.toolsVersionStatus2", "network", "datastore", "config.vAppConfig",
+		"config.cpuAllocation.limit", "config.memoryAllocation.limit", "config.memoryReservationLockedToMax")
+	if err != nil {
+		return x, err
+	}
+	devices := session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	x = templateInfo{
+		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
+		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
+		vApp: vsphere.HasVAppProperties(o), tpm: vsphere.HasTPM(devices), newTPM: s.Has(session.TPMPolicy),
+		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
+		disks: len(disks.In(devices)), cards: len(cards.In(devices)),
+		limitMHz: session.Prop[int64](o, "config.cpuAllocation.limit"), limitMB: session.Prop[int64](o, "config.memoryAllocation.limit"),
+		locked:     session.Prop[bool](o, "config.memoryReservationLockedToMax"),
+		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
+		datastores: session.Prop[types.ArrayOfManagedObjectReference](o, "datastore").ManagedObjectReference,
+	}
+	for _, disk := range disks.In(devices) {
+		x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
+	}
+	for _, device := range devices {
+		d := device.GetVirtualDevice()
+		if iso, is := d.Backing.(*types.VirtualCdromIsoBackingInfo); is && d.Connectable != nil && (d.Connectable.Connected || d.Connectable.StartConnected) {
+			x.iso = iso.FileName
+		}
+	}
+	return x, nil
+}
+
+// describe reports what a template's clones will be like.
+func (c *checker) describe(ctx context.Context, t *foundTemplate) {
+	const check = "template"
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		t.info, err = readTemplate(ctx, s, inventory.VMRef(t.moRef))
+		return err
+	})
+	x := &t.info
+	switch {
+	case err != nil:
+		c.failed(check, err)
+		return
+	case x.cpu == 0:
+		c.add(check, Fail, t.path+": cannot read its configuration", "grant System.Read on it, and check that its host and datastore are accessible")
+		return
+	}
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.cards, x.version)
+	switch {
+	case x.disks == 0:
+		c.add(check, Warn, seen, "clones have no disk to boot from: check that this is the right template")
+	case t.fingerprint == "":
+		c.add(check, Warn, seen+"; its disks have no fingerprint", "the server will not notice a new version of the template with the same name; everything else works")
+	default:
+		c.ok(check, "%s", seen)
+	}
+	c.facts(Facts{"cpus": count(x.cpu), "memoryMB": count(x.memory), "disks": count(x.disks), "diskGB": count(x.space >> 30), "adapters": count(x.cards),
+		"hardware": version(x.version), "fingerprint": yes(t.fingerprint != ""), "vAppProperties": yes(x.vApp), "tools": word(x.toolsOf),
+		"hotAddCPU": yes(x.addCPU), "hotAddMemory": yes(x.addMem)})
+	for _, trait := range traits {
+		if what := trait.seen(x); what != "" {
+			c.add(trait.check, trait.result, t.name+" "+what, trait.advice)
+		}
+	}
+}
