@@ -137,7 +137,7 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 	if e.call != nil {
 		e.call.restore(ctx, m)
 	}
-	if strings.HasPrefix(m.Name, "WaitForUpdates") {
+	if m.Name == "WaitForUpdatesEx" {
 		defer func() {
 			e.unlocked = true
 			v.world.Unlock()
@@ -200,11 +200,6 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 		return &propertyFilter{PropertyFilter: o, v: v.streams}, nil
 	case *simulator.SearchIndex:
 		return &searchIndex{SearchIndex: o, v: v}, nil
-	case *simulator.ResourcePool:
-		if m.Name == "CreateResourcePool" {
-			return &resourcePool{o}, nil
-		}
-		return nil, nil
 	case *simulator.ListView, *simulator.ViewManager: // they tell which objects are missing
 		return nil, nil
 	}
@@ -237,14 +232,6 @@ func (v *VCenter) markChanged(m *simulator.Method, obj mo.Reference) {
 			v.world.Mark(e.Reference())
 		}
 	}
-}
-
-// resourcePool wraps a pool for one call.
-type resourcePool struct{ *simulator.ResourcePool }
-
-// CreateResourcePool keeps the simulator from sharing the new pool's summary with other vCenters.
-func (p *resourcePool) CreateResourcePool(ctx *simulator.Context, req *types.CreateResourcePool) soap.HasFault {
-	return createPool(ctx, p.ResourcePool, req)
 }
 
 // Rewrite changes the requests of all SOAP calls but Admin's before they are executed, so that this vCenter misbehaves, for example by

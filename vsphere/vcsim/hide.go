@@ -141,29 +141,14 @@ func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) so
 	return s.visible(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
 }
 
-// FindByUuid omits hidden objects.
-func (s *searchIndex) FindByUuid(ctx *simulator.Context, req *types.FindByUuid) soap.HasFault {
-	return s.visible(ctx, s.SearchIndex.FindByUuid(ctx, req))
-}
-
-// FindAllByUuid omits hidden objects.
-func (s *searchIndex) FindAllByUuid(ctx *simulator.Context, req *types.FindAllByUuid) soap.HasFault {
-	return s.visible(ctx, s.SearchIndex.FindAllByUuid(ctx, req))
-}
-
-// visible removes hidden objects from the reference, or references, in an answer.
+// visible removes a hidden object from an answer.
 func (s *searchIndex) visible(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
 	if len(s.v.rights.hidden) == 0 || isAdmin(ctx.Session) || body.Fault() != nil {
 		return body
 	}
 	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
-	switch refs := found.Interface().(type) {
-	case *types.ManagedObjectReference:
-		if refs != nil && s.v.rights.hides(*refs) {
-			found.SetZero()
-		}
-	case []types.ManagedObjectReference:
-		found.Set(reflect.ValueOf(s.v.rights.visible(refs)))
+	if ref, _ := found.Interface().(*types.ManagedObjectReference); ref != nil && s.v.rights.hides(*ref) {
+		found.SetZero()
 	}
 	return body
 }

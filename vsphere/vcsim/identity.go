@@ -10,15 +10,14 @@ import (
 	"io"
 	"maps"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -58,15 +57,6 @@ func macs(vm *simulator.VirtualMachine) (all []string) {
 	return all
 }
 
-// CustomizeVMTask has a latency and records the specification for Details.
-func (vm *machine) CustomizeVMTask(_ *simulator.Context, req *types.CustomizeVM_Task) soap.HasFault {
-	return &methods.CustomizeVM_TaskBody{Res: &types.CustomizeVM_TaskResponse{
-		Returnval: vm.work(Customize, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-			return nil, vm.v.customize(ctx, vm.VirtualMachine, req.Spec)
-		}),
-	}}
-}
-
 // customize schedules a customization of the guest for the next power-on. The caller holds the world lock.
 //
 // [doc] NicSettingMismatch: "The number of network adapter settings in the customization specification does not match
@@ -81,10 +71,7 @@ func (v *inventory) customize(ctx *simulator.Context, vm *simulator.VirtualMachi
 			return &types.InvalidArgument{InvalidProperty: fmt.Sprintf("spec.nicSettingMap[%d].adapter.ip", i)}
 		}
 	}
-	given, err := copyCustomization(spec)
-	if err != nil {
-		return &types.SystemError{Reason: "cannot copy the customization specification"}
-	}
+	given := copyCustomization(spec)
 	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: spec})
 	})
@@ -94,16 +81,8 @@ func (v *inventory) customize(ctx *simulator.Context, vm *simulator.VirtualMachi
 	return fault
 }
 
-// copyCustomization returns a deep copy, made as the simulator does.
-func copyCustomization(spec types.CustomizationSpec) (*types.CustomizationSpec, error) {
-	var encoded bytes.Buffer
-	if err := xml.NewEncoder(&encoded).Encode(spec); err != nil {
-		return nil, err
-	}
-	copied := new(types.CustomizationSpec)
-	decoder := xml.NewDecoder(&encoded)
-	decoder.TypeFunc = types.TypeFunc()
-	return copied, decoder.Decode(copied)
+func copyCustomization(spec types.CustomizationSpec) *types.CustomizationSpec {
+	return copyOf(reflect.ValueOf(spec)).Addr().Interface().(*types.CustomizationSpec)
 }
 
 // hostname returns the guest's host name after its customization, or "" if the specification sets none.

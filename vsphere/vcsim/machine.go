@@ -266,32 +266,3 @@ func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Ta
 	}
 	return &methods.RelocateVM_TaskBody{Res: &types.RelocateVM_TaskResponse{Returnval: vm.work(Relocate, do)}}
 }
-
-// PromoteDisksTask has a latency. The simulator's sleeps for one second per GB with the VM locked.
-//
-// [doc] PromoteDisks_Task: "Promotes disks on this virtual machine that have delta disk backings"; if unlink is true, "any disk
-// backing which is shared by multiple virtual machines is copied so that this virtual machine has its own unshared version";
-// disks: "If this array is empty, then all disks are used".
-func (vm *machine) PromoteDisksTask(_ *simulator.Context, req *types.PromoteDisks_Task) soap.HasFault {
-	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		devices := slices.Clone(vm.Config.Hardware.Device)
-		for i, device := range devices {
-			disk, is := device.(*types.VirtualDisk)
-			if !is || !req.Unlink || !selects(req.Disks, disk.Key) {
-				continue
-			}
-			if backing, is := disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo); is {
-				alone, own := *disk, *backing
-				own.Parent, alone.Backing = nil, &own
-				devices[i] = &alone
-			}
-		}
-		vm.v.Amend(ctx, vm.VirtualMachine, types.PropertyChange{Name: "config.hardware.device", Val: devices})
-		return nil, nil
-	}
-	return &methods.PromoteDisks_TaskBody{Res: &types.PromoteDisks_TaskResponse{Returnval: vm.work(PromoteDisks, do)}}
-}
-
-func selects(disks []types.VirtualDisk, key int32) bool {
-	return len(disks) == 0 || slices.ContainsFunc(disks, func(d types.VirtualDisk) bool { return d.Key == key })
-}

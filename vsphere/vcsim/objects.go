@@ -221,7 +221,7 @@ type Details struct {
 	Pool, Host, Datastore string
 	// Policies are the ids of the storage policies requested for the VM home at creation.
 	Policies []string
-	// Customization is the last specification given at creation or by CustomizeVM_Task.
+	// Customization is the specification given at creation.
 	Customization *types.CustomizationSpec
 	// VAppProperties reports whether the VM has vApp properties.
 	VAppProperties bool
@@ -262,10 +262,10 @@ func (v *inventory) Details(where string) (Details, error) {
 	}
 	d := Details{VM: v.look(vm), Policies: v.policies[ref].home}
 	if spec := v.customized[ref]; spec != nil {
-		d.Customization, err = copyCustomization(*spec)
+		d.Customization = copyCustomization(*spec)
 	}
 	v.detail(vm, &d)
-	return d, err
+	return d, nil
 }
 
 // detail reads the VM's own properties. The caller holds its lock.

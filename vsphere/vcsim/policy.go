@@ -113,15 +113,6 @@ func (m *placementSolver) PbmCheckRequirements(req *pbmtypes.PbmCheckRequirement
 	return &methods.PbmCheckRequirementsBody{Res: &pbmtypes.PbmCheckRequirementsResponse{Returnval: res}}
 }
 
-// PbmCheckCompatibility does the same for one policy.
-func (m *placementSolver) PbmCheckCompatibility(req *pbmtypes.PbmCheckCompatibility) soap.HasFault {
-	res, fault := m.check(req.HubsToSearch, []string{req.Profile.UniqueId})
-	if fault != nil {
-		return &methods.PbmCheckCompatibilityBody{Fault_: fault}
-	}
-	return &methods.PbmCheckCompatibilityBody{Res: &pbmtypes.PbmCheckCompatibilityResponse{Returnval: res}}
-}
-
 func (m *placementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string) ([]pbmtypes.PbmPlacementCompatibilityResult, *soap.Fault) {
 	w := m.s.world
 	for _, id := range ids {

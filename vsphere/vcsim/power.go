@@ -152,18 +152,6 @@ func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest)
 	return &methods.ShutdownGuestBody{Res: new(types.ShutdownGuestResponse)}
 }
 
-// RebootGuest returns at once; the guest restarts after the latency.
-func (vm *machine) RebootGuest(_ *simulator.Context, _ *types.RebootGuest) soap.HasFault {
-	fault := vm.askGuest(RebootGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		vm.v.reboot(ctx, vm.VirtualMachine)
-		return nil, nil
-	})
-	if fault != nil {
-		return &methods.RebootGuestBody{Fault_: simulator.Fault("", fault)}
-	}
-	return &methods.RebootGuestBody{Res: new(types.RebootGuestResponse)}
-}
-
 // askGuest makes the guest do something after the latency, unless it hangs or was reset or powered off meanwhile. The caller holds the
 // world lock.
 func (vm *machine) askGuest(kind Kind, do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)) types.BaseMethodFault {

@@ -12,9 +12,7 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/esx"
 	"github.com/vmware/govmomi/vim25"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
-	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -67,36 +65,19 @@ func keepNoLicenses(w *world) {
 }
 
 // ownPools gives each pool its own summary. The simulator's pools share that of a global template, even across vCenters, and the creation
-// of a named pool writes its name to it. The caller holds creation.
+// of a named pool writes its name to it.
 func ownPools(w *world) {
 	for _, e := range w.Objects.All("ResourcePool") {
-		ownSummary(e)
-	}
-}
-
-func ownSummary(o mo.Entity) {
-	pool, is := o.(*simulator.ResourcePool)
-	if !is {
-		return
-	}
-	if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
-		own := *shared
-		own.Name = pool.Name
-		pool.Summary = &own
-	}
-}
-
-// createPool creates a pool in another one, with a summary of its own.
-func createPool(ctx *simulator.Context, in *simulator.ResourcePool, req *types.CreateResourcePool) soap.HasFault {
-	creation.Lock()
-	defer creation.Unlock()
-	body := in.CreateResourcePool(ctx, req)
-	if made, is := body.(*methods.CreateResourcePoolBody); is && made.Res != nil {
-		if o, is := ctx.Map.Get(made.Res.Returnval).(mo.Entity); is {
-			ownSummary(o)
+		pool, is := e.(*simulator.ResourcePool)
+		if !is {
+			continue
+		}
+		if shared, is := pool.Summary.(*types.ResourcePoolSummary); is {
+			own := *shared
+			own.Name = pool.Name
+			pool.Summary = &own
 		}
 	}
-	return body
 }
 
 // skipFieldKey uses up key 0, which the simulator gives to the first custom field and a real vCenter to none.

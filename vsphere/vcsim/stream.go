@@ -115,15 +115,6 @@ func (pc *collector) WaitForUpdatesEx(ctx *simulator.Context, req *types.WaitFor
 	return &methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{Returnval: set}}
 }
 
-// WaitForUpdates is the old form of WaitForUpdatesEx.
-func (pc *collector) WaitForUpdates(ctx *simulator.Context, req *types.WaitForUpdates) soap.HasFault {
-	set, fault := pc.waitForUpdates(ctx, &types.WaitForUpdatesEx{This: req.This, Version: req.Version})
-	if fault != nil {
-		return &methods.WaitForUpdatesBody{Fault_: simulator.Fault("", fault)}
-	}
-	return &methods.WaitForUpdatesBody{Res: &types.WaitForUpdatesResponse{Returnval: *set}}
-}
-
 func (pc *collector) waitForUpdates(ctx *simulator.Context, req *types.WaitForUpdatesEx) (*types.UpdateSet, types.BaseMethodFault) {
 	pc.v.world.Lock()
 	s := pc.v.stream(ctx, pc.PropertyCollector)

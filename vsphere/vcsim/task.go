@@ -23,12 +23,10 @@ const (
 	Suspend              Kind = "VirtualMachine.suspend"
 	Reset                Kind = "VirtualMachine.reset"
 	ShutdownGuest        Kind = "VirtualMachine.shutdownGuest"
-	RebootGuest          Kind = "VirtualMachine.rebootGuest"
 	Reconfigure          Kind = "VirtualMachine.reconfigure"
 	Rename               Kind = "VirtualMachine.rename"
 	Destroy              Kind = "VirtualMachine.destroy"
 	Relocate             Kind = "VirtualMachine.relocate"
-	PromoteDisks         Kind = "VirtualMachine.promoteDisks"
 	CreateVM             Kind = "Folder.createVm"
 	RegisterVM           Kind = "Folder.registerVm"
 	MoveInto             Kind = "Folder.moveInto"
@@ -37,7 +35,6 @@ const (
 	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
 	CreateSnapshot       Kind = "VirtualMachine.createSnapshot"
 	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
-	Customize            Kind = "VirtualMachine.customize"
 	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
 )
 
@@ -322,7 +319,7 @@ func latencyOf(l *Latency, k Kind) time.Duration {
 	switch k {
 	case Clone:
 		return l.Clone
-	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest, RebootGuest:
+	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest:
 		return l.Power
 	case Reconfigure:
 		return l.Reconfigure

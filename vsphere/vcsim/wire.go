@@ -184,11 +184,6 @@ func (w *Wire) Log() []Entry {
 	return entries
 }
 
-// Broken returns the calls broken so far.
-func (w *Wire) Broken() []Entry {
-	return slices.DeleteFunc(w.Log(), func(e Entry) bool { return !e.Broken })
-}
-
 // Kill cuts all connections for good and drops pending replies, as if the client's process had crashed. A new process needs a new wire.
 func (w *Wire) Kill() {
 	w.sever(true)
