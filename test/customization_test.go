@@ -44,7 +44,7 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 		r.sameVMs(was)
 		g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
 		up(t, g)
-		if !failed("False") {
+		if failed("True") {
 			t.Errorf("%+v", g.Status.Conditions)
 		}
 	})
