@@ -171,9 +171,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 		Config: session.Config{Host: hostOf(vcenter), User: vcenter.User.Username(), Password: password, Log: zerolog.Nop(),
 			Metrics: prometheus.NewRegistry()},
 		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
-		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
-		Over:    func(uid apitypes.UID, vm string, over bool) { groups.Over(uid, vm, over) }}
+		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }}
 	if vcenter.Scheme == "https" {
 		vcCfg.Thumbprint = r.ThumbprintSHA256()
 	} else {

@@ -168,20 +168,12 @@ func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session
 // await waits for a task of the step in ctx to end.
 func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
 	who, is := ctx.Value(acting{}).(*actor)
-	var kind tasks.Kind
-	var signs tasks.Signs
+	kind := ""
 	if is {
 		v.underWay.Await(who.uid, who.vm, task)
 		kind = who.kind()
-		if tell := v.cfg.Started; tell != nil {
-			signs.Started = func(queued time.Duration) { tell(who.uid, who.vm, queued) }
-		}
-		if tell := v.cfg.Over; tell != nil && who.op.TakesAway() {
-			signs.Over = func(over bool) { tell(who.uid, who.vm, over) }
-			tell(who.uid, who.vm, false) // its task before this one may have been over
-		}
 	}
-	info, err := v.tasks.Wait(ctx, task, kind, signs)
+	info, err := v.tasks.Wait(ctx, task, kind)
 	if is {
 		queued, ran := tasks.Times(info)
 		who.took.Queued += queued

@@ -36,7 +36,7 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 			return err
 		}
 		for _, task := range under {
-			_, _ = v.tasks.Wait(ctx, task, tasks.Kind{}, tasks.Signs{}) // its result does not matter here: the read tells
+			_, _ = v.tasks.Wait(ctx, task, "") // its result does not matter here: the read tells
 		}
 		if err := v.reader.Read(ctx, vm); err != nil || !many {
 			return err

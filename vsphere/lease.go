@@ -8,7 +8,6 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -34,9 +33,9 @@ func actFor(ctx context.Context, ref plan.Ref, a plan.Action, took *plan.Took) c
 func anyway(ctx context.Context) context.Context { return context.WithValue(ctx, acting{}, nil) }
 
 // kind tells the tasks of steps apart by how long they take: a step's first task is of another kind than its second.
-func (s *actor) kind() tasks.Kind {
+func (s *actor) kind() string {
 	s.nth++
-	return tasks.Kind{Name: fmt.Sprint(s.op, s.nth), Unhurried: s.op.TakesAway()}
+	return fmt.Sprint(s.op, s.nth)
 }
 
 // mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two

@@ -113,8 +113,6 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 	var groups *loop.Loop
 	s.vcenter.Metrics = registry
 	s.vcenter.Changed = func(uid types.UID) { groups.Changed(uid) }
-	s.vcenter.Started = func(uid types.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) }
-	s.vcenter.Over = func(uid types.UID, vm string, over bool) { groups.Over(uid, vm, over) }
 	s.vcenter.Leased = func(uid types.UID, vm string) bool { return groups.Leased(uid, vm) }
 	s.simulatorForAll = s.listeners.allowUnauthenticated
 	vc, closeSimulator, err := s.connect(log)

@@ -56,9 +56,7 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 	side, err := vsphere.New(vsphere.Config{
 		Config: session.Config{Host: vc.URL().Host, User: vc.URL().User.Username(), Password: password, Thumbprint: vc.ThumbprintSHA256(),
 			Log: zerolog.Nop()},
-		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
-		Over:    func(uid apitypes.UID, vm string, over bool) { groups.Over(uid, vm, over) }})
+		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) }})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -55,8 +55,7 @@ func serveFleet() {
 		Config: session.Config{Host: os.Getenv("FLEET_HOST"), User: "vmgroup", Password: "secret", Thumbprint: os.Getenv("FLEET_THUMBPRINT"),
 			Log: zerolog.New(os.Stderr).Level(zerolog.WarnLevel), Metrics: metrics},
 		Selection: inventory.Selection{Folder: "vm-operator"}, Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
-		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
+		Leased: func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	if err != nil {
 		panic(err)
 	}

@@ -96,9 +96,7 @@ func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Gr
 	var groups *loop.Loop
 	vc, err := vsphere.New(vsphere.Config{Config: p.settings(), Selection: at,
 		Changed: func(uid apitypes.UID) { groups.Changed(uid) },
-		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) },
-		Started: func(uid apitypes.UID, vm string, queued time.Duration) { groups.Started(uid, vm, queued) },
-		Over:    func(uid apitypes.UID, vm string, over bool) { groups.Over(uid, vm, over) }})
+		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	p.must(err)
 	// This simulator cannot remove a folder without its VMs' disks, so a deletion takes as long as the lease: see folderstays.go.
 	groups = loop.New(loop.Config{Slots: 8, Lease: 4 * time.Second, Resync: 2 * time.Second, Log: zerolog.Nop(), Events: true, Who: vc.Who}, vc)

@@ -39,7 +39,7 @@ func (r *rig) Task(ctx context.Context, start func(context.Context, *session.Ses
 	if err != nil {
 		return nil, err
 	}
-	return r.tasks.Wait(ctx, task, tasks.Kind{}, tasks.Signs{})
+	return r.tasks.Wait(ctx, task, "")
 }
 
 const (

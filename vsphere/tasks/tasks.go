@@ -2,115 +2,101 @@ package tasks
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// The properties of a task.
+const (
+	taskState    = "info.state"
+	taskError    = "info.error"
+	taskResult   = "info.result"
+	taskQueued   = "info.queueTime"
+	taskStarted  = "info.startTime"
+	taskComplete = "info.completeTime"
+	taskProgress = "info.progress"
+	taskKind     = "info.descriptionId"
+	taskReason   = "info.reason"
+	taskEntity   = "info.entity"
 )
 
 const (
-	// batchEvery is how long additions (and vCenter's updates) gather before the next call.
-	batchEvery = 20 * time.Millisecond
-	// watchIdle is how long the watch is kept with nothing to wait for: no call is made meanwhile.
-	watchIdle = 30 * time.Second
-	// sessionRetry is how often a session is asked for while there is none. It costs no call.
-	sessionRetry = 250 * time.Millisecond
-	// watchAgainMost bounds the pause before a watch that failed is built again; it doubles from batchEvery.
-	watchAgainMost = 5 * time.Second
-	// emptyPause is the pause after an answer without updates.
-	emptyPause = 250 * time.Millisecond
-	// cancelAgain is when a cancelled wait that continues is cancelled again.
-	cancelAgain = 250 * time.Millisecond
+	// readLeast is the shortest time between two reads, so that one finds the ends of several tasks, and readMost the longest.
+	readLeast, readMost = 25 * time.Millisecond, 15 * time.Second
+	// readShare is the inverse of the share of its age after which a task is read again.
+	readShare = 16
+	// retryMost bounds the pause after a read that failed; it doubles from readLeast.
+	retryMost = 5 * time.Second
 )
 
-// Sessions provides the session to wait on. Lost reports that it is gone or unreachable.
+// Sessions provides the session to read with. Lost reports that it is gone or unreachable.
 type Sessions interface {
 	Session(ctx context.Context) (*session.Session, error)
 	Lost(s *session.Session, err error)
 }
 
-// Tasks waits for all running tasks together: with one PropertyCollector, and one filter over one ListView
-// of the tasks (watch.go). So a task costs its share of one change of the list and of its final
-// updates, not a separate collector. Finished tasks leave the list when others are added.
-//
-// A wait outlives sessions: the watch is built again and every task is read again.
+// Tasks waits for all running tasks together: it reads those that may have ended in one call. A task is read first when the fastest of its
+// kind have ended, and then again and again, each time after a sixteenth of its age.
 type Tasks struct {
 	sessions Sessions
 	log      zerolog.Logger
 	// added has a token when there is something new to await.
 	added chan struct{}
-	// ended is closed when run has returned.
+	// ended is closed when Run has returned.
 	ended chan struct{}
-	// failures counts the watches in a row that failed; run's alone.
-	failures int
 
 	mu      sync.Mutex
 	awaited map[types.ManagedObjectReference]*awaited
-	short   shortTasks
+	fastest map[string]time.Duration // that tasks of a kind took lately, by vCenter's clock
 }
 
 // awaited is one task that is awaited. info and err are read after done is closed.
 type awaited struct {
-	done    chan struct{}
-	waiters int
-	kind    Kind
-	signs   Signs // Started is nil once it was called
-	// read: it is not watched (short.go). over fires when it should have ended, nil if that is not known well; since is when it did, zero
-	// if it did not, or if the task had not ended.
-	read  bool
-	over  *time.Timer
-	since time.Time
-	info  types.TaskInfo
-	err   error
-	// Since when it is awaited, and how it gets on (progress.go).
-	began    time.Time
-	progress progress
-}
-
-// Signs are called with what is known of a task before it is known to have ended. They must not block, nor call Tasks, and may be nil.
-type Signs struct {
-	// Started is called when a task that is watched is seen to run, with how long vCenter had queued it.
-	Started func(queued time.Duration)
-	// Over is called when a task should have ended because those of its kind take no longer, and again with false if it has not.
-	Over func(over bool)
+	done       chan struct{}
+	waiters    int
+	kind       string
+	info       types.TaskInfo
+	err        error
+	began, due time.Time // since when it is awaited, and when it is read next
+	percent    int32     // its last known progress
+	progressed time.Time // when its progress or state was seen to change
 }
 
 // New returns a Tasks that waits for nothing before Run.
 func New(s Sessions, log zerolog.Logger) *Tasks {
-	return &Tasks{
-		sessions: s,
-		log:      log,
-		added:    make(chan struct{}, 1),
-		ended:    make(chan struct{}),
-		awaited:  map[types.ManagedObjectReference]*awaited{},
-		short:    shortTasks{kinds: map[Kind]duration{}, added: make(chan struct{}, 1)},
-	}
+	return &Tasks{sessions: s, log: log, added: make(chan struct{}, 1), ended: make(chan struct{}),
+		awaited: map[types.ManagedObjectReference]*awaited{}, fastest: map[string]time.Duration{}}
 }
 
 // Wait blocks until the task has ended and returns its state, result, error and times; the rest of the
 // TaskInfo except its keys stays empty. For a failed task it also returns a task.Error, and for one that vCenter no longer knows
 // vcfault.ErrTaskLost. If ctx ends, or Run does, the task continues and Wait returns the context's error. Tasks of one kind take about
 // as long as each other.
-func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind Kind, signs Signs) (*types.TaskInfo, error) {
+func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind string) (*types.TaskInfo, error) {
 	t.mu.Lock()
 	a := t.awaited[ref]
 	if a == nil {
 		now := time.Now()
-		a = &awaited{done: make(chan struct{}), kind: kind, signs: signs, read: t.reads(kind), info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progress: progress{since: now}}
+		a = &awaited{done: make(chan struct{}), kind: kind, info: types.TaskInfo{Key: ref.Value, Task: ref}, began: now, progressed: now}
+		t.schedule(a, now)
 		t.awaited[ref] = a
-		t.expect(a)
 	}
 	a.waiters++
-	added := t.added
-	if a.read {
-		added = t.short.added
-	}
 	t.mu.Unlock()
-	signal(added)
+	select {
+	case t.added <- struct{}{}:
+	default:
+	}
 
 	select {
 	case <-a.done:
@@ -128,9 +114,20 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if a.waiters--; a.waiters == 0 && t.awaited[ref] == a {
-		t.drop(a)
+		delete(t.awaited, ref)
 	}
 	return nil, ctx.Err()
+}
+
+// Still returns for how long neither the progress nor the state of an awaited task has been seen to change. It is zero for a
+// queued task, which waits for others, and for one that is not awaited.
+func (t *Tasks) Still(ref types.ManagedObjectReference) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if a := t.awaited[ref]; a != nil {
+		return time.Since(a.progressed)
+	}
+	return 0
 }
 
 // Times returns how long a task was queued and then ran, by vCenter's clock; zero where vCenter does not say. One that failed before it
@@ -146,60 +143,181 @@ func Times(info *types.TaskInfo) (queued, ran time.Duration) {
 	return max(0, started.Sub(info.QueueTime)), max(0, info.CompleteTime.Sub(*started))
 }
 
+// Run waits for tasks until ctx ends. Waits that are not over then return the context's error.
+func (t *Tasks) Run(ctx context.Context) {
+	defer close(t.ended)
+	var last time.Time
+	failures := 0
+	for {
+		var due <-chan time.Time
+		if next := t.next(); !next.IsZero() {
+			due = time.After(max(time.Until(next), time.Until(last.Add(readLeast))))
+		}
+		select {
+		case <-due:
+		case <-t.added:
+			continue
+		case <-ctx.Done():
+			return
+		}
+		last = time.Now()
+		if err := t.read(session.WithOperationID(ctx), last); err == nil {
+			failures = 0
+		} else if ctx.Err() == nil {
+			t.log.Debug().Err(err).Msg("the running tasks cannot be read")
+			session.Sleep(ctx, min(readLeast<<min(failures, 10), retryMost))
+			failures++
+		}
+	}
+}
+
+// schedule decides when a task is read next. The caller holds t.mu.
+func (t *Tasks) schedule(a *awaited, now time.Time) {
+	age := now.Sub(a.began)
+	wait := age / readShare
+	if soonest := t.fastest[a.kind] * (2*readShare + 1) / (2 * readShare); age < soonest {
+		wait = soonest - age
+	}
+	a.due = now.Add(min(max(wait, readLeast), readMost))
+}
+
+// next is when a task is read next; zero if there is none.
+func (t *Tasks) next() (next time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, a := range t.awaited {
+		if next.IsZero() || a.due.Before(next) {
+			next = a.due
+		}
+	}
+	return next
+}
+
+// read reads the tasks that are due.
+func (t *Tasks) read(ctx context.Context, now time.Time) error {
+	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{
+		{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskQueued, taskStarted, taskComplete, taskProgress}}}}
+	t.mu.Lock()
+	for ref, a := range t.awaited {
+		if !a.due.After(now) {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+	}
+	t.mu.Unlock()
+	s, err := t.sessions.Session(ctx)
+	for err == nil && len(spec.ObjectSet) > 0 {
+		var objects []types.ObjectContent
+		objects, err = retrieve(ctx, s, spec)
+		if gone := vcfault.MissingObject(err); slices.ContainsFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone }) {
+			spec.ObjectSet = slices.DeleteFunc(spec.ObjectSet, func(o types.ObjectSpec) bool { return o.Obj == gone })
+			t.finish(gone, vcfault.ErrTaskLost)
+			err = nil
+			continue
+		}
+		for i := 0; i < len(objects) && err == nil; i++ {
+			err = t.update(&objects[i])
+		}
+		break
+	}
+	if err != nil && s != nil && (vcfault.NotAuthenticated(err) || vcfault.Classify("", err).Reason == vcfault.ReasonVCenterUnreachable) {
+		t.sessions.Lost(s, err)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, o := range spec.ObjectSet {
+		if a := t.awaited[o.Obj]; a != nil {
+			t.schedule(a, now)
+			if err != nil {
+				a.progressed = now // a task whose progress cannot be read counts as progressing
+			}
+		}
+	}
+	return err
+}
+
+// retrieve reads tasks in one answer. Calls of this method are for nothing else, so metrics tell what the waits cost.
+func retrieve(ctx context.Context, s *session.Session, spec types.PropertyFilterSpec) ([]types.ObjectContent, error) {
+	res, err := methods.RetrieveProperties(ctx, s.Vim, &types.RetrieveProperties{This: s.Vim.ServiceContent.PropertyCollector, SpecSet: []types.PropertyFilterSpec{spec}})
+	if err != nil {
+		return nil, err
+	}
+	return res.Returnval, nil
+}
+
+// update processes what was read of a task.
+func (t *Tasks) update(o *types.ObjectContent) error {
+	for _, m := range o.MissingSet {
+		if err := vcfault.SessionEnded(m.Fault.Fault); err != nil {
+			return err
+		}
+		if m.Path == taskState {
+			t.finish(o.Obj, vcfault.ErrTaskLost)
+			return nil
+		}
+	}
+	t.mu.Lock()
+	a := t.awaited[o.Obj]
+	if a == nil {
+		t.mu.Unlock()
+		return nil
+	}
+	percent := int32(0)
+	for _, p := range o.PropSet {
+		switch v := p.Val.(type) {
+		case types.TaskInfoState:
+			a.info.State = v
+		case types.LocalizedMethodFault:
+			a.info.Error = &v
+		case time.Time:
+			switch p.Name {
+			case taskQueued:
+				a.info.QueueTime = v
+			case taskStarted:
+				a.info.StartTime = &v
+			case taskComplete:
+				a.info.CompleteTime = &v
+			}
+		case int32:
+			percent = v
+		default:
+			if p.Name == taskResult {
+				a.info.Result = v
+			}
+		}
+	}
+	if percent != a.percent || a.info.State != types.TaskInfoStateRunning {
+		a.percent, a.progressed = percent, time.Now()
+	}
+	state := a.info.State
+	if state == types.TaskInfoStateError && a.info.Error == nil {
+		a.info.Error = &types.LocalizedMethodFault{Fault: &types.RuntimeFault{}}
+	}
+	failure := a.info.Error
+	t.mu.Unlock()
+	switch state {
+	case types.TaskInfoStateSuccess:
+		t.finish(o.Obj, nil)
+	case types.TaskInfoStateError:
+		t.finish(o.Obj, task.Error{LocalizedMethodFault: failure})
+	}
+	return nil
+}
+
 // finish ends the waits for a task.
 func (t *Tasks) finish(ref types.ManagedObjectReference, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if a := t.awaited[ref]; a != nil {
-		a.err = err
-		if err == nil {
-			t.short.learn(a.kind, &a.info)
-		}
-		close(a.done)
-		t.drop(a)
+	a := t.awaited[ref]
+	if a == nil {
+		return
 	}
-}
-
-// drop ends the wait for a task. The caller holds t.mu.
-func (t *Tasks) drop(a *awaited) {
-	delete(t.awaited, a.info.Task)
-	if a.over != nil {
-		a.over.Stop()
-	}
-}
-
-// wanted lists the tasks that are to be watched and not in listed.
-func (t *Tasks) wanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for ref, a := range t.awaited {
-		if !a.read && !listed[ref] {
-			refs = append(refs, ref)
+	if queued, ran := Times(&a.info); err == nil && a.kind != "" && !a.info.QueueTime.IsZero() {
+		took, fastest := queued+ran, t.fastest[a.kind]
+		if t.fastest[a.kind] = took; took > fastest && fastest > 0 {
+			t.fastest[a.kind] = fastest + (took-fastest)/8
 		}
 	}
-	return refs
-}
-
-// unwanted lists the tasks in listed that are no longer awaited.
-func (t *Tasks) unwanted(listed map[types.ManagedObjectReference]bool) (refs []types.ManagedObjectReference) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for ref := range listed {
-		if t.awaited[ref] == nil {
-			refs = append(refs, ref)
-		}
-	}
-	return refs
-}
-
-// idle reports whether there is nothing to watch.
-func (t *Tasks) idle() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, a := range t.awaited {
-		if !a.read {
-			return false
-		}
-	}
-	return true
+	a.err = err
+	close(a.done)
+	delete(t.awaited, ref)
 }
