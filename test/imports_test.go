@@ -41,11 +41,11 @@ var walls = map[string]struct {
 	"docs":                        {},
 	"sync/secret":                 {},
 	"sync/secretfile":             {},
-	"sync/pace":                   {},
+	"sync/limiter":                {},
 	"sync/metrics":                {theirs: []string{"prometheus"}},
 	"sync/hook/guard":             {ours: []string{"sync/secret", "sync/secretfile", "sync/metrics"}, theirs: []string{"zerolog", "prometheus"}},
 	"sync/probe":                  {ours: []string{"api/v1alpha1", "sync/metrics", "sync/plan"}, theirs: []string{"prometheus"}},
-	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/pace", "sync/plan", "sync/planner", "sync/planner/forecast", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
+	"sync/loop":                   {ours: []string{"api/v1alpha1", "sync/limiter", "sync/plan", "sync/planner", "sync/planner/forecast", "sync/metrics"}, theirs: []string{"zerolog", "prometheus", "client-go"}},
 	"vsphere":                     {ours: []string{"sync/secret", "api/v1alpha1", "sync/plan", "sync/metrics", "vsphere/cards", "vsphere/deeds", "vsphere/disks", "vsphere/fate", "vsphere/fcd", "vsphere/fresh", "vsphere/guest", "vsphere/hosts", "vsphere/inventory", "vsphere/library", "vsphere/memberdisks", "vsphere/memo", "vsphere/naming", "vsphere/narrow", "vsphere/persistent", "vsphere/places", "vsphere/policies", "vsphere/role", "vsphere/session", "vsphere/snapshots", "vsphere/stamp", "vsphere/storagedrs", "vsphere/tagging", "vsphere/tasks", "vsphere/underway", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog", "prometheus", "uuid"}},
 	"vsphere/addresses":           {ours: []string{"sync/plan", "vsphere/stamp"}, theirs: []string{"govmomi"}},
 	"vsphere/adoptfrom":           {ours: []string{"vsphere/naming"}},
@@ -133,7 +133,7 @@ func TestImportsRunOneWay(t *testing.T) {
 					t.Errorf("%s imports %s", path, name)
 				}
 			}
-			if (strings.HasPrefix(pkg, "sync/plan") || pkg == "sync/pace") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
+			if (strings.HasPrefix(pkg, "sync/plan") || pkg == "sync/limiter") && !strings.Contains(name, ".") && !slices.Contains(pure, name) {
 				t.Errorf("%s imports %s: it is pure", path, name)
 			}
 		}

@@ -38,7 +38,7 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 
 // slots answers with how many steps this replica runs in vCenter, and how many it may.
 func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
-	all := plan.Slots{Numbers: []plan.SlotNumber{}}
+	all := plan.Slots{Limits: []plan.Limit{}}
 	if s.Slots != nil {
 		all = s.Slots()
 	}

@@ -156,14 +156,14 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 }
 
 func TestSlotsSayHowManyMayRunAndWhy(t *testing.T) {
-	numbers := []plan.SlotNumber{{Of: "clones from host-12", Now: 4, Most: 32, Running: 3, Reason: "vCenter queued a task for 12 s"}}
+	limits := []plan.Limit{{Of: "clones from host-12", Now: 4, Most: 32, Running: 3, Reason: "vCenter queued a task for 12 s"}}
 	for _, c := range []struct {
 		slots func() plan.Slots
 		want  string
 	}{
-		{func() plan.Slots { return plan.Slots{Most: 32, Running: 3, Waiting: 2, Numbers: numbers} },
-			`{"most":32,"running":3,"waiting":2,"numbers":[{"of":"clones from host-12","now":4,"most":32,"running":3,"reason":"vCenter queued a task for 12 s"}]}`},
-		{nil, `{"most":0,"running":0,"waiting":0,"numbers":[]}`},
+		{func() plan.Slots { return plan.Slots{Most: 32, Running: 3, Waiting: 2, Limits: limits} },
+			`{"most":32,"running":3,"waiting":2,"limits":[{"of":"clones from host-12","now":4,"most":32,"running":3,"reason":"vCenter queued a task for 12 s"}]}`},
+		{nil, `{"most":0,"running":0,"waiting":0,"limits":[]}`},
 	} {
 		w := httptest.NewRecorder()
 		hook.New(hook.Config{Keeper: &keeper{}, Slots: c.slots, Ready: func() error { return nil }, Log: zerolog.Nop()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/slots", nil))

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -37,10 +37,10 @@ type group struct {
 	newestStamp     int64     // the highest generation seen in a stamp
 	unselected      unselected
 
-	waits    []pace.Work            // what it waits for a slot for, one of them
-	reserved map[string]pace.Work   // slots for its next turns: for a member's next step, or ("") because it waited for one
+	waits    []limiter.Work         // what it waits for a slot for, one of them
+	reserved *limiter.Work          // the slot for its next turn, because it waited for one
 	running  map[string]plan.Action // by member
-	paced    map[string]*pace.Running
+	limited  map[string]*limiter.Running
 	began    map[string]time.Time  // since when they run
 	stalled  map[string]plan.Fault // of these, those that stand still: they take no slot
 	outdated map[string]bool       // of these, those that began before the group was finalizing
@@ -84,7 +84,7 @@ func (f *failure) before(a plan.Action) plan.Op {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), reserved: map[string]pace.Work{}, running: map[string]plan.Action{}, paced: map[string]*pace.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
+	return &group{ref: call.Ref(), running: map[string]plan.Action{}, limited: map[string]*limiter.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
 		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
 }
 

@@ -1,6 +1,6 @@
 // Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits
 // acting on it (the lease), makes the plan again whenever something has changed, and starts its actions one by
-// one, as many at once as there are slots (package pace finds how many), with the groups taking turns.
+// one, as many at once as there are slots (package limiter finds how many), with the groups taking turns.
 //
 // There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
 // outlive the process: Kubernetes holds the desired state, vCenter the observed state. The package knows no JSON and no
@@ -26,7 +26,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
@@ -56,7 +56,7 @@ type Prober interface {
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
 	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
-	// beginning with Begin (0: pace.Begin).
+	// beginning with Begin (0: limiter.Begin).
 	Slots, Begin int
 	// Lease is how long a hook call permits acting; Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
@@ -88,9 +88,9 @@ type Loop struct {
 
 	mu      sync.Mutex
 	groups  map[types.UID]*group
-	pace    *pace.Pace // the slots
-	waiting []waiter   // for slots: members that have begun to go, then groups that found none, longest waiting first
-	swept   time.Time  // when groups to be forgotten were looked for last
+	limiter *limiter.Limiter // of the slots
+	waiting []types.UID      // groups that found no slot, longest waiting first
+	swept   time.Time        // when groups to be forgotten were looked for last
 	pulse   pulse
 	cadence cadence
 }
@@ -101,7 +101,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(), pace: pace.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -209,7 +209,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
 	}
 	g.busy = r.Resync <= busyMost || len(g.running) > 0
 	l.cadence.count(l.groups, l.cfg.Lease, now)
-	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.pace.Size(kindOf(op)) }, now)
+	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.limiter.Size(kindOf(op)) }, now)
 	r.Resync = min(l.cadence.next(r.Resync, finish, g.busy, g.finalizing && g.busy), l.cfg.Resync)
 	g.due = now.Add(r.Resync)
 }
@@ -260,7 +260,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 			l.cfg.Log.Error().Str("uid", string(uid)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("planning panicked; the group waits for its next call")
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.claim(l.groups[uid], nil)
+			l.claim(l.groups[uid])
 			l.next()
 		}
 	}()
@@ -268,7 +268,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.mu.Lock()
 	g := l.groups[uid]
 	if !l.leased(g, now) {
-		l.claim(g, nil)
+		l.claim(g)
 		l.confirmUnselected(ctx, g, now)
 		l.next()
 		l.mu.Unlock()
@@ -302,7 +302,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)
-	l.claim(g, actions)
+	l.claim(g)
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}
@@ -329,11 +329,11 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 // (It removes a folder of the group that somebody renamed, if there is one.)
 func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
 
-func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work pace.Work) {
+func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work) {
 	now := time.Now()
 	g.running[a.VM], g.began[a.VM] = a, now
 	if takesSlot(&a) {
-		g.paced[a.VM] = l.pace.Begin(work, now)
+		g.limited[a.VM] = l.limiter.Begin(work, now)
 	}
 	l.actions.Go(func() {
 		began := time.Now()
@@ -354,7 +354,6 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work pace.Wor
 			g.events.acted(&a, err, now)
 		}
 		l.returned(g, &a, err, took, now)
-		l.passOn(g, &a, err)
 		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}
@@ -385,7 +384,7 @@ func (l *Loop) forget(now time.Time) {
 	}
 	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && len(g.reserved) == 0 {
+		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && g.reserved == nil {
 			delete(l.groups, uid)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
-	"codeconnect.vmworld.com/vmgroup/sync/pace"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -27,12 +27,12 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 			set(float64(read()))
 		})
 	}
-	gauge(metrics.ActionsRunning, func() int { return l.pace.Used() })
+	gauge(metrics.ActionsRunning, func() int { return l.limiter.Used() })
 	gauge(metrics.GroupsWaiting, func() int { return len(l.waiting) })
 	metrics.Slots.Gauge(r, func(set func(float64, ...string)) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, n := range l.pace.Numbers() {
+		for _, n := range l.limiter.Limits() {
 			if n.Source == "" && n.Target == "" {
 				set(float64(n.Size), string(n.Kind))
 			}
@@ -65,8 +65,8 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 		}
 	}
 	reduced := metrics.SlotsReduced.Counter(r)
-	for _, kind := range pace.Kinds {
-		for _, trouble := range pace.Troubles {
+	for _, kind := range limiter.Kinds {
+		for _, trouble := range limiter.Congestions {
 			reduced.WithLabelValues(string(kind), string(trouble)) // a first one is an increase, too
 		}
 	}
@@ -78,7 +78,7 @@ func (l *Loop) narrowest() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	least := map[string]int{}
-	for _, n := range l.pace.Numbers() {
+	for _, n := range l.limiter.Limits() {
 		place := "source"
 		switch {
 		case n.Target != "":

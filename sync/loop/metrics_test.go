@@ -53,25 +53,25 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 	}
 }
 
-func TestTheNumbersOfSlotsAreMetrics(t *testing.T) {
+func TestTheLimitsAreMetrics(t *testing.T) {
 	r, m := prometheus.NewRegistry(), newModel(time.Minute)
 	m.limit = &limit{room: 2}
 	cfg := day
 	cfg.Metrics = r
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 		l.Renew(call("web", 40))
-		if all := gathered(t, r); !slices.Contains(all, "slots{kind=clones} 8") || !slices.Contains(all, "slots{kind=power} 8") {
+		if all := gathered(t, r); !slices.Contains(all, "slots{kind=clones} 20") || !slices.Contains(all, "slots{kind=power} 20") {
 			t.Errorf("at the beginning: %q", all)
 		}
-		time.Sleep(10 * time.Minute)
+		time.Sleep(30 * time.Minute)
 		all := gathered(t, r)
 		has := func(sample string) bool { return slices.Contains(all, sample) }
 		if has("slots_reduced_total{kind=clones,reason=queued} 0") || !has("slots_reduced_total{kind=clones,reason=slow} 0") ||
-			!has("slots_reduced_total{kind=power,reason=queued} 0") || !has("slots{kind=others} 8") {
+			!has("slots_reduced_total{kind=power,reason=queued} 0") || !has("slots{kind=others} 20") {
 			t.Errorf("vCenter queues all but two: %q", all)
 		}
 		if n := numberFor(l).Now; n > 4 || !has(fmt.Sprint("slots_narrowest{place=source} ", n)) || slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "place=target") }) {
-			t.Errorf("of one source the number is %d: %q", n, all)
+			t.Errorf("of one source the limit is %d: %q", n, all)
 		}
 	})
 }

@@ -48,12 +48,12 @@ func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
 	l.mu.Lock()
 	all := make([]plan.Report, 0, len(l.groups))
-	waits := l.waitingGroups()
+
 	for _, g := range l.groups {
 		leased := now.Sub(g.renewed) <= l.cfg.Lease && !g.planned.finalized
 		if leased || len(g.running) > 0 {
 			r := g.report(l.cfg.Lease, leased, now)
-			if r.WaitsForSlot = waits[g.ref.UID]; r.WaitsForSlot {
+			if r.WaitsForSlot = len(g.waits) > 0; r.WaitsForSlot {
 				r.WaitsFor = l.waitsFor(g)
 			}
 			all = append(all, r)

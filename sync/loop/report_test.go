@@ -118,10 +118,10 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 		l.Renew(call("late", 1))
 		time.Sleep(time.Second)
 		s := l.Slots()
-		if s.Most != 1 || s.Running != 2 || s.Waiting != 2 || len(s.Numbers) != 4 || s.Numbers[0] != (plan.SlotNumber{Of: "clones", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || s.Numbers[3].Of != "clones from vm-1" {
+		if s.Most != 1 || s.Running != 2 || s.Waiting != 2 || len(s.Limits) != 4 || s.Limits[0] != (plan.Limit{Of: "clones", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || s.Limits[3].Of != "clones from vm-1" {
 			t.Errorf("%+v", s)
 		}
-		if w := l.Groups()[2].WaitsFor; len(w) != 3 || w[0] != (plan.SlotNumber{Of: "all steps", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || w[2] != s.Numbers[0] {
+		if w := l.Groups()[2].WaitsFor; len(w) != 3 || w[0] != (plan.Limit{Of: "all steps", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || w[2] != s.Limits[0] {
 			t.Errorf("%+v", w)
 		}
 		for i, want := range []plan.Report{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -38,7 +37,7 @@ func callsFor(prefix string, groups int, replicas int32) (calls []plan.Call) {
 }
 
 // numberFor is how many clones of the one template may run at once.
-func numberFor(l *Loop) plan.SlotNumber { return l.Slots().Numbers[3] }
+func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
 
 // bothQueues runs a test with a vCenter that shows what it queues, and with one where that says that it runs.
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
@@ -196,7 +195,7 @@ func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
 
 // The group has a clone under way itself, so it may not take the slot beyond the number.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
-	for name, c := range map[string]struct{ begin, clones int }{"the clones' number is taken": {0, pace.Begin}, "clones take all that --slots permits them": {16, 15}} {
+	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {
 		t.Run(name, func(t *testing.T) {
 			m, cfg := newModel(0), day
 			m.took[plan.PowerOn] = 5 * time.Second
@@ -241,7 +240,7 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Minute)
-		if n := m.underWay(); n > began+1 || began != pace.Begin {
+		if n := m.underWay(); n > began+1 || began != limiter.Begin {
 			t.Errorf("%d under way, %d before: %+v", n, began, numberFor(l))
 		}
 		if all := gathered(t, r); !slices.Contains(all, "slots_reduced_total{kind=clones,reason=stalled} 1") {
@@ -251,10 +250,10 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 }
 
 func TestEachKindOfActionsHasItsNumber(t *testing.T) {
-	for want, ops := range map[pace.Kind][]plan.Op{
-		pace.Clones: {plan.Clone},
-		pace.Power:  {plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest},
-		pace.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
+	for want, ops := range map[limiter.Kind][]plan.Op{
+		limiter.Clones: {plan.Clone},
+		limiter.Power:  {plan.PowerOn, plan.PowerOff, plan.Reset, plan.ShutdownGuest},
+		limiter.Others: {plan.CreateFolder, plan.CreateQuarantine, plan.Prepare, plan.SetRules, plan.Reconfigure, plan.SetDisks, plan.DeleteDisks, plan.Unmark, plan.Adopt,
 			plan.Rename, plan.Move, plan.Mark, plan.Quarantine, plan.Release, plan.Destroy, plan.RemoveFolder},
 	} {
 		for _, op := range ops {
@@ -263,109 +262,6 @@ func TestEachKindOfActionsHasItsNumber(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestNothingBeginsForAWhileAfterACallWithoutAnswer(t *testing.T) {
-	m := newModel(time.Second)
-	silent := &deaf{model: m}
-	synctest.Test(t, func(t *testing.T) {
-		cfg := day
-		cfg.Log = zerolog.Nop()
-		l := New(cfg, silent)
-		m.loop = l
-		ctx, cancel := context.WithCancel(context.Background())
-		var running sync.WaitGroup
-		running.Go(func() { l.Run(ctx) })
-		silent.set(true)
-		for _, c := range callsFor("web", 200, 1) {
-			l.Renew(c)
-		}
-		time.Sleep(2 * time.Minute)
-		tries := len(m.begun())
-		if tries > 10*(pace.Begin+1) { // after 0, 1, 3, 7, 15, 31, 61, 91 s
-			t.Errorf("%d tries in two minutes", tries)
-		}
-		silent.set(false)
-		calls := callsFor("web", 200, 1)
-		took := until(t, 10*time.Minute, "all are up", func() bool {
-			time.Sleep(time.Second)
-			for _, c := range calls {
-				l.Renew(c)
-			}
-			return m.upCount(calls) == 200
-		})
-		t.Logf("%d tries in two minutes; up %s after vCenter answers again", tries, took)
-		cancel()
-		running.Wait()
-	})
-}
-
-// deaf is a vCenter that does not answer.
-type deaf struct {
-	*model
-	silent bool
-}
-
-func (d *deaf) set(silent bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.silent = silent
-}
-
-func (d *deaf) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
-	d.mu.Lock()
-	silent := d.silent
-	if silent {
-		d.log = append(d.log, "")
-	}
-	d.mu.Unlock()
-	if silent {
-		return plan.Took{Unanswered: true}, fault{Reason: "VCenterUnreachable", Passing: true}
-	}
-	return d.model.Do(ctx, ref, a)
-}
-
-// Members that only begin to go make nothing of a deletion end, and a vCenter may do little else at once than destroy.
-func TestAMemberThatHasBegunToGoIsFinishedBeforeOthersBegin(t *testing.T) {
-	m := newModel(0)
-	m.took[plan.PowerOff], m.took[plan.Destroy] = 200*time.Millisecond, 100*time.Millisecond
-	cfg := day
-	cfg.Slots = 4
-	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
-		calls := callsFor("web", 4, 20)
-		for _, c := range calls {
-			l.Renew(c)
-		}
-		until(t, time.Minute, "all members on", func() bool { return m.upCount(calls) == 80 })
-		for i := range calls {
-			calls[i] = deletion(calls[i])
-			calls[i].Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32(0))
-			l.Renew(calls[i])
-		}
-		until(t, time.Minute, "all members gone", func() bool {
-			gone := 0
-			for _, c := range calls {
-				if all, _ := m.members(c.Ref()); all == 0 {
-					gone++
-				}
-			}
-			return gone == len(calls)
-		})
-		off, most := 0, 0
-		for _, step := range m.begun() {
-			switch op, _, _ := strings.Cut(step, " "); plan.Op(op) {
-			case plan.PowerOff:
-				off++
-			case plan.Destroy:
-				off--
-			}
-			most = max(most, off)
-		}
-		// The last of each group waits for the others; and now and then a slot goes to whoever waited longest. Without the rule 78 have begun.
-		if most > 2*(cfg.Slots+1)+len(calls) {
-			t.Errorf("%d members at once have begun to go", most)
-		}
-	})
 }
 
 func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {

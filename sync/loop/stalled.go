@@ -5,18 +5,18 @@ import (
 	"slices"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/sync/pace"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A task may stand still for days, because its VM has a pending question or vCenter makes no progress. Its action
-// stays under way, so that nothing else is done to its VM, but takes no slot and does not count for the pace: others proceed.
-// When the task makes progress, its action counts again, even if that exceeds the slots. A task without progress may also wait for others
-// in vCenter that got ahead of it: so there are fewer slots then, or every one that is given back would be one task more in vCenter.
+// A task may make no progress for days, because its VM has a pending question or vCenter is stuck. Its action stays under way, so that
+// nothing else is done to its VM, but takes no slot: others proceed. When the task makes progress, its action takes one again, even if that
+// exceeds the slots. A task without progress may also wait for others in vCenter that got ahead of it: so a limit is cut then, or every slot
+// that is given back would be one task more in vCenter.
 
-// freeSlots records which of a group's actions stand still. The caller holds l.mu.
+// freeSlots records which of a group's actions make no progress. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
-	for _, vm := range slices.Sorted(maps.Keys(g.paced)) {
+	for _, vm := range slices.Sorted(maps.Keys(g.limited)) {
 		fault, stands := stalled[vm]
 		switch {
 		case stands:
@@ -24,14 +24,14 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 				g.stalled = map[string]plan.Fault{}
 			}
 			g.stalled[vm] = fault
-			trouble := ""
+			why := ""
 			if fault.Reason == plan.ReasonTaskStalled {
-				trouble = "a task made no progress"
+				why = "a task made no progress"
 			}
-			l.tellShrunk(l.pace.Stand(g.paced[vm], time.Now(), trouble), pace.Stalled)
+			l.tellCut(l.limiter.Suspend(g.limited[vm], time.Now(), why), limiter.Stalled)
 		case g.stalled[vm].Reason != "":
 			delete(g.stalled, vm)
-			l.pace.GoOn(g.paced[vm])
+			l.limiter.Resume(g.limited[vm])
 		}
 	}
 }
@@ -56,4 +56,4 @@ func (l *Loop) lookForStandstills(g *group, now time.Time) {
 }
 
 // atWork is how many of the group's actions take a slot.
-func (g *group) atWork() int { return len(g.paced) - len(g.stalled) }
+func (g *group) atWork() int { return len(g.limited) - len(g.stalled) }

@@ -50,8 +50,8 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if l.pace.Used() != 0 {
-			t.Errorf("%d actions take slots", l.pace.Used())
+		if l.limiter.Used() != 0 {
+			t.Errorf("%d actions take slots", l.limiter.Used())
 		}
 	})
 }
@@ -67,9 +67,9 @@ func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			s.Stalled = map[string]plan.Fault{"asking-0": {Reason: plan.ReasonTaskStalled}}
 		})
-		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 0 })
+		until(t, time.Minute, "the slot is free", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.limiter.Used() == 0 })
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Stalled = nil })
-		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 1 })
+		until(t, time.Minute, "it takes it again", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.limiter.Used() == 1 })
 	})
 }
 
@@ -96,7 +96,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 			return on == 1
 		})
 		synctest.Wait() // the last step has ended
-		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.pace.Used() == 0 }
+		free := func() bool { l.mu.Lock(); defer l.mu.Unlock(); return l.limiter.Used() == 0 }
 		if !free() {
 			t.Error("they take slots")
 		}

@@ -40,7 +40,7 @@ func report(namespace, name string, phase v1alpha1.Phase, word string) plan.Repo
 	fault := plan.FaultReport{Condition: "CloneBlocked", VM: name + "-1", Reason: "TemplateNotFound", Message: "there is no template " + word}
 	return plan.Report{Namespace: namespace, Name: name, UID: types.UID("uid-" + namespace + "-" + name + word), Generation: 3, Lease: phase != "", LastCall: began, LeaseEnds: began.Add(time.Minute),
 		Phase: phase, Message: "cloning " + word, DesiredReplicas: 2, Finalizing: true, WaitsForSlot: true,
-		WaitsFor: []plan.SlotNumber{{Of: "clones from " + word, Now: 4, Most: 32, Running: 4, Reason: "vCenter queued " + word}, {Of: "all steps", Now: 32, Most: 32, Running: 32, Reason: "--slots permits no more"}},
+		WaitsFor: []plan.Limit{{Of: "clones from " + word, Now: 4, Most: 32, Running: 4, Reason: "vCenter queued " + word}, {Of: "all steps", Now: 32, Most: 32, Running: 32, Reason: "--slots permits no more"}},
 		Members: []v1alpha1.Member{
 			{Name: name + "-0" + word, MoRef: "vm-1" + word, PowerState: "poweredOn", IPs: []string{"10.0.0.7", word}, Host: "host " + word, Zone: "zone " + word, Ready: true},
 			{Name: name + "-1", MoRef: "vm-2", PowerState: word, Reason: "NotReady", Message: "not yet " + word}},
@@ -99,7 +99,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 		"web Error Deleting cloning x", "vCenter's state is not known ( InventoryNotRead ): nothing is done", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
 		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or give its path",
 		"Clone web-2x Under way since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
-		"The group waits for a free slot: clones from x : 4 run, 4 of at most 32 may vCenter queued x all steps : 32 run, 32 of at most 32 may --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
+		"The group waits for a free slot: clones from x : 4 running; limit 4 of at most 32 vCenter queued x all steps : 32 running; limit 32 of at most 32 --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
 		"2026-11-22 09:00:00 UTC Destroy web-9x scale-in x 3.0 s ok", "Clone web-8 because x 1 min 35 s DatastoreFull full x", "vmgroup v1",
 	} {
 		if !strings.Contains(text, want) {
@@ -156,12 +156,12 @@ func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 
 func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	t.Parallel()
-	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2, Numbers: []plan.SlotNumber{{Of: "clones", Now: 4, Most: 8, Running: 3, Reason: "vCenter queued a task for 12 s"}}}, health: plan.Health{Known: true}, groups: []plan.Report{
+	s := &source{slots: plan.Slots{Most: 8, Running: 7, Waiting: 2, Limits: []plan.Limit{{Of: "clones", Now: 4, Most: 8, Running: 3, Reason: "vCenter queued a task for 12 s"}}}, health: plan.Health{Known: true}, groups: []plan.Report{
 		report("a", "runs", v1alpha1.PhaseRunning, ""), report("b", "elsewhere", "", ""), report("c", "pends", v1alpha1.PhasePending, ""), report("d", "fails", v1alpha1.PhaseError, "")}}
 	code, body, _ := get(New(Config{Source: s}), "/", "")
 	text := textOf(t, body)
 	at := 0
-	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many may run at once clones : 3 run, 4 of at most 8 may vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
+	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many may run at once clones : 3 running; limit 4 of at most 8 vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {

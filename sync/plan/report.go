@@ -45,8 +45,8 @@ type Report struct {
 	Faults  []FaultReport   `json:"faults"`
 	// WaitsForSlot reports whether the next step waits for those of other groups to end.
 	WaitsForSlot bool `json:"waitsForSlot,omitempty"`
-	// WaitsFor are the numbers that it waits for; none if it waits for vCenter to answer calls again.
-	WaitsFor []SlotNumber `json:"waitsFor,omitempty"`
+	// WaitsFor are the limits that it waits for.
+	WaitsFor []Limit `json:"waitsFor,omitempty"`
 	// LastPlan is the last plan with an action; plans of a settled group have none.
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
 	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
@@ -254,19 +254,19 @@ type Slots struct {
 	Most    int `json:"most"`
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// Numbers are how many steps of each kind may run at once.
-	Numbers []SlotNumber `json:"numbers"`
+	// Limits are how many steps of each kind may run at once.
+	Limits []Limit `json:"limits"`
 }
 
-// SlotNumber is how many steps of one kind may run at once, and why.
-type SlotNumber struct {
+// Limit is how many steps of one kind may run at once, and why.
+type Limit struct {
 	// Of says which steps: "clones", or "clones from host-12".
 	Of string `json:"of"`
-	// Now of at most Most may run, of clones from or to one place as full clones, and Running do.
+	// Now of at most Most may run, and Running do.
 	Now     int `json:"now"`
 	Most    int `json:"most"`
 	Running int `json:"running"`
-	// Reason says why it is that number.
+	// Reason says why it is that.
 	Reason string `json:"reason"`
 }
 

@@ -97,7 +97,7 @@ func newWorld() *world {
 	queue.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionQuestionPending, Reason: "QuestionPending", Message: "queue-1: msg.uuid.altered: choose between Cancel, I moved it, I copied it"}}
 	waits := group("batch", "workers", v1alpha1.PhasePending, 12, "cloning 8 of 12")
 	waits.Members = waits.Members[:4]
-	waits.WaitsForSlot, waits.WaitsFor = true, []plan.SlotNumber{{Of: "clones from host-12", Now: 4, Most: 32, Running: 4, Reason: "vCenter queued a task for 12 s at 2026-11-22 14:03 UTC"}}
+	waits.WaitsForSlot, waits.WaitsFor = true, []plan.Limit{{Of: "clones from host-12", Now: 4, Most: 32, Running: 4, Reason: "vCenter queued a task for 12 s at 2026-11-22 14:03 UTC"}}
 	gone := group("staging", "old-frontend", v1alpha1.PhasePending, 2, "removing 2 members")
 	gone.Finalizing, gone.Pending = true, []plan.PendingReport{{Op: plan.PowerOff, VM: "old-frontend-0", State: plan.Running, Reason: "the group is deleted", Since: ago(4 * time.Second)}}
 	elsewhere := group("edge", "cache-frankfurt", "", 2, "this replica of the server was not called for the group lately: the members are as vCenter shows them")

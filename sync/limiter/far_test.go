@@ -1,4 +1,4 @@
-package pace
+package limiter
 
 import (
 	"slices"
@@ -26,14 +26,14 @@ type task struct {
 	queued, began, ends time.Time
 }
 
-// user is whoever uses the far side: a replica with a Pace, or one that always runs so many.
+// user is whoever uses the far side: a replica with a Limiter, or one that always runs so many.
 type user struct {
-	pace  *Pace
-	fixed int
-	work  func(i int) Work
-	left  int
-	open  int
-	done  []time.Time
+	limiter *Limiter
+	fixed   int
+	work    func(i int) Work
+	left    int
+	open    int
+	done    []time.Time
 }
 
 // start begins what may begin now.
@@ -56,15 +56,12 @@ func (f *far) begin() (any bool) {
 				continue
 			}
 			w := u.work(u.left)
-			if u.pace != nil && !u.pace.May(w, false) || u.pace == nil && u.open >= u.fixed {
+			if u.limiter != nil && !u.limiter.Permits(w, false) || u.limiter == nil && u.open >= u.fixed {
 				continue
 			}
 			t := &task{by: u, work: w, queued: f.now}
-			if u.pace != nil {
-				t.run = u.pace.Begin(w, f.now)
-				if f.unseen {
-					u.pace.Started(t.run, 0)
-				}
+			if u.limiter != nil {
+				t.run = u.limiter.Begin(w, f.now)
 			}
 			u.left, u.open, again, any = u.left-1, u.open+1, true, true
 			f.next = i + 1
@@ -87,9 +84,6 @@ func (f *far) carryOut() {
 		same[t.work.Source]++
 		t.began, t.ends = f.now, f.now.Add(f.takes(f.now))
 		f.running = append(f.running, t)
-		if t.run != nil && !f.unseen {
-			t.by.pace.Started(t.run, f.now.Sub(t.queued))
-		}
 		return true
 	})
 }
@@ -117,7 +111,7 @@ func (f *far) run(until time.Time) {
 				if f.unseen {
 					t.began = t.queued
 				}
-				t.by.pace.End(t.run, f.now, Outcome{Queued: t.began.Sub(t.queued), Ran: t.ends.Sub(t.began)})
+				t.by.limiter.End(t.run, f.now, Outcome{Queued: t.began.Sub(t.queued), Ran: t.ends.Sub(t.began)})
 			}
 			return true
 		})

@@ -1,0 +1,157 @@
+package limiter
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func begun(l *Limiter, w Work, n int, now time.Time) (all []*Running) {
+	for range n {
+		all = append(all, l.Begin(w, now))
+	}
+	return all
+}
+
+// ofKind is the limit of a kind.
+func ofKind(l *Limiter, k Kind) (of Limit) {
+	for _, of = range l.Limits() {
+		if of.Kind == k && of.Source == "" && of.Target == "" {
+			break
+		}
+	}
+	return of
+}
+
+func TestAnOverloadCutsTheLimitOnceForWhatBeganBefore(t *testing.T) {
+	l, w, refused := New(64, 16), Work{Kind: Power, Like: "on"}, Outcome{Failed: true, Overload: "TooManyConcurrentNativeClones"}
+	first := begun(l, w, 16, noon)
+	cut, congestion := l.End(first[0], noon.Add(time.Second), refused)
+	if cut == nil || cut.Size != 12 || congestion != Overload || cut.Why != "vCenter reported TooManyConcurrentNativeClones at 2026-11-22 12:00 UTC" {
+		t.Fatalf("%+v, %s", cut, congestion)
+	}
+	if cut, _ := l.End(first[1], noon.Add(2*time.Second), refused); cut != nil {
+		t.Error("it is cut for an action from before")
+	}
+	later := begun(l, w, 1, noon.Add(3*time.Second))
+	if cut, _ := l.End(later[0], noon.Add(4*time.Second), refused); cut == nil {
+		t.Error("it is never cut again")
+	}
+}
+
+func TestOneSlowActionIsNoCongestionAndTwoInARowAre(t *testing.T) {
+	l, w := New(64, 0), Work{Kind: Others, Like: "reconfigure"}
+	one := func(took time.Duration) *Limit {
+		r := begun(l, w, 8, noon)
+		cut, _ := l.End(r[0], noon, Outcome{Ran: took})
+		for _, r := range r[1:] {
+			l.End(r, noon, Outcome{Failed: true})
+		}
+		return cut
+	}
+	for _, seconds := range []time.Duration{10, 10, 25, 10, 10, 10, 10, 25} {
+		if one(seconds*time.Second) != nil {
+			t.Fatal("it is cut for one")
+		}
+	}
+	if cut := one(25 * time.Second); cut == nil || cut.Size != 5 || !strings.HasPrefix(cut.Why, "tasks took 17 s instead of 10 s at") {
+		t.Errorf("%+v", cut)
+	}
+}
+
+func TestOnlyALimitThatIsUsedUpGrows(t *testing.T) {
+	l, w := New(64, 0), Work{Kind: Power}
+	for range 100 {
+		l.End(l.Begin(w, noon), noon.Add(time.Second), Outcome{Ran: time.Second})
+	}
+	if n := ofKind(l, Power); n.Size != Begin || n.Why != "it begins with that" {
+		t.Errorf("%+v", n)
+	}
+	for _, r := range begun(l, w, Begin, noon.Add(time.Second)) {
+		l.End(r, noon.Add(2*time.Second), Outcome{Ran: time.Second})
+	}
+	if n := ofKind(l, Power); n.Size != 2*Begin || n.Why != "it grows, because vCenter keeps up" {
+		t.Errorf("%+v", n)
+	}
+}
+
+func TestOneKindDoesNotWaitForAnotherNorOneSourceForAnother(t *testing.T) {
+	l := New(64, 0)
+	begun(l, Work{Kind: Clones, Source: "host-1"}, Begin, noon)
+	if l.Permits(Work{Kind: Clones, Source: "host-1"}, false) || !l.Permits(Work{Kind: Clones, Source: "host-1"}, true) || !l.Permits(Work{Kind: Power}, false) {
+		t.Errorf("%+v", l.Limits())
+	}
+	l = New(64, 0)
+	cut, _ := l.End(begun(l, Work{Kind: Clones, Source: "host-1"}, 10, noon)[0], noon, Outcome{Failed: true, Unanswered: true})
+	if cut == nil || cut.Source != "host-1" || cut.Size != 8 || l.Permits(Work{Kind: Clones, Source: "host-1"}, false) || !l.Permits(Work{Kind: Clones, Source: "host-2"}, false) {
+		t.Errorf("%+v, %+v", cut, l.Limits())
+	}
+}
+
+func TestASlowTargetDoesNotCutItsSource(t *testing.T) {
+	l := New(64, 0)
+	for i := range 9 {
+		fast, slow := Work{Kind: Clones, Source: "host-1", Target: "fast"}, Work{Kind: Clones, Source: "host-1", Target: "slow"}
+		now := noon.Add(time.Duration(i) * time.Minute)
+		l.End(l.Begin(fast, now), now, Outcome{Ran: time.Minute})
+		if cut, _ := l.End(l.Begin(slow, now), now, Outcome{Queued: time.Minute, Ran: time.Minute}); i > 0 && cut != nil && cut.Target != "slow" {
+			t.Errorf("%+v", cut)
+		}
+	}
+}
+
+func TestTheMaximumBoundsAllKindsTogether(t *testing.T) {
+	l := New(10, 0)
+	begun(l, Work{Kind: Clones}, 8, noon)
+	begun(l, Work{Kind: Power}, 2, noon)
+	if l.Permits(Work{Kind: Others}, false) || !l.Permits(Work{Kind: Others}, true) {
+		t.Error("of 10, 10 are used")
+	}
+	l.Reserve(Work{Kind: Others})
+	if l.Permits(Work{Kind: Others}, true) {
+		t.Error("of 10 and one more, all are used")
+	}
+	l.Unreserve(Work{Kind: Others})
+	if l.Used() != 10 {
+		t.Error(l.Used())
+	}
+}
+
+func TestASuspendedActionTakesNoRoomAndCutsALimitOnlyIfThatIsForLoad(t *testing.T) {
+	l, w := New(8, 0), Work{Kind: Clones, Source: "host-1"}
+	all := begun(l, w, 8, noon)
+	later := noon.Add(10 * time.Minute)
+	if l.Suspend(all[0], later, "") != nil || !l.Permits(w, false) {
+		t.Error("a question says nothing about the load")
+	}
+	if cut := l.Suspend(all[1], later, "a task made no progress"); cut == nil || cut.Source != "host-1" || cut.Size != 6 || l.Permits(w, false) {
+		t.Errorf("%+v", l.Limits())
+	}
+	l.Resume(all[0])
+	if l.Used() != 7 {
+		t.Error(l.Used())
+	}
+	later = later.Add(3 * time.Hour)
+	for _, r := range all {
+		l.End(r, later, Outcome{Ran: time.Hour})
+	}
+	if l.Used() != 0 || ofKind(l, Clones).Used != 0 {
+		t.Errorf("%d, %+v", l.Used(), l.Limits())
+	}
+}
+
+func TestWhatWasFoundAnHourAgoIsForgotten(t *testing.T) {
+	l := New(64, 0)
+	for i := range 100 {
+		for _, r := range begun(l, Work{Kind: Clones, Target: fmt.Sprint("ds-", i), Like: fmt.Sprint(i)}, Begin, noon) {
+			l.End(r, noon.Add(time.Minute), Outcome{Ran: time.Minute})
+		}
+	}
+	l.Begin(Work{Kind: Power}, noon.Add(2*time.Hour))
+	if n := l.Limits(); len(n) != 3 || n[0].Size != Begin || len(l.latencies) != 0 {
+		t.Errorf("%+v, %d", n, len(l.latencies))
+	}
+}

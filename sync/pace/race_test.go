@@ -1,6 +1,0 @@
-//go:build race
-
-package pace
-
-// raced reports whether the race detector slows the tests down: tests over hours of virtual time then run a share.
-const raced = true
