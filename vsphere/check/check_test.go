@@ -10,6 +10,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,14 +26,38 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
 // planted is a password that must not appear anywhere.
 const planted = "planted-secret"
+
+// world is a vCenter to check.
+type world struct {
+	*vctest.World
+	t testing.TB
+}
+
+func worldOf(t testing.TB, w *vctest.World) *world { return &world{w, t} }
+
+func (w *world) config() vsphere.Config {
+	return vsphere.Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
+}
+
+func (w *world) drs(d vcsim.DRS) { w.t.Helper(); w.Must(w.SetDRS("/DC0/host/DC0_C0", d)) }
+
+// groupOf returns a group of the template ubuntu.
+func groupOf(change func(*v1alpha1.VmGroupSpec)) *v1alpha1.VmGroup {
+	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{CPU: 1, Memory: 1, Template: "ubuntu"}}
+	g.Namespace, g.Name, g.UID = "shop", "web", "uid-web"
+	change(&g.Spec)
+	return g
+}
 
 // results are the findings of a check.
 type results struct {
@@ -233,94 +258,174 @@ func TestCheckReportsOldVCenters(t *testing.T) {
 	}
 }
 
-func TestCheckListsAlternativesForWrongSettings(t *testing.T) {
+// rich is a vCenter with what groups may name.
+func rich(t *testing.T) *world {
+	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
+	vctest.Value(w.AddVM("/DC0/vm", "plain"))
+	w.Must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
+	w.Must(w.SetVAppProperties("debian"))
+	w.Must(w.AddCustomizationSpec("linux", false))
+	vctest.Value(w.AddTag("team", "shop"))
+	w.AddLibrary("golden")
+	w.Must(w.AddLibraryItem("golden", "ubuntu", "vm-template", vctest.Value(w.AddTemplate("/DC0/vm", "ubuntu of the library"))))
+	w.Must(w.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
+	w.Must(w.AddLibraryItem("golden", "hidden", "vm-template", types.ManagedObjectReference{Value: "vm-9999"}))
+	return w
+}
+
+// wrongSettings are settings that name nothing, or too much.
+var wrongSettings = []struct {
+	check        string
+	result       Result
+	seen, advice string
+	change       func(*vsphere.Config)
+}{
+	{"datacenter", Fail, "more than one datacenter", "/DC0, /DC1", func(c *vsphere.Config) { c.Datacenter, c.Pool = "", "" }},
+	{"datacenter", Fail, `"DC7"`, "/DC0, /DC1", func(c *vsphere.Config) { c.Datacenter = "DC7" }},
+	{"resource pool", Fail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1", func(c *vsphere.Config) { c.Pool = "" }},
+	{"datastore", Fail, `"nowhere"`, "LocalDS_0", func(c *vsphere.Config) { c.Datastore = "nowhere" }},
+	{"datastore", OK, "/DC0/datastore/LocalDS_1, ", "", func(c *vsphere.Config) { c.Datastore = "LocalDS_1" }},
+	{"folder", Fail, "/DC0/vm/plain is not a folder", "--folder", func(c *vsphere.Config) { c.Folder = "plain/x" }},
+}
+
+// wrongOptions are templates and networks that are not there.
+var wrongOptions = []struct {
+	check        string
+	result       Result
+	seen, advice string
+	o            Options
+}{
+	{"template", Skip, "debian, ubuntu", "--template", Options{}},
+	{"template", Fail, `"windows"`, "debian, ubuntu", Options{Templates: []string{"windows"}}},
+	{"template", Fail, "not a template", "/DC0/vm/plain", Options{Templates: []string{"plain"}}},
+	{"vApp properties", OK, "debian has some", "", Options{Templates: []string{"debian"}}},
+	{"network", Fail, `"web-tier"`, "VM Network", Options{Networks: []string{"web-tier"}}},
+}
+
+// groups are what groups may name, with what is found for them; the check's name goes on after that of the group.
+var groups = []struct {
+	step         string
+	result       Result
+	seen, advice string
+	change       func(*v1alpha1.VmGroupSpec)
+}{
+	{"", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "", func(s *v1alpha1.VmGroupSpec) {
+		s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+		s.Placement.StoragePolicy, s.Networks = "VM Encryption Policy", []v1alpha1.Network{{Network: "VM Network"}}
+	}},
+	{"", OK, "everything a clone needs exists", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ubuntu" }},
+	{"", Fail, "LibraryItemUnusable", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/appliance" }},
+	{"", Fail, "LibraryItemUnusable", "DeployTemplate", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/hidden" }},
+	{"", Fail, "TemplateNotFound", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/other" }},
+	{"", Fail, "TemplateNotFound", "ubuntu", func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }},
+	{"", Fail, "spec.cpu", "correct the field", func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }},
+	{": template and snapshot", Fail, "SnapshotNotFound", "take one", func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }},
+	{": resource pool", Fail, "ResourcePoolNotFound", "DC0_C0", func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }},
+	{": resource pool", Fail, "ResourcePoolNotFound", "spec.placement.zones", func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }},
+	{": storage", Fail, "StoragePolicyNotFound", "VM Encryption Policy", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }},
+	{": customization", Fail, "CustomizationSpecNotFound", "linux", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" }}, // beside the storage
+	{": networks", Fail, "NetworkNotFound", "VM Network", func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }},
+	{": tags", Fail, "TagNotFound", "", func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }},
+	{": disks", Fail, "StoragePolicyNotFound", "spec.disks", func(s *v1alpha1.VmGroupSpec) {
+		s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, StoragePolicy: "gold"}}
+	}},
+	{": disks", Fail, "DatastoreNotFound", "LocalDS_0", func(s *v1alpha1.VmGroupSpec) {
+		s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Datastore: "gold", Persistent: true}}
+	}},
+	{"", OK, "everything a clone needs exists", "", func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}} }},
+	{"", OK, "1 networks", "", addressed(3, 0)},
+	{": networks", Warn, "for 4 members, and an update has up to 5", "update.maxSurge to 0", addressed(3, 1)},
+	{": networks", Fail, "replicas and standby are 5", "add some", addressed(3, 2)},
+	{": readiness", Fail, "none becomes ready", "--probe-networks", func(s *v1alpha1.VmGroupSpec) { s.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22} }},
+	{": antiAffinity", Warn, "DRS is off in DC0_C1", "turn on DRS", func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.Pool, s.Placement.AntiAffinity = "DC0_C1", v1alpha1.AntiAffinityPreferred
+	}},
+}
+
+// addressed gives a group four static addresses.
+func addressed(replicas, standby int32) func(*v1alpha1.VmGroupSpec) {
+	return func(s *v1alpha1.VmGroupSpec) {
+		s.Replicas, s.Standby = &replicas, standby
+		s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.254-10.0.1.1"}, PrefixLength: 16}}}
+	}
+}
+
+func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
-		_, err := w.AddVM("/DC0/vm", "plain")
-		w.Must(err)
-		in := func(change func(*vsphere.Config)) func(*vsphere.Config) {
-			return func(c *vsphere.Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0"; change(c) }
+		w := rich(t)
+		w.Must(w.SetDRS("/DC0/host/DC0_C1", vcsim.DRS{Off: true}))
+		in := func(c *vsphere.Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0" }
+		for _, x := range wrongSettings {
+			w.checked(func(c *vsphere.Config) { in(c); x.change(c) }, Options{}).has(x.check, x.result, x.seen, x.advice)
 		}
-		same := in(func(*vsphere.Config) {})
-		w.checked(nil, Options{}).has("datacenter", Fail, "more than one datacenter", "/DC0, /DC1")
-		w.checked(func(c *vsphere.Config) { c.Datacenter = "DC7" }, Options{}).has("datacenter", Fail, `"DC7"`, "/DC0, /DC1")
-		w.checked(in(func(c *vsphere.Config) { c.Pool = "" }), Options{}).has("resource pool", Fail, "more than one", "/DC0/host/DC0_C0, /DC0/host/DC0_C1")
-		w.checked(in(func(c *vsphere.Config) { c.Datastore = "nowhere" }), Options{}).has("datastore", Fail, `"nowhere"`, "LocalDS_0")
-		w.checked(in(func(c *vsphere.Config) { c.Datastore = "LocalDS_1" }), Options{}).has("datastore", OK, "/DC0/datastore/LocalDS_1, ", "")
-		w.checked(in(func(c *vsphere.Config) { c.Folder = "plain/x" }), Options{}).has("folder", Fail, "/DC0/vm/plain is not a folder", "--folder")
-		w.checked(same, Options{}).has("template", Skip, "debian, ubuntu", "--template")
-		w.checked(same, Options{Templates: []string{"windows"}}).has("template", Fail, `"windows"`, "debian, ubuntu")
-		w.checked(same, Options{Templates: []string{"plain"}}).has("template", Fail, "not a template", "/DC0/vm/plain")
-		w.checked(same, Options{Networks: []string{"web-tier"}}).has("network", Fail, `"web-tier"`, "VM Network")
+		for _, x := range wrongOptions {
+			w.checked(in, x.o).has(x.check, x.result, x.seen, x.advice)
+		}
+		for _, x := range groups {
+			r := w.checked(in, Options{Groups: []*v1alpha1.VmGroup{groupOf(x.change)}})
+			if r.has("group shop/web"+x.step, x.result, x.seen, x.advice); x.result == OK {
+				r.only()
+			}
+		}
+		probed := groupOf(addressed(3, 0))
+		probed.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
+		probing := func(network string) results {
+			return w.checked(in, Options{Groups: []*v1alpha1.VmGroup{probed}, MayProbe: netip.MustParsePrefix(network).Contains})
+		}
+		probing("10.0.0.0/8").only()
+		probing("10.0.0.0/24").has("group shop/web: readiness", Fail, "web-2 has the address 10.0.1.0, which the server may not ask", "--probe-networks")
 	})
 }
 
-func TestCheckCoversEverythingThatAGroupNeeds(t *testing.T) {
+func TestCheckReportsWhatChoosesTheHosts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
-		w.Must(w.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-		w.Must(w.SetVAppProperties("ubuntu"))
-		w.Must(w.AddCustomizationSpec("linux", false))
-		_, err := w.AddTag("team", "shop")
-		w.Must(err)
-		group := func(change func(*v1alpha1.VmGroupSpec)) results {
-			g := &v1alpha1.VmGroup{}
-			g.Namespace, g.Name = "shop", "web"
-			g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
-			change(&g.Spec)
-			return w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}})
+		for says, d := range map[string]vcsim.DRS{
+			"on in DC0_C0, fullyAutomated: DRS chooses":     {},
+			"on in DC0_C0, manual: the server overrides":    {Level: types.DrsBehaviorManual},
+			"off in DC0_C0: the server spreads clones over": {Off: true},
+			"1 VMs of DC0_C0 override the automation level": {Levels: map[string]types.DrsBehavior{"vm-1": types.DrsBehaviorManual}},
+		} {
+			w.drs(d)
+			r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
+			r.only()
+			r.has("DRS", OK, says, "")
 		}
-		w.AddLibrary("golden")
-		golden, err := w.AddTemplate("/DC0/vm", "ubuntu of the library")
-		w.Must(err)
-		w.Must(w.AddLibraryItem("golden", "ubuntu", "vm-template", golden))
-		w.Must(w.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
-		w.Must(w.AddLibraryItem("golden", "hidden", "vm-template", types.ManagedObjectReference{Value: "vm-9999"}))
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ubuntu" }).has("group shop/web", OK, "everything a clone needs exists", "")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/appliance" }).has("group shop/web", Fail, "LibraryItemUnusable", "")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/hidden" }).has("group shop/web", Fail, "LibraryItemUnusable", "DeployTemplate")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/other" }).has("group shop/web", Fail, "TemplateNotFound", "")
-		all := group(func(s *v1alpha1.VmGroupSpec) {
-			s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
-			s.Placement.StoragePolicy = "VM Encryption Policy"
-			s.Networks = []v1alpha1.Network{{Network: "VM Network"}}
-		})
-		all.only()
-		all.has("group shop/web", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "")
-		all.has("vApp properties", OK, "ubuntu has some", "")
-		addresses := func(replicas, standby int32) results {
-			return group(func(s *v1alpha1.VmGroupSpec) {
-				s.Replicas, s.Standby = &replicas, standby
-				s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.13"}, PrefixLength: 16}}}
-			})
-		}
-		addresses(3, 0).only()
-		addresses(3, 1).has("group shop/web: networks", Warn, "for 4 members, and an update has up to 5", "update.maxSurge to 0")
-		addresses(3, 2).has("group shop/web: networks", Fail, "replicas and standby are 5", "add some")
-		for _, persistent := range []bool{false, true} {
-			disk := func(d v1alpha1.Disk) results {
-				d.Name, d.SizeGiB, d.Persistent = "data", 1, persistent
-				return group(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{d} })
-			}
-			disk(v1alpha1.Disk{}).only()
-			disk(v1alpha1.Disk{StoragePolicy: "gold"}).has("group shop/web: disks", Fail, "StoragePolicyNotFound", "spec.disks")
-			disk(v1alpha1.Disk{Datastore: "gold"}).has("group shop/web: disks", Fail, "DatastoreNotFound", "LocalDS_0")
-		}
-		group(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }).has("group shop/web", Fail, "spec.cpu", "correct the field")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }).has("group shop/web", Fail, "TemplateNotFound", "ubuntu")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }).has("group shop/web: template and snapshot", Fail, "SnapshotNotFound", "take one")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }).has("group shop/web: resource pool", Fail, "ResourcePoolNotFound", "DC0_C0")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }).has("group shop/web: resource pool", Fail, "ResourcePoolNotFound", "spec.placement.zones")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }).has("group shop/web: storage", Fail, "StoragePolicyNotFound", "VM Encryption Policy")
-		several := group(func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy, s.CustomizationSpec = "gold", "other" })
-		several.has("group shop/web: storage", Fail, "", "")
-		several.has("group shop/web: customization", Fail, "", "")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Networks = []v1alpha1.Network{{Network: "other"}} }).has("group shop/web: networks", Fail, "NetworkNotFound", "VM Network")
-		group(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }).has("group shop/web: customization", Fail, "CustomizationSpecNotFound", "linux")
-		group(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "team", Name: "other"}} }).has("group shop/web: tags", Fail, "TagNotFound", "")
 	})
+}
+
+func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
+	t.Parallel()
+	for version, tpm := range map[string]string{"8.0.3.0": "each member gets a new one", "7.0.3.0": "copies to each member"} {
+		t.Run(version, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, APIVersion: version}))
+				yes, drive := types.NewBool(true), &types.VirtualCdrom{VirtualDevice: types.VirtualDevice{Key: -1,
+					Backing:     &types.VirtualCdromIsoBackingInfo{VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: "[LocalDS_0] tools.iso"}},
+					Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true}}}
+				w.Must(w.ToVM("ubuntu"))
+				w.Must(w.Reconfigure("ubuntu", types.VirtualMachineConfigSpec{
+					CpuAllocation:    &types.ResourceAllocationInfo{Limit: types.NewInt64(-1)},
+					MemoryAllocation: &types.ResourceAllocationInfo{Limit: types.NewInt64(512)}, MemoryReservationLockedToMax: yes, CpuHotAddEnabled: yes,
+					DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: drive}}}))
+				w.Must(w.ToTemplate("ubuntu"))
+				w.Must(w.AddTPM("ubuntu"))
+				w.Restrict(roleIDs()...)
+				r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
+				r.only("CD-ROM", "resource limits", "reserved memory", "vTPM", "privilege Cryptographer.Clone", "privilege Cryptographer.EncryptNew")
+				r.has("CD-ROM", Warn, "[LocalDS_0] tools.iso", "disconnect it")
+				r.has("resource limits", Warn, "limited to 512 MB of memory", "remove the limit")
+				r.has("reserved memory", Warn, "reserves all its memory", "with that much free memory")
+				r.has("hot-add", OK, "more CPUs while powered on, more memory with a power cycle", "")
+				r.has("vTPM", Warn, tpm, "")
+				r.has("privilege Cryptographer.Clone", Warn, "/DC0/vm/ubuntu", "")
+				r.has("privilege Cryptographer.EncryptNew", Warn, "on /DC0/vm", "")
+			})
+		})
+	}
 }
 
 func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
@@ -350,9 +455,7 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		w.checked(nil, o).has("privilege VirtualMachine.Provisioning.DeployTemplate", Fail, "/DC0/vm/ubuntu", "")
 		w.Restrict(roleIDs()...)
 		w.Withdraw("InventoryService.Tagging." + "AttachTag")
-		g := &v1alpha1.VmGroup{}
-		g.Namespace, g.Name = "shop", "web"
-		g.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Tags: []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}}}
+		g := groupOf(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}} })
 		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+"InventoryService.Tagging."+"AttachTag", Fail, "", "the group needs it")
 		w.Restrict(roleIDs()...)
 		for _, privilege := range []string{"Datastore.FileManagement", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.DiskExtend"} {
@@ -379,13 +482,10 @@ func TestCheckCoversPrivilegesOnAGroupsFolderAndNetworks(t *testing.T) {
 		w.Restrict(roleIDs()...)
 		w.Withdraw("Folder.Create", teams.Reference())
 		w.Withdraw("Network.Assign", vctest.Value(w.Find("/DC0/network/DC0_DVPG0")))
-		away := &v1alpha1.VmGroup{}
-		away.Namespace, away.Name = "shop", "web"
-		away.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu", Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}
-		away.Spec.Placement.Folder = "teams/shop"
-		plain := &v1alpha1.VmGroup{}
-		plain.Namespace, plain.Name = "shop", "plain"
-		plain.Spec = v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: "ubuntu"}
+		away := groupOf(func(s *v1alpha1.VmGroupSpec) {
+			s.Networks, s.Placement.Folder = []v1alpha1.Network{{Network: "DC0_DVPG0"}}, "teams/shop"
+		})
+		plain := groupOf(func(*v1alpha1.VmGroupSpec) {})
 		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{plain}}).only()
 		r := w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{plain, away}})
 		r.has("privilege Folder.Create", Fail, "/DC0/vm/teams ", "")

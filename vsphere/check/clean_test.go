@@ -45,25 +45,6 @@ func (w *world) nextAfter(method string, n int, do func()) {
 	}
 }
 
-// untouched checks that vCenter has only the original objects and no session.
-func (w *world) untouched() {
-	w.t.Helper()
-	w.Rewrite(nil)
-	w.holds("ubuntu", "unseen")
-	if names := w.inFolder("/DC0/vm"); !slices.Equal(names, []string{"ubuntu", "unseen"}) {
-		w.t.Errorf("got %v", names)
-	}
-	if kept := w.Unregistered(); len(kept) > 0 {
-		w.t.Errorf("left files: %+v", kept)
-	}
-	if left := w.FirstClassDisks(); len(left) > 0 {
-		w.t.Errorf("left disks: %+v", left)
-	}
-	if n := w.Sessions(); n > 0 {
-		w.t.Errorf("%d sessions left", n)
-	}
-}
-
 func TestDeepCheckStoppedAtAnyCallLeavesNothing(t *testing.T) {
 	eachOf(t, firstAndLast, func(t *testing.T, w *world, method string, n int) {
 		o := fullOptions(t, w)
@@ -116,7 +97,7 @@ func eachOf(t *testing.T, which func(calls int) []int, test func(t *testing.T, w
 			t.Run(fmt.Sprintf("%s %d", method, n), func(t *testing.T) {
 				inDeepWorld(t, func(t *testing.T, w *world) {
 					test(t, w, method, n)
-					w.untouched()
+					w.clean("ubuntu", "unseen")
 				}, fullConfig)
 			})
 		}
