@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"flag"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -20,40 +19,55 @@ var chaosPlant = flag.String("chaos.plant", "", "plant a defect in the replicas,
 
 // defect is a defect that is planted in all replicas of a life.
 type defect struct {
-	name string
-	// call replaces a hook call on its way to a replica, and step the step that a replica takes. The number tells replicas apart.
-	call  func(plan.Call) plan.Call
-	step  func(replica int, a plan.Action) plan.Action
+	name  string
 	found string // how a violation that it causes begins
 	first uint64 // the first seed to try
+	every uint64 // and of how many after it one; 3: only peaceful lives, in which such violations count
 	sure  bool   // it doesn't depend on timing, so lives must find it, and fail again
+	// call replaces a hook call on its way to a replica, state what a replica sees of vCenter, and step the step that it takes; nil: as it
+	// is.
+	call  func(r *rig, c plan.Call) plan.Call
+	state func(plan.VCenterState) plan.VCenterState
+	step  func(plan.Action) plan.Action
 }
 
 var defects = []defect{
-	{name: "unbounded", found: "fewer working members than promised", first: 14, sure: true, // an update takes down as many as it likes
-		call: func(c plan.Call) plan.Call {
+	{name: "unbounded", found: "fewer working members than promised", first: 14, every: 3, sure: true, // an update takes down as many as it likes
+		call: func(_ *rig, c plan.Call) plan.Call {
 			g, all := *c.Group, intstr.FromString("100%")
 			g.Spec.Update.MaxUnavailable, c.Group = &all, &g
 			return c
-		},
-		step: func(_ int, a plan.Action) plan.Action { return a }},
-	{name: "unlocked", found: "two VMs of one ordinal", first: 30, // each replica gives a new member another name, so that the name is no lock
-		call: func(c plan.Call) plan.Call { return c },
-		step: func(replica int, a plan.Action) plan.Action {
-			if a.Op == plan.Clone {
-				a.VM = fmt.Sprintf("%s-of-%d", a.VM, replica)
-			}
-			return a
 		}},
-	{name: "unselected", found: unselectedWrong, first: 1, sure: true, // a group that isn't selected counts as deleted
-		call: func(c plan.Call) plan.Call {
+	{name: "unselected", found: unselectedWrong, first: 10, every: 1, sure: true, // a group that isn't selected counts as deleted
+		call: func(_ *rig, c plan.Call) plan.Call {
 			if c.Unselected() {
 				g, now := *c.Group, metav1.Now()
 				g.DeletionTimestamp, c.Group = &now, &g
 			}
 			return c
+		}},
+	{name: "absent", found: "fewer working members than promised", first: 14, every: 3, sure: true, // members that the status lists and vCenter does not have count as present (S1)
+		call: func(r *rig, c plan.Call) plan.Call {
+			here, g := refsOf(r.VMs()), c.Group.DeepCopy()
+			for _, m := range c.Group.Status.Members {
+				if !slices.Contains(here, m.MoRef) {
+					*g.Spec.Replicas = max(0, *g.Spec.Replicas-1)
+				}
+			}
+			c.Group = g
+			return c
+		}},
+	{name: "hopeful", found: "vm-", first: 305, every: 3, sure: true, // members are replaced though no successor can be made (S2)
+		state: func(s plan.VCenterState) plan.VCenterState {
+			if s.Template.MoRef == "" {
+				s.Template.MoRef, s.Template.Paths = "vm-1", []string{"/DC0/vm/" + noTemplate}
+			}
+			return s
 		},
-		step: func(_ int, a plan.Action) plan.Action { return a }},
+		step: func(a plan.Action) plan.Action {
+			a.Successor = nil
+			return a
+		}},
 }
 
 func defectNames() (names []string) {
@@ -77,39 +91,51 @@ func plantedDefect(t *testing.T) *defect {
 }
 
 // in returns the vCenter that a replica with the defect uses.
-func (d *defect) in(vc loop.VCenter, replica int) loop.VCenter {
+func (d *defect) in(vc loop.VCenter) loop.VCenter {
 	if d == nil {
 		return vc
 	}
-	return defective{vc, d, replica}
+	return defective{vc, d}
 }
 
 type defective struct {
 	loop.VCenter
-	defect  *defect
-	replica int
+	defect *defect
 }
 
 // Do carries out the altered action.
 func (d defective) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
-	return d.VCenter.Do(ctx, ref, d.defect.step(d.replica, a))
+	if d.defect.step != nil {
+		a = d.defect.step(a)
+	}
+	return d.VCenter.Do(ctx, ref, a)
+}
+
+// State returns what is seen by mistake.
+func (d defective) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
+	s := d.VCenter.State(ref, ask)
+	if d.defect.state != nil {
+		s = d.defect.state(s)
+	}
+	return s
 }
 
 // before returns the loop as a replica with the defect sees it.
-func (d *defect) before(l *loop.Loop) hook.Keeper {
-	if d == nil {
+func (d *defect) before(r *rig, l *loop.Loop) hook.Keeper {
+	if d == nil || d.call == nil {
 		return l
 	}
-	return alteredCalls{l, d}
+	return alteredCalls{l, r, d}
 }
 
 type alteredCalls struct {
 	*loop.Loop
+	rig    *rig
 	defect *defect
 }
 
 // Renew takes the altered call.
-func (h alteredCalls) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(c)) }
+func (h alteredCalls) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(h.rig, c)) }
 
 // Some life finds a planted defect, and is repeated to see how often it fails again.
 //
@@ -130,14 +156,15 @@ func TestLivesFindPlantedDefectsAndFailAgain(t *testing.T) {
 		report := t.Logf // where .ci/run shows it
 		t.Run(d.name, func(t *testing.T) {
 			t.Parallel()
-			for seed := d.first; seed < d.first+most; seed++ {
+			for n := range uint64(most) {
+				seed := d.first + n*d.every
 				steps := script(seed)
 				o := runLife(t, seed, steps, &d, newCounts())
 				if !slices.ContainsFunc(o.wrong, func(text string) bool { return strings.HasPrefix(text, d.found) }) {
 					continue
 				}
 				again := againOf(t, seed, &d).fails(steps, times)
-				report("%s: seed %d is life %d: %s; it fails again %d times of %d", d.name, seed, seed-d.first+1, first(o.wrong[0]), again, times)
+				report("%s: seed %d is life %d: %s; it fails again %d times of %d", d.name, seed, n+1, first(o.wrong[0]), again, times)
 				if d.sure && again == 0 {
 					t.Error("it doesn't fail again")
 				}

@@ -123,3 +123,44 @@ func TestADeletedGroupTellsWhatItRemovedAndWhatItLeft(t *testing.T) {
 		})
 	}
 }
+
+// A server ends while it removes members, and all of them are gone when the next one starts: only vCenter's events tell who did it, and they
+// name the server's account.
+func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
+	t.Parallel()
+	others := &defect{state: func(s plan.VCenterState) plan.VCenterState { // a server that does not know its own account (S5)
+		for i := range s.Gone {
+			s.Gone[i].By = plan.Actor{User: "somebody"}
+		}
+		return s
+	}}
+	for name, planted := range map[string]*defect{"sound": nil, "planted": others} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{})
+				first := r.serve()
+				g := first.group("web", 6)
+				up(t, g)
+				g.Scale(2)
+				r.one(g)
+				eventually(t, patience, "four are gone", func() bool { return len(r.names(web)) == 2 })
+				first.stop()
+				r.planted = planted
+				g.URL = r.serve().url
+				up(t, g)
+				time.Sleep(time.Minute)
+				r.one(g)
+				blames := ""
+				for _, e := range g.Events {
+					if strings.Contains(string(e), " in vCenter by ") {
+						blames += string(e)
+					}
+				}
+				if (blames != "") != (planted != nil) {
+					t.Errorf("Events that blame somebody: %q", blames)
+				}
+			})
+		})
+	}
+}

@@ -52,7 +52,6 @@ type rig struct {
 	direct    bool                                                                 // replicas call vCenter and are called without HTTP and XML
 	hooks     memnet.Handlers                                                      // of the replicas, if direct
 	planted   *defect                                                              // in all replicas; nil: none
-	served    int                                                                  // replicas started so far
 	probed    probe.Networks                                                       // in which replicas ask members
 	dialGuest func(ctx context.Context, network, address string) (net.Conn, error) // as they see it; nil: DialGuest
 }
@@ -198,10 +197,9 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 	}
 	prober := probe.New(probe.Config{Networks: r.probed, Dial: dial, Changed: vcCfg.Changed})
 	loopCfg.Prober = prober
-	r.served++
-	groups = loop.New(loopCfg, r.planted.in(vc, r.served))
+	groups = loop.New(loopCfg, r.planted.in(vc))
 	listener := r.listen()
-	hooks := hook.New(hook.Config{Keeper: r.planted.before(groups), Scout: vc, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	hooks := hook.New(hook.Config{Keeper: r.planted.before(r, groups), Scout: vc, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
 	web := &http.Server{Handler: hooks}
 	go func() { _ = web.Serve(listener) }()
 	refuse := r.hooks.Handle(listener.Addr().String(), hooks)
