@@ -5,8 +5,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memo"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -29,7 +27,7 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 		}
 		b.backings = append(b.backings, backing)
 	}
-	b.spec.Config.DeviceChange = cards.Changes(b.source.cards(), b.backings, 0)
+	b.spec.Config.DeviceChange = nicChanges(b.source.cards(), b.backings, 0)
 	return nil
 }
 
@@ -37,10 +35,10 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 // whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
 func (b *cloneBuilder) keepAdapters(err error) bool {
 	keep := min(len(b.source.cards()), len(b.backings))
-	if keep == 0 || b.kept || !cards.RefusedForBootOrder(err) {
+	if keep == 0 || b.kept || !refusedForBootOrder(err) {
 		return false
 	}
-	b.kept, b.spec.Config.DeviceChange = true, cards.Changes(b.source.cards(), b.backings, keep)
+	b.kept, b.spec.Config.DeviceChange = true, nicChanges(b.source.cards(), b.backings, keep)
 	return true
 }
 
@@ -48,7 +46,7 @@ func (b *cloneBuilder) keepAdapters(err error) bool {
 func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
 	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, b.datacenter) }
-		backing, err = memo.Look(ctx, s, &v.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
+		backing, err = session.LookUpIn(ctx, s, &v.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.Find(name, nil)
 			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
 				reached, reachErr := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)

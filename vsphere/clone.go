@@ -15,7 +15,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
@@ -54,7 +53,7 @@ type cloneBuilder struct {
 // stamp in the clone spec, so that a VM of ours never exists without one. The name is the lock: of two
 // clones of one ordinal vCenter refuses one, which then finds the other's VM.
 //
-// The look-ups before only read, and their answers are kept for other clones (memo.go). If the reply to
+// The look-ups before only read, and their answers are kept for other clones (session.Cache). If the reply to
 // CloneVM_Task is lost, the clone may run nevertheless: the error is returned, and the next try finds the VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	b, err := v.newCloneBuilder(ref, a)
@@ -202,7 +201,7 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 	_, argument := fault.As(err, &wrong)
 	var e *vcfault.Error
 	switch {
-	case cards.RefusedForBootOrder(err):
+	case refusedForBootOrder(err):
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
 		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)

@@ -7,7 +7,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
-	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -24,7 +23,7 @@ func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
 		if !v.inventory.Unplaced(cluster.Value) {
 			return nil
 		}
-		all, err := v.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]hosts.Host, error) { return hosts.Read(ctx, s, cluster) })
+		all, err := v.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
 		if err != nil {
 			return err
 		}
@@ -32,7 +31,7 @@ func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
 			for host, n := range v.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}
-			b.spec.Location.Host = v.crowds.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
+			b.spec.Location.Host = v.capacity.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
 			return b.spec.Location.Host
 		})
 		return nil
@@ -41,7 +40,7 @@ func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
 
 // unhost leaves the host to vCenter after a clone was refused for a reason that may be the host's, and reports whether the clone is to be tried again.
 func (b *cloneBuilder) unhost(err error) bool {
-	if b.spec.Location.Host == nil || !hosts.MayBeIts(err) {
+	if b.spec.Location.Host == nil || !mayBeHosts(err) {
 		return false
 	}
 	b.spec.Location.Host = nil
@@ -52,11 +51,11 @@ func (b *cloneBuilder) unhost(err error) bool {
 // not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
 func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
 	others := v.inventory.OtherHosts(m.HostRef)
-	if v.inventory.Automation(m) != "" || len(others) == 0 || v.crowds.Refuse(m.MoRef) < hosts.CrowdedAfter {
+	if v.inventory.Automation(m) != "" || len(others) == 0 || v.capacity.Refuse(m.MoRef) < CrowdedAfter {
 		return false
 	}
-	v.crowds.Fill(m.HostRef)
-	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.crowds.Full(host) }) {
+	v.capacity.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.capacity.Full(host) }) {
 		return false
 	}
 	made, on, err := fate.Life(ctx, v, m.MoRef)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/memo"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
@@ -35,7 +34,7 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		pool, err := memo.Look(ctx, s, &v.lookups.computes, b.datacenter.Ref.Value,
+		pool, err := session.LookUpIn(ctx, s, &v.lookups.computes, b.datacenter.Ref.Value,
 			func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) },
 			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field) })
 		b.spec.Location.Pool = &pool

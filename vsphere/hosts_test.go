@@ -10,7 +10,6 @@ import (
 	"github.com/vmware/govmomi/object"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -59,12 +58,12 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		for _, name := range []string{"web-0", "web-1"} {
 			w.fillHostOf(name)
 		}
-		for range 2 * hosts.CrowdedAfter {
+		for range 2 * CrowdedAfter {
 			if f := p.fault(step(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("one that ran may hold data: %+v", f)
 			}
 		}
-		for range hosts.CrowdedAfter { // no host has room
+		for range CrowdedAfter { // no host has room
 			if f := p.fault(step(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("%+v", f)
 			}

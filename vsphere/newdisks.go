@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -27,10 +26,10 @@ func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
 		if root == nil {
 			return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
 		}
-		if err := memberdisks.Smaller(root, spec.RootDisk.SizeGiB, spec.Template); err != nil {
+		if err := disks.Smaller(root, spec.RootDisk.SizeGiB, spec.Template); err != nil {
 			return err
 		}
-		if change := memberdisks.Grow(root, spec.RootDisk.SizeGiB); change != nil {
+		if change := disks.Grow(root, spec.RootDisk.SizeGiB); change != nil {
 			c.DeviceChange = append(c.DeviceChange, change)
 		}
 		b.given = append(b.given, plan.MemberDisk{SizeGiB: spec.RootDisk.SizeGiB})
@@ -42,7 +41,7 @@ func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
 	if err != nil {
 		return err
 	}
-	changes, records, err := memberdisks.Add(b.source.devices, wanted, "The template "+spec.Template)
+	changes, records, err := disks.Add(b.source.devices, wanted, "The template "+spec.Template)
 	if err != nil {
 		return err
 	}
@@ -51,7 +50,7 @@ func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
 			b.given, c.DeviceChange = append(b.given, records[i]), append(c.DeviceChange, changes[i])
 		}
 	}
-	enable := memberdisks.EnableUUID
+	enable := disks.EnableUUID
 	c.ExtraConfig = append(c.ExtraConfig, &enable)
 	return nil
 }
@@ -77,9 +76,9 @@ func (v *VCenter) findLackingDisks(ctx context.Context, ref plan.Ref, b *cloneBu
 }
 
 // wantedDisks finds where new disks go. b has where their VM is.
-func (v *VCenter) wantedDisks(ctx context.Context, b *cloneBuilder, all []v1alpha1.Disk) (wanted []memberdisks.Wanted, err error) {
+func (v *VCenter) wantedDisks(ctx context.Context, b *cloneBuilder, all []v1alpha1.Disk) (wanted []disks.Addition, err error) {
 	for i := range all {
-		w := memberdisks.Wanted{Disk: &all[i]}
+		w := disks.Addition{Disk: &all[i]}
 		if cmp.Or(w.Disk.Datastore, w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy) != "" {
 			err = v.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.placeDisk(ctx, s, b, &w) })
 		}
@@ -93,7 +92,7 @@ func (v *VCenter) wantedDisks(ctx context.Context, b *cloneBuilder, all []v1alph
 
 // placeDisk finds a disk's policy and datastore. Without a datastore it is on the VM's own, or, if the disk's own policy does not allow
 // that, on the best one that it allows.
-func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBuilder, w *memberdisks.Wanted) error {
+func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBuilder, w *disks.Addition) error {
 	all, err := v.storageOf(ctx, s, b.datacenter)
 	if err != nil {
 		return err
@@ -163,14 +162,14 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 	if err != nil {
 		return err
 	}
-	given, err := memberdisks.Identify(plan.DisksIn(m.Stamp.Given), now.Devices, a.VM)
+	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, a.VM)
 	if err != nil {
 		return err
 	}
 	if m, now, err = v.growPersistent(ctx, ref, a, m, now, given); err != nil {
 		return err
 	}
-	given, changes, missing, err := memberdisks.Growing(given, a.Details.Spec, now.Devices, m.Stamp.Disks, a.VM)
+	given, changes, missing, err := disks.Growing(given, a.Details.Spec, now.Devices, m.Stamp.Disks, a.VM)
 	if err == nil && len(changes) > 0 && now.Snapshots {
 		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", a.VM)
 	}
@@ -195,13 +194,13 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 			return err
 		}
 		var devices []types.BaseVirtualDeviceConfigSpec
-		if devices, added, err = memberdisks.Add(now.Devices, wanted, a.VM); err != nil {
+		if devices, added, err = disks.Add(now.Devices, wanted, a.VM); err != nil {
 			return err
 		}
 		given, changes = append(given, added...), append(changes, devices...)
 	}
 	stamp := m.Stamp
-	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), memberdisks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, a.Generation)
+	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, a.Generation)
 	options, err := guestOptions(ref, a, m.InstanceUUID, now.Devices, given)
 	if err != nil {
 		return err
@@ -211,7 +210,7 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		err = fcd.AttachRefused(err)
 	}
 	if err != nil {
-		return memberdisks.Refusal(a.VM, err)
+		return disks.Refusal(a.VM, err)
 	}
 	return v.bindDisks(ctx, ref, m, added, nil)
 }

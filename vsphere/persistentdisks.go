@@ -11,11 +11,10 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -25,8 +24,8 @@ import (
 )
 
 // obtainDisks finds or makes the persistent disks among those that a member lacks.
-func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder, m *inventory.Member, now *fresh.VM, wanted []memberdisks.Wanted) error {
-	if !slices.ContainsFunc(wanted, func(w memberdisks.Wanted) bool { return w.Disk.Persistent }) {
+func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder, m *inventory.Member, now *fresh.VM, wanted []disks.Addition) error {
+	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
 	}
 	var all *places.Storage
@@ -145,7 +144,7 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 	}
 	for _, at := range gone {
 		err := v.persistent.Delete(ctx, func(o fcd.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at)
-		if err == nil || narrow.Fatal(err) || errors.Is(err, vcfault.ErrTaskLost) { // no answer: it may be deleted
+		if err == nil || session.IsFatal(err) || errors.Is(err, vcfault.ErrTaskLost) { // no answer: it may be deleted
 			v.inventory.DiskDeleted(at.ID)
 		}
 		if err != nil {
@@ -178,7 +177,7 @@ func (v *VCenter) hasDisks(ctx context.Context, ref plan.Ref, m *inventory.Membe
 	var refs []fcd.Ref
 	for _, d := range all {
 		if fcd.Attached(now.Devices, d.ID) == nil {
-			return memberdisks.Missing(d.Name, a.VM)
+			return disks.Missing(d.Name, a.VM)
 		}
 		refs = append(refs, persistent.Where(d, now.Devices))
 	}

@@ -6,9 +6,7 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/memo"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
-	"codeconnect.vmworld.com/vmgroup/vsphere/policies"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -25,8 +23,8 @@ type policy struct {
 // policyOf finds the storage policy that a field of the spec names.
 func (v *VCenter) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
 	known := &v.lookups
-	read := func() (*policies.Book, error) { return policies.Read(ctx, v.client, s) }
-	id, err := memo.Look(ctx, s, &known.policies, "", read, func(b *policies.Book) (string, error) { return b.Find(name, field) })
+	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
+	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
 	if err != nil {
 		return nil, err
 	}

@@ -80,7 +80,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	v.asked.Delete(a.MoRef)
 	if a.Op == plan.PowerOn {
-		v.crowds.Ran(a.MoRef, m.HostRef)
+		v.capacity.Ran(a.MoRef, m.HostRef)
 	}
 	if a.Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
 		return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})

@@ -10,11 +10,9 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -59,7 +57,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	var options []types.BaseOptionValue
 	if first && (wanted.Networks || wanted.Disks) {
-		if given, err = memberdisks.Identify(given, now.devices, a.VM); err != nil {
+		if given, err = disks.Recognize(given, now.devices, a.VM); err != nil {
 			return err
 		}
 		if options, err = guestOptions(ref, a, m.InstanceUUID, now.devices, given); err != nil {
@@ -107,7 +105,7 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
 	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
-		stamp.Disks = memberdisks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
+		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
 		stamp.Given = plan.DiskText(given)
 	}
 	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
@@ -182,7 +180,7 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 // guestOptions returns the extraConfig entries with what a guest learns once its VM exists: its disks, and the network configuration, in
 // which the n-th of spec.networks is for the n-th network adapter.
 func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice, given []plan.MemberDisk) ([]types.BaseOptionValue, error) {
-	key, macs, want := guest.MetadataKey, cards.MACs(devices), len(a.Details.Spec.Networks)
+	key, macs, want := guest.MetadataKey, MACsOf(devices), len(a.Details.Spec.Networks)
 	if a.Details.Spec.CustomizationSpec != "" { // it has the networks
 		key, want = guest.OwnMetadataKey, 0
 	}
@@ -193,5 +191,5 @@ func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []ty
 	if slices.Contains(macs, "") {
 		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
 	}
-	return guest.Metadata(key, ref, a, instanceUUID, macs, memberdisks.Paths(given))
+	return guest.Metadata(key, ref, a, instanceUUID, macs, disks.Paths(given))
 }

@@ -21,7 +21,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -137,7 +136,7 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 		&vim.VirtualE1000{VirtualEthernetCard: card(4002, "c")},
 		&vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: card(4000, "a")}},
 	}
-	if macs := cards.MACs(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
+	if macs := MACsOf(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
 		t.Errorf("%v", macs)
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})

@@ -7,9 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memo"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/snapshots"
 )
 
 // fillSource sets what of the template is cloned, and how the clone's disks are made:
@@ -28,8 +26,8 @@ func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 			b.source, err = v.lookups.sources.Get(ctx, s, key, knownFor, ask)
 			return err
 		}
-		snapshot, err := memo.Look(ctx, s, &v.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
-			return snapshots.Find(x.snapshots, clone, b.details.Spec.Template)
+		snapshot, err := session.LookUpIn(ctx, s, &v.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
+			return findSnapshot(x.snapshots, clone, b.details.Spec.Template)
 		})
 		if err != nil {
 			return err

@@ -6,7 +6,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
@@ -61,7 +60,7 @@ func HasVAppProperties(o session.Object) bool {
 }
 
 // cards are the network adapters.
-func (x *source) cards() []types.BaseVirtualDevice { return cards.In(x.devices) }
+func (x *source) cards() []types.BaseVirtualDevice { return NICsIn(x.devices) }
 
 // hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
 // for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).

@@ -9,10 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memo"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/storagedrs"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -34,7 +32,7 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		b.pod, b.spec.Location.Profile = nil, nil
 		if p.Datastore != "" {
-			found, err := memo.Look(ctx, s, &v.lookups.storage, b.datacenter.Ref.Value,
+			found, err := session.LookUpIn(ctx, s, &v.lookups.storage, b.datacenter.Ref.Value,
 				func() (*places.Storage, error) { return places.ReadStorage(ctx, s, b.datacenter) },
 				func(x *places.Storage) (*places.Object, error) { return x.Find(p.Datastore) })
 			if err != nil {
@@ -89,7 +87,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 		if err != nil {
 			return err
 		}
-		all := storagedrs.Recommended(res.Returnval.Recommendations)
+		all := recommendedDatastores(res.Returnval.Recommendations)
 		for _, to := range all {
 			if b.compatible == nil || b.compatible[to.Value] {
 				b.spec.Location.Datastore = &to
@@ -100,7 +98,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 		if len(all) > 0 {
 			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
 		}
-		return storagedrs.Unrecommended(b.pod.Path, res.Returnval.DrsFault)
+		return noRecommendation(b.pod.Path, res.Returnval.DrsFault)
 	})
 }
 

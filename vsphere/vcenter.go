@@ -15,7 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/deeds"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
-	"codeconnect.vmworld.com/vmgroup/vsphere/hosts"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
@@ -43,7 +42,7 @@ type VCenter struct {
 	fields    fieldBook
 	underWay  *underway.Steps
 	judge     *fate.Judge
-	crowds    hosts.Crowds
+	capacity  hostCapacity
 	// persistent are the persistent disks of groups.
 	persistent *persistent.Disks
 	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds

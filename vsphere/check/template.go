@@ -9,7 +9,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
@@ -159,7 +158,7 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
 		vApp: vsphere.HasVAppProperties(o), tpm: vsphere.HasTPM(devices), newTPM: s.Has(session.TPMPolicy),
 		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
-		disks: len(disks.In(devices)), cards: len(cards.In(devices)),
+		disks: len(disks.In(devices)), cards: len(vsphere.NICsIn(devices)),
 		limitMHz: session.Prop[int64](o, "config.cpuAllocation.limit"), limitMB: session.Prop[int64](o, "config.memoryAllocation.limit"),
 		locked:     session.Prop[bool](o, "config.memoryReservationLockedToMax"),
 		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,

@@ -12,7 +12,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/cards"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
@@ -133,7 +133,7 @@ func (t *trial) addresses(ctx context.Context) outcome {
 		return failedBy(err)
 	}
 	var keys []int32
-	for _, card := range cards.In(now.Devices) {
+	for _, card := range vsphere.NICsIn(now.Devices) {
 		keys = append(keys, card.GetVirtualDevice().Key)
 	}
 	on, others := 0, 0

@@ -9,7 +9,6 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
@@ -85,7 +84,7 @@ func (d *Disks) readAll(ctx context.Context, datastore string, ids []types.ID, w
 			if wanted(a.disk.Owner) {
 				found.Disks = append(found.Disks, a.disk)
 			}
-		case narrow.Fatal(a.err): // not about this disk
+		case session.IsFatal(a.err): // not about this disk
 			found.Unread[datastore] = a.err
 		default:
 			found.Skipped[at.ID] = a.err

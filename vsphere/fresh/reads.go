@@ -7,7 +7,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -45,7 +44,7 @@ func (r *Reads) Clones(ctx context.Context) ([]string, error) {
 	a, shared, err := r.rounds.Ask(ctx, recentTasks)
 	if err == nil && shared {
 		err = r.mayAct(ctx)
-	} else if shared && !narrow.Fatal(err) {
+	} else if shared && !session.IsFatal(err) {
 		a, err = r.read(ctx, []types.ManagedObjectReference{recentTasks})
 	}
 	return a.clones, err
@@ -116,7 +115,7 @@ func (r *Reads) object(ctx context.Context, ref types.ManagedObjectReference) (s
 			return a.objects[at], r.mayAct(ctx)
 		}
 	}
-	if shared && (err == nil || !narrow.Fatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
+	if shared && (err == nil || !session.IsFatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
 		a, err = r.read(ctx, []types.ManagedObjectReference{ref})
 	}
 	if err != nil || len(a.objects) == 0 {

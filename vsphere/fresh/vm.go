@@ -8,7 +8,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/memberdisks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -37,7 +36,7 @@ func (x *VM) take(o session.Object) {
 // ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
 func (x *VM) ForeignDisks() []*types.VirtualDisk {
 	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
-	return disks.Foreign(x.Devices, x.File, memberdisks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
+	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
 }
 
 func othersSpec(others []plan.Other) types.PropertyFilterSpec {

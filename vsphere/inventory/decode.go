@@ -9,7 +9,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -166,7 +165,7 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 			nics = v.GuestNicInfo
 		}
 	}
-	m.IPs, m.firstIPs = addresses.Of(primary, nics), addresses.OfFirst(nics)
+	m.IPs, m.firstIPs = AddressesOf(primary, nics), addressesOfFirst(nics)
 	m.judge(state, o.MissingSet)
 	return m
 }

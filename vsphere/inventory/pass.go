@@ -8,7 +8,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 )
 
 // A pass is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
@@ -141,7 +140,7 @@ func (r *Reader) goThrough(ctx context.Context, p pass, read func(context.Contex
 			t.whole[VMRef(moRef)] = true
 		}
 		t.paused = time.Now()
-		unread, err := tree.Read(ctx, s, lightPaths, func(page []types.ObjectContent) error { return t.take(ctx, page) })
+		unread, err := readTree(ctx, s, lightPaths, func(page []types.ObjectContent) error { return t.take(ctx, page) })
 		for _, ref := range unread {
 			t.whole[ref] = true
 		}

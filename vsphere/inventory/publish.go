@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
@@ -53,7 +52,7 @@ func (n *Inventory) Publish(r Reading) {
 	}
 	n.putPlaces(r, &w)
 	for i := range r.Machines {
-		r.Machines[i].IPs = addresses.Within(n.guestNetworks, r.Machines[i].IPs)
+		r.Machines[i].IPs = addressesWithin(n.guestNetworks, r.Machines[i].IPs)
 		n.put(&r.Machines[i], r.Began, &w)
 	}
 	if r.Clusters != nil {
@@ -129,7 +128,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	n.dropUnmanaged(m.MoRef, w)
 	n.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
-	x.IPs, x.firstIPs = addresses.InOrder(m.IPs, m.firstIPs, &has), nil
+	x.IPs, x.firstIPs = addressesInOrder(m.IPs, m.firstIPs, &has), nil
 	n.recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks || old.HostRef != x.HostRef) {
 		n.unlistTemplate(m.MoRef, old, w)

@@ -13,7 +13,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -324,7 +323,7 @@ func (r *Reader) publish(epoch int64, result Reading) error {
 
 // lookAtClusters reads the clusters. They matter to few groups, so a failure to read them keeps nothing else unknown.
 func (r *Reader) lookAtClusters(ctx context.Context, s *session.Session, result *Reading) error {
-	objects, err := session.Retrieve(ctx, s, tree.Clusters(s.Vim.ServiceContent.RootFolder))
+	objects, err := session.Retrieve(ctx, s, clusterSpec(s.Vim.ServiceContent.RootFolder))
 	if err == nil {
 		result.Clusters = decodeClusters(objects)
 		return nil

@@ -7,15 +7,13 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 )
 
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
 	for chunk := range slices.Chunk(refs, bulk) {
-		n := narrow.New(s, fullSpec, plainSpec)
+		n := session.NewBisection(s, fullSpec, plainSpec)
 		if err := n.Read(ctx, chunk); err != nil {
 			return err
 		}
@@ -39,7 +37,7 @@ const bulk = 250
 
 // fullSpec reads everything that is kept of a member, and the hosts' names in the same call.
 func fullSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
-	spec := types.PropertyFilterSpec{PropSet: append(tree.Places(),
+	spec := types.PropertyFilterSpec{PropSet: append(placeSpecs(),
 		types.PropertySpec{Type: "VirtualMachine", PathSet: fullPaths},
 		types.PropertySpec{Type: "HostSystem", PathSet: []string{"name"}})}
 	host := []types.BaseSelectionSpec{&types.TraversalSpec{Type: "VirtualMachine", Path: "runtime.host"}}
@@ -75,8 +73,8 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 		}
 	}
 	for chunk := range slices.Chunk(refs, bulk) {
-		objects, err := narrow.Machines(ctx, s, chunk, "config.hardware.device", "runtime.host")
-		if err != nil && (narrow.Fatal(err) || ctx.Err() != nil) {
+		objects, err := session.ReadVMs(ctx, s, chunk, "config.hardware.device", "runtime.host")
+		if err != nil && (session.IsFatal(err) || ctx.Err() != nil) {
 			return err
 		}
 		for _, o := range objects {

@@ -5,7 +5,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/addresses"
 )
 
 // VMware Tools fall silent while they are upgraded, and when they break; the guest's service does not notice. So what a guest reported
@@ -26,7 +25,7 @@ func (n *Inventory) recall(m, old *Member) {
 
 // compare notes which of the addresses that a guest was given it does not report, although it reports others. The caller holds mu.
 func (n *Inventory) compare(vm *plan.VM) {
-	vm.Untaken = addresses.Untaken(vm.IPs, addresses.Within(n.guestNetworks, vm.Given()))
+	vm.Untaken = untakenAddresses(vm.IPs, addressesWithin(n.guestNetworks, vm.Given()))
 }
 
 // recorded completes VMs with what the group's status says that their guests reported last, where this replica of the server has seen no
@@ -48,7 +47,7 @@ func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 			continue
 		}
 		vm.Reported = true
-		vm.IPs = addresses.Within(n.guestNetworks, ask.Recorded[at].IPs)
+		vm.IPs = addressesWithin(n.guestNetworks, ask.Recorded[at].IPs)
 		n.compare(&vm)
 		if !changed {
 			vms, changed = slices.Clone(vms), true

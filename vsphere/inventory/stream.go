@@ -12,7 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/tree"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -76,7 +75,7 @@ type Stream struct {
 // all of them for each update. A change of the hardware, or of the stamp, shows as config.changeVersion; bootTime shows that a guest was
 // off for a moment only.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
-	return types.PropertyFilterSpec{ObjectSet: tree.All(root), PropSet: append(tree.Places(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
+	return types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), types.PropertySpec{Type: "VirtualMachine", PathSet: []string{
 		"name", "parent", "config.changeVersion", "config.template",
 		"runtime.powerState", "runtime.bootTime", "runtime.connectionState", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
 		"guest.toolsRunningStatus"}})}

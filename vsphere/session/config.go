@@ -15,7 +15,6 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
-	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 // Config says which vCenter to use, and with which account. It is validated once, and immutable.
@@ -157,7 +156,7 @@ func valueOf(value, file string) (string, error) {
 	if file == "" {
 		return value, nil
 	}
-	text, err := secretfile.Read(file)
+	text, err := secret.ReadFile(file)
 	if err != nil {
 		return "", err
 	}

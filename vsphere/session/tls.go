@@ -15,7 +15,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -105,11 +105,11 @@ type authorities struct {
 // readAuthorities reads them for the first time, when a broken file is an error.
 func readAuthorities(file string, log zerolog.Logger) (*authorities, error) {
 	a := &authorities{file: file, log: log}
-	return a, a.take(secretfile.Read(file))
+	return a, a.take(secret.ReadFile(file))
 }
 
 func (a *authorities) now() *x509.CertPool {
-	text, err := secretfile.Read(a.file)
+	text, err := secret.ReadFile(a.file)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before := a.pool

@@ -1,14 +1,13 @@
 package guard
 
 import (
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 func later() time.Time { return time.Now().Add(time.Hour) }
@@ -219,7 +218,7 @@ func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	if err := os.WriteFile(v.path("big"), make([]byte, secretfile.Largest+1), 0o600); err != nil {
+	if err := os.WriteFile(v.path("big"), make([]byte, secret.Largest+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	full.CertFile = v.path("big")

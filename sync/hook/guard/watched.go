@@ -1,13 +1,12 @@
 package guard
 
 import (
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"sync"
 	"time"
-
-	"codeconnect.vmworld.com/vmgroup/sync/secretfile"
 )
 
 // content is a file as last read.
@@ -116,7 +115,7 @@ func (w *watched[T]) read() (files []content, digest [sha256.Size]byte) {
 	all := sha256.New()
 	for _, path := range w.paths {
 		c := content{path: path}
-		c.text, c.err = secretfile.Read(path)
+		c.text, c.err = secret.ReadFile(path)
 		if errors.Is(c.err, fs.ErrNotExist) {
 			c.missing, c.err = true, nil
 		}

@@ -1,4 +1,4 @@
-package storagedrs
+package vsphere
 
 import (
 	"testing"
@@ -29,7 +29,7 @@ func TestWithoutARecommendationTheReasonIsReported(t *testing.T) {
 		{drs(&vim.NoCompatibleDatastore{}), vcfault.ReasonDatastoreNotFound, "No datastore fits"},
 		{drs(&vim.SystemError{Reason: "odd"}), vcfault.ReasonDatastoreNotFound, "as vCenter says"},
 	} {
-		e := vctest.AsError(Unrecommended(pod, c.drs))
+		e := vctest.AsError(noRecommendation(pod, c.drs))
 		if e == nil || e.Reason != c.reason || !e.Person || !vctest.Mentions(e.Message, pod, c.says) {
 			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
 		}

@@ -1,4 +1,4 @@
-package secretfile
+package secret
 
 import (
 	"errors"
@@ -22,7 +22,7 @@ func TestAnIrregularFileDoesNotBlock(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{fifo, link, dir, "/dev/zero"} {
-		if text, err := Read(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || len(text) > 0 {
+		if text, err := ReadFile(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || len(text) > 0 {
 			t.Errorf("%s: %q, %v", path, text, err)
 		}
 	}
@@ -30,10 +30,10 @@ func TestAnIrregularFileDoesNotBlock(t *testing.T) {
 	if err := os.WriteFile(large, make([]byte, Largest+1), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(large); err == nil || !strings.Contains(err.Error(), "larger") {
+	if _, err := ReadFile(large); err == nil || !strings.Contains(err.Error(), "larger") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Read(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadFile(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
 }
@@ -50,7 +50,7 @@ func TestASecretIsReadThroughKubernetesLinks(t *testing.T) {
 	must(os.WriteFile(filepath.Join(dir, "..1", "token"), []byte("secret"), 0o600))
 	must(os.Symlink("..1", filepath.Join(dir, "..data")))
 	must(os.Symlink(filepath.Join("..data", "token"), filepath.Join(dir, "token")))
-	if text, err := Read(filepath.Join(dir, "token")); string(text) != "secret" || err != nil {
+	if text, err := ReadFile(filepath.Join(dir, "token")); string(text) != "secret" || err != nil {
 		t.Errorf("%q, %v", text, err)
 	}
 }

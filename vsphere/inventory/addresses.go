@@ -1,5 +1,6 @@
-// Package addresses decides which of the addresses that a guest reports a member is reached by, and in which order. It has no lock.
-package addresses
+// This file decides which of the addresses that a guest reports a member is reached by, and in which order. It has no lock.
+
+package inventory
 
 import (
 	"cmp"
@@ -13,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// Of returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, but for two: the primary one
+// AddressesOf returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, but for two: the primary one
 // comes first, and these come last, since they may be another guest's soon, or nobody's:
 //
 //   - /32 and /128: a virtual IP that keepalived or the like moves between guests (vmware/open-vm-tools#736 shows one); DHCPv6 gives a
@@ -24,7 +25,7 @@ import (
 // deprecated, invalid, inaccessible; and link-local and loopback ones: Kubernetes takes no such endpoint. So is the primary one if no
 // adapter of the VM has it: Tools may take docker0's for it, or a CNI bridge's (vmware/open-vm-tools#93, #100, #373). Only where they tell of
 // no adapter at all, as may happen while a guest runs (kubernetes/cloud-provider-vsphere#307), nothing speaks against it.
-func Of(primary string, nics []types.GuestNicInfo) []string {
+func AddressesOf(primary string, nics []types.GuestNicInfo) []string {
 	var all []netip.Addr
 	configs := map[netip.Addr]types.NetIpConfigInfoIpAddress{}
 	add := func(text string) {
@@ -90,8 +91,8 @@ func usable(text string) (ip netip.Addr, ok bool) {
 	return ip, err == nil && ip.IsGlobalUnicast()
 }
 
-// OfFirst returns those of the adapter that was added first, which has the lowest key.
-func OfFirst(nics []types.GuestNicInfo) []string { return Of("", firstAdapter(nics)) }
+// addressesOfFirst returns those of the adapter that was added first, which has the lowest key.
+func addressesOfFirst(nics []types.GuestNicInfo) []string { return AddressesOf("", firstAdapter(nics)) }
 
 // firstAdapter are the reports of that adapter.
 func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
@@ -107,10 +108,10 @@ func firstAdapter(nics []types.GuestNicInfo) (first []types.GuestNicInfo) {
 	return first
 }
 
-// InOrder sorts a member's addresses as they are published: its static ones, by adapter; then those of the
+// addressesInOrder sorts a member's addresses as they are published: its static ones, by adapter; then those of the
 // first of spec.networks; then the rest in their order. first are those of the first adapter. The order stays when guests report
 // another primary address.
-func InOrder(ips, first []string, s *stamp.Stamp) []string {
+func addressesInOrder(ips, first []string, s *stamp.Stamp) []string {
 	if len(ips) < 2 || s.Addresses == "" && !plan.PreparationIn(s.Prepared).Networks {
 		return ips
 	}
@@ -129,9 +130,9 @@ func InOrder(ips, first []string, s *stamp.Stamp) []string {
 	return ordered
 }
 
-// Untaken returns those of a guest's static addresses that it does not report, although it reports others of their family that it was not
+// untakenAddresses returns those of a guest's static addresses that it does not report, although it reports others of their family that it was not
 // given. A guest that reports none of a family says nothing about it: the report may be yet to come.
-func Untaken(ips, static []string) (untaken []string) {
+func untakenAddresses(ips, static []string) (untaken []string) {
 	var others [2]bool // of IPv4, of IPv6
 	for _, ip := range ips {
 		if !slices.Contains(static, ip) {
@@ -153,9 +154,9 @@ func family(ip string) int {
 	return 0
 }
 
-// Within drops addresses that are in none of the networks; without networks all stay. Software in a guest can
+// addressesWithin drops addresses that are in none of the networks; without networks all stay. Software in a guest can
 // report any address, and clients in Kubernetes would connect to it.
-func Within(networks []netip.Prefix, addresses []string) []string {
+func addressesWithin(networks []netip.Prefix, addresses []string) []string {
 	if len(networks) == 0 {
 		return addresses
 	}

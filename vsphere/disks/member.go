@@ -1,9 +1,10 @@
-// Package memberdisks has the disks that the spec gives to members: where a VM has room for them, how they are made and grow, and
+// This file has the disks that the spec gives to members: where a VM has room for them, how they are made and grow, and
 // how they are found again. A new one has a free unit of a SCSI controller, which its record in the stamp names until vCenter's uuid
 // of it is known; from then on it is known by that.
 //
 // It makes no calls, keeps no state and has no locks.
-package memberdisks
+
+package disks
 
 import (
 	"cmp"
@@ -16,7 +17,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -24,8 +24,8 @@ import (
 // EnableUUID is the extraConfig entry by which a guest sees the uuids of its SCSI disks, and so has /dev/disk/by-id/wwn-0x….
 var EnableUUID = types.OptionValue{Key: "disk.EnableUUID", Value: "TRUE"}
 
-// Wanted is a disk that is to be made.
-type Wanted struct {
+// Addition is a disk that is to be made.
+type Addition struct {
 	Disk *v1alpha1.Disk
 	// Datastore is the name of the datastore that it is on; empty for that of the VM.
 	Datastore string
@@ -39,13 +39,13 @@ type Wanted struct {
 const (
 	// units are those of a SCSI controller; reserved is the controller's own, unless it says another.
 	units, reserved = 16, 7
-	// newKey is the first of the keys that stand for new disks until vCenter gives them their own; they count down.
-	newKey = -2000
+	// nextKey is the first of the keys that stand for new disks until vCenter gives them their own; they count down.
+	nextKey = -2000
 )
 
 // Add returns the changes that give a VM with these devices the disks, and the records of them. whose is the VM or the template, for
 // the message that says that it has no room.
-func Add(devices []types.BaseVirtualDevice, wanted []Wanted, whose string) (changes []types.BaseVirtualDeviceConfigSpec, records []plan.MemberDisk, err error) {
+func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (changes []types.BaseVirtualDeviceConfigSpec, records []plan.MemberDisk, err error) {
 	free := freeUnits(devices)
 	if len(free) < len(wanted) {
 		return nil, nil, vcfault.New(vcfault.ReasonTemplateUnfit, true, "%s has %d free units on its SCSI controllers, and spec.disks needs %d: add a SCSI controller to the template, or remove disks.",
@@ -55,10 +55,10 @@ func Add(devices []types.BaseVirtualDevice, wanted []Wanted, whose string) (chan
 		at := free[i]
 		change := &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate,
-			Device: w.device(newKey-int32(i), at), Profile: w.Profile}
+			Device: w.device(nextKey-int32(i), at), Profile: w.Profile}
 		if w.Made.ID != "" {
 			change = fcd.AttachChange(fcd.Attachment{Disk: w.Made, Place: fcd.Place{Controller: at.controller, Unit: at.unit}})
-			change.Device.GetVirtualDevice().Key = newKey - int32(i)
+			change.Device.GetVirtualDevice().Key = nextKey - int32(i)
 		}
 		changes = append(changes, change)
 		records = append(records, plan.MemberDisk{Name: w.Disk.Name, At: at.String(), SizeGiB: max(w.Disk.SizeGiB, int32(w.Made.CapacityMB>>10)), Shape: plan.DiskShape(w.Disk), ID: w.Made.ID, Datastore: w.Made.Datastore})
@@ -68,7 +68,7 @@ func Add(devices []types.BaseVirtualDevice, wanted []Wanted, whose string) (chan
 
 // device is the new disk. Its file is in the VM's directory on the datastore: vCenter names it ([doc] VirtualDeviceFileBackingInfo:
 // "[datastore]" alone, or nothing for that of the VM). Both capacities are set, as vCenter takes either.
-func (w *Wanted) device(key int32, at place) *types.VirtualDisk {
+func (w *Addition) device(key int32, at place) *types.VirtualDisk {
 	backing := &types.VirtualDiskFlatVer2BackingInfo{DiskMode: string(types.VirtualDiskModePersistent)}
 	if w.Datastore != "" {
 		backing.FileName = "[" + w.Datastore + "]"
@@ -139,13 +139,13 @@ func Smaller(disk *types.VirtualDisk, gib int32, template string) error {
 
 // Find returns the disk of a record; nil if the VM does not have it.
 func Find(devices []types.BaseVirtualDevice, record *plan.MemberDisk) *types.VirtualDisk {
-	all := disks.In(devices)
+	all := In(devices)
 	i := slices.IndexFunc(all, func(disk *types.VirtualDisk) bool {
 		if record.ID != "" {
 			return disk.VDiskId != nil && disk.VDiskId.Id == record.ID
 		}
 		if record.UUID != "" && record.UUID != plan.NoUUID {
-			return disks.UUID(disk) == record.UUID
+			return UUID(disk) == record.UUID
 		}
 		return disk.UnitNumber != nil && record.At == place{disk.ControllerKey, *disk.UnitNumber}.String()
 	})
@@ -155,8 +155,8 @@ func Find(devices []types.BaseVirtualDevice, record *plan.MemberDisk) *types.Vir
 	return all[i]
 }
 
-// Identify enters the uuids of the disks, and reports them missing that the VM does not have.
-func Identify(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm string) ([]plan.MemberDisk, error) {
+// Recognize enters the uuids of the disks, and reports them missing that the VM does not have.
+func Recognize(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm string) ([]plan.MemberDisk, error) {
 	records = slices.Clone(records)
 	for i := range records {
 		r := &records[i]
@@ -173,7 +173,7 @@ func Identify(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm s
 		if disk == nil {
 			return nil, Missing(r.Name, vm)
 		}
-		r.UUID = cmp.Or(disks.UUID(disk), plan.NoUUID)
+		r.UUID = cmp.Or(UUID(disk), plan.NoUUID)
 	}
 	return records, nil
 }
@@ -197,7 +197,7 @@ func Own(made string, records []plan.MemberDisk, devices []types.BaseVirtualDevi
 			continue
 		}
 		entry := strconv.Itoa(int(disk.Key))
-		if uuid := disks.UUID(disk); uuid != "" {
+		if uuid := UUID(disk); uuid != "" {
 			entry += "=" + uuid
 		}
 		if !slices.Contains(entries, entry) {
@@ -244,10 +244,10 @@ func Growing(records []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []ty
 	if root := spec.RootDisk; root != nil {
 		if r := record(""); r == nil {
 			grown = slices.Insert(grown, 0, plan.MemberDisk{SizeGiB: root.SizeGiB})
-			grow(disks.First(made, devices), "", root.SizeGiB)
+			grow(First(made, devices), "", root.SizeGiB)
 		} else if r.SizeGiB < root.SizeGiB {
 			r.SizeGiB = root.SizeGiB
-			grow(disks.First(made, devices), "", root.SizeGiB)
+			grow(First(made, devices), "", root.SizeGiB)
 		}
 	}
 	for i := range spec.Disks {

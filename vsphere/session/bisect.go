@@ -1,7 +1,8 @@
-// Package narrow reads objects of vCenter by moRef, so that one bad object does not make the others unreadable: it bisects
+// This file reads objects of vCenter by moRef, so that one bad object does not make the others unreadable: it bisects
 // the list, down to those that cannot be read even alone. It promises that every object is read, gone, unread or hidden, and
 // that a failure that no object causes ends the reading. It has no lock.
-package narrow
+
+package session
 
 import (
 	"context"
@@ -9,20 +10,19 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Reading is one reading of objects by moRef.
+// Bisection is one reading of objects by moRef.
 //
 // Objects that are gone are omitted from the answer, as the call requests: reportMissingObjectsInResults, since vSphere API 4.1,
 // is "the recommended setting when objectSet refers to transient objects", and in "a RetrieveResult missing objects will simply be
 // omitted" (PropertyFilterSpec in VMware's reference). An omitted object may also be hidden, so only a read of the object alone tells
 // that it is gone. Any other fault of one object fails a whole call: a host that vanishes while its VMs are read, or a missing
 // privilege. So the list is bisected, down to the objects that cannot be read even alone.
-type Reading struct {
-	session     *session.Session
-	spec, plain Spec
+type Bisection struct {
+	session     *Session
+	spec, plain ReadSpec
 	refused     int // how many calls failed, but for those that named a missing object
 
 	// Objects are those that were read, and Gone those that vCenter does not have.
@@ -32,26 +32,26 @@ type Reading struct {
 	Unread map[types.ManagedObjectReference]error
 }
 
-// Spec says what is read of objects.
-type Spec func([]types.ManagedObjectReference) types.PropertyFilterSpec
+// ReadSpec says what is read of objects.
+type ReadSpec func([]types.ManagedObjectReference) types.PropertyFilterSpec
 
-// New returns an empty Reading. plain is spec without traversals to other objects.
-func New(s *session.Session, spec, plain Spec) *Reading {
-	return &Reading{session: s, spec: spec, plain: plain}
+// NewBisection returns an empty Reading. plain is spec without traversals to other objects.
+func NewBisection(s *Session, spec, plain ReadSpec) *Bisection {
+	return &Bisection{session: s, spec: spec, plain: plain}
 }
 
-// refusedMost bounds the failed calls of one reading. More are not caused by single objects.
-const refusedMost = 64
+// bisectMost bounds the failed calls of one reading. More are not caused by single objects.
+const bisectMost = 64
 
 // Read reads objects. Those that are in no list afterwards are hidden. An error is a failure that no object causes.
-func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference) error {
+func (n *Bisection) Read(ctx context.Context, refs []types.ManagedObjectReference) error {
 	if len(refs) == 0 {
 		return nil
 	}
 	alone := len(refs) == 1
 	spec := n.spec(refs)
 	spec.ReportMissingObjectsInResults = types.NewBool(!alone)
-	objects, err := session.Retrieve(ctx, n.session, spec)
+	objects, err := Retrieve(ctx, n.session, spec)
 	if err == nil {
 		n.Objects = append(n.Objects, objects...)
 		if alone {
@@ -70,7 +70,7 @@ func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference)
 		}
 		return n.Read(ctx, slices.Concat(refs[:at], refs[at+1:]))
 	}
-	if n.refused++; n.refused > refusedMost || Fatal(err) {
+	if n.refused++; n.refused > bisectMost || IsFatal(err) {
 		return err
 	}
 	if alone {
@@ -84,7 +84,7 @@ func (n *Reading) Read(ctx context.Context, refs []types.ManagedObjectReference)
 }
 
 // each reads objects one by one.
-func (n *Reading) each(ctx context.Context, refs []types.ManagedObjectReference) error {
+func (n *Bisection) each(ctx context.Context, refs []types.ManagedObjectReference) error {
 	for i := range refs {
 		if err := n.Read(ctx, refs[i:i+1]); err != nil {
 			return err
@@ -94,14 +94,14 @@ func (n *Reading) each(ctx context.Context, refs []types.ManagedObjectReference)
 }
 
 // readPlain reads one object without the traversals from it: the unreadable object may be its host.
-func (n *Reading) readPlain(ctx context.Context, refs []types.ManagedObjectReference) error {
-	objects, err := session.Retrieve(ctx, n.session, n.plain(refs))
+func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectReference) error {
+	objects, err := Retrieve(ctx, n.session, n.plain(refs))
 	switch {
 	case err == nil:
 		n.Objects = append(n.Objects, objects...)
 	case vcfault.MissingObject(err) == refs[0]:
 		n.Gone = append(n.Gone, refs[0])
-	case Fatal(err):
+	case IsFatal(err):
 		return err
 	default:
 		if n.Unread == nil {
@@ -126,8 +126,8 @@ func untold(refs []types.ManagedObjectReference, objects []types.ObjectContent) 
 	return left
 }
 
-// Fatal reports whether a failure is not caused by an object, so that the next call would fail as well.
-func Fatal(err error) bool {
+// IsFatal reports whether a failure is not caused by an object, so that the next call would fail as well.
+func IsFatal(err error) bool {
 	switch vcfault.Classify("", err).Reason {
 	case vcfault.ReasonVCenterUnreachable, vcfault.ReasonNotAuthenticated, vcfault.ReasonTimeout, vcfault.ReasonCancelled, vcfault.ReasonNotVCenterAPI:
 		return true
@@ -135,8 +135,8 @@ func Fatal(err error) bool {
 	return false
 }
 
-// Machines reads properties of those VMs that still exist and can be read.
-func Machines(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, paths ...string) ([]session.Object, error) {
+// ReadVMs reads properties of those VMs that still exist and can be read.
+func ReadVMs(ctx context.Context, s *Session, refs []types.ManagedObjectReference, paths ...string) ([]Object, error) {
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: paths}}}
 		for _, ref := range refs {
@@ -144,7 +144,7 @@ func Machines(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 		}
 		return spec
 	}
-	n := New(s, spec, spec)
+	n := NewBisection(s, spec, spec)
 	err := n.Read(ctx, refs)
-	return session.Objects(n.Objects), err
+	return Objects(n.Objects), err
 }

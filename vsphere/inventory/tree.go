@@ -1,6 +1,7 @@
-// Package tree reads what vCenter's inventory has, from the root folder down: each place (a folder, datacenter or vApp), and of each VM
+// This file reads what vCenter's inventory has, from the root folder down: each place (a folder, datacenter or vApp), and of each VM
 // what tells whose it is, page by page. It has no lock.
-package tree
+
+package inventory
 
 import (
 	"context"
@@ -8,13 +9,12 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/narrow"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Places are the properties that tell where a place is.
-func Places() []types.PropertySpec {
+// placeSpecs are the properties that tell where a place is.
+func placeSpecs() []types.PropertySpec {
 	return []types.PropertySpec{
 		{Type: "Folder", PathSet: []string{"name", "parent"}},
 		{Type: "Datacenter", PathSet: []string{"name", "parent"}},
@@ -22,10 +22,10 @@ func Places() []types.PropertySpec {
 	}
 }
 
-// All traverses from the root folder to every folder and VM. There is no ContainerView in it, and no step
+// everyVM traverses from the root folder to every folder and VM. There is no ContainerView in it, and no step
 // from a vApp to one nested in it: with that step vcsim, which ignores the types in a traversal, would go
 // from VM to pool to VM forever. A VM in a nested vApp is read by its moRef, but not watched.
-func All(root types.ManagedObjectReference) []types.ObjectSpec {
+func everyVM(root types.ManagedObjectReference) []types.ObjectSpec {
 	again := []types.BaseSelectionSpec{
 		&types.SelectionSpec{Name: "children"},
 		&types.SelectionSpec{Name: "datacenter"},
@@ -38,8 +38,8 @@ func All(root types.ManagedObjectReference) []types.ObjectSpec {
 	}}}
 }
 
-// Clusters traverses from the root folder to every cluster and standalone host, and to no VM.
-func Clusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
+// clusterSpec traverses from the root folder to every cluster and standalone host, and to no VM.
+func clusterSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}, &types.SelectionSpec{Name: "datacenter"}}
 	return types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: root, SelectSet: []types.BaseSelectionSpec{
@@ -53,25 +53,25 @@ func Clusters(root types.ManagedObjectReference) types.PropertyFilterSpec {
 	}
 }
 
-// Read reads every place, and these properties of every VM, in one call, and passes each page of the answer on. If that fails for one
+// readTree reads every place, and these properties of every VM, in one call, and passes each page of the answer on. If that fails for one
 // object, it begins again and goes down level by level, by moRefs. It returns what cannot be read: VMs, and places for which our user has
 // no permission, which are as good as hidden. It must know the content of every other place.
-func Read(ctx context.Context, s *session.Session, ofVM []string, each func([]types.ObjectContent) error) (unread []types.ManagedObjectReference, err error) {
+func readTree(ctx context.Context, s *session.Session, ofVM []string, each func([]types.ObjectContent) error) (unread []types.ManagedObjectReference, err error) {
 	root := s.Vim.ServiceContent.RootFolder
 	vm := types.PropertySpec{Type: "VirtualMachine", PathSet: ofVM}
 	var refused error // by each
-	err = session.Pages(ctx, s, types.PropertyFilterSpec{ObjectSet: All(root), PropSet: append(Places(), vm)}, func(page []types.ObjectContent) error {
+	err = session.Pages(ctx, s, types.PropertyFilterSpec{ObjectSet: everyVM(root), PropSet: append(placeSpecs(), vm)}, func(page []types.ObjectContent) error {
 		refused = each(page)
 		return refused
 	})
-	if err == nil || refused != nil || narrow.Fatal(err) {
+	if err == nil || refused != nil || session.IsFatal(err) {
 		return nil, err
 	}
 	spec := func(refs []types.ManagedObjectReference) types.PropertyFilterSpec { return levelSpec(vm, refs) }
 	for level, seen := []types.ManagedObjectReference{root}, map[types.ManagedObjectReference]bool{root: true}; len(level) > 0; {
 		var below []types.ManagedObjectReference
 		for chunk := range slices.Chunk(level, atOnce) {
-			n := narrow.New(s, spec, spec)
+			n := session.NewBisection(s, spec, spec)
 			if err := n.Read(ctx, chunk); err != nil {
 				return nil, err
 			}
@@ -109,7 +109,7 @@ var childPaths = map[string]string{"Folder": "childEntity", "Datacenter": "vmFol
 // levelSpec reads what Read reads of objects, and their children.
 func levelSpec(vm types.PropertySpec, refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{vm}}
-	for _, p := range Places() {
+	for _, p := range placeSpecs() {
 		p.PathSet = append(slices.Clone(p.PathSet), childPaths[p.Type])
 		spec.PropSet = append(spec.PropSet, p)
 	}

@@ -1,5 +1,6 @@
-// Package storagedrs reads what Storage DRS recommends for a clone, and why it recommends nothing. It makes no calls.
-package storagedrs
+// This file reads what Storage DRS recommends for a clone, and why it recommends nothing. It makes no calls.
+
+package vsphere
 
 import (
 	"github.com/vmware/govmomi/vim25/types"
@@ -7,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Recommended returns the datastores that Storage DRS recommends, the best first.
-func Recommended(all []types.ClusterRecommendation) (to []types.ManagedObjectReference) {
+// recommendedDatastores returns the datastores that Storage DRS recommends, the best first.
+func recommendedDatastores(all []types.ClusterRecommendation) (to []types.ManagedObjectReference) {
 	for _, r := range all {
 		for _, action := range r.Action {
 			if place, is := action.(*types.StoragePlacementAction); is && place.Destination.Value != "" {
@@ -20,8 +21,8 @@ func Recommended(all []types.ClusterRecommendation) (to []types.ManagedObjectRef
 	return to
 }
 
-// Unrecommended says why there is no recommendation, in vCenter's words. Space may come back.
-func Unrecommended(pod string, drs *types.ClusterDrsFaults) error {
+// noRecommendation says why there is no recommendation, in vCenter's words. Space may come back.
+func noRecommendation(pod string, drs *types.ClusterDrsFaults) error {
 	var first error
 	if drs != nil {
 		for _, by := range drs.FaultsByVm {

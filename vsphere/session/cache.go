@@ -1,15 +1,14 @@
-// Package memo keeps vCenter's answers for a while: many members are cloned alike. They hold for one session. Each answer is asked for
+// This file keeps vCenter's answers for a while: many members are cloned alike. They hold for one session. Each answer is asked for
 // once at a time.
 //
-// Locks: Memo.mu is taken alone and never held across a call; one caller at a time has an answer's turn.
-package memo
+// Locks: Cache.mu is taken alone and never held across a call; one caller at a time has an answer's turn.
+
+package session
 
 import (
 	"context"
 	"sync"
 	"time"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 const (
@@ -21,8 +20,8 @@ const (
 	most = 1000
 )
 
-// Memo keeps answers of one kind. Its zero value is empty.
-type Memo[K comparable, V any] struct {
+// Cache keeps answers of one kind. Its zero value is empty.
+type Cache[K comparable, V any] struct {
 	mu    sync.Mutex
 	epoch int64 // of the session that the answers are from
 	kept  map[K]*kept[V]
@@ -37,7 +36,7 @@ type kept[V any] struct {
 
 // Get returns an answer that is no older than age, and asks for it if there is none: one caller asks, the others wait
 // for the answer. Failures are not kept.
-func (f *Memo[K, V]) Get(ctx context.Context, s *session.Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
+func (f *Cache[K, V]) Get(ctx context.Context, s *Session, key K, age time.Duration, ask func() (V, error)) (value V, err error) {
 	k := f.place(s, key)
 	select {
 	case k.turn <- struct{}{}:
@@ -57,7 +56,7 @@ func (f *Memo[K, V]) Get(ctx context.Context, s *session.Session, key K, age tim
 }
 
 // place finds or creates the place of an answer.
-func (f *Memo[K, V]) place(s *session.Session, key K) *kept[V] {
+func (f *Cache[K, V]) place(s *Session, key K) *kept[V] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.kept == nil || f.epoch != s.Epoch || len(f.kept) > most {
@@ -72,14 +71,14 @@ func (f *Memo[K, V]) place(s *session.Session, key K) *kept[V] {
 }
 
 // Forget drops all answers.
-func (f *Memo[K, V]) Forget() {
+func (f *Cache[K, V]) Forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.kept = nil
 }
 
-// Look looks something up in a memo's answer, and, if that lacks it, in a newer answer.
-func Look[K comparable, V, R any](ctx context.Context, s *session.Session, f *Memo[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
+// LookUpIn looks something up in an answer that is kept, and, if that lacks it, in a newer answer.
+func LookUpIn[K comparable, V, R any](ctx context.Context, s *Session, f *Cache[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
 	for _, age := range []time.Duration{KnownFor, lookAgain} {
 		value, err := f.Get(ctx, s, key, age, ask)
 		if err != nil {

@@ -1,4 +1,4 @@
-package addresses
+package inventory
 
 import (
 	"slices"
@@ -18,14 +18,14 @@ func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
 		{DeviceConfigId: 4000, IpAddress: []string{"192.168.10.20"}},
 	}
 	for primary, want := range map[string][]string{"172.17.0.1": {"192.168.10.20"}, "2001:db8::20": {"192.168.10.20"}, "": {"192.168.10.20"}} {
-		if got := Of(primary, nics); !slices.Equal(got, want) {
+		if got := AddressesOf(primary, nics); !slices.Equal(got, want) {
 			t.Errorf("with %q as the primary one: %v", primary, got)
 		}
 	}
-	if got := Of("172.17.0.1", nics[:1]); got != nil {
+	if got := AddressesOf("172.17.0.1", nics[:1]); got != nil {
 		t.Errorf("while the adapter has no address: %v", got)
 	}
-	if got := Of("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
+	if got := AddressesOf("192.168.10.20", nil); !slices.Equal(got, []string{"192.168.10.20"}) {
 		t.Errorf("of a guest that reports no adapters: %v", got)
 	}
 }
@@ -50,7 +50,7 @@ func TestMembersAreReachedByTheirStaticAddressThenByTheFirstNetwork(t *testing.T
 		"not taken yet":        {"", stamp.Stamp{Addresses: "192.168.0.77"}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
 		"docker0":              {"172.17.0.1", stamp.Stamp{Prepared: prepared}, []string{"192.168.0.9", "fd00::9", "10.1.0.7", "10.1.0.8"}},
 	} {
-		if got := InOrder(Of(c.primary, nics), OfFirst(nics), &c.stamp); !slices.Equal(got, c.want) {
+		if got := addressesInOrder(AddressesOf(c.primary, nics), addressesOfFirst(nics), &c.stamp); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 	}
@@ -69,14 +69,14 @@ func TestGuestAddressesAreInOrderAndOnlyThoseThatCanBeReached(t *testing.T) {
 		"fe80::1":   {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
 		"not an ip": {"10.0.0.9", "2001:db8::1", "10.0.0.5"},
 	} {
-		if got := Of(primary, nics); !slices.Equal(got, want) {
+		if got := AddressesOf(primary, nics); !slices.Equal(got, want) {
 			t.Errorf("with %q: %v, not %v", primary, got, want)
 		}
 	}
-	if got := Of("127.0.0.1", []vim.GuestNicInfo{{IpAddress: []string{"169.254.1.1", "224.0.0.1", "0.0.0.0", "::", "ff02::1", "fe80::1", "::1", "10.0.0.7"}}}); !slices.Equal(got, []string{"10.0.0.7"}) {
+	if got := AddressesOf("127.0.0.1", []vim.GuestNicInfo{{IpAddress: []string{"169.254.1.1", "224.0.0.1", "0.0.0.0", "::", "ff02::1", "fe80::1", "::1", "10.0.0.7"}}}); !slices.Equal(got, []string{"10.0.0.7"}) {
 		t.Errorf("%v", got)
 	}
-	if got := Of("", nil); got != nil {
+	if got := AddressesOf("", nil); got != nil {
 		t.Errorf("of nothing: %v", got)
 	}
 }
@@ -105,7 +105,7 @@ func TestAVirtualOrTemporaryAddressComesLastAndAnUnusedOneNotAtAll(t *testing.T)
 		for _, a := range c.reports {
 			nic.IpAddress = append(nic.IpAddress, a.IpAddress)
 		}
-		if got := Of(c.primary, []vim.GuestNicInfo{{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}}, nic}); !slices.Equal(got, c.want) {
+		if got := AddressesOf(c.primary, []vim.GuestNicInfo{{DeviceConfigId: -1, IpAddress: []string{"172.17.0.1"}}, nic}); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 	}
@@ -123,7 +123,7 @@ func TestAStaticAddressThatAGuestDoesNotReportIsNotTaken(t *testing.T) {
 		"it reports nothing":   {nil, []string{"10.0.0.7"}, nil},
 		"it was given nothing": {[]string{"10.0.0.7"}, nil, nil},
 	} {
-		if got := Untaken(c.reports, c.given); !slices.Equal(got, c.want) {
+		if got := untakenAddresses(c.reports, c.given); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
 		}
 	}
@@ -135,7 +135,7 @@ func FuzzGuestAddresses(f *testing.F) {
 		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))
 	}
 	f.Fuzz(func(t *testing.T, primary, one, two string, device int32) {
-		all := Of(primary, []vim.GuestNicInfo{{DeviceConfigId: device, IpAddress: []string{one, two},
+		all := AddressesOf(primary, []vim.GuestNicInfo{{DeviceConfigId: device, IpAddress: []string{one, two},
 			IpConfig: &vim.NetIpConfigInfo{IpAddress: []vim.NetIpConfigInfoIpAddress{{IpAddress: two}, {IpAddress: one}}}}})
 		usable := plan.UsableIPs(all)
 		if len(usable) != len(all) {

@@ -1,5 +1,6 @@
-// Package policies finds vCenter's storage policies by name, and which datastores satisfy one. It makes calls of SPBM, and keeps nothing.
-package policies
+// This file finds vCenter's storage policies by name, and which datastores satisfy one. It makes calls of SPBM, and keeps nothing.
+
+package vsphere
 
 import (
 	"context"
@@ -12,14 +13,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Book holds vCenter's storage policies, and the service (SPBM) that has them.
-type Book struct {
+// storagePolicies holds vCenter's storage policies, and the service (SPBM) that has them.
+type storagePolicies struct {
 	client *pbm.Client
 	ids    map[string]string // by name
 }
 
-// Read reads the policies.
-func Read(ctx context.Context, client *session.Client, s *session.Session) (*Book, error) {
+// readStoragePolicies reads the policies.
+func readStoragePolicies(ctx context.Context, client *session.Client, s *session.Session) (*storagePolicies, error) {
 	c, err := client.PBM(ctx, s)
 	if err != nil {
 		return nil, err
@@ -29,7 +30,7 @@ func Read(ctx context.Context, client *session.Client, s *session.Session) (*Boo
 	if err != nil {
 		return nil, session.PBMFailure(err)
 	}
-	book := &Book{client: c, ids: map[string]string{}}
+	book := &storagePolicies{client: c, ids: map[string]string{}}
 	if len(ids) == 0 {
 		return book, nil
 	}
@@ -47,7 +48,7 @@ func Read(ctx context.Context, client *session.Client, s *session.Session) (*Boo
 }
 
 // Find returns the id of the policy with that name, which that field of the spec has.
-func (b *Book) Find(name, field string) (string, error) {
+func (b *storagePolicies) Find(name, field string) (string, error) {
 	if id, found := b.ids[name]; found {
 		return id, nil
 	}
@@ -62,7 +63,7 @@ func (b *Book) Find(name, field string) (string, error) {
 }
 
 // Check returns which of the datastores satisfy a policy, by moRef.
-func (b *Book) Check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
+func (b *storagePolicies) Check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
 	fits := map[string]bool{}
 	if len(all) == 0 { // without hubs the service would check all datastores
 		return fits, nil

@@ -1,7 +1,8 @@
-// Package secretfile reads small files that others write while the server runs: tokens, passwords, certificates. Whatever
+// This file reads small files that others write while the server runs: tokens, passwords, certificates. Whatever
 // is in a file's place, reading it ends, and returns the file complete or not at all. Its mutex guards which files are being read, and
 // is never held while one is.
-package secretfile
+
+package secret
 
 import (
 	"bytes"
@@ -29,9 +30,9 @@ const (
 // errHangs means that a file could not be read in time. Nobody else reads it until that reading has ended.
 var errHangs = errors.New("the file system does not answer")
 
-// Read returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
+// ReadFile returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
 // two readings agree. Errors are of package fs, such as fs.ErrNotExist, and hold nothing of the content.
-func Read(path string) ([]byte, error) { return readings.of(path, patience, wholeFile) }
+func ReadFile(path string) ([]byte, error) { return readings.of(path, patience, wholeFile) }
 
 var readings = shared{running: map[string]*reading{}}
 

@@ -1,4 +1,4 @@
-package memo
+package session
 
 import (
 	"context"
@@ -7,15 +7,13 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
 func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	t.Parallel()
-	var m Memo[string, int]
+	var m Cache[string, int]
 	var asked atomic.Int32
-	s, gate := &session.Session{Epoch: 1}, make(chan struct{})
+	s, gate := &Session{Epoch: 1}, make(chan struct{})
 	ask := func() (int, error) { <-gate; return int(asked.Add(1)), nil }
 	var wg sync.WaitGroup
 	for range 50 {
@@ -35,30 +33,30 @@ func TestConcurrentLookupsShareOneCall(t *testing.T) {
 	if got, _ := m.Get(t.Context(), s, "a", 0, ask); got != 2 {
 		t.Errorf("an answer that is too old is returned: %d", got)
 	}
-	if got, _ := m.Get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 3 {
+	if got, _ := m.Get(t.Context(), &Session{Epoch: 2}, "a", time.Minute, ask); got != 3 {
 		t.Errorf("another session's answer is returned: %d", got)
 	}
 	m.Forget()
-	if got, _ := m.Get(t.Context(), &session.Session{Epoch: 2}, "a", time.Minute, ask); got != 4 {
+	if got, _ := m.Get(t.Context(), &Session{Epoch: 2}, "a", time.Minute, ask); got != 4 {
 		t.Errorf("a forgotten answer is returned: %d", got)
 	}
 }
 
 func TestAFailureIsNotRememberedAndAMissIsLookedUpOnceMore(t *testing.T) {
 	t.Parallel()
-	var m Memo[string, int]
-	s, calls := &session.Session{Epoch: 1}, 0
+	var m Cache[string, int]
+	s, calls := &Session{Epoch: 1}, 0
 	if _, err := m.Get(t.Context(), s, "a", time.Minute, func() (int, error) { return 0, errors.New("odd") }); err == nil {
 		t.Error("a failure is not returned")
 	}
 	ask := func() (int, error) { calls++; return calls, nil }
 	miss := errors.New("missing")
 	look := func(n int) (int, error) { return n, miss }
-	if _, err := Look(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 1 {
+	if _, err := LookUpIn(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 1 {
 		t.Errorf("%d calls, %v: an answer that is new already is not asked for again", calls, err)
 	}
 	m.kept["a"].at = time.Now().Add(-2 * lookAgain)
-	if _, err := Look(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 2 {
+	if _, err := LookUpIn(t.Context(), s, &m, "a", ask, look); !errors.Is(err, miss) || calls != 2 {
 		t.Errorf("%d calls, %v: one that is some seconds old is", calls, err)
 	}
 }

@@ -1,4 +1,4 @@
-package snapshots
+package vsphere
 
 import (
 	"testing"
@@ -40,7 +40,7 @@ func TestASnapshotIsFoundByItsNameOrItsPath(t *testing.T) {
 		{nil, "", "", vcfault.ReasonSnapshotNotFound, "take one"},
 		{nil, "base", "", vcfault.ReasonSnapshotNotFound, "take one"},
 	} {
-		got, err := Find(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
+		got, err := findSnapshot(c.from, v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: c.name}, "ubuntu")
 		e := vctest.AsError(err)
 		if got.Value != c.want || (e != nil) != (c.reason != "") || e != nil && (e.Reason != c.reason || !vctest.Mentions(e.Message, c.says)) {
 			t.Errorf("%q: got %s, %v", c.name, got.Value, err)

@@ -1,5 +1,6 @@
-// Package snapshots finds the snapshot of a template that spec.clone names. It makes no calls.
-package snapshots
+// This file finds the snapshot of a template that spec.clone names. It makes no calls.
+
+package vsphere
 
 import (
 	"slices"
@@ -35,8 +36,8 @@ func list(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
 	return all
 }
 
-// Find returns the snapshot that clone names by name or path, or the current one. template is for the message.
-func Find(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+// findSnapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
+func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
 	all := list(snapshots)
 	var paths []string
 	for _, t := range all {
