@@ -35,7 +35,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("it was reported for another %s", took)
 				}
-				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got != "False" {
+				if got := condition(a, v1alpha1.ConditionNameConflict).Status; got == "True" {
 					t.Errorf("NameConflict is %q", got)
 				}
 				up(t, g)

@@ -69,8 +69,8 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		for _, removal := range []struct {
 			a     plan.Action
-			reads int // before the task: the VM; the clones under way, the folder, and the namespace's
-		}{{step(plan.Destroy, vm), 1}, {p.removing(), 3}} {
+			reads int // before the task: the VM; the clones under way, and the folder
+		}{{step(plan.Destroy, vm), 1}, {p.removing(), 2}} {
 			before := w.Calls()["RetrievePropertiesEx"]
 			p.do(removal.a)
 			time.Sleep(5 * time.Second) // the stream says that it left
