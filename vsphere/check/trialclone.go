@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -131,21 +130,10 @@ func (t *trial) linkedClone(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	template := inventory.VMRef(t.template.moRef)
-	held, err := t.privileges(ctx, []types.ManagedObjectReference{template})
-	if err != nil {
-		return failedBy(err)
+	if whole := len(slices.DeleteFunc(disks.In(now.Devices), disks.IsDelta)); whole > 0 {
+		return refuted(fmt.Sprintf("%d disks of the clone are not children of the snapshot's", whole), "linked clones would need the time and space of full ones").with(Facts{"wholeDisks": count(whole)})
 	}
-	whole := len(slices.DeleteFunc(disks.In(now.Devices), disks.IsDelta))
-	alone := !held[template]["VirtualMachine.Provisioning.Clone"] && !held[template]["VirtualMachine.Provisioning.CloneTemplate"]
-	facts := Facts{"wholeDisks": count(whole), "byDeployTemplateAlone": yes(alone)}
-	switch {
-	case whole > 0:
-		return refuted(fmt.Sprintf("%d disks of the clone are not children of the snapshot's", whole), "linked clones would need the time and space of full ones").with(facts)
-	case alone:
-		return confirmed("its disks are children of the snapshot's; VirtualMachine.Provisioning.DeployTemplate was enough").with(facts)
-	}
-	return confirmed("its disks are children of the snapshot's (the account has other clone privileges, too, so this does not show that DeployTemplate is enough)").with(facts)
+	return confirmed("its disks are children of the snapshot's")
 }
 
 // setting changes one value of extraConfig.

@@ -259,7 +259,7 @@ func (t *trial) outliveVM(ctx context.Context) outcome {
 }
 
 // sweepDisk takes the disk from the trial's VMs, and deletes it.
-func (t *trial) sweepDisk() {
+func (t *trial) sweepDisk() error {
 	d := &t.disk
 	if d.made.ID == "" && d.unsure {
 		t.progress("looking for the first-class disk, because vCenter's reply to its creation was lost")
@@ -269,20 +269,20 @@ func (t *trial) sweepDisk() {
 			}
 			return d.made.ID != ""
 		})
+		d.unsure = false
 	}
 	if d.made.ID == "" {
-		return
+		return nil
 	}
-	var err error
-	for try := 0; try < 3 && (try == 0 || session.Sleep(t.end, time.Second)); try++ {
-		for _, vm := range t.made {
-			if err := t.detachDisk(vm); err != nil && vcfault.MissingObject(err) != vm {
-				break // the disk is not deleted then
-			}
-		}
-		if err = d.calls.Delete(t.end, d.made.Ref); err == nil || because(err, vcfault.ReasonDiskMissing) {
-			return
+	for _, vm := range t.made {
+		if err := t.detachDisk(vm); err != nil && vcfault.MissingObject(err) != vm {
+			return err
 		}
 	}
-	t.add("deep: clean-up of the disk", Fail, fmt.Sprintf("left in vCenter: the first-class disk %s, %s (%s)", d.made.ID, d.made.File, vcfault.Classify("", err).Message), "delete it by hand")
+	err := d.calls.Delete(t.end, d.made.Ref)
+	if err == nil || because(err, vcfault.ReasonDiskMissing) {
+		d.made = fcd.Disk{}
+		return nil
+	}
+	return err
 }

@@ -88,49 +88,33 @@ func hidden(t *trial, _ context.Context) string {
 	return ""
 }
 
-// hiddenVM reads a VM that the account may not see, alone and together with another one.
+// hiddenVM reads a VM that the account may not see.
 func (t *trial) hiddenVM(ctx context.Context) outcome {
-	ref := inventory.VMRef(t.Hidden)
-	alone, err := t.readHidden(ctx, ref, nil)
-	if err != nil {
-		return failedBy(err)
-	}
-	beside, err := t.readHidden(ctx, ref, []types.ObjectSpec{{Obj: t.vm}})
-	if err != nil {
-		return failedBy(err)
-	}
-	facts := Facts{"alone": word(alone), "besideAnother": word(beside)}
-	switch {
-	case alone == readable:
-		return inconclusive("the account may see "+t.Hidden, "name another one with --hidden").with(facts)
-	case alone == notFound || alone == leftOut:
-		return refuted("a read of "+t.Hidden+" returns the same as for a missing VM: "+alone+" (check that it exists)", "members that the account may no longer see would seem to have vanished").with(facts)
-	}
-	return confirmed("read alone: %s; together with another VM: %s", alone, beside).with(facts)
-}
-
-func (t *trial) readHidden(ctx context.Context, ref types.ManagedObjectReference, others []types.ObjectSpec) (how string, err error) {
-	spec := types.PropertyFilterSpec{ObjectSet: append(others, types.ObjectSpec{Obj: ref}), PropSet: []types.PropertySpec{{Type: ref.Type, PathSet: []string{"name", "config.instanceUuid"}}}}
-	if len(others) > 0 {
-		spec.ReportMissingObjectsInResults = types.NewBool(true)
-	}
-	how = leftOut
-	err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.ReadObjects(ctx, s, spec)
+	how := leftOut
+	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: inventory.VMRef(t.Hidden)}},
+			PropSet: []types.PropertySpec{{Type: session.VMType, PathSet: []string{"name", "config.instanceUuid"}}}})
 		for _, o := range objects {
-			if o.Ref == ref {
-				how = map[bool]string{true: propertyWithheld, false: readable}[o.Withheld]
-			}
+			how = map[bool]string{true: propertyWithheld, false: readable}[o.Withheld]
 		}
 		return err
 	})
 	switch {
-	case vcfault.MissingObject(err) == ref:
-		return notFound, nil
+	case vcfault.MissingObject(err).Value == t.Hidden:
+		how = notFound
 	case vcfault.Has[types.BaseNoPermission](err):
-		return callRefused, nil
+		how = callRefused
+	case err != nil:
+		return failedBy(err)
 	}
-	return how, err
+	facts := Facts{"answer": word(how)}
+	switch how {
+	case readable:
+		return inconclusive("the account may see "+t.Hidden, "name another one with --hidden").with(facts)
+	case notFound, leftOut:
+		return refuted("a read of "+t.Hidden+" returns the same as for a missing VM: "+how+" (check that it exists)", "members that the account may no longer see would seem to have vanished").with(facts)
+	}
+	return confirmed("%s", how).with(facts)
 }
 
 // endSession logs the session out, as vCenter does with idle ones, and checks that the next call reports it, that the session's objects are

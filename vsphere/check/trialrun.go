@@ -63,9 +63,6 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 	began := t.now()
 	drsRefused, err := t.v.PowerOn(t.end, t.at.Datacenter, t.vm, level)
 	facts := Facts{"byDRS": yes(level != "" && drsRefused == nil), "level": word(level)}
-	if drsRefused != nil {
-		facts["noLicence"] = yes(vcfault.Has[types.BaseNotEnoughLicenses](drsRefused))
-	}
 	if err != nil {
 		return failedBy(err).with(facts)
 	}

@@ -24,57 +24,42 @@ func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 	return files
 }
 
-// sweep removes exactly what the trial created: its VMs, and the scratch folder once it is empty.
+// sweepTimeout limits the time of the clean-up, besides that of running clones: a reply may have been lost, and its task still run.
+const sweepTimeout = time.Minute
+
+// sweep removes exactly what the trial created: its disk, its VMs, and the scratch folder once it is empty.
 func (t *trial) sweep(name string) {
 	if t.taken {
 		return // nothing was created
 	}
 	const check = "deep: clean-up"
 	t.progress("cleaning up")
-	err := t.awaitClones()
-	t.bringBack()
-	t.sweepDisk()
 	var left []string
-	for try := 0; try < 3 && (try == 0 && err == nil || try > 0 && session.Sleep(t.end, time.Second)); try++ {
-		if left, err = t.sweepOnce(name); err == nil && len(left) == 0 && t.parked == "" {
-			t.ok(check, "nothing is left")
-			return
-		}
+	err := t.awaitClones()
+	if err == nil {
+		within(t.end, sweepTimeout, func(context.Context) bool {
+			left, err = t.sweepOnce(name)
+			return err == nil
+		})
 	}
-	what := t.path
+	if err == nil && len(left) == 0 {
+		t.ok(check, "nothing is left")
+		return
+	}
+	seen, advice := "left in vCenter: "+t.path, fmt.Sprintf("remove the folder %q and the VM %s in it by hand", t.path, trialName)
 	if len(left) > 0 {
-		what += " with " + vcfault.FirstFew(left)
+		seen += " with " + vcfault.FirstFew(left)
 	}
-	seen, advice := "left in vCenter: "+what, fmt.Sprintf("remove the folder %q and the VM %s in it by hand", t.path, trialName)
 	if t.parked != "" {
-		seen, advice = "left on the datastore, if they still exist: the files in "+path.Dir(t.parked), "remove them by hand"
+		seen += ", and, if they still exist, the files in " + path.Dir(t.parked)
+	}
+	if t.disk.made.ID != "" {
+		seen += fmt.Sprintf(", and the first-class disk %s, %s", t.disk.made.ID, t.disk.made.File)
 	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
 	}
 	t.add(check, Fail, seen, advice)
-}
-
-// registerTimeout limits the time of a registration whose reply was lost.
-const registerTimeout = time.Minute
-
-// bringBack registers a parked VM, so that it can be destroyed. If that fails, sweep reports its files.
-func (t *trial) bringBack() {
-	within(t.end, registerTimeout, func(context.Context) bool {
-		if t.parked == "" {
-			return true
-		}
-		if err := t.register(); vcfault.Has[types.BaseFileFault](err) || vcfault.Has[*types.NotFound](err) {
-			return true // the files are gone
-		}
-		children, _ := t.children(t.scratch)
-		for _, child := range children { // it is registered, but the reply was lost
-			if own, _ := t.owns(child); own {
-				t.parked = ""
-			}
-		}
-		return t.parked == ""
-	})
 }
 
 // awaitClones waits, if the reply to a clone call was lost, until all currently running clones of our user have ended: that clone may be
@@ -84,31 +69,38 @@ func (t *trial) awaitClones() error {
 		return nil
 	}
 	t.progress("waiting for all running clones, because vCenter's reply to one was lost")
-	var awaited []string
-	for known, failures := false, 0; !known || len(awaited) > 0; {
+	awaited, err := t.runningClones()
+	for err == nil && len(awaited) > 0 {
+		session.Sleep(t.end, time.Second)
 		var running []string
-		err := t.v.Call(t.end, func(ctx context.Context, s *session.Session) (err error) {
+		if running, err = t.runningClones(); err == nil {
+			awaited = slices.DeleteFunc(awaited, func(task string) bool { return !slices.Contains(running, task) })
+		}
+	}
+	return err
+}
+
+// runningClones returns our user's running clones.
+func (t *trial) runningClones() (running []string, err error) {
+	within(t.end, sweepTimeout, func(ctx context.Context) bool {
+		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 			running, err = tasks.Clones(ctx, s)
 			return err
 		})
-		switch {
-		case err != nil:
-			if failures++; failures > 60 {
-				return err
-			}
-		case !known:
-			awaited, known = running, true
-		default:
-			awaited = slices.DeleteFunc(awaited, func(task string) bool { return !slices.Contains(running, task) })
-		}
-		session.Sleep(t.end, time.Second)
-	}
-	return nil
+		return err == nil
+	})
+	return running, err
 }
 
 // sweepOnce returns the names of foreign objects left in the scratch folder. It finds folder and VMs by moRef, even if they were moved; by
 // name only if the reply to the creation of the folder was lost.
 func (t *trial) sweepOnce(name string) (left []string, err error) {
+	if err := t.bringBack(); err != nil {
+		return nil, err
+	}
+	if err := t.sweepDisk(); err != nil {
+		return nil, err
+	}
 	folder := t.scratch
 	if folder.Value == "" {
 		if folder, err = t.v.Child(t.end, t.at.Root, name); err != nil || folder.Value == "" {
@@ -116,6 +108,21 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		}
 	}
 	return t.sweepFolder(folder, t.made...)
+}
+
+// bringBack registers a parked VM, so that it can be destroyed.
+func (t *trial) bringBack() error {
+	if t.parked == "" {
+		return nil
+	}
+	err := t.register()
+	children, _ := t.children(t.scratch)
+	for _, child := range children { // it is registered, but the reply was lost
+		if own, _ := t.owns(child); own {
+			t.parked, err = "", nil
+		}
+	}
+	return err
 }
 
 // sweepFolder removes a folder with its contents, and also VMs at any place. It returns the names of foreign objects and keeps the folders
