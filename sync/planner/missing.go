@@ -164,7 +164,8 @@ func (v *view) holdMissing() {
 
 // missingText says what became of a member, and what to do.
 func (v *view) missingText(m *absent) string {
-	text, name := "vCenter does not have its VM any more, and it may still run: "+m.Message+"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
+	text, name := fmt.Sprintf("vCenter does not have its VM %s any more, and it may still run: %s", m.MoRef, m.Message)+
+		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
 	if m.Replace == v1alpha1.ReplaceHeld {
 		name = "take it out of spec.replace, which named it before that, and name it there again"
 	}

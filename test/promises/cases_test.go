@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -222,4 +224,54 @@ func TestMembersThatAScaleInRemovedAreNobodysDoing(t *testing.T) {
 		s.serve(0)
 	}
 	m.settle(false)
+}
+
+// TestAMemberThatComesBackBesideItsReplacementIsKept follows "A member has vanished" in docs/troubleshooting.md: whether the VM runs when it
+// is back, or not, nobody destroys it but the group's deletion.
+func TestAMemberThatComesBackBesideItsReplacementIsKept(t *testing.T) {
+	s := scripted(t, 1)
+	for name, runs := range map[string]bool{"off": false, "on": true} {
+		m := s.settled(t, name, spec(2))
+		member := name + "-1"
+		ref := m.refs(true)[member]
+		first := m.vc.now().vms[ref]
+		vm := m.vc.vm(ref)
+		var files mo.VirtualMachine
+		m.vc.must(vm.Properties(m.vc.ctx, vm.Reference(), []string{"config.files"}, &files))
+		m.edit("pause", func(s *v1alpha1.VmGroupSpec) { s.Paused = true })
+		m.until("it is paused", func(o v1alpha1.VmGroup, _ sight) bool { return o.Status.ObservedGeneration == o.Generation })
+		m.history.touch(ref)
+		m.vc.task(vm.PowerOff(m.vc.ctx))
+		m.vc.must(vm.Unregister(m.vc.ctx))
+		m.edit("go on", func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
+		m.until("its member is missing", func(o v1alpha1.VmGroup, _ sight) bool {
+			return meta.IsStatusConditionTrue(o.Status.Conditions, "MembersVanished") && m.refs(true)[member] == ""
+		})
+		m.edit("give it up", func(s *v1alpha1.VmGroupSpec) { s.Replace = []v1alpha1.Replacement{{Name: member, MoRef: ref}} })
+		m.settle(false)
+		replaced := m.refs(true)
+		back := m.vc.register(files.Config.Files.VmPathName, "back-"+member)
+		m.history.touch(back)
+		if runs {
+			m.vc.task(m.vc.vm(back).PowerOn(m.vc.ctx))
+		}
+		kept := func() bool {
+			var is mo.VirtualMachine
+			err := m.vc.vm(back).Properties(m.vc.ctx, m.vc.vm(back).Reference(), []string{"runtime.powerState", "config.instanceUuid"}, &is)
+			return err == nil && is.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && is.Config.InstanceUuid == first.uuid
+		}
+		m.until("the VM that came back is kept, and the status says so", func(o v1alpha1.VmGroup, _ sight) bool {
+			return kept() && o.Status.Phase == v1alpha1.PhaseRunning && meta.IsStatusConditionTrue(o.Status.Conditions, "DuplicateMember") &&
+				slices.ContainsFunc(o.Status.Quarantined, func(q v1alpha1.Quarantined) bool { return q.MoRef == back })
+		})
+		m.told("MemberQuarantined", back)
+		time.Sleep(5 * time.Second)
+		if !kept() || !maps.Equal(replaced, m.refs(true)) {
+			t.Errorf("%s is not kept, or its replacement did not stay: %v, %v", back, replaced, m.refs(true))
+		}
+		m.end()
+		if kept() {
+			t.Errorf("the group is gone, and %s is left", back)
+		}
+	}
 }

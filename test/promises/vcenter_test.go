@@ -339,3 +339,17 @@ func (v *vcenter) foreign(from, folder, name string) string {
 	v.must(err)
 	return info.Result.(types.ManagedObjectReference).Value
 }
+
+// register brings a VM that was unregistered back into vCenter, under another name and in another folder, and returns its new moRef.
+func (v *vcenter) register(path, name string) string {
+	v.t.Helper()
+	pool, err := v.finder.DefaultResourcePool(v.ctx)
+	v.must(err)
+	into, err := v.finder.DefaultFolder(v.ctx)
+	v.must(err)
+	task, err := into.RegisterVM(v.ctx, path, name, false, pool, nil)
+	v.must(err)
+	info, err := task.WaitForResult(v.ctx)
+	v.must(err)
+	return info.Result.(types.ManagedObjectReference).Value
+}
