@@ -33,7 +33,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 			return vcsim.Break{Kind: vcsim.Stalled, Stall: time.Hour}
 		})
 		writes := g.Writes
-		for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(500 * time.Millisecond) {
+		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(500 * time.Millisecond) {
 			a, err := g.Sync(within(t))
 			r.must(err)
 			if ready := a.Status.Conditions[0]; a.Status.Phase != v1alpha1.PhaseRunning || ready.Status != metav1.ConditionTrue {

@@ -297,9 +297,6 @@ func (l *Limiter) Limits() []Limit {
 	return all
 }
 
-// Size is how many actions of a kind may run at once now.
-func (l *Limiter) Size(k Kind) int { return l.limit(key{kind: k}).size }
-
 // Blocking returns the limits that keep such work from beginning now: that for all kinds, without one, first.
 func (l *Limiter) Blocking(w Work) (all []Limit) {
 	if l.used >= l.most {

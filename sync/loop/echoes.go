@@ -14,16 +14,11 @@ import (
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If that call's answer had the next step again, groups would be called, and written, as fast as Metacontroller's workers can. So while a
 // group is worked on, what was written just now is answered as it is, until busyMost is over. When it was written is seen from the calls,
-// so all replicas keep the same. Where many groups go at once, what is left of each is written less often (goingFor): writes are what
+// so all replicas keep the same. Where many groups go at once, what is left of each is written less often: writes are what
 // cost the API server most.
 
-// goingWrites bounds how many writes a second tell how far deletions are, over all groups; each group's is written every goingMost at least.
-const goingWrites, goingMost = 10, 30 * time.Second
-
-// goingFor is how long the status of a group in deletion stands while it would only tell that less is left.
-func (c *cadence) goingFor() time.Duration {
-	return max(busyMost, min(share(c.busy, goingWrites), goingMost))
-}
+// goingTimes is how many calls long the status of a group in deletion stands while it would only tell that less is left.
+const goingTimes = 4
 
 // sawWrites takes note of what a call shows otherwise than the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {

@@ -92,7 +92,7 @@ type Loop struct {
 	waiting []types.UID      // groups that found no slot, longest waiting first
 	swept   time.Time        // when groups to be forgotten were looked for last
 	pulse   pulse
-	cadence cadence
+	calls   calls
 }
 
 // New returns a loop that does nothing until Run.
@@ -101,7 +101,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, cadence: newCadence(), limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, calls: calls{rate: callsMost}, limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -152,7 +152,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
-	l.cadence.heard(now, g.due)
+	l.calls.heard(now, g.due)
 	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have appeared and gone again
 		clear(g.awaited)
 	}
@@ -185,7 +185,7 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.keepWritten(&result, l.cadence.goingFor(), now)
+	g.keepWritten(&result, max(busyMost, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
@@ -199,19 +199,6 @@ func (l *Loop) Renew(call plan.Call) plan.Result {
 		g.answerEvents(&result, now)
 	}
 	return result
-}
-
-// callAgain decides when the group's next call is to come. After a refusal it comes when Metacontroller's back-off says so: it is never late.
-func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
-	if r.Refusal != nil {
-		g.busy, g.due = false, time.Time{}
-		return
-	}
-	g.busy = r.Resync <= busyMost || len(g.running) > 0
-	l.cadence.count(l.groups, l.cfg.Lease, now)
-	finish := l.cadence.finish(g, r.Actions, func(op plan.Op) int { return l.limiter.Size(kindOf(op)) }, now)
-	r.Resync = min(l.cadence.next(r.Resync, finish, g.busy, g.finalizing && g.busy), l.cfg.Resync)
-	g.due = now.Add(r.Resync)
 }
 
 // Placeholders for the generation and the UID of a group that was never applied.
@@ -343,9 +330,6 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if err == nil {
-			l.cadence.ended(a.Op, now.Sub(began))
-		}
 		g.note(ended)
 		if note, worth := a.Note(now); worth && err == nil {
 			l.hear(g, nil, []plan.Note{note})

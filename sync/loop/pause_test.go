@@ -45,7 +45,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		l.cadence.counted, l.cadence.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
+		l.calls.counted, l.calls.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
 		c := call("web", 1)
 		l.Renew(c)
 		until(t, time.Minute, "a member on", func() bool { _, on := m.members(c.Ref()); return on == 1 })

@@ -14,7 +14,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-var errSilent = errors.New("vCenter's stream of changes fell silent")
+// errSilent: vCenter answers other calls than the stream's, which is opened again; nothing else is lost. errDeaf: it answers none.
+var (
+	errSilent = errors.New("vCenter's stream of changes fell silent")
+	errDeaf   = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
+)
 
 // updatesMost bounds the objects in one answer of the stream, so that each answer comes soon even if many objects changed. vCenter
 // may return fewer.
@@ -28,12 +32,24 @@ func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.Managed
 	res, err := methods.WaitForUpdatesEx(ctx, s.Vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
-		if context.Cause(ctx) == errSilent {
-			err = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; the server opens it again.")
+		if cause := context.Cause(ctx); cause == errSilent || cause == errDeaf {
+			err = cause
 		}
 		return nil, fmt.Errorf("wait for updates: %w", err)
 	}
 	return res.Returnval, nil
+}
+
+// listen finds out whether vCenter answers other calls while one of the stream's is late, until ctx ends.
+func (st *Stream) listen(ctx context.Context, s *session.Session, most time.Duration, deaf context.CancelCauseFunc) {
+	for late := most; session.Sleep(ctx, late+st.silence); late = 0 {
+		call, cancel := context.WithTimeout(ctx, answerMost)
+		_, err := methods.GetCurrentTime(call, s.Vim)
+		if cancel(); err != nil && !vcfault.NotAuthenticated(err) {
+			deaf(errDeaf)
+			return
+		}
+	}
 }
 
 // paging is how far an answer of several pages has come.
@@ -105,7 +121,10 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 			most = shortWait
 		}
 		began := time.Now()
-		set, err := st.wait(ctx, s, pc, version, most, most+st.silence)
+		heard, cancel := context.WithCancelCause(ctx)
+		go st.listen(heard, s, most, cancel)
+		set, err := st.wait(heard, s, pc, version, most, most+patience)
+		cancel(nil)
 		if err != nil {
 			st.blame(s, err)
 			return err

@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,10 @@ const (
 	maxWait = 20 * time.Second
 	// shortWait is the same while there are members that the stream did not report.
 	shortWait = time.Second
-	// silence is how long a call may overstay that before the stream counts as broken.
-	silence = 10 * time.Second
+	// patience is how long a call may overstay that while vCenter answers other calls: a busy one keeps the stream waiting.
+	patience = time.Minute
+	// silence is how long a call may overstay it before another call, which must be answered within answerMost, shows whether vCenter does.
+	silence, answerMost = 10 * time.Second, 20 * time.Second
 	// firstAnswer bounds each page of the stream's first answer, which has everything: vCenter may take longer for
 	// it than WaitOptions.maxWaitSeconds.
 	firstAnswer = 5 * time.Minute
@@ -103,7 +106,11 @@ func (st *Stream) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			break
 		}
-		st.broke(err)
+		if errors.Is(err, errSilent) {
+			st.log.Warn().Err(err).Msg("vCenter's stream of changes is opened again")
+		} else {
+			st.broke(err)
+		}
 		if time.Since(began) > heldWell {
 			pause = reopenMin
 		}
@@ -140,7 +147,7 @@ func (st *Stream) live(ctx context.Context) error {
 	changes := make(chan error, 1)
 	go func() { defer close(changes); changes <- st.follow(waiting, s, pc, version, seen) }()
 	err = st.attend(ctx, s, changes)
-	if ctx.Err() == nil {
+	if ctx.Err() == nil && !errors.Is(err, errSilent) {
 		st.broke(err)
 	}
 	CloseCollector(ctx, s, pc)

@@ -68,6 +68,7 @@ type awaited struct {
 	info       types.TaskInfo
 	err        error
 	began, due time.Time // since when it is awaited, and when it is read next
+	ready      time.Time // when it may have ended, so that a read of others reads it, too
 	percent    int32     // its last known progress
 	progressed time.Time // when its progress or state was seen to change
 }
@@ -173,10 +174,12 @@ func (t *Tasks) Run(ctx context.Context) {
 
 // schedule decides when a task is read next. The caller holds t.mu.
 func (t *Tasks) schedule(a *awaited, now time.Time) {
-	age := now.Sub(a.began)
+	age, fastest := now.Sub(a.began), t.fastest[a.kind]
 	wait := age / readShare
-	if soonest := t.fastest[a.kind] * (2*readShare + 1) / (2 * readShare); age < soonest {
+	a.ready = now
+	if soonest := fastest + fastest/readShare; age < soonest {
 		wait = soonest - age
+		a.ready = a.began.Add(fastest + fastest/(2*readShare))
 	}
 	a.due = now.Add(min(max(wait, readLeast), readMost))
 }
@@ -199,7 +202,7 @@ func (t *Tasks) read(ctx context.Context, now time.Time) error {
 		{Type: "Task", PathSet: []string{taskState, taskError, taskResult, taskQueued, taskStarted, taskComplete, taskProgress}}}}
 	t.mu.Lock()
 	for ref, a := range t.awaited {
-		if !a.due.After(now) {
+		if !a.due.After(now) || a.ready.Before(now) {
 			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
 		}
 	}

@@ -89,26 +89,6 @@ func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 	})
 }
 
-// Clones take about 40 s, and power-ons 5 s. The first ones teach that.
-func TestABusyGroupIsCalledRightAfterItsActionsEnd(t *testing.T) {
-	m := newModel(40370 * time.Millisecond)
-	m.took[plan.PowerOn] = 5210 * time.Millisecond
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		for members := int32(1); members <= 5; members++ {
-			c, calls, began := call("web", members), 0, time.Now()
-			c.Group.Generation = int64(members)
-			for r := l.Renew(c); r.Status.ReadyReplicas < members; r = l.Renew(c) {
-				time.Sleep(r.Resync)
-				calls++
-			}
-			on := time.Since(l.Groups()[0].Actions[0].Time)
-			if on > time.Second || members > 1 && on > 200*time.Millisecond || calls > 50 {
-				t.Errorf("member %d: its status follows %s after it is on, and %d calls in %s", members, on, calls, time.Since(began))
-			}
-		}
-	})
-}
-
 func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 	if raced {
 		t.Skip("ten thousand calls of one caller hold no race that others don't")
@@ -121,7 +101,7 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 			c.calls[i].Group = &g
 		}
 		c.run(l, time.Minute)
-		if longest, calls := c.run(l, 3*time.Minute); longest > 11*time.Second || calls > 2*callsMost+1 {
+		if longest, calls := c.run(l, 3*time.Minute); longest > 11*time.Second || calls > callsMost+1 {
 			t.Errorf("every %s, %.1f calls a second", longest, calls)
 		}
 	})

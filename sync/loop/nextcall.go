@@ -1,0 +1,90 @@
+package loop
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// When a group's next call comes is decided here. A status shows what vCenter did only with the next hook call, so the sooner that comes, the
+// truer the status. But calls cost: with Metacontroller 4.17.2 five workers make about 118 a second over all groups, and with its default
+// client limits (QPS 5) only five, so that a new group would wait for those of groups that have nothing to tell. So groups share them:
+//
+//	the group                                      is called again after
+//	in progress (its plan asks for calls           busySoonest, or its share of the calls among all that are in progress
+//	within busyMost, or actions are under way)
+//	otherwise                                      settledSoonest, or its share of the calls among all groups, but no later than its plan asks
+//	refused                                        Metacontroller's own back-off
+//
+// and in no case later than --resync. How late a plan permits is in planner.go.
+const (
+	busySoonest, settledSoonest = 250 * time.Millisecond, time.Second
+	// busyMost is the longest time between the calls of a group that is in progress, as its plan has it.
+	busyMost = 2 * time.Second
+	// callsMost bounds the calls a second that the groups share: less than half of what Metacontroller can make, because edits and new groups
+	// need calls, too.
+	callsMost = 40.
+	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
+	// stays at callsMost while fewer than four of ten are late, as calls that another replica of the server got seem to be.
+	overdue, callsStep = time.Second, .25
+	// countEvery is how often the groups are counted.
+	countEvery = 250 * time.Millisecond
+)
+
+// calls is how many calls a second the server asks for. Loop.mu guards it.
+type calls struct {
+	rate         float64
+	counted      time.Time
+	groups, busy int // at that time: groups that are called, and those of them that are in progress
+}
+
+// heard takes note of a call that was due at a time (zero: it was not asked for).
+func (c *calls) heard(now, due time.Time) {
+	switch {
+	case due.IsZero():
+	case now.Sub(due) > overdue:
+		c.rate = max(1, c.rate*.99)
+	default:
+		c.rate = min(c.rate+callsStep, callsMost)
+	}
+}
+
+// count counts the groups that are called, once in a while.
+func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time.Time) {
+	if now.Sub(c.counted) < countEvery {
+		return
+	}
+	c.counted, c.groups, c.busy = now, 0, 0
+	for _, g := range groups {
+		if !g.finalized && now.Sub(g.renewed) <= lease {
+			c.groups++
+			if g.busy {
+				c.busy++
+			}
+		}
+	}
+}
+
+// share is the time between two calls of each of so many groups.
+func (c *calls) share(groups int) time.Duration {
+	return time.Duration(float64(groups) / c.rate * float64(time.Second))
+}
+
+// callAgain decides when the group's next call is to come.
+func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
+	if r.Refusal != nil {
+		g.busy, g.due = false, time.Time{}
+		return
+	}
+	g.busy = r.Resync <= busyMost || len(g.running) > 0
+	l.calls.count(l.groups, l.cfg.Lease, now)
+	if g.busy {
+		r.Resync = max(busySoonest, l.calls.share(l.calls.busy))
+	} else {
+		r.Resync = min(r.Resync, max(settledSoonest, l.calls.share(l.calls.groups)))
+	}
+	r.Resync = min(r.Resync, l.cfg.Resync)
+	g.due = now.Add(r.Resync)
+}
