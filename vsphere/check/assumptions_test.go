@@ -107,65 +107,51 @@ var violations = []struct {
 		w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
 	}},
 	{"deep: stamp", "does not have the extraConfig", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CloneVM_Task); is {
-				c.Spec.Config.ExtraConfig[0].GetOptionValue().Value = "another"
-			}
-		})
+		w.Rewrite(every(func(c *types.CloneVM_Task) {
+			c.Spec.Config.ExtraConfig[0].GetOptionValue().Value = "another"
+		}))
 	}},
 	{"deep: disks of a clone", "have the keys [2104]", func(w *world, _ *Options) {
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if disk, is := d.(*types.VirtualDisk); is && disk.VDiskId == nil {
+		w.ChangeReads(devices(w, func(disk *types.VirtualDisk) {
+			if disk.VDiskId == nil {
 				disk.Key = 2104
 			}
 		}))
 	}},
 	{"deep: disks of a clone", "the same uuid as the source's", func(w *world, _ *Options) {
 		uuid := w.diskUUID("ubuntu")
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if disk, is := d.(*types.VirtualDisk); is {
-				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid = uuid
-			}
+		w.ChangeReads(devices(w, func(disk *types.VirtualDisk) {
+			disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Uuid = uuid
 		}))
 	}},
 	{"deep: order of adapters", "not in the order of the spec", func(w *world, _ *Options) {
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if card, is := d.(types.BaseVirtualEthernetCard); is {
-				card.GetVirtualEthernetCard().Key *= -1
-			}
+		w.ChangeReads(devices(w, func(card types.BaseVirtualEthernetCard) {
+			card.GetVirtualEthernetCard().Key *= -1
 		}))
 	}},
 	{"deep: order of adapters", "no MAC address", func(w *world, _ *Options) {
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if card, is := d.(types.BaseVirtualEthernetCard); is {
-				card.GetVirtualEthernetCard().MacAddress = ""
-			}
+		w.ChangeReads(devices(w, func(card types.BaseVirtualEthernetCard) {
+			card.GetVirtualEthernetCard().MacAddress = ""
 		}))
 	}},
 	{"deep: linked clone", "not children of the snapshot's", func(w *world, _ *Options) {
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if disk, is := d.(*types.VirtualDisk); is {
-				disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Parent = nil
-			}
+		w.ChangeReads(devices(w, func(disk *types.VirtualDisk) {
+			disk.Backing.(*types.VirtualDiskFlatVer2BackingInfo).Parent = nil
 		}))
 	}},
 	{"deep: guestinfo of a clone", "has 4096 bytes of guestinfo.vmgroup-check, its spec 65536", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CloneVM_Task); is {
-				for _, o := range c.Spec.Config.ExtraConfig {
-					if value := o.GetOptionValue(); value.Key == largeKey {
-						value.Value = value.Value.(string)[:4096]
-					}
+		w.Rewrite(every(func(c *types.CloneVM_Task) {
+			for _, o := range c.Spec.Config.ExtraConfig {
+				if value := o.GetOptionValue(); value.Key == largeKey {
+					value.Value = value.Value.(string)[:4096]
 				}
 			}
-		})
+		}))
 	}},
 	{"deep: new VM in view", "", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if f, is := r.(*types.CreateFilter); is {
-				f.Spec.PropSet = slices.DeleteFunc(f.Spec.PropSet, func(p types.PropertySpec) bool { return p.Type == "VirtualMachine" })
-			}
-		})
+		w.Rewrite(every(func(f *types.CreateFilter) {
+			f.Spec.PropSet = slices.DeleteFunc(f.Spec.PropSet, func(p types.PropertySpec) bool { return p.Type == "VirtualMachine" })
+		}))
 	}},
 	{"deep: absent key", "reported as missing", func(w *world, _ *Options) {
 		w.ChangeReads(func(o *types.ObjectContent) {
@@ -175,25 +161,16 @@ var violations = []struct {
 		})
 	}},
 	{"deep: absent key", "was emptied has a value", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.ReconfigVM_Task); is && len(c.Spec.ExtraConfig) > 0 && c.Spec.ExtraConfig[0].GetOptionValue().Value == "" {
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			if len(c.Spec.ExtraConfig) > 0 && c.Spec.ExtraConfig[0].GetOptionValue().Value == "" {
 				c.Spec.ExtraConfig = nil
 			}
-		})
+		}))
 	}},
 	{"deep: changeVersion", "an outdated changeVersion succeeded", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.ReconfigVM_Task); is {
-				c.Spec.ChangeVersion = ""
-			}
-		})
-	}},
-	{"deep: derived types", "podConfig.enabled of StoragePod", func(w *world, _ *Options) {
-		w.ChangeReads(func(o *types.ObjectContent) {
-			if o.Obj.Type == "StoragePod" && len(o.PropSet) > 1 { // but not when read alone
-				o.PropSet = slices.DeleteFunc(o.PropSet, func(p types.DynamicProperty) bool { return p.Name != "name" })
-			}
-		})
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			c.Spec.ChangeVersion = ""
+		}))
 	}},
 	{"deep: hidden VM", "the same as for a missing VM: ManagedObjectNotFound", func(w *world, o *Options) {
 		ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: o.Hidden}
@@ -228,88 +205,74 @@ var violations = []struct {
 	}},
 	{"deep: copy", "has its instanceUuid", func(w *world, _ *Options) {
 		first := ""
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CloneVM_Task); is && c.Name == copyName {
-				w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return first }))
-			} else if is {
+		w.Rewrite(every(func(c *types.CloneVM_Task) {
+			if c.Name != copyName {
 				first = c.Spec.Config.InstanceUuid
+				return
 			}
-		})
+			w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return first }))
+		}))
 	}},
 	{"deep: taken name", "was renamed", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.ReconfigVM_Task); is && c.Spec.Name == otherName {
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			if c.Spec.Name == otherName {
 				c.Spec.Name = "another"
 			}
-		})
+		}))
 	}},
 	{"deep: taken name", "was moved", func(w *world, _ *Options) {
 		w.Rewrite(nth(1, func(r *types.MoveIntoFolder_Task) { r.List = nil }))
 	}},
 	{"deep: folder that is not empty", "another stamp or instanceUuid", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if _, is := r.(*types.RegisterVM_Task); is {
-				w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
-			}
-		})
+		w.Rewrite(every(func(*types.RegisterVM_Task) {
+			w.ChangeReads(each("VirtualMachine", "config.instanceUuid", func(string) any { return "4242" }))
+		}))
 	}},
 	{"deep: folder that is not empty", "could not be registered again", func(w *world, _ *Options) {
 		w.FailTask(vcsim.RegisterVM, nil, &types.FileNotFound{FileFault: types.FileFault{File: "vmgroup-check-0.vmx"}}, 1)
 	}},
 	{"deep: disk that says whose it is", "does not have the metadata", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CreateDisk_Task); is {
-				c.Spec.Metadata = nil
-			}
-		})
+		w.Rewrite(every(func(c *types.CreateDisk_Task) {
+			c.Spec.Metadata = nil
+		}))
 	}},
 	{"deep: disk that says whose it is", `/data" reads back as`, func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CreateDisk_Task); is {
-				c.Spec.Name = strings.ReplaceAll(c.Spec.Name, "/", "-")
-			}
-		})
+		w.Rewrite(every(func(c *types.CreateDisk_Task) {
+			c.Spec.Name = strings.ReplaceAll(c.Spec.Name, "/", "-")
+		}))
 	}},
 	{"deep: disk that says whose it is", "does not have the flag keepAfterDeleteVm", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.CreateDisk_Task); is {
-				c.Spec.KeepAfterDeleteVm = types.NewBool(false)
-			}
-		})
+		w.Rewrite(every(func(c *types.CreateDisk_Task) {
+			c.Spec.KeepAfterDeleteVm = types.NewBool(false)
+		}))
 	}},
 	{"deep: disk that says whose it is", "is not listed after 1m", func(w *world, _ *Options) { w.LagFirstClassDisks(time.Hour) }},
 	{"deep: disk that says whose it is", "metadata cannot be changed", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if u, is := r.(*types.VCenterUpdateVStorageObjectMetadataEx_Task); is {
-				u.Metadata = nil
-			}
-		})
+		w.Rewrite(every(func(u *types.VCenterUpdateVStorageObjectMetadataEx_Task) {
+			u.Metadata = nil
+		}))
 	}},
 	{"deep: disk in one VM", "no device with the disk's id", func(w *world, _ *Options) {
-		w.ChangeReads(w.devices(func(d types.BaseVirtualDevice) {
-			if disk, is := d.(*types.VirtualDisk); is {
-				disk.VDiskId = nil
-			}
+		w.ChangeReads(devices(w, func(disk *types.VirtualDisk) {
+			disk.VDiskId = nil
 		}))
 	}},
 	{"deep: disk in one VM", "two running VMs have the disk", func(w *world, _ *Options) {
 		attached := 0
-		w.Rewrite(func(r any) {
-			if c, is := r.(*types.ReconfigVM_Task); is && len(c.Spec.DeviceChange) > 0 {
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			if len(c.Spec.DeviceChange) > 0 {
 				if attached++; attached == 2 {
 					c.Spec.DeviceChange = nil
 				}
 			}
-		})
+		}))
 	}},
 	{"deep: disk that outlives its VM", "was destroyed with the VM", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if _, is := r.(*types.Destroy_Task); is {
-				for _, d := range w.FirstClassDisks() {
-					w.Must(w.KeepFirstClassDisk(d.ID, false))
-				}
+		w.Rewrite(every(func(*types.Destroy_Task) {
+			for _, d := range w.FirstClassDisks() {
+				w.Must(w.KeepFirstClassDisk(d.ID, false))
 			}
-		})
+		}))
 	}},
 	{"deep: destroyed VM", "does not return ManagedObjectNotFound", func(w *world, _ *Options) {
 		destroyed, template := types.ManagedObjectReference{}, vctest.Value(w.Find("/DC0/vm/ubuntu"))
@@ -325,11 +288,11 @@ var violations = []struct {
 		})
 	}},
 	{"deep: events of a destroy", "not chained to the TaskEvent", func(w *world, _ *Options) {
-		w.Rewrite(func(r any) {
-			if q, is := r.(*types.CreateCollectorForEvents); is && q.Filter.EventChainId != 0 {
+		w.Rewrite(every(func(q *types.CreateCollectorForEvents) {
+			if q.Filter.EventChainId != 0 {
 				q.Filter.EventChainId = 1 << 30
 			}
-		})
+		}))
 	}},
 	{"deep: events of a destroy", "no VmRemovedEvent", func(w *world, _ *Options) { w.DelayEvents(time.Hour) }},
 	{"deep: events of a destroy", "the events report of the unregistered VM: it was destroyed", func(w *world, _ *Options) {
@@ -341,6 +304,15 @@ var violations = []struct {
 			}
 		})
 	}},
+}
+
+// every changes every request of a type.
+func every[T any](change func(*T)) func(any) {
+	return func(r any) {
+		if request, is := r.(*T); is {
+			change(request)
+		}
+	}
 }
 
 // nth changes the n-th request of a type.
@@ -365,16 +337,18 @@ func each[T any](kind, path string, change func(T) any) func(*types.ObjectConten
 	}
 }
 
-// devices changes the devices of all VMs but the template.
-func (w *world) devices(change func(types.BaseVirtualDevice)) func(*types.ObjectContent) {
+// devices changes the devices of a type of all VMs but the template.
+func devices[D any](w *world, change func(D)) func(*types.ObjectContent) {
 	template := vctest.Value(w.Find("/DC0/vm/ubuntu"))
 	return func(o *types.ObjectContent) {
 		if o.Obj == template {
 			return
 		}
 		each("VirtualMachine", "config.hardware.device", func(all types.ArrayOfVirtualDevice) any {
-			for _, d := range all.VirtualDevice {
-				change(d)
+			for _, device := range all.VirtualDevice {
+				if d, is := device.(D); is {
+					change(d)
+				}
 			}
 			return all
 		})(o)

@@ -59,7 +59,7 @@ func TestDeepCheckStoppedAtAnyCallLeavesNothing(t *testing.T) {
 }
 
 func TestDeepCheckLeavesNothingAfterAnyLostReply(t *testing.T) {
-	eachOf(t, every, func(t *testing.T, w *world, method string, n int) {
+	eachOf(t, everyCall, func(t *testing.T, w *world, method string, n int) {
 		o := fullOptions(t, w)
 		w.nextAfter(method, n-1, func() { w.LoseReply(method, 1) })
 		w.checked(nil, o).has("deep: clean-up", OK, "nothing is left", "")
@@ -74,8 +74,8 @@ func TestDeepCheckLeavesNothingAfterAnyFailedCall(t *testing.T) {
 	})
 }
 
-// every returns the numbers of all calls, and firstAndLast those of two.
-func every(calls int) (ns []int) {
+// everyCall returns the numbers of all calls, and firstAndLast those of two.
+func everyCall(calls int) (ns []int) {
 	for n := range calls {
 		ns = append(ns, n+1)
 	}
@@ -163,11 +163,12 @@ func TestReportContainsNoNamesOrSecrets(t *testing.T) {
 		vctest.Value(w.AddCategory(name("category"), false))
 		vctest.Value(w.AddTag(name("category"), name("tag")))
 		vctest.Value(w.AddAttribute(name("attribute")))
-		g := &v1alpha1.VmGroup{}
+		g := groupOf(func(s *v1alpha1.VmGroupSpec) {
+			s.Template, s.Clone = name("template"), v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: name("snapshot")}
+			s.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}}
+			s.Tags, s.CustomAttributes = []v1alpha1.Tag{{Category: name("category"), Name: name("tag")}}, map[string]string{name("attribute"): name("value")}
+		})
 		g.Namespace, g.Name, g.UID = name("namespace"), name("group"), "planted-name-uid"
-		g.Spec = v1alpha1.VmGroupSpec{CPU: 1, Memory: 1, Template: name("template"), Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: name("snapshot")},
-			Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}},
-			Tags:     []v1alpha1.Tag{{Category: name("category"), Name: name("tag")}}, CustomAttributes: map[string]string{name("attribute"): name("value")}}
 		bad := g.DeepCopy()
 		bad.Name, bad.Spec.Template = name("other"), name("none")
 		invalid := g.DeepCopy()

@@ -57,8 +57,6 @@ var experiments = []experiment{
 		proves: "tells nothing, and no fault, of a key of extraConfig that is absent"},
 	{check: "deep: changeVersion", try: (*trial).changeVersionGuards,
 		proves: "refuses a reconfigure whose changeVersion is not the VM's"},
-	{check: "deep: derived types", try: (*trial).derivedTypes,
-		proves: "tells, in one read, of a type and of one derived from it"},
 	{check: "deep: hidden VM", lacks: hidden, try: (*trial).hiddenVM,
 		proves: "answers ManagedObjectNotFound for the moRef of an object that is gone, and NoPermission"},
 	{check: "deep: power-on", try: (*trial).powerOn,

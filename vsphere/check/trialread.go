@@ -2,8 +2,6 @@ package check
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -13,63 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
-
-// derived are types with properties that their base types lack, which the server reads in one call.
-var derived = []struct{ folder, base, special, property string }{
-	{"networkFolder", "Network", "DistributedVirtualPortgroup", "key"},
-	{"hostFolder", "ComputeResource", "ClusterComputeResource", "configurationEx"},
-	{"datastoreFolder", "Folder", "StoragePod", "podStorageDrsEntry.storageDrsConfig.podConfig.enabled"},
-}
-
-// derivedTypes reads all of them together with their base types.
-func (t *trial) derivedTypes(ctx context.Context) outcome {
-	again := []types.BaseSelectionSpec{&types.SelectionSpec{Name: "children"}}
-	from := types.ObjectSpec{Obj: t.at.Datacenter, Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
-		&types.TraversalSpec{SelectionSpec: types.SelectionSpec{Name: "children"}, Type: "Folder", Path: "childEntity", SelectSet: again}}}
-	spec := types.PropertyFilterSpec{}
-	for _, d := range derived {
-		from.SelectSet = append(from.SelectSet, &types.TraversalSpec{Type: "Datacenter", Path: d.folder, SelectSet: again})
-		spec.PropSet = append(spec.PropSet, types.PropertySpec{Type: d.base, PathSet: []string{"name"}}, types.PropertySpec{Type: d.special, PathSet: []string{"name", d.property}})
-	}
-	spec.ObjectSet = []types.ObjectSpec{from}
-	var objects []session.Object
-	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		objects, err = session.ReadObjects(ctx, s, spec)
-		return err
-	})
-	if err != nil {
-		return failedBy(err)
-	}
-	var seen []string
-	facts := Facts{}
-	for _, d := range derived {
-		existing, complete := 0, 0
-		for _, o := range objects {
-			if o.Ref.Type != d.special {
-				continue
-			}
-			existing++
-			if _, is := session.LookUp[any](o, d.property); is {
-				complete++
-				continue
-			}
-			alone, err := t.read(ctx, o.Ref, d.property) // it may be withheld or unset
-			if err != nil {
-				return failedBy(err)
-			}
-			if _, is := session.LookUp[any](alone, d.property); is {
-				return refuted("a read of a type together with one derived from it does not return "+d.property+" of "+d.special, "port groups, DRS or Storage DRS would seem to be missing")
-			}
-		}
-		if facts[d.special] = count(existing); existing > 0 {
-			seen = append(seen, fmt.Sprintf("%s of %d of %d %ss", d.property, complete, existing, d.special))
-		}
-	}
-	if len(seen) == 0 {
-		return inconclusive("no port group, cluster or datastore cluster in the datacenter", "")
-	}
-	return confirmed("read in one call with their base types: %s", strings.Join(seen, ", ")).with(facts)
-}
 
 // vCenter's answers to a read of an object that the account may not see.
 const (
