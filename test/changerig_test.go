@@ -21,9 +21,6 @@ import (
 // few seconds.
 var lifetimes = vcsim.Latency{Clone: 40 * time.Second, Power: 5 * time.Second, Reconfigure: 2 * time.Second, Other: time.Second}
 
-// briskly is how long they take in real time.
-var briskly = vcsim.Latency{Clone: 40 * time.Millisecond, Power: 20 * time.Millisecond, Reconfigure: 10 * time.Millisecond, Other: 5 * time.Millisecond}
-
 // bootTime is how long a guest takes until its Tools run.
 const bootTime = 30 * time.Second
 

@@ -14,7 +14,7 @@ import (
 
 // Replicas in this process have a lease that a test can wait for. A pause of one is modelled on its wire to vCenter: from a chosen
 // call on nothing passes, and no hook calls it; so what it has begun arrives late, and what it knows is old.
-// (replicasprocess_test.go shows what a pause does to a process.)
+// (test/promises stops processes.)
 const leaseTime = 90 * time.Second
 
 // wiredReplica is one of several replicas of the server, with a wire of its own to vCenter.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,7 +22,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
-	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -140,11 +138,6 @@ func (r *rig) serveProcess() *processReplica {
 	return p
 }
 
-// group makes a group that calls this replica.
-func (p *processReplica) group(name string, replicas int32) *metacontroller.Group {
-	return metacontroller.New(p.url, "default", name, "uid-"+name, replicas)
-}
-
 func (p *processReplica) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,55 +148,3 @@ func (p *processReplica) signal(s syscall.Signal) { _ = p.Process.Signal(s) } //
 
 // kill ends the replica at once, even if it is stopped.
 func (p *processReplica) kill() { p.signal(syscall.SIGKILL) }
-
-// stop stops the process until resume: its connections stay, and what is sent to it waits.
-func (p *processReplica) stop() {
-	p.signal(syscall.SIGSTOP)
-	for { // it runs on for a moment; https://pubs.opengroup.org/onlinepubs/9799919799/functions/waitpid.html
-		var status syscall.WaitStatus
-		_, err := syscall.Wait4(p.Process.Pid, &status, syscall.WUNTRACED, nil)
-		if err != syscall.EINTR {
-			return
-		}
-	}
-}
-
-func (p *processReplica) resume() { p.signal(syscall.SIGCONT) }
-
-// ready waits until the replica has read vCenter's inventory, and waits for updates.
-func (p *processReplica) ready() {
-	p.t.Helper()
-	eventually(p.t, realPatience, "the replica watches vCenter", func() bool {
-		return slices.ContainsFunc(p.wire.Calls(), func(c vcsim.Call) bool { return c.Method == "WaitForUpdatesEx" && c.Nth > 1 })
-	})
-}
-
-// answered reports whether a call has been answered.
-func (p *processReplica) answered(call vcsim.Call) bool {
-	return p.wire.Log()[call.N-1].Done
-}
-
-// done waits until the replica has nothing under way and no lease to begin anything.
-func (p *processReplica) done() {
-	p.t.Helper()
-	eventually(p.t, realPatience, "the replica has nothing to do", func() bool {
-		res, err := (&http.Client{Timeout: time.Minute}).Get(p.url + "/groups")
-		if err != nil {
-			return false
-		}
-		defer res.Body.Close() //nolint:errcheck // it was only read
-		var known []struct {
-			Lease   bool
-			Pending []struct{ State string }
-		}
-		if json.NewDecoder(res.Body).Decode(&known) != nil {
-			return false
-		}
-		for _, g := range known {
-			if g.Lease || len(g.Pending) > 0 {
-				return false
-			}
-		}
-		return true
-	})
-}
