@@ -163,7 +163,7 @@ func TestAScaleInRemovesNoOtherMemberWhenOneHasVanished(t *testing.T) {
 func TestACloneOfAMissingMemberIsNotPoweredOnBeforeThatIsGivenUp(t *testing.T) {
 	o := atWork(2)
 	late := o.State.VMs[1]
-	late.MoRef, late.InstanceUUID, late.Power, late.Prepared = "vm-late", "id-late", plan.PoweredOff, plan.Unprepared
+	late.MoRef, late.InstanceUUID, late.Power = "vm-late", "id-late", plan.PoweredOff
 	vanish(1, "")(&o)
 	o.State.VMs = append(o.State.VMs, late)
 	for _, how := range []string{"", hostRemoved} {
@@ -174,7 +174,7 @@ func TestACloneOfAMissingMemberIsNotPoweredOnBeforeThatIsGivenUp(t *testing.T) {
 	}
 	o.Group.Status = planner.Make(o).Status
 	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
-	for _, want := range []plan.Op{plan.Prepare, plan.PowerOn} {
+	for _, want := range []plan.Op{plan.PowerOn} {
 		r := planner.Make(o)
 		if len(r.Actions) != 1 || r.Actions[0].Op != want || r.Actions[0].MoRef != "vm-late" {
 			t.Fatalf("given up, want %s: %+v", want, r.Actions)
