@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 // errSilent: vCenter answers other calls than the stream's, which is opened again; nothing else is lost. errDeaf: it answers none.
 var (
-	errSilent = errors.New("vCenter's stream of changes fell silent")
+	errSilent = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; the server opens it again.")
 	errDeaf   = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
 )
 
