@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
 // Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
@@ -78,7 +77,7 @@ func (v *view) ordinalFor(c *plan.Candidate) int32 {
 			return ordinal
 		}
 	}
-	return zones.NewPicker(1, 0, v.taken).Pick() // the lowest free one, of whichever zone
+	return newZonePicker(1, 0, v.taken).Pick() // the lowest free one, of whichever zone
 }
 
 // finishAdoption moves and renames adopted members to a member's folder and name, once: one that is moved or renamed later stays so.

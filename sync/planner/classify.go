@@ -10,15 +10,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hold"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
 )
 
 // view is an observation, classified, and what the planner concludes from it.
 type view struct {
 	*plan.Observed
-	policy policy.Policy
+	policy Policy
 	want   int
 	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
 	sighted bool
@@ -81,7 +78,7 @@ type view struct {
 	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
 	adoption    []string // what keeps entries of spec.adopt from being carried out
-	holds       hold.Holds
+	holds       memberHolds
 	faults      []named // what hinders, by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
@@ -92,10 +89,10 @@ type view struct {
 }
 
 // named is a fault and the member it hinders (empty: the group).
-type named = hindrance.Hindrance
+type named = blockingFault
 
 func classify(o *plan.Observed) *view {
-	v := &view{Observed: o, holds: hold.Of(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
+	v := &view{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
 	}
@@ -103,7 +100,7 @@ func classify(o *plan.Observed) *view {
 		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
 	v.forgetClones()
-	v.policy = policy.Of(&o.Group.Spec, v.want)
+	v.policy = PolicyOf(&o.Group.Spec, v.want)
 	v.policy.Retain = v.policy.Retain || v.orphaned()
 	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()

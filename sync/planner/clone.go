@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
 // fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
@@ -70,7 +69,7 @@ func (v *view) clone(count int) {
 }
 
 // cloneEach adds clones at the lowest free ordinals. each returns what the n-th one is for.
-func (v *view) cloneEach(count int, ordinals *zones.Picker, each func(n int) plan.Action) (fresh, failed int) {
+func (v *view) cloneEach(count int, ordinals *zonePicker, each func(n int) plan.Action) (fresh, failed int) {
 	if fault := v.sourceFault(); fault != nil {
 		v.blockClone("", *fault)
 		return 0, 0
@@ -164,16 +163,16 @@ func (v *view) details(ordinal int32) (*plan.Details, bool) {
 }
 
 // picker returns a picker of ordinals that has counted no member.
-func (v *view) picker() *zones.Picker {
+func (v *view) picker() *zonePicker {
 	evenly := len(v.Group.Spec.Placement.Zones)
 	if v.dense() {
 		evenly = 1
 	}
-	return zones.NewPicker(evenly, plan.AddressCount(&v.Group.Spec), v.taken)
+	return newZonePicker(evenly, plan.AddressCount(&v.Group.Spec), v.taken)
 }
 
 // pickOrdinals returns a picker that counts the members that stay.
-func (v *view) pickOrdinals() *zones.Picker {
+func (v *view) pickOrdinals() *zonePicker {
 	p := v.picker()
 	for i := range v.members {
 		if m := &v.members[i]; m.retire == "" && !m.leaves && !m.duplicate {

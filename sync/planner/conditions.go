@@ -11,20 +11,17 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/addresses"
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/conditions"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
-// conditions returns, in the order of conditions.Kinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and the others
+// conditions returns, in the order of conditionKinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and the others
 // that are True. One that was True and that can't be judged is Unknown. A condition's time is carried over from the stored status
 // unless its status changed. Reconciling or Stalled says what happens or what blocks; Ready and Progressing don't repeat it.
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := conditions.New(v.Group.Status.Conditions, v.Group.Generation, v.Now)
+	c := newConditions(v.Group.Status.Conditions, v.Group.Generation, v.Now)
 	reason := v.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:
@@ -72,7 +69,7 @@ func (v *view) stalledText() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	return strings.Join(hindrance.Texts(slices.DeleteFunc(hindrance.WithHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
+	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
@@ -98,7 +95,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	case v.paused():
 		return plan.ReasonPaused
 	}
-	for _, f := range hindrance.InOrder(v.faults) {
+	for _, f := range faultsInOrder(v.faults) {
 		if f.Person || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
@@ -118,7 +115,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 }
 
 // exceptions adds the conditions for something unusual that are true.
-func (v *view) exceptions(c *conditions.List) {
+func (v *view) exceptions(c *conditionList) {
 	if v.hold != nil {
 		switch v.hold.Reason {
 		case plan.ReasonInvalidSpec:
@@ -143,15 +140,15 @@ func (v *view) exceptions(c *conditions.List) {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
 	if found := v.questions(); len(found) > 0 {
-		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
+		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(faultTexts(found, v.nameOf), "; "))
 	}
 	if found := v.failedCustomizations(true); len(found) > 0 {
-		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(hindrance.Texts(found, v.nameOf), "; "))
+		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(faultTexts(found, v.nameOf), "; "))
 	}
 	if names := v.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := addresses.Shared(v.reports()); shared != "" {
+	if shared := sharedAddresses(v.reports()); shared != "" {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
 	if ignored := v.ignoredHolds(); len(ignored) > 0 {
@@ -159,7 +156,7 @@ func (v *view) exceptions(c *conditions.List) {
 	}
 	v.cloneExceptions(c)
 	if len(v.diskFaults) > 0 {
-		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, hindrance.InOrder(v.diskFaults)[0].Reason, v.whom(v.diskFaults))
+		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(v.diskFaults)[0].Reason, v.whom(v.diskFaults))
 	}
 	v.changeExceptions(c)
 	if names := v.publisher().Conflicting(); len(names) > 0 {
@@ -168,17 +165,17 @@ func (v *view) exceptions(c *conditions.List) {
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
-func (v *view) cloneExceptions(c *conditions.List) {
+func (v *view) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, hindrance.InOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
+		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
 	}
 }
 
 // whom names the members that faults hinder; Stalled or Reconciling says what to do about them.
 func (v *view) whom(faults []named) string {
 	var names []string
-	for _, f := range hindrance.InOrder(faults) {
+	for _, f := range faultsInOrder(faults) {
 		if f.Who != plan.FolderKey {
 			names = append(names, v.nameOf(f.Who))
 		}
@@ -187,7 +184,7 @@ func (v *view) whom(faults []named) string {
 }
 
 // changeExceptions adds the exceptions that concern changes.
-func (v *view) changeExceptions(c *conditions.List) {
+func (v *view) changeExceptions(c *conditionList) {
 	if v.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}

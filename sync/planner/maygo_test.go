@@ -8,7 +8,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
 )
 
 // Each condition in the table at remove is necessary, also where remove's callers check it before.
@@ -17,7 +16,7 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	fresh := func() (*view, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
 		o.Group.Spec.Service = &v1alpha1.Service{}
-		v := &view{Observed: o, sighted: true, policy: policy.Policy{Quarantine: time.Hour}}
+		v := &view{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}
 		v.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
 			name: "web-0", leaves: true, ready: true}}
 		return v, &v.members[0]

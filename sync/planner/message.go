@@ -7,7 +7,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // messageReconciled is the message for a group that needs nothing. It is the predecessor's, to the letter.
@@ -19,7 +18,7 @@ func (v *view) message() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	parts := hindrance.Texts(hindrance.WithHelp(v.faults), v.nameOf)
+	parts := faultTexts(withHelp(v.faults), v.nameOf)
 	if v.Finalizing {
 		parts = append(parts, v.deletion()...)
 	}

@@ -6,12 +6,11 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/parting"
 )
 
 // A persistent disk belongs to an ordinal, and the member's VM, of which the name is the lock, to whoever has it. So such a group makes no
 // extra members, and its ordinals are 0 … n-1: an extra one would have empty disks. A member that is replaced goes first, and its disks
-// stay (see package parting); the next one gets them before it runs, as a part of its preparation.
+// stay (detach.go); the next one gets them before it runs, as a part of its preparation.
 
 // dense reports whether the ordinals are 0 … n-1.
 func (v *view) dense() bool { return v.Group.Spec.HasPersistentDisks() }
@@ -108,7 +107,7 @@ func (v *view) partDisks(m *member, on ground, reason string) (first, goesOn boo
 	if v.disksListed == nil {
 		v.disksListed = byOrdinal(v.Group.Status.Disks)
 	}
-	step := parting.Before(v.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
+	step := beforeDetach(v.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		v.waitDisks = true

@@ -14,7 +14,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/unselected"
 )
 
 // Make plans a group. The first row that applies decides what holds it back:
@@ -40,12 +39,12 @@ import (
 // "elsewhere, maybe" is a group that another install of the server has (otherInstall); "another, served" one that another install
 // writes the status of (servedElsewhere).
 //
-// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (package unselected).
+// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected.go).
 //
 // properties_test.go has the properties that hold for every observation, a sentence each.
 func Make(o plan.Observed) plan.Result {
 	if o.Unselected() {
-		return unselected.Answer(&o)
+		return answerUnselected(&o)
 	}
 	v := classify(&o)
 	if o.Finalizing {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // A VM with a pending question (vSphere's runtime.question) is blocked until somebody answers, and so is the task that powers it on:
@@ -34,7 +33,7 @@ func (v *view) questions() (all []named) {
 		if !m.Quarantined.IsZero() {
 			who = v.key(m)
 		}
-		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: hindrance.Question(m.Question)}})
+		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: questionFault(m.Question)}})
 	}
 	return all
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
 // victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
@@ -29,7 +28,7 @@ func (v *view) orderOf(members []member) []int {
 		x, y := &members[a], &members[b]
 		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
 	})
-	zones.KeepEven(len(v.Group.Spec.Placement.Zones), ordinals, order, rank)
+	keepZonesEven(len(v.Group.Spec.Placement.Zones), ordinals, order, rank)
 	return order
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/hindrance"
 )
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
@@ -143,9 +142,9 @@ func (v *view) why(m *member) (reason, message string) {
 	case !m.Reachable:
 		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
 	case m.Question != "":
-		return plan.ReasonQuestionPending, hindrance.Question(m.Question)
+		return plan.ReasonQuestionPending, questionFault(m.Question)
 	case m.uncustomized == plan.CustomizationFailed:
-		return plan.ReasonCustomizationFailed, hindrance.Customization(m.Customization)
+		return plan.ReasonCustomizationFailed, customizationFault(m.Customization)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():
@@ -161,7 +160,7 @@ func (v *view) why(m *member) (reason, message string) {
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
 	case !m.ready && len(m.Untaken) > 0:
-		return plan.ReasonAddressNotTaken, hindrance.Untaken(m.IPs, m.Untaken)
+		return plan.ReasonAddressNotTaken, untakenFault(m.IPs, m.Untaken)
 	case !m.ready && m.answer.silence != "":
 		return plan.ReasonNotAnswering, m.answer.silence
 	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/addresses"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/zones"
 )
 
 // A member that is replaced has a successor: another member of the group has its place once it is gone. No member is marked to be
@@ -150,8 +148,8 @@ func (v *view) tellStaying() {
 }
 
 // nextPlace picks the next free ordinal whose addresses, if it has static ones, no member holds; false if there is none.
-func (v *view) nextPlace(ordinals *zones.Picker) (ordinal int32, ok bool) {
-	var held addresses.Held
+func (v *view) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
+	var held heldAddresses
 	for {
 		ordinal = ordinals.Pick()
 		given, ok := plan.AddressesOf(&v.Group.Spec, ordinal)
@@ -159,7 +157,7 @@ func (v *view) nextPlace(ordinals *zones.Picker) (ordinal int32, ok bool) {
 			return ordinal, ok
 		}
 		if held == nil {
-			held = addresses.HeldBy(v.State.VMs)
+			held = addressesHeldBy(v.State.VMs)
 		}
 		if !held.ByOther(ordinal, plan.AddressText(given)) {
 			return ordinal, true

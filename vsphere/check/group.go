@@ -7,7 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/policy"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -178,7 +178,7 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 // warning: everything else works without.
 func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 	has, members := plan.AddressCount(&g.Spec), int(g.Replicas()+g.Spec.Standby)
-	surge := policy.Of(&g.Spec, int(g.Replicas())).Surge
+	surge := planner.PolicyOf(&g.Spec, int(g.Replicas())).Surge
 	seen := fmt.Sprintf("spec.networks has static addresses for %d members", has)
 	switch {
 	case has < members:

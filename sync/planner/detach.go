@@ -1,4 +1,4 @@
-// Package parting decides what must be done about the persistent disks of a VM before the VM is destroyed. The next VM of the ordinal
+// This file decides what must be done about the persistent disks of a VM before the VM is destroyed. The next VM of the ordinal
 // gets its disks, so they must be remembered; or they go with it:
 //
 //	the stamp of the old VM   the stored status         step
@@ -11,7 +11,8 @@
 //	                          retention Delete
 //	no longer has them        lists them                none: the next status leaves them out (they would be missed)
 //	no longer has them        does not list them        Destroy
-package parting
+
+package planner
 
 import (
 	"slices"
@@ -20,17 +21,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Step is what comes before the VM is destroyed: nothing, if it is zero.
-type Step struct {
+// detachStep is what comes before the VM is destroyed: nothing, if it is zero.
+type detachStep struct {
 	// AwaitStatus: the next status must be stored.
 	AwaitStatus bool
 	// Delete are the IDs of the disks to be deleted.
 	Delete []string
 }
 
-// Before returns what comes before the VM with that moRef is destroyed. listed are the disks of the stored status, has
+// beforeDetach returns what comes before the VM with that moRef is destroyed. listed are the disks of the stored status, has
 // are the persistent ones in the VM's stamp, and retention says what becomes of a disk as this VM goes. Once the group is deleted, nobody asks for a disk again.
-func Before(listed []v1alpha1.PersistentDisk, moRef string, has []plan.MemberDisk, retention func(disk string) v1alpha1.Retention, groupDeleted bool) Step {
+func beforeDetach(listed []v1alpha1.PersistentDisk, moRef string, has []plan.MemberDisk, retention func(disk string) v1alpha1.Retention, groupDeleted bool) detachStep {
 	var deleted []string
 	wait := false
 	for _, d := range has {
@@ -41,11 +42,11 @@ func Before(listed []v1alpha1.PersistentDisk, moRef string, has []plan.MemberDis
 	otherwise := func(was v1alpha1.PersistentDisk) bool { return was.MoRef != moRef && slices.Contains(deleted, was.ID) }
 	switch {
 	case !groupDeleted && slices.ContainsFunc(listed, otherwise):
-		return Step{AwaitStatus: true}
+		return detachStep{AwaitStatus: true}
 	case len(deleted) > 0:
-		return Step{Delete: deleted}
+		return detachStep{Delete: deleted}
 	case groupDeleted:
-		return Step{}
+		return detachStep{}
 	}
 	for _, was := range listed {
 		wait = wait || was.MoRef == moRef && !slices.ContainsFunc(has, func(d plan.MemberDisk) bool { return d.ID == was.ID })
@@ -54,5 +55,5 @@ func Before(listed []v1alpha1.PersistentDisk, moRef string, has []plan.MemberDis
 		in := slices.ContainsFunc(listed, func(was v1alpha1.PersistentDisk) bool { return was.ID == d.ID })
 		wait = wait || in == (d.Parted == plan.PartedDeleted) // to be left out, or to be listed
 	}
-	return Step{AwaitStatus: wait}
+	return detachStep{AwaitStatus: wait}
 }

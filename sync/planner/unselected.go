@@ -1,9 +1,10 @@
-// Package unselected answers for groups that are alive and that their CompositeController no longer selects.
+// This file answers for groups that are alive and that their CompositeController no longer selects.
 //
 // Metacontroller calls /finalize for two reasons. Either the group is being deleted: then it has a deletionTimestamp. Or the
 // CompositeController no longer selects it, because its labels or the controller's labelSelector changed. Then
 // nothing is removed, whichever vCenter has the VMs: the group continues to exist, and so do they.
-package unselected
+
+package planner
 
 import (
 	"cmp"
@@ -16,37 +17,37 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// retry is when Metacontroller should call again for a group that may be let go soon.
-const retry = 5 * time.Second
+// unselectedRetry is when Metacontroller should call again for a group that may be let go soon.
+const unselectedRetry = 5 * time.Second
 
-// Answer answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
+// answerUnselected answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
 // leaves everything as received. The group is let go (Finalized, so that Metacontroller removes its finalizer) only
 // if this vCenter holds no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
 // nor a clone under way. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
-func Answer(o *plan.Observed) plan.Result {
+func answerUnselected(o *plan.Observed) plan.Result {
 	r := plan.Result{Status: o.Group.Status, Children: children.AsReceived(o.Children)}
 	confirm := o.Pending[plan.ConfirmKey]
 	over := o.FinalizingSince.Add(o.Lease)
 	switch s := &o.State; {
 	case !s.Known && s.Trouble != nil:
-		r.Refusal = refusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Trouble.Message, ".")+")")
+		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Trouble.Message, ".")+")")
 	case !s.Known:
-		r.Refusal = &plan.Refusal{Message: "vCenter's inventory is being read", Retry: retry}
+		r.Refusal = &plan.Refusal{Message: "vCenter's inventory is being read", Retry: unselectedRetry}
 	case len(s.VMs) > 0:
-		r.Refusal = refusal(o, fmt.Sprintf("vCenter holds %s of it (%s)", plan.Count(len(s.VMs), "VM"), vmNames(s.VMs)))
+		r.Refusal = unselectedRefusal(o, fmt.Sprintf("vCenter holds %s of it (%s)", plan.Count(len(s.VMs), "VM"), vmNames(s.VMs)))
 	case len(recordedHere(o)) > 0:
-		r.Refusal = refusal(o, fmt.Sprintf("its status records %s that vCenter does not show and has not confirmed to be gone (%s)",
+		r.Refusal = unselectedRefusal(o, fmt.Sprintf("its status records %s that vCenter does not show and has not confirmed to be gone (%s)",
 			plan.Count(len(recordedHere(o)), "VM"), plan.AtMost(recordedHere(o), 5)))
 	case len(disksHere(o)) > 0:
-		r.Refusal = refusal(o, fmt.Sprintf("its status records %s in this vCenter (%s)", plan.Count(len(disksHere(o)), "persistent disk"), plan.AtMost(disksHere(o), 5)))
+		r.Refusal = unselectedRefusal(o, fmt.Sprintf("its status records %s in this vCenter (%s)", plan.Count(len(disksHere(o)), "persistent disk"), plan.AtMost(disksHere(o), 5)))
 	case o.AnyRunning():
-		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still under way", Retry: retry}
+		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still under way", Retry: unselectedRetry}
 	case o.Now.Before(over):
-		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: retry}
+		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: unselectedRetry}
 	case !o.Emptied && confirm.Fault.Person:
-		r.Refusal = refusal(o, "whether vCenter holds VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
+		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
 	case !o.Emptied:
-		r.Refusal = &plan.Refusal{Message: cmp.Or(confirm.Fault.Message, "a fresh read of vCenter has to show that it holds nothing of the group"), Retry: retry}
+		r.Refusal = &plan.Refusal{Message: cmp.Or(confirm.Fault.Message, "a fresh read of vCenter has to show that it holds nothing of the group"), Retry: unselectedRetry}
 	default:
 		r.Finalized = true
 	}
@@ -56,8 +57,8 @@ func Answer(o *plan.Observed) plan.Result {
 	return r
 }
 
-// refusal says what happened, why the group is not let go, and what to do.
-func refusal(o *plan.Observed, why string) *plan.Refusal {
+// unselectedRefusal says what happened, why the group is not let go, and what to do.
+func unselectedRefusal(o *plan.Observed, why string) *plan.Refusal {
 	return &plan.Refusal{Message: fmt.Sprintf("VmGroup %s/%s is not being deleted, but its CompositeController no longer selects it, and %s. "+
 		"Nothing is removed: VMs, status and children stay. Without sync calls this server soon stops acting for the group: it does not scale, update or heal. "+
 		"To go on, put back the group's labels or the CompositeController's spec.parentResource.labelSelector. "+

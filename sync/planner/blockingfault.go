@@ -1,5 +1,6 @@
-// Package hindrance puts into words what hinders members.
-package hindrance
+// This file puts into words what hinders members.
+
+package planner
 
 import (
 	"cmp"
@@ -10,14 +11,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Hindrance is a fault and the member it hinders (empty: the group).
-type Hindrance struct {
+// blockingFault is a fault and the member it hinders (empty: the group).
+type blockingFault struct {
 	Who string
 	plan.Fault
 }
 
-// WithHelp adds their place in the documents to those that somebody has to act on.
-func WithHelp(faults []Hindrance) []Hindrance {
+// withHelp adds their place in the documents to those that somebody has to act on.
+func withHelp(faults []blockingFault) []blockingFault {
 	faults = slices.Clone(faults)
 	for i := range faults {
 		faults[i].Fault = faults[i].WithHelp()
@@ -25,11 +26,11 @@ func WithHelp(faults []Hindrance) []Hindrance {
 	return faults
 }
 
-// Texts lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
-func Texts(faults []Hindrance, display func(who string) string) (texts []string) {
+// faultTexts lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
+func faultTexts(faults []blockingFault, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}
-	for _, f := range InOrder(faults) {
+	for _, f := range faultsInOrder(faults) {
 		text := strings.TrimSuffix(f.Message, ".")
 		if _, known := whom[text]; !known {
 			order, whom[text] = append(order, text), nil
@@ -68,18 +69,18 @@ func afterColon(text string) string {
 	return text
 }
 
-// InOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
+// faultsInOrder sorts faults for the message: those that need an operator first, then by member. (They are found in another order
 // while a step is tried again.)
-func InOrder(faults []Hindrance) []Hindrance {
+func faultsInOrder(faults []blockingFault) []blockingFault {
 	faults = slices.Clone(faults)
-	slices.SortStableFunc(faults, func(a, b Hindrance) int {
+	slices.SortStableFunc(faults, func(a, b blockingFault) int {
 		return cmp.Or(comparePersons(a, b), cmp.Compare(len(a.Who), len(b.Who)), strings.Compare(a.Who, b.Who))
 	})
 	return faults
 }
 
 // comparePersons puts those first that need an operator.
-func comparePersons(a, b Hindrance) int {
+func comparePersons(a, b blockingFault) int {
 	switch {
 	case a.Person == b.Person:
 		return 0
@@ -89,19 +90,19 @@ func comparePersons(a, b Hindrance) int {
 	return 1
 }
 
-// Customization says what to do about a customization that failed.
-func Customization(c plan.Customization) string {
+// customizationFault says what to do about a customization that failed.
+func customizationFault(c plan.Customization) string {
 	return "the customization of its guest failed, so it may have another name and other addresses: " +
 		cmp.Or(c.Error, "vCenter does not say why") + ". Correct the customization specification and replace the member (spec.replace), or correct the guest and power it off and on"
 }
 
-// Untaken says what to look at where a guest reports other addresses than those that it was given.
-func Untaken(reported, untaken []string) string {
+// untakenFault says what to look at where a guest reports other addresses than those that it was given.
+func untakenFault(reported, untaken []string) string {
 	return fmt.Sprintf("its guest reports %s, and not %s, which it was given (spec.networks): see whether the template applies guestinfo (cloud-init with its datasource VMware, and no network configuration of its own) or, with customizationSpec, what the guest customization did",
 		plan.AtMost(reported, 3), plan.AtMost(untaken, 3))
 }
 
-// Question says that a VM waits for the answer to a question.
-func Question(question string) string {
+// questionFault says that a VM waits for the answer to a question.
+func questionFault(question string) string {
 	return "the VM waits for an answer in vCenter (Actions, Guest OS, Answer Question), and nothing is done to it until then: " + question
 }

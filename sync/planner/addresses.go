@@ -1,6 +1,7 @@
-// Package addresses finds out who has which address: the members that have static ones, by their stamps, and the guests that report the
+// This file finds out who has which address: the members that have static ones, by their stamps, and the guests that report the
 // same one.
-package addresses
+
+package planner
 
 import (
 	"fmt"
@@ -12,12 +13,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// Held maps each static address to the ordinal of the member that has it.
-type Held map[string]int32
+// heldAddresses maps each static address to the ordinal of the member that has it.
+type heldAddresses map[string]int32
 
-// HeldBy returns the addresses that VMs have according to their stamps: the ranges may have changed since they were made.
-func HeldBy(vms []plan.VM) Held {
-	held := Held{}
+// addressesHeldBy returns the addresses that VMs have according to their stamps: the ranges may have changed since they were made.
+func addressesHeldBy(vms []plan.VM) heldAddresses {
+	held := heldAddresses{}
 	for i := range vms {
 		for _, address := range plan.AddressesIn(vms[i].Addresses) {
 			held[address] = vms[i].Ordinal
@@ -27,21 +28,21 @@ func HeldBy(vms []plan.VM) Held {
 }
 
 // ByOther reports whether a member with another ordinal has one of these addresses.
-func (h Held) ByOther(ordinal int32, text string) bool {
+func (h heldAddresses) ByOther(ordinal int32, text string) bool {
 	return slices.ContainsFunc(plan.AddressesIn(text), func(address string) bool {
 		by, held := h[address]
 		return held && by != ordinal
 	})
 }
 
-// Shared names the members whose guests report the same address, of those addresses that others are led to; empty if there are none.
+// sharedAddresses names the members whose guests report the same address, of those addresses that others are led to; empty if there are none.
 // guests yields the members' names and what their guests report.
 //
 // Guests that are cloned from a template whose /etc/machine-id is not empty all ask for the same DHCP lease, whatever their MAC
 // addresses are, and get the same address (kubermatic/operating-system-manager#253, rancher/rancher#38998, aws/eks-anywhere#940,
 // vmware/terraform-provider-vsphere#516). Everything looks well but the network. The status reports it, and nothing is done about it: the
 // guests are as they were made.
-func Shared(guests iter.Seq2[string, []string]) string {
+func sharedAddresses(guests iter.Seq2[string, []string]) string {
 	first := map[netip.Addr]string{}
 	holders := map[netip.Addr][]string{}
 	var order []netip.Addr

@@ -1,4 +1,4 @@
-// Package hold says who holds a member that is about to be taken down, and until when.
+// This file says who holds a member that is about to be taken down, and until when.
 //
 // Somebody in the cluster may say "not yet": an annotation of the group names the member with its moRef. It is asked when the member is
 // marked, so its endpoints are terminating meanwhile, and it does not count as available. It ends with the annotation, or
@@ -7,7 +7,8 @@
 // A hold is about a guest that runs, for whatever reason it is taken down, healing included: one that is unready may have the more to hand
 // over. It does not concern a VM that is off, or whose guest is halting already, one that is released (deletion.policy Retain), a restart
 // by healing, nor a VM that came back beside its replacement.
-package hold
+
+package planner
 
 import (
 	"fmt"
@@ -19,8 +20,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Holds are the annotations of a group that hold members.
-type Holds struct {
+// memberHolds are the annotations of a group that hold members.
+type memberHolds struct {
 	// Timeout is for how long they hold at most; 0: none does.
 	Timeout time.Duration
 	group   string
@@ -30,9 +31,9 @@ type Holds struct {
 // annotation is one that holds a VM, or that is malformed: then moRef is empty.
 type annotation struct{ key, member, moRef string }
 
-// Of returns the holds of a group.
-func Of(g *v1alpha1.VmGroup) Holds {
-	h := Holds{Timeout: plan.Seconds(&g.Spec.Deletion.HoldTimeoutSeconds, 0), group: g.Name}
+// holdsOf returns the holds of a group.
+func holdsOf(g *v1alpha1.VmGroup) memberHolds {
+	h := memberHolds{Timeout: plan.Seconds(&g.Spec.Deletion.HoldTimeoutSeconds, 0), group: g.Name}
 	for key, value := range g.Annotations {
 		if !strings.HasPrefix(key, v1alpha1.AnnotationHold) {
 			continue
@@ -48,7 +49,7 @@ func Of(g *v1alpha1.VmGroup) Holds {
 }
 
 // By returns which annotations hold a member; nil if none does.
-func (h *Holds) By(member, moRef string) (keys []string) {
+func (h *memberHolds) By(member, moRef string) (keys []string) {
 	for _, a := range h.all {
 		if h.Timeout > 0 && a.moRef == moRef && a.member == member {
 			keys = append(keys, a.key)
@@ -58,10 +59,10 @@ func (h *Holds) By(member, moRef string) (keys []string) {
 }
 
 // Any reports whether any member may be held.
-func (h *Holds) Any() bool { return h.Timeout > 0 && len(h.all) > 0 }
+func (h *memberHolds) Any() bool { return h.Timeout > 0 && len(h.all) > 0 }
 
 // Until returns until when a member is held that was chosen to go at some time; zero if it is not, or that is not known.
-func (h *Holds) Until(member, moRef string, chosen, now time.Time) time.Time {
+func (h *memberHolds) Until(member, moRef string, chosen, now time.Time) time.Time {
 	until := chosen.Add(h.Timeout).UTC()
 	if chosen.IsZero() || !now.Before(until) || h.By(member, moRef) == nil {
 		return time.Time{}
@@ -70,7 +71,7 @@ func (h *Holds) Until(member, moRef string, chosen, now time.Time) time.Time {
 }
 
 // Text says who holds a member; empty if until is zero.
-func (h *Holds) Text(member, moRef string, until time.Time) string {
+func (h *memberHolds) Text(member, moRef string, until time.Time) string {
 	if until.IsZero() {
 		return ""
 	}
@@ -78,7 +79,7 @@ func (h *Holds) Text(member, moRef string, until time.Time) string {
 }
 
 // Ignored says which annotations hold nobody, and why. mismatch says why a VM is not that member; empty if it is.
-func (h *Holds) Ignored(mismatch func(member, moRef string) string) (texts []string) {
+func (h *memberHolds) Ignored(mismatch func(member, moRef string) string) (texts []string) {
 	for _, a := range h.all {
 		why := ""
 		switch {
@@ -97,13 +98,13 @@ func (h *Holds) Ignored(mismatch func(member, moRef string) string) (texts []str
 }
 
 // Begins tells that a member is held.
-func (h *Holds) Begins(member, moRef string, until, now time.Time) plan.Note {
+func (h *memberHolds) Begins(member, moRef string, until, now time.Time) plan.Note {
 	return plan.Note{Reason: "MemberHeld", What: "Not taken down yet:", Member: member + " (" + moRef + ")", Why: h.Text(member, moRef, until), At: now,
 		Key: "held/" + moRef + "/" + until.Format(time.RFC3339)}
 }
 
 // TimedOut tells that a member was held for too long, if that is so. was is until when it was held at most.
-func (h *Holds) TimedOut(member, moRef string, was, now time.Time) (n plan.Note, over bool) {
+func (h *memberHolds) TimedOut(member, moRef string, was, now time.Time) (n plan.Note, over bool) {
 	keys := h.By(member, moRef)
 	if was.IsZero() || now.Before(was) || keys == nil {
 		return n, false

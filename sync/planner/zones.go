@@ -1,19 +1,20 @@
-// Package zones spreads members evenly over spec.placement.zones. The zone is a function of the ordinal, so a member that is replaced
+// This file spreads members evenly over spec.placement.zones. The zone is a function of the ordinal, so a member that is replaced
 // under its ordinal keeps it; evenness depends on which ordinals exist.
-package zones
 
-// Picker picks the ordinals for new members.
-type Picker struct {
+package planner
+
+// zonePicker picks the ordinals for new members.
+type zonePicker struct {
 	load      []int   // members by zone, as they will be
 	next      []int32 // by zone: all lower ones of that zone are taken
 	addresses int     // ordinals from this one on have no static address
 	taken     func(ordinal int32) bool
 }
 
-// NewPicker returns a picker for so many zones (0 is one) that knows of no member yet. taken reports whether no new member can have
+// newZonePicker returns a picker for so many zones (0 is one) that knows of no member yet. taken reports whether no new member can have
 // an ordinal; those from addresses on have no static address.
-func NewPicker(zones, addresses int, taken func(ordinal int32) bool) *Picker {
-	p := &Picker{load: make([]int, max(1, zones)), next: make([]int32, max(1, zones)), addresses: addresses, taken: taken}
+func newZonePicker(zones, addresses int, taken func(ordinal int32) bool) *zonePicker {
+	p := &zonePicker{load: make([]int, max(1, zones)), next: make([]int32, max(1, zones)), addresses: addresses, taken: taken}
 	for zone := range p.next {
 		p.next[zone] = int32(zone)
 	}
@@ -21,14 +22,14 @@ func NewPicker(zones, addresses int, taken func(ordinal int32) bool) *Picker {
 }
 
 // Count counts a member.
-func (p *Picker) Count(ordinal int32) { p.load[int(ordinal)%len(p.load)]++ }
+func (p *zonePicker) Count(ordinal int32) { p.load[int(ordinal)%len(p.load)]++ }
 
 // Load returns how many members the zone of an ordinal has.
-func (p *Picker) Load(ordinal int32) int { return p.load[int(ordinal)%len(p.load)] }
+func (p *zonePicker) Load(ordinal int32) int { return p.load[int(ordinal)%len(p.load)] }
 
 // Pick returns the lowest free ordinal of the zone that will have the fewest members, preferring ordinals that have a
 // static address. It counts that member.
-func (p *Picker) Pick() int32 {
+func (p *zonePicker) Pick() int32 {
 	best := -1
 	for zone := range p.next {
 		for p.taken(p.next[zone]) {
@@ -44,7 +45,7 @@ func (p *Picker) Pick() int32 {
 	return ordinal
 }
 
-func (p *Picker) before(a, b int) bool {
+func (p *zonePicker) before(a, b int) bool {
 	hasA, hasB := int(p.next[a]) < p.addresses, int(p.next[b]) < p.addresses
 	switch {
 	case hasA != hasB:
@@ -55,9 +56,9 @@ func (p *Picker) before(a, b int) bool {
 	return p.next[a] < p.next[b]
 }
 
-// KeepEven changes the order in which members go: among those of equal rank, one of the fullest zone comes first. ordinals and rank
+// keepZonesEven changes the order in which members go: among those of equal rank, one of the fullest zone comes first. ordinals and rank
 // are of all members, and order has the indices of those that may go.
-func KeepEven(zones int, ordinals []int32, order, rank []int) {
+func keepZonesEven(zones int, ordinals []int32, order, rank []int) {
 	if zones < 2 {
 		return
 	}

@@ -1,5 +1,6 @@
-// Package policy is what a spec asks for, with every default applied and every percentage resolved.
-package policy
+// This file is what a spec asks for, with every default applied and every percentage resolved.
+
+package planner
 
 import (
 	"cmp"
@@ -32,8 +33,8 @@ type Policy struct {
 	ReplaceMissing         time.Duration // 0: never
 }
 
-// Of returns the policy of a spec that wants so many members.
-func Of(spec *v1alpha1.VmGroupSpec, want int) Policy {
+// PolicyOf returns the policy of a spec that wants so many members.
+func PolicyOf(spec *v1alpha1.VmGroupSpec, want int) Policy {
 	u, r, h, d := &spec.Update, &spec.Readiness, &spec.Healing, &spec.Deletion
 	p := Policy{
 		Check:        cmp.Or(r.Check, v1alpha1.ReadyPoweredOn),
