@@ -32,7 +32,7 @@ const (
 
 const (
 	// readLeast is the shortest time between two reads, so that one finds the ends of several tasks, and readMost the longest.
-	readLeast, readMost = 25 * time.Millisecond, 15 * time.Second
+	readLeast, readMost = 40 * time.Millisecond, 15 * time.Second
 	// readShare is the inverse of the share of its age after which a task is read again.
 	readShare = 16
 	// retryMost bounds the pause after a read that failed; it doubles from readLeast.
@@ -175,13 +175,13 @@ func (t *Tasks) Run(ctx context.Context) {
 // schedule decides when a task is read next. The caller holds t.mu.
 func (t *Tasks) schedule(a *awaited, now time.Time) {
 	age, fastest := now.Sub(a.began), t.fastest[a.kind]
-	wait := age / readShare
+	wait := max(age/readShare, readLeast)
 	a.ready = now
 	if soonest := fastest + fastest/readShare; age < soonest {
 		wait = soonest - age
 		a.ready = a.began.Add(fastest + fastest/(2*readShare))
 	}
-	a.due = now.Add(min(max(wait, readLeast), readMost))
+	a.due = now.Add(min(wait, readMost))
 }
 
 // next is when a task is read next; zero if there is none.
