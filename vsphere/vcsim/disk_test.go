@@ -3,28 +3,10 @@ package vcsim_test
 import (
 	"testing"
 
-	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
-
-// disk returns the identifiers of a VM's only disk.
-func (c *client) disk(t testing.TB, ref types.ManagedObjectReference) (uuid, contentID string) {
-	t.Helper()
-	var vm mo.VirtualMachine
-	ok(t, c.RetrieveOne(c.ctx, ref, []string{"config.hardware.device"}, &vm))
-	disks := object.VirtualDeviceList(vm.Config.Hardware.Device).SelectByType((*types.VirtualDisk)(nil))
-	if len(disks) != 1 {
-		t.Fatalf("%v has %d disks", ref, len(disks))
-	}
-	b := disks[0].GetVirtualDevice().Backing.(*types.VirtualDiskFlatVer2BackingInfo)
-	if b.Uuid == "" || b.ContentId == "" {
-		t.Errorf("the disk of %v has uuid %q and contentId %q", ref, b.Uuid, b.ContentId)
-	}
-	return b.Uuid, b.ContentId
-}
 
 // disksOf returns the disks of a VM in the order of their attachment.
 func disksOf(t testing.TB, v *vcsim.VCenter, where string) []vcsim.Disk {

@@ -222,8 +222,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 		return
 	}
 	on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnMultiVM_Task"}, v: d.v}
-	var task types.ManagedObjectReference
-	task = on.powerOn(kind)
+	task := on.powerOn(kind)
 	info := types.ClusterAttemptedVmInfo{Vm: vm.Self, Task: &task}
 	if drs.NoTasks {
 		info.Task = nil

@@ -312,9 +312,7 @@ func (w *world) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectR
 	if !ok {
 		return nil
 	}
-	var parent *types.ManagedObjectReference
-	parent = e.Entity().Parent
-	return parent
+	return e.Entity().Parent
 }
 
 // DatacenterOf returns an object's datacenter, or nil. The caller holds the world lock.
