@@ -5,10 +5,11 @@ import "time"
 // latency is how long actions take that take about as long as each other, without the time for which vCenter says that it queued them.
 //
 // Where vCenter does not show what it queues, actions only take longer: of those under way, best/usual run (Little's law), and the limit
-// is cut to those. That empties the queue, so what begins after a cut measures anew what an action takes at best. The best since the cut
-// before the last counts: forgotten sooner, the queue would become the usual; kept for ever, a slower datastore would stay congested.
+// is cut to those. The best is forgotten by an eighth at each cut: forgotten sooner, the queue would become the usual, since a cut may
+// leave some of it. Where the limit is the least already, nothing of ours is queued: what is measured then is what an action takes, on a
+// datastore that became slower, say.
 type latency struct {
-	best, before time.Duration // since the last cut, and between that and the one before
+	best, before time.Duration // since the last cut, and the best of all before
 	usual        time.Duration // smoothed, from the best since the last cut
 	queued, ran  time.Duration // for how long the last ones were queued and ran, smoothed
 	cutAt        time.Time
@@ -41,14 +42,20 @@ func (x *latency) add(began time.Time, queued, took time.Duration) (slow bool) {
 
 // known is what such an action takes at best.
 func (x *latency) known() time.Duration {
-	if x.before > 0 {
-		return min(x.best, x.before)
+	switch {
+	case x.before == 0:
+		return x.best
+	case x.best == 0:
+		return x.before
 	}
-	return x.best
+	return min(x.best, x.before)
 }
 
-// cut notes that a limit is cut because actions are slow.
-func (x *latency) cut(now time.Time) {
+// cut notes that a limit is cut because actions are slow. least reports whether it was the least already.
+func (x *latency) cut(now time.Time, least bool) {
 	x.usual, x.cutAt = x.known(), now
-	x.before, x.best = x.best, 0
+	if x.before += x.before / 8; least || x.before == 0 || x.best < x.before {
+		x.before = x.best
+	}
+	x.best = 0
 }

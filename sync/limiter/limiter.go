@@ -219,7 +219,7 @@ func (l *Limiter) congestion(r *Running, now time.Time, o Outcome) (c Congestion
 		return Queued, "vCenter queued a task for " + inSeconds(o.Queued), min(cutLeast, float64(x.ran)/float64(x.queued+x.ran))
 	case slow:
 		why, keep = "tasks took "+inSeconds(x.usual)+" instead of "+inSeconds(x.known()), float64(x.known())/float64(x.usual)
-		x.cut(now)
+		x.cut(now, l.limit(r.work.keys()[0]).size <= floor)
 		return Slow, why, keep
 	}
 	return "", "", 0
