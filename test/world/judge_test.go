@@ -170,6 +170,13 @@ func (w *world) judgeReason(s *step) {
 			w.violated("13: %s begins, and it works", s)
 		}
 	case plan.WhyScaleIn, plan.WhyReplace:
+	case plan.WhyDuplicate: // as the replica sees it, which may be late
+		for moRef, g := range s.by.view.vms {
+			if moRef != s.a.MoRef && !g.gone && g.uid == s.ref.UID && g.vm.Ordinal == seen.vm.Ordinal {
+				return
+			}
+		}
+		w.violated("13: %s begins, and it has its ordinal alone", s)
 	default:
 		w.violated("13: %s begins for no reason", s)
 	}
