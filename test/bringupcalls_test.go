@@ -27,7 +27,7 @@ func TestBringingAPlainMemberUpCostsNoCallForItsDisks(t *testing.T) {
 		if n := r.Calls()["ReconfigVM_Task"]; n != 0 {
 			t.Errorf("%d reconfigures", n)
 		}
-		if each > 4.5 { // 5.9 with a read and a reconfigure for each
+		if each > 5 { // 4.2 to 4.6, as the ends of tasks fall together; one and a half more with a read and a reconfigure for each
 			t.Errorf("%.2f calls a member", each)
 		}
 	})
