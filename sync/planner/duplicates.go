@@ -67,11 +67,25 @@ func hasData(m *member) bool {
 func (v *view) settleDuplicates() {
 	for _, members := range [][]member{v.members, v.standby} {
 		for i := range members {
-			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" {
+			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !v.registeredAgain(m) {
 				v.tidying += int(oneIf(v.settle(m)))
 			}
 		}
 	}
+}
+
+// registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has one VM of each: this is the member
+// itself, registered again, and the inventory will soon lose the moRef that it had before. (test/world, seed 5949: it was kept in
+// quarantine, with the disks that its replacement needed.)
+func (v *view) registeredAgain(m *member) bool {
+	for _, members := range [][]member{v.members, v.standby} {
+		for i := range members {
+			if x := &members[i]; x.Ordinal == m.Ordinal && x.MoRef != m.MoRef && x.InstanceUUID != "" && x.InstanceUUID == m.InstanceUUID {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (v *view) settle(m *member) (goesOn bool) {
