@@ -23,9 +23,9 @@ const (
 	busySoonest, settledSoonest = 250 * time.Millisecond, time.Second
 	// busyMost is the longest time between the calls of a group that is in progress, as its plan has it.
 	busyMost = 2 * time.Second
-	// callsMost bounds the calls a second that the groups share: less than half of what Metacontroller can make, because edits and new groups
+	// callsMost bounds the calls a second that the groups share: half of what Metacontroller can make, because edits and new groups
 	// need calls, too.
-	callsMost = 40.
+	callsMost = 60.
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
 	// stays at callsMost while fewer than four of ten are late, as calls that another replica of the server got seem to be.
 	overdue, callsStep = time.Second, .25
