@@ -162,10 +162,14 @@ func (v *view) holdMissing() {
 	}
 }
 
-// missingText says what became of a member, and what to do. Members with the same text share it in the message, so it has no moRef: that is
-// in status.members.
+// missingText says what became of a member, and what to do. In a deletion, which needs no moRef, members with the same text share it in the
+// message.
 func (v *view) missingText(m *absent) string {
-	text, name := "vCenter does not have its VM any more, and it may still run: "+m.Message+
+	vm := "its VM " + m.MoRef
+	if v.Finalizing {
+		vm = "its VM"
+	}
+	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
 		"; bring it back into vCenter (add its host, or register the VM)", "name it in spec.replace"
 	if m.Replace == v1alpha1.ReplaceHeld {
 		name = "take it out of spec.replace, which named it before that, and name it there again"
