@@ -26,7 +26,7 @@ type task struct {
 	queued, began, ends time.Time
 }
 
-// user is whoever uses the far side: a replica with a Limiter, or one that always runs so many.
+// user is a client of the far side: a replica with a Limiter, or one that always runs so many.
 type user struct {
 	limiter *Limiter
 	fixed   int

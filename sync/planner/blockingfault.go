@@ -26,7 +26,7 @@ func withHelp(faults []blockingFault) []blockingFault {
 	return faults
 }
 
-// faultTexts lists what hinders, each hindrance once, with the members that it hinders. Those that need an operator come first.
+// faultTexts lists the blocking faults, each once, with the members that it blocks. Those that need an operator come first.
 func faultTexts(faults []blockingFault, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}

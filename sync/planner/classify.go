@@ -61,7 +61,7 @@ type view struct {
 	missing    int             // of these, those that are not under way
 	returning  int             // VMs that are brought back from quarantine
 	adopting   int             // VMs that are adopted
-	tidying    int             // VMs on their way into quarantine, or out of it for good, and duplicates
+	tidying    int             // VMs that are being quarantined, or removed from quarantine, and duplicates
 	starting   int             // members to be powered on
 	resizing   int             // members to be given another size
 	leaving    int             // members to be removed

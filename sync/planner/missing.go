@@ -180,7 +180,7 @@ func (v *view) missingText(m *absent) string {
 	case v.policy.ReplaceMissing > 0:
 		return text + fmt.Sprintf(", or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)", int(v.policy.ReplaceMissing.Seconds()))
 	}
-	return text + ", or, if it is gone for good, " + name
+	return text + ", or, if it is permanently gone, " + name
 }
 
 // missingNames names the missing members.
