@@ -178,7 +178,8 @@ func FuzzHookRequest(f *testing.F) {
 		f.Add(uint8(i), i%2 == 0, body)
 	}
 	for _, text := range []string{``, `null`, `{}`, `[]`, `{"parent":null}`, `{"parent":{"kind":"VmGroup"}}`, `{"children":{"ConfigMap.v1":null}}`,
-		strings.Repeat(`{"parent":`, 500), strings.Repeat("[", 20_000), `{"parent":{"spec":{"cpu":1e999}}}`, "\xff\xfe{}", `{"finalizing":"true"}`} {
+		strings.Repeat(`{"parent":`, 500), strings.Repeat("[", 20_000), `{"parent":{"spec":{"cpu":1e999}}}`, "\xff\xfe{}", `{"finalizing":"true"}`,
+		`{"parent":{"metadata":{"creationTimestamp":"2026-` + strings.Repeat("\xff", 5_000) + `"}}}`, `{"parent":{"spec":{"cpu":` + strings.Repeat("9", 5_000) + `}}}`} {
 		f.Add(uint8(0), true, []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, path uint8, known bool, body []byte) {

@@ -17,6 +17,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -238,10 +239,13 @@ func (s *server) decodeAnd(w http.ResponseWriter, r *http.Request, complete func
 }
 
 // decodeError describes a decoding error. A syntax error of the decoder quotes the input, which may be a part of
-// a Secret, so the description has only the position.
+// a Secret, so the description has only the position. Other errors quote a value, which may be as long as the body.
 func decodeError(err error) string {
 	if syntax := (*json.SyntaxError)(nil); errors.As(err, &syntax) {
 		return fmt.Sprintf("syntax error at byte %d", syntax.Offset)
+	}
+	if text := err.Error(); len(text) > 500 {
+		return strings.ToValidUTF8(text[:500], "") + "…"
 	}
 	return err.Error()
 }

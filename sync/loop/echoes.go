@@ -18,7 +18,7 @@ import (
 // cost the API server most.
 
 // goingTimes is how many calls long the status of a group in deletion stands while it would only tell that less is left.
-const goingTimes = 4
+const goingTimes = 6
 
 // sawWrites takes note of what a call shows otherwise than the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
