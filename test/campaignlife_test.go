@@ -194,11 +194,11 @@ func (l *life) callsSoFar() map[string]int {
 }
 
 // What breaks may cost, in calls beyond those of an unbroken life. A step that failed is retried, perhaps in another way: a member that can't
-// be resized is cloned again, which is a dozen calls. After a kill, all that is under way may begin again, and a lost session is rebuilt. Of
-// twenty breaks most cost little.
+// be resized is cloned again, which is a dozen calls. After a kill, all that is under way may begin again, a lost session is rebuilt, and how
+// long tasks take is learned again, so that the first of each kind is read more often. Of twenty breaks most cost little.
 const (
 	changesAfter, changesAfterMore, changesAfterKill = 24, 3, 10
-	readsAfter, readsAfterMore                       = 240, 30
+	readsAfter, readsAfterMore, readsAfterKill       = 240, 30, 60
 )
 
 // bound checks that the life made few calls more than an unbroken one.
@@ -217,7 +217,7 @@ func (l *life) bound(learnt map[string]int) {
 	mostChanges, mostReads := changesAfter+n*changesAfterMore, readsAfter+n*readsAfterMore
 	for s := range l.faults.struck {
 		if s.kind == breakKilledBefore || s.kind == breakKilledAfter {
-			mostChanges += changesAfterKill
+			mostChanges, mostReads = mostChanges+changesAfterKill, mostReads+readsAfterKill
 		}
 	}
 	if changes > mostChanges || reads > mostReads {

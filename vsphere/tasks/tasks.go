@@ -34,7 +34,9 @@ const (
 	// readLeast is the shortest time between two reads, so that one finds the ends of several tasks, and readMost the longest.
 	readLeast, readMost = 40 * time.Millisecond, 15 * time.Second
 	// readShare is the inverse of the share of its age after which a task is read again.
-	readShare = 16
+	readShare = 8
+	// endShare is the inverse of the share of the time that the fastest of a kind took, by which a task of that kind is first read later.
+	endShare = 16
 	// retryMost bounds the pause after a read that failed; it doubles from readLeast.
 	retryMost = 5 * time.Second
 )
@@ -177,9 +179,9 @@ func (t *Tasks) schedule(a *awaited, now time.Time) {
 	age, fastest := now.Sub(a.began), t.fastest[a.kind]
 	wait := max(age/readShare, readLeast)
 	a.ready = now
-	if soonest := fastest + fastest/readShare; age < soonest {
+	if soonest := fastest + fastest/endShare; age < soonest {
 		wait = soonest - age
-		a.ready = a.began.Add(fastest + fastest/(2*readShare))
+		a.ready = a.began.Add(fastest + fastest/(2*endShare))
 	}
 	a.due = now.Add(min(wait, readMost))
 }
