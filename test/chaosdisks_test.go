@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -23,7 +23,7 @@ func (w *watch) wrongDisks(l *life, vms []vcsim.VM) string {
 	written, here := map[string]string{}, map[string]bool{}
 	for _, d := range l.FirstClassDisks() {
 		here[d.ID] = true
-		owner := d.Metadata[fcd.KeyOwner]
+		owner := d.Metadata[disks.KeyOwner]
 		known := slices.DeleteFunc(slices.Clone(d.UUIDs), func(id string) bool { return w.isExcused(id) }) // a user gave the others up while vCenter did not have them
 		if len(known) > 1 {
 			return fmt.Sprintf("the disk %s is in %v", d.Name, d.VMs)

@@ -10,7 +10,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -207,7 +206,7 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 	}
 	err = v.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
 	if slices.ContainsFunc(added, func(d plan.MemberDisk) bool { return d.ID != "" }) {
-		err = fcd.AttachRefused(err)
+		err = disks.AttachRefused(err)
 	}
 	if err != nil {
 		return disks.Refusal(a.VM, err)

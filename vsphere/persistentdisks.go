@@ -12,10 +12,8 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -46,8 +44,8 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		if !w.Disk.Persistent {
 			continue
 		}
-		want := persistent.Wanted{Owner: ownerOf(ref, m, w.Disk.Name), Cluster: v.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", ref, m.Stamp.Ordinal, w.Disk.Name),
-			CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: persistent.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
+		want := disks.Wanted{Owner: ownerOf(ref, m, w.Disk.Name), Cluster: v.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", ref, m.Stamp.Ordinal, w.Disk.Name),
+			CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
 		if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
 			want.Former, want.FormerLives = want.Owner, v.inventory.HasMembers(apitypes.UID(of))
 			want.Former.UID = of
@@ -73,12 +71,12 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		}
 		for _, held := range b.details.Held {
 			if held.Name == w.Disk.Name {
-				want.Held = append(want.Held, fcd.Ref{ID: held.ID, Datastore: held.Datastore})
+				want.Held = append(want.Held, disks.Ref{ID: held.ID, Datastore: held.Datastore})
 			}
 		}
 		for _, d := range plan.Persistent(m.Stamp.Given) {
 			if d.Name == w.Disk.Name && d.Parted == plan.PartedDeleted {
-				want.Parted = append(want.Parted, fcd.Ref{ID: d.ID, Datastore: d.Datastore})
+				want.Parted = append(want.Parted, disks.Ref{ID: d.ID, Datastore: d.Datastore})
 			}
 		}
 		if w.Made, err = v.persistent.Obtain(ctx, want); err != nil {
@@ -126,24 +124,24 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 	}
 	parted := m.Stamp
 	parted.Given = plan.PartDisks(parted.Given, plan.PartedDeleted, a.GiveUp)
-	vm := fcd.VM{MoRef: a.MoRef, ChangeVersion: now.ChangeVersion}
+	vm := disks.VM{MoRef: a.MoRef, ChangeVersion: now.ChangeVersion}
 	if text := parted.Encode(); text != m.Stamp.Encode() { // also if none is attached: a replica that destroys the VM must know
 		vm.Options = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}
 	}
 	if err := v.persistent.Detach(ctx, vm, now.Devices, a.GiveUp...); err != nil {
 		return err
 	}
-	var gone []fcd.Ref
+	var gone []disks.Ref
 	var kept []plan.MemberDisk
 	for _, d := range plan.DisksIn(m.Stamp.Given) {
 		if slices.Contains(a.GiveUp, d.ID) {
-			gone = append(gone, persistent.Where(d, now.Devices))
+			gone = append(gone, disks.Where(d, now.Devices))
 		} else {
 			kept = append(kept, d)
 		}
 	}
 	for _, at := range gone {
-		err := v.persistent.Delete(ctx, func(o fcd.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at)
+		err := v.persistent.Delete(ctx, func(o disks.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at)
 		if err == nil || session.IsFatal(err) || errors.Is(err, vcfault.ErrTaskLost) { // no answer: it may be deleted
 			v.inventory.DiskDeleted(at.ID)
 		}
@@ -174,12 +172,12 @@ func (v *VCenter) hasDisks(ctx context.Context, ref plan.Ref, m *inventory.Membe
 	if err != nil {
 		return err
 	}
-	var refs []fcd.Ref
+	var refs []disks.Ref
 	for _, d := range all {
-		if fcd.Attached(now.Devices, d.ID) == nil {
+		if disks.Attached(now.Devices, d.ID) == nil {
 			return disks.Missing(d.Name, a.VM)
 		}
-		refs = append(refs, persistent.Where(d, now.Devices))
+		refs = append(refs, disks.Where(d, now.Devices))
 	}
 	if err := v.persistent.Free(ctx, vmOf(m, now), refs...); err != nil {
 		return err
@@ -189,19 +187,19 @@ func (v *VCenter) hasDisks(ctx context.Context, ref plan.Ref, m *inventory.Membe
 
 // bindDisks records that disks of a member, which are attached to it, may hold data.
 func (v *VCenter) bindDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, given []plan.MemberDisk, devices []types.BaseVirtualDevice) error {
-	var all []persistent.Attached
+	var all []disks.Owned
 	for _, d := range given {
 		if d.ID != "" {
-			all = append(all, persistent.Attached{Owner: ownerOf(ref, m, d.Name), Ref: persistent.Where(d, devices)})
+			all = append(all, disks.Owned{Owner: ownerOf(ref, m, d.Name), Ref: disks.Where(d, devices)})
 		}
 	}
 	return v.persistent.Bind(ctx, all...)
 }
 
-func ownerOf(ref plan.Ref, m *inventory.Member, disk string) fcd.Owner {
-	return fcd.Owner{UID: string(ref.UID), Ordinal: int(m.Stamp.Ordinal), Disk: disk}
+func ownerOf(ref plan.Ref, m *inventory.Member, disk string) disks.Owner {
+	return disks.Owner{UID: string(ref.UID), Ordinal: int(m.Stamp.Ordinal), Disk: disk}
 }
 
-func vmOf(m *inventory.Member, now *fresh.VM) persistent.VM {
-	return persistent.VM{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
+func vmOf(m *inventory.Member, now *fresh.VM) disks.Holder {
+	return disks.Holder{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
 }

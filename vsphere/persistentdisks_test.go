@@ -15,9 +15,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -73,7 +71,7 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 		vm, err := p.attached()
 		w.must(err)
 		disk := w.FirstClassDisks()[0]
-		if disk.Name != web.String()+"-0/data" || disk.Metadata[fcd.KeyOwner] != string(web.UID)+"/0/data" || disk.Metadata[fcd.KeyBound] != "true" || len(disk.VMs) != 1 {
+		if disk.Name != web.String()+"-0/data" || disk.Metadata[disks.KeyOwner] != string(web.UID)+"/0/data" || disk.Metadata[disks.KeyBound] != "true" || len(disk.VMs) != 1 {
 			t.Errorf("the disk is %+v", disk)
 		}
 		held := heldBy(vm)
@@ -98,8 +96,8 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		copied := func() string {
-			d, err := fcd.New(p.VCenter).Create(t.Context(), fcd.Spec{Name: "copy", Datastore: vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value, CapacityMB: 2048,
-				Owner: fcd.Owner{UID: string(web.UID), Disk: "data"}, Nonce: "another replica's"})
+			d, err := disks.NewFirstClass(p.VCenter).Create(t.Context(), disks.Spec{Name: "copy", Datastore: vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value, CapacityMB: 2048,
+				Owner: disks.Owner{UID: string(web.UID), Disk: "data"}, Nonce: "another replica's"})
 			w.must(err)
 			return d.ID
 		}
@@ -142,7 +140,7 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 	const former, another, ours = "former", "taken from another", "new"
 	for _, c := range []struct {
 		what    string
-		disk    fcd.Spec // but for what all have
+		disk    disks.Spec // but for what all have
 		unbound bool
 		lives   bool // VMs still have the former group's stamp
 		disksOf string
@@ -152,21 +150,21 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 		{what: "told", disksOf: "former", has: former},
 		{what: "not told", has: ours},
 		{what: "told of another one", disksOf: "other", says: "of the group other; no disk of that name is found"},
-		{what: "the disk of a group of another name", disk: fcd.Spec{Name: "bank/web-0/data"}, disksOf: "former", says: "no disk of that name is found"},
+		{what: "the disk of a group of another name", disk: disks.Spec{Name: "bank/web-0/data"}, disksOf: "former", says: "no disk of that name is found"},
 		{what: "one that no guest had", unbound: true, disksOf: "former", says: "was never in use"},
-		{what: "one of another cluster", disk: fcd.Spec{Cluster: "staging"}, disksOf: "former", says: `is of the cluster "staging", and this is "prod"`},
-		{what: "one of an unknown cluster", disk: fcd.Spec{Cluster: "-"}, disksOf: "former", says: `is of the cluster "", and this is "prod"`},
+		{what: "one of another cluster", disk: disks.Spec{Cluster: "staging"}, disksOf: "former", says: `is of the cluster "staging", and this is "prod"`},
+		{what: "one of an unknown cluster", disk: disks.Spec{Cluster: "-"}, disksOf: "former", says: `is of the cluster "", and this is "prod"`},
 		{what: "of a group that lives", lives: true, disksOf: "former", says: "still has VMs"},
-		{what: "which has its own already", disk: fcd.Spec{Owner: fcd.Owner{UID: string(web.UID), Disk: "data"}}, lives: true, disksOf: "former", has: another},
+		{what: "which has its own already", disk: disks.Spec{Owner: disks.Owner{UID: string(web.UID), Disk: "data"}}, lives: true, disksOf: "former", has: another},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, p := placed(t, vcsim.Config{}, func(c *Config) { c.ClusterID = "prod" })
-				calls, spec := fcd.New(p.VCenter), c.disk
+				calls, spec := disks.NewFirstClass(p.VCenter), c.disk
 				spec.Name, spec.Cluster, spec.Nonce, spec.CapacityMB = cmp.Or(spec.Name, web.String()+"-0/data"), strings.Trim(cmp.Or(spec.Cluster, "prod"), "-"), "n", 2048
 				spec.Datastore = vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value
 				if spec.Owner.UID == "" {
-					spec.Owner = fcd.Owner{UID: "former", Disk: "data"}
+					spec.Owner = disks.Owner{UID: "former", Disk: "data"}
 				}
 				old, err := calls.Create(t.Context(), spec)
 				w.must(err)
@@ -275,13 +273,13 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 					id["own"] = held[0].ID
 					p.removed(vm)
 				}
-				volume, err := fcd.New(p.VCenter).Create(t.Context(), fcd.Spec{Name: "pvc", Datastore: vctest.Value(w.VCenter.Find(home)).Value, CapacityMB: 1,
-					Owner: fcd.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+				volume, err := disks.NewFirstClass(p.VCenter).Create(t.Context(), disks.Spec{Name: "pvc", Datastore: vctest.Value(w.VCenter.Find(home)).Value, CapacityMB: 1,
+					Owner: disks.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
 				w.must(err)
 				if id["stranger"] = volume.ID; c.moved {
 					w.must(w.MoveFirstClassDisk(id["own"], elsewhere, 0))
 				}
-				p.persistent = persistent.New(p.VCenter, zerolog.Nop()) // another replica: it has not seen whose disks there are
+				p.persistent = disks.NewPersistent(p.VCenter, zerolog.Nop()) // another replica: it has not seen whose disks there are
 				if c.cut != "" {
 					w.must(w.CutDatastore(c.cut, true))
 				}
@@ -340,13 +338,13 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 		held := heldBy(vm)
 		p.removed(vm)
 		p.made(1, v1alpha1.VmGroupSpec{})
-		calls := fcd.New(p.VCenter)
-		disk, err := calls.Retrieve(t.Context(), fcd.Ref{ID: held[0].ID, Datastore: held[0].Datastore})
+		calls := disks.NewFirstClass(p.VCenter)
+		disk, err := calls.Retrieve(t.Context(), disks.Ref{ID: held[0].ID, Datastore: held[0].Datastore})
 		w.must(err)
 		thief, err := p.ReadFresh(t.Context(), w.Look("web-1").Ref)
 		w.must(err)
-		w.must(calls.Attach(t.Context(), fcd.VM{MoRef: w.Look("web-1").Ref.Value},
-			fcd.Attachment{Disk: disk, Place: fcd.Place{Controller: disks.In(thief.Devices)[0].ControllerKey, Unit: 5}}))
+		w.must(calls.Attach(t.Context(), disks.VM{MoRef: w.Look("web-1").Ref.Value},
+			disks.Attachment{Disk: disk, Place: disks.Place{Controller: disks.In(thief.Devices)[0].ControllerKey, Unit: 5}}))
 		_, err = p.attached(held...)
 		refusedAs(t, err, vcfault.ReasonDiskInUse)
 		if disk := w.FirstClassDisks()[0]; len(disk.VMs) != 1 {
@@ -405,7 +403,7 @@ func TestAMemberIsNotPoweredOnWithoutItsDisks(t *testing.T) {
 		_, devices, vm := p.given("web-0")
 		id := plan.Persistent(vm.Disks)[0].ID
 		w.must(p.reconfigure(t.Context(), inventory.VMRef(vm.MoRef), vim.VirtualMachineConfigSpec{
-			DeviceChange: []vim.BaseVirtualDeviceConfigSpec{fcd.DetachChange(fcd.Attached(devices, id))}}))
+			DeviceChange: []vim.BaseVirtualDeviceConfigSpec{disks.DetachChange(disks.Attached(devices, id))}}))
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		refusedAs(t, p.Do(context.Background(), web, guarded(plan.PowerOn, vm)), vcfault.ReasonDiskMissing)
 		if got := p.vm(vm.MoRef); got.Power != plan.PoweredOff {
@@ -442,8 +440,8 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 				t.Errorf("%s: not exactly one of the two succeeds: %v, %v", op, one, two)
 			}
 			_, devices, vm := p.given("web-0")
-			if vm.Power != plan.PoweredOn || fcd.Attached(devices, a.GiveUp[0]) == nil {
-				t.Errorf("%s: it is %s, its disk attached: %t", op, vm.Power, fcd.Attached(devices, a.GiveUp[0]) != nil)
+			if vm.Power != plan.PoweredOn || disks.Attached(devices, a.GiveUp[0]) == nil {
+				t.Errorf("%s: it is %s, its disk attached: %t", op, vm.Power, disks.Attached(devices, a.GiveUp[0]) != nil)
 			}
 		})
 	}
@@ -473,7 +471,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 				t.Fatalf("%s succeeds", op)
 			}
 			_, devices, vm := p.given("web-0")
-			if fcd.Attached(devices, id) != nil || !plan.LacksPersistent(&spec, vm.Disks) {
+			if disks.Attached(devices, id) != nil || !plan.LacksPersistent(&spec, vm.Disks) {
 				t.Fatalf("%s: the stamp has %s", op, vm.Disks)
 			}
 			p.do(guarded(plan.Unmark, vm))
@@ -490,7 +488,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 				t.Errorf("the disks of %d datastores are listed: a new one may be missing there", n)
 			}
 			_, devices, vm = p.given("web-0")
-			if has := plan.Persistent(vm.Disks); fcd.Attached(devices, id) == nil || len(has) != 1 || has[0].ID != id || has[0].Parted != "" {
+			if has := plan.Persistent(vm.Disks); disks.Attached(devices, id) == nil || len(has) != 1 || has[0].ID != id || has[0].Parted != "" {
 				t.Errorf("%s: the stamp has %s", op, vm.Disks)
 			}
 			p.do(step(plan.PowerOn, vm))
@@ -517,7 +515,7 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 				t.Errorf("%s: got %v", a.Op, e)
 			}
 		}
-		w.must(fcd.New(p.VCenter).Detach(t.Context(), fcd.VM{MoRef: vm.MoRef}, devices, remove.GiveUp...)) // by the other's Destroy
+		w.must(disks.NewFirstClass(p.VCenter).Detach(t.Context(), disks.VM{MoRef: vm.MoRef}, devices, remove.GiveUp...)) // by the other's Destroy
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		_, _, vm = p.given("web-0")
 		remove.ChangeVersion = vm.ChangeVersion
@@ -598,9 +596,9 @@ func TestADiskThatALostReplyLeftBehindGoesWithTheNextVMIfItWasNeverBound(t *test
 		vm, err := p.attached()
 		w.must(err)
 		has := plan.Persistent(vm.Disks)[0]
-		more, made := fcd.New(p.VCenter), map[string]fcd.Disk{}
+		more, made := disks.NewFirstClass(p.VCenter), map[string]disks.Disk{}
 		for _, what := range []string{"stray", "another disk's", "without a nonce", "in a VM"} {
-			spec := fcd.Spec{Name: what, Datastore: has.Datastore, CapacityMB: 1024, Owner: fcd.Owner{UID: string(web.UID), Disk: has.Name}, Nonce: what}
+			spec := disks.Spec{Name: what, Datastore: has.Datastore, CapacityMB: 1024, Owner: disks.Owner{UID: string(web.UID), Disk: has.Name}, Nonce: what}
 			switch what {
 			case "another disk's":
 				spec.Owner.Disk = "logs"
@@ -613,8 +611,8 @@ func TestADiskThatALostReplyLeftBehindGoesWithTheNextVMIfItWasNeverBound(t *test
 		p.made(1, v1alpha1.VmGroupSpec{})
 		other, err := p.ReadFresh(t.Context(), w.Look("web-1").Ref)
 		w.must(err)
-		w.must(more.Attach(t.Context(), fcd.VM{MoRef: w.Look("web-1").Ref.Value},
-			fcd.Attachment{Disk: made["in a VM"], Place: fcd.Place{Controller: disks.In(other.Devices)[0].ControllerKey, Unit: 5}}))
+		w.must(more.Attach(t.Context(), disks.VM{MoRef: w.Look("web-1").Ref.Value},
+			disks.Attachment{Disk: made["in a VM"], Place: disks.Place{Controller: disks.In(other.Devices)[0].ControllerKey, Unit: 5}}))
 		next := func() (names []string) {
 			held := heldBy(vm)
 			p.removed(vm)

@@ -8,7 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -66,7 +66,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	} else {
 		err = v.powerOn(ctx, m)
 		if len(plan.Persistent(m.Stamp.Given)) > 0 {
-			err = fcd.PowerOnRefused(err)
+			err = disks.PowerOnRefused(err)
 		}
 	}
 	switch {

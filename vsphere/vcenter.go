@@ -13,11 +13,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/deeds"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
-	"codeconnect.vmworld.com/vmgroup/vsphere/persistent"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -44,7 +44,7 @@ type VCenter struct {
 	judge     *fate.Judge
 	capacity  hostCapacity
 	// persistent are the persistent disks of groups.
-	persistent *persistent.Disks
+	persistent *disks.Persistent
 	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
 	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
 }
@@ -60,7 +60,7 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
 	v.Witness = deeds.New(v)
-	v.fresh, v.persistent = fresh.New(v), persistent.New(v, cfg.Log)
+	v.fresh, v.persistent = fresh.New(v), disks.NewPersistent(v, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.underWay = underway.New(v.inventory, v.tasks, v.changed)

@@ -10,7 +10,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -30,12 +29,12 @@ const (
 
 // trialDisk is the first-class disk of the trial.
 type trialDisk struct {
-	calls  *fcd.Disks
-	owner  fcd.Owner
+	calls  *disks.FirstClass
+	owner  disks.Owner
 	nonce  string
 	here   string                       // the datastore's moRef
 	unsure bool                         // it may exist, because the reply to its creation was lost
-	made   fcd.Disk                     // its ID is empty while there is none
+	made   disks.Disk                   // its ID is empty while there is none
 	second types.ManagedObjectReference // the other VM
 }
 
@@ -76,9 +75,9 @@ func because(err error, reason string) bool {
 // createDisk creates a first-class disk, and finds it by its metadata.
 func (t *trial) createDisk(ctx context.Context) outcome {
 	d := &t.disk
-	d.calls, d.owner, d.nonce = fcd.New(t.v), fcd.Owner{UID: t.id, Disk: "data"}, uuid.NewString()
+	d.calls, d.owner, d.nonce = disks.NewFirstClass(t.v), disks.Owner{UID: t.id, Disk: "data"}, uuid.NewString()
 	name := scratchPrefix + t.id[:8] + "/data"
-	made, err := d.calls.Create(t.end, fcd.Spec{Name: name, Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
+	made, err := d.calls.Create(t.end, disks.Spec{Name: name, Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
 	switch {
 	case because(err, vcfault.ReasonDisksUnsupported):
 		return inconclusive(vcfault.Classify("", err).Message, "")
@@ -130,13 +129,13 @@ func (t *trial) attachDisk(vm types.ManagedObjectReference) error {
 		return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template has no SCSI controller with a free unit.")
 	}
 	devices.AssignController(device, controller)
-	place := fcd.Place{Controller: device.ControllerKey, Unit: *device.UnitNumber}
-	return t.disk.calls.Attach(t.end, fcd.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, fcd.Attachment{Disk: disk, Place: place})
+	place := disks.Place{Controller: device.ControllerKey, Unit: *device.UnitNumber}
+	return t.disk.calls.Attach(t.end, disks.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, disks.Attachment{Disk: disk, Place: place})
 }
 
 // find finds the disk by its owner.
-func (d *trialDisk) find(ctx context.Context) []fcd.Disk {
-	return d.calls.Find(ctx, []string{d.here}, func(o fcd.Owner) bool { return o == d.owner }).Disks
+func (d *trialDisk) find(ctx context.Context) []disks.Disk {
+	return d.calls.Find(ctx, []string{d.here}, func(o disks.Owner) bool { return o == d.owner }).Disks
 }
 
 // detachDisk takes the disk from a VM, by its file if vCenter does not show its id.
@@ -150,7 +149,7 @@ func (t *trial) detachDisk(vm types.ManagedObjectReference) error {
 			disk.VDiskId = &types.ID{Id: t.disk.made.ID}
 		}
 	}
-	return t.disk.calls.Detach(t.end, fcd.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, now.Devices, t.disk.made.ID)
+	return t.disk.calls.Detach(t.end, disks.VM{MoRef: vm.Value, ChangeVersion: now.ChangeVersion}, now.Devices, t.disk.made.ID)
 }
 
 // diskOf returns the device of the disk in the trial's VM; nil if there is none.
@@ -159,7 +158,7 @@ func (t *trial) diskOf(ctx context.Context) (*types.VirtualDisk, error) {
 	if err != nil {
 		return nil, err
 	}
-	return fcd.Attached(now.Devices, t.disk.made.ID), nil
+	return disks.Attached(now.Devices, t.disk.made.ID), nil
 }
 
 // shareDisk attaches the disk to the VM, and tries to use it in a second VM as well.
@@ -199,7 +198,7 @@ func (t *trial) shareDisk(ctx context.Context) outcome {
 	}
 	if err = t.on(t.vm); err == nil {
 		err = t.on(clone.vm)
-		refusedOn := fcd.PowerOnRefused(err)
+		refusedOn := disks.PowerOnRefused(err)
 		if gone := t.off(ctx, clone.vm); gone == nil && refusedOn != nil {
 			_ = t.detachDisk(clone.vm) // otherwise the clean-up does
 		}
@@ -245,7 +244,7 @@ func (t *trial) outliveVM(ctx context.Context) outcome {
 	_, err := d.calls.Retrieve(ctx, d.made.Ref)
 	facts := Facts{"survived": yes(err == nil)}
 	if because(err, vcfault.ReasonDiskMissing) {
-		d.made = fcd.Disk{}
+		d.made = disks.Disk{}
 		return refuted("the disk was destroyed with the VM that had it", noDisks+": one would be lost with its member's VM").with(facts)
 	}
 	if err == nil {
@@ -254,7 +253,7 @@ func (t *trial) outliveVM(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	d.made = fcd.Disk{}
+	d.made = disks.Disk{}
 	return confirmed("the disk outlived the VM that had it, and was deleted").with(facts)
 }
 
@@ -281,7 +280,7 @@ func (t *trial) sweepDisk() error {
 	}
 	err := d.calls.Delete(t.end, d.made.Ref)
 	if err == nil || because(err, vcfault.ReasonDiskMissing) {
-		d.made = fcd.Disk{}
+		d.made = disks.Disk{}
 		return nil
 	}
 	return err

@@ -1,11 +1,3 @@
-// Package disks says which disks of a VM are its own, so that they are destroyed with it, and which are from elsewhere; and it
-// fingerprints a template's disks, to notice another version of them.
-//
-// It promises that a first-class disk is never a VM's own, and that a VM without a record, one of an older server or one that
-// was adopted, is judged by the directories of its disks alone. In doubt a disk is from elsewhere, and so kept: better a disk too
-// many than one too few, and the log names it.
-//
-// It makes no calls, keeps no state and has no locks.
 package disks
 
 import (

@@ -8,7 +8,6 @@ package disks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +16,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -33,7 +31,7 @@ type Addition struct {
 	Profile    []types.BaseVirtualMachineProfileSpec
 	Compatible map[string]bool
 	// Made is a persistent disk, which is there already.
-	Made fcd.Disk
+	Made Disk
 }
 
 const (
@@ -57,8 +55,7 @@ func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (ch
 			Operation: types.VirtualDeviceConfigSpecOperationAdd, FileOperation: types.VirtualDeviceConfigSpecFileOperationCreate,
 			Device: w.device(nextKey-int32(i), at), Profile: w.Profile}
 		if w.Made.ID != "" {
-			change = fcd.AttachChange(fcd.Attachment{Disk: w.Made, Place: fcd.Place{Controller: at.controller, Unit: at.unit}})
-			change.Device.GetVirtualDevice().Key = nextKey - int32(i)
+			change = attachChange(Attachment{Disk: w.Made, Place: at}, nextKey-int32(i))
 		}
 		changes = append(changes, change)
 		records = append(records, plan.MemberDisk{Name: w.Disk.Name, At: at.String(), SizeGiB: max(w.Disk.SizeGiB, int32(w.Made.CapacityMB>>10)), Shape: plan.DiskShape(w.Disk), ID: w.Made.ID, Datastore: w.Made.Datastore})
@@ -68,7 +65,7 @@ func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (ch
 
 // device is the new disk. Its file is in the VM's directory on the datastore: vCenter names it ([doc] VirtualDeviceFileBackingInfo:
 // "[datastore]" alone, or nothing for that of the VM). Both capacities are set, as vCenter takes either.
-func (w *Addition) device(key int32, at place) *types.VirtualDisk {
+func (w *Addition) device(key int32, at Place) *types.VirtualDisk {
 	backing := &types.VirtualDiskFlatVer2BackingInfo{DiskMode: string(types.VirtualDiskModePersistent)}
 	if w.Datastore != "" {
 		backing.FileName = "[" + w.Datastore + "]"
@@ -76,7 +73,7 @@ func (w *Addition) device(key int32, at place) *types.VirtualDisk {
 	p := cmp.Or(w.Disk.Provisioning, v1alpha1.ProvisioningThin)
 	backing.ThinProvisioned = types.NewBool(p == v1alpha1.ProvisioningThin)
 	backing.EagerlyScrub = types.NewBool(p == v1alpha1.ProvisioningEagerZeroed)
-	disk := &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: key, Backing: backing, ControllerKey: at.controller, UnitNumber: &at.unit}}
+	disk := &types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: key, Backing: backing, ControllerKey: at.Controller, UnitNumber: &at.Unit}}
 	size(disk, w.Disk.SizeGiB)
 	return disk
 }
@@ -85,18 +82,13 @@ func size(disk *types.VirtualDisk, gib int32) {
 	disk.CapacityInKB, disk.CapacityInBytes = int64(gib)<<20, int64(gib)<<30
 }
 
-// place is a unit of a controller.
-type place struct{ controller, unit int32 }
-
-func (p place) String() string { return fmt.Sprintf("%d:%d", p.controller, p.unit) }
-
 // freeUnits returns the free units of the SCSI controllers, those of the first controller first.
-func freeUnits(devices []types.BaseVirtualDevice) (free []place) {
-	taken := map[place]bool{}
+func freeUnits(devices []types.BaseVirtualDevice) (free []Place) {
+	taken := map[Place]bool{}
 	var controllers []*types.VirtualSCSIController
 	for _, device := range devices {
 		if d := device.GetVirtualDevice(); d.UnitNumber != nil {
-			taken[place{d.ControllerKey, *d.UnitNumber}] = true
+			taken[Place{d.ControllerKey, *d.UnitNumber}] = true
 		}
 		if c, is := device.(types.BaseVirtualSCSIController); is {
 			controllers = append(controllers, c.GetVirtualSCSIController())
@@ -105,7 +97,7 @@ func freeUnits(devices []types.BaseVirtualDevice) (free []place) {
 	slices.SortFunc(controllers, func(a, b *types.VirtualSCSIController) int { return cmp.Compare(a.BusNumber, b.BusNumber) })
 	for _, c := range controllers {
 		for unit := range int32(units) {
-			if p := (place{c.Key, unit}); !taken[p] && unit != reserved && unit != cmp.Or(c.ScsiCtlrUnitNumber, reserved) {
+			if p := (Place{c.Key, unit}); !taken[p] && unit != reserved && unit != cmp.Or(c.ScsiCtlrUnitNumber, reserved) {
 				free = append(free, p)
 			}
 		}
@@ -147,7 +139,7 @@ func Find(devices []types.BaseVirtualDevice, record *plan.MemberDisk) *types.Vir
 		if record.UUID != "" && record.UUID != plan.NoUUID {
 			return UUID(disk) == record.UUID
 		}
-		return disk.UnitNumber != nil && record.At == place{disk.ControllerKey, *disk.UnitNumber}.String()
+		return disk.UnitNumber != nil && record.At == Place{disk.ControllerKey, *disk.UnitNumber}.String()
 	})
 	if i < 0 {
 		return nil

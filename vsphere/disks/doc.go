@@ -1,7 +1,13 @@
-// Package fcd makes the calls on first-class disks (FCD, VStorageObject), which outlive the VMs that they are attached to. The disk
-// itself says whose it is, in its metadata: the owner, a nonce of whoever created it, and whether it was ever bound to its owner.
+// Package disks has the disks of VMs: which of them are a VM's own, what the spec gives to members, and the persistent ones, which outlive
+// their VMs; and it fingerprints a template's disks, to notice another version of them.
 //
-// Each call is one call or one task of vCenter, and tries nothing again. Errors are *vcfault.Error, with the reasons in faults.go.
+// Of a VM's own disks (disks.go) it promises that a first-class disk is never one, and that a VM without a record, one of an older server or
+// one that was adopted, is judged by the directories of its disks alone. In doubt a disk is from elsewhere, and so kept: better a disk too
+// many than one too few, and the log names it.
+//
+// A persistent disk is a first-class disk (FCD, VStorageObject), which itself says whose it is, in its metadata. FirstClass makes the calls:
+// each is one call or one task of vCenter, and tries nothing again. Errors are *vcfault.Error, with the reasons in faults.go. Persistent finds,
+// makes, checks and deletes the disks of an ordinal (persistent.go).
 //
 // Three things must stay true. Not found is not gone: Storage DRS moves attached disks, and vCenter's catalogue can lag, so only a person
 // decides that a disk is gone. Unknown is not empty: Find says when it could not read all that it was asked about. And what takes a disk
@@ -14,4 +20,4 @@
 // nothing, and each disk in it would have to be read again.
 //
 // Locks: book.mu is taken last.
-package fcd
+package disks

@@ -1,10 +1,10 @@
-// Package persistent finds, makes, checks and deletes the persistent disks of an ordinal. They are first-class disks, whose metadata say
-// whose they are.
+// This file finds, makes, checks and deletes the persistent disks of an ordinal.
 //
 // It promises that a disk is only handed out for a VM of its owner, and only while no other VM has it; that one that was in use is
 // never made again: a recorded disk that is not found is missing, and so is an unread datastore's; and that only a disk of that owner
 // that no VM has is deleted: one that it is told to delete, or an old one that was never bound beside another. It keeps no state of its own and has no locks.
-package persistent
+
+package disks
 
 import (
 	"cmp"
@@ -22,46 +22,47 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Disks are vCenter's first-class disks.
-type Disks struct {
-	fcd *fcd.Disks
+// Persistent are the persistent disks of members.
+type Persistent struct {
+	*FirstClass
 	log zerolog.Logger
 }
 
-// New returns the disks that are reached by those calls.
-func New(calls fcd.Caller, log zerolog.Logger) *Disks { return &Disks{fcd.New(calls), log} }
+// NewPersistent returns the disks that are reached by those calls.
+func NewPersistent(calls Caller, log zerolog.Logger) *Persistent {
+	return &Persistent{NewFirstClass(calls), log}
+}
 
 // Wanted is a disk that a VM is to have.
 type Wanted struct {
-	Owner fcd.Owner
+	Owner Owner
 	// Cluster is the --cluster-id of the server; empty for none.
 	Cluster string
 	// Former is who had it before a group was deleted and made again; zero for nobody. FormerLives: VMs still have that group's stamp.
-	Former      fcd.Owner
+	Former      Owner
 	FormerLives bool
 	// Name is for people, and that of a former owner's disk, too.
 	Name       string
 	CapacityMB int64
-	// Provisioning is as fcd.Spec has it; Profile is the storage policy, Datastore the moRef of where a new one is made.
+	// Provisioning is as Spec has it; Profile is the storage policy, Datastore the moRef of where a new one is made.
 	Provisioning, Datastore string
 	Profile                 []types.BaseVirtualMachineProfileSpec
 	// Held are the disks that the owner had before; one of them must be found.
-	Held []fcd.Ref
+	Held []Ref
 	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
-	Parted []fcd.Ref
+	Parted []Ref
 	// Datastores are the moRefs of all datastores, where a disk that there is may have been moved to. Near are those among them that the VM's hosts reach:
 	// a first disk is made although others are out of reach. Home are those that it may be made on.
 	Datastores, Near, Home []string
 	// VM, by all its ids, may have it already.
-	VM VM
+	VM Holder
 }
 
-// VM is a VM by all the ids that vCenter may name it by.
-type VM struct {
+// Holder is a VM by all the ids that vCenter may name it by.
+type Holder struct {
 	MoRef, InstanceUUID, UUID string
 	// On: its guest may write to a disk as soon as it is attached.
 	On bool
@@ -71,13 +72,13 @@ type VM struct {
 // former owner was named: whoever names one wants its data, and no empty disk. Each step can be repeated:
 // what was made and not bound before a crash is found by its owner. Two replicas of the server can make a disk at once, and only one of
 // them attaches its own; so that the other's is known to be empty, a disk is bound only once it is attached (Bind), unless the VM runs.
-func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
+func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {
 	disk, err := d.find(ctx, w)
 	if err != nil {
 		return disk, err
 	}
 	if disk.ID == "" {
-		disk, err = d.fcd.Create(ctx, fcd.Spec{Name: w.Name, Datastore: w.Datastore, CapacityMB: w.CapacityMB, Provisioning: w.Provisioning, Profile: w.Profile,
+		disk, err = d.Create(ctx, Spec{Name: w.Name, Datastore: w.Datastore, CapacityMB: w.CapacityMB, Provisioning: w.Provisioning, Profile: w.Profile,
 			Owner: w.Owner, Cluster: w.Cluster, Nonce: uuid.NewString()})
 		if err != nil {
 			return disk, err
@@ -87,13 +88,13 @@ func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
 		return disk, err
 	}
 	if disk.Owner != w.Owner {
-		if err = d.fcd.Give(ctx, disk.Ref, w.Owner); err != nil {
+		if err = d.Give(ctx, disk.Ref, w.Owner); err != nil {
 			return disk, err
 		}
 		disk.Owner = w.Owner
 	}
 	if w.VM.On {
-		if err = d.Bind(ctx, Attached{w.Owner, disk.Ref}); err != nil {
+		if err = d.Bind(ctx, Owned{w.Owner, disk.Ref}); err != nil {
 			return disk, err
 		}
 	}
@@ -104,21 +105,21 @@ func (d *Disks) Obtain(ctx context.Context, w Wanted) (fcd.Disk, error) {
 	return disk, err
 }
 
-// Attached is a disk that a VM of its owner has.
-type Attached struct {
-	fcd.Owner
-	fcd.Ref
+// Owned is a disk that a VM of its owner has.
+type Owned struct {
+	Owner
+	Ref
 }
 
 // Bind records in the metadata of disks that they may hold data: what is bound is never passed over for another disk.
-func (d *Disks) Bind(ctx context.Context, all ...Attached) error {
+func (d *Persistent) Bind(ctx context.Context, all ...Owned) error {
 	for _, at := range all {
-		disk, err := d.fcd.Retrieve(ctx, at.Ref)
+		disk, err := d.Retrieve(ctx, at.Ref)
 		if err == nil {
 			err = d.owned(disk, at.Owner)
 		}
 		if err == nil && !disk.Bound {
-			err = d.fcd.Bind(ctx, at.Ref)
+			err = d.FirstClass.Bind(ctx, at.Ref)
 		}
 		if err != nil {
 			return err
@@ -132,21 +133,21 @@ const strayAfter = time.Hour
 
 // tidy deletes the disks of an owner beside its own that creations with a lost reply left on the same datastore: made by us, never bound, so
 // that no member ever had them, and in no VM now. No failure of it matters: the next VM of the ordinal tries again.
-func (d *Disks) tidy(ctx context.Context, owner fcd.Owner, own fcd.Ref) {
-	for _, disk := range d.fcd.Find(ctx, []string{own.Datastore}, func(o fcd.Owner) bool { return o == owner }).Disks {
-		if disk.ID != own.ID && !disk.Bound && disk.Nonce != "" && !disk.Created.IsZero() && time.Since(disk.Created) > strayAfter && d.Free(ctx, VM{}, disk.Ref) == nil {
-			_ = d.fcd.Delete(ctx, disk.Ref)
+func (d *Persistent) tidy(ctx context.Context, owner Owner, own Ref) {
+	for _, disk := range d.Find(ctx, []string{own.Datastore}, func(o Owner) bool { return o == owner }).Disks {
+		if disk.ID != own.ID && !disk.Bound && disk.Nonce != "" && !disk.Created.IsZero() && time.Since(disk.Created) > strayAfter && d.Free(ctx, Holder{}, disk.Ref) == nil {
+			_ = d.FirstClass.Delete(ctx, disk.Ref)
 		}
 	}
 }
 
 // grow makes a disk larger if it is smaller than that, and reports whether it did.
-func (d *Disks) grow(ctx context.Context, at fcd.Ref, capacityMB int64) (grew bool, err error) {
-	disk, err := d.fcd.Retrieve(ctx, at)
+func (d *Persistent) grow(ctx context.Context, at Ref, capacityMB int64) (grew bool, err error) {
+	disk, err := d.Retrieve(ctx, at)
 	if err != nil || disk.CapacityMB >= capacityMB {
 		return false, err
 	}
-	err = d.fcd.Extend(ctx, at, capacityMB)
+	err = d.Extend(ctx, at, capacityMB)
 	return err == nil, err
 }
 
@@ -154,9 +155,9 @@ func (d *Disks) grow(ctx context.Context, at fcd.Ref, capacityMB int64) (grew bo
 var Provisioning = map[v1alpha1.Provisioning]string{v1alpha1.ProvisioningThick: "lazyZeroedThick", v1alpha1.ProvisioningEagerZeroed: "eagerZeroedThick"}
 
 // Where returns where a member's disk is: Storage DRS moves disks that are attached.
-func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) fcd.Ref {
-	at := fcd.Ref{ID: d.ID, Datastore: d.Datastore}
-	if device := fcd.Attached(devices, d.ID); device != nil {
+func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) Ref {
+	at := Ref{ID: d.ID, Datastore: d.Datastore}
+	if device := Attached(devices, d.ID); device != nil {
 		if b, is := device.Backing.(types.BaseVirtualDeviceFileBackingInfo); is && b.GetVirtualDeviceFileBackingInfo().Datastore != nil {
 			at.Datastore = b.GetVirtualDeviceFileBackingInfo().Datastore.Value
 		}
@@ -165,7 +166,7 @@ func Where(d plan.MemberDisk, devices []types.BaseVirtualDevice) fcd.Ref {
 }
 
 // GrowAll lets a member's persistent disks grow, and reports whether one did. Its VM has another changeVersion then.
-func (d *Disks) GrowAll(ctx context.Context, given []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice) (grew bool, err error) {
+func (d *Persistent) GrowAll(ctx context.Context, given []plan.MemberDisk, spec *v1alpha1.VmGroupSpec, devices []types.BaseVirtualDevice) (grew bool, err error) {
 	for _, has := range given {
 		i := slices.IndexFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == has.Name })
 		if has.ID == "" || i < 0 || spec.Disks[i].SizeGiB <= has.SizeGiB {
@@ -181,8 +182,8 @@ func (d *Disks) GrowAll(ctx context.Context, given []plan.MemberDisk, spec *v1al
 }
 
 // Free returns an error if another VM than this one has one of the disks.
-func (d *Disks) Free(ctx context.Context, vm VM, disks ...fcd.Ref) error {
-	uses, err := d.fcd.Uses(ctx, disks...)
+func (d *Persistent) Free(ctx context.Context, vm Holder, disks ...Ref) error {
+	uses, err := d.Uses(ctx, disks...)
 	if err != nil {
 		return err
 	}
@@ -197,9 +198,9 @@ func (d *Disks) Free(ctx context.Context, vm VM, disks ...fcd.Ref) error {
 }
 
 // find returns the owner's disk; one without an id if the owner never had one.
-func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
+func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	for i, at := range slices.Concat(w.Held, w.Parted) {
-		switch disk, err := d.fcd.Retrieve(ctx, at); {
+		switch disk, err := d.Retrieve(ctx, at); {
 		case err == nil && (i < len(w.Held) || disk.Owner == w.Owner):
 			return disk, d.owned(disk, w.Owner)
 		case err != nil && vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing:
@@ -208,41 +209,41 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 	}
 	// Of a disk that there is, any datastore may have it, and none is made while one cannot be read. An ordinal that never had one, and is to have
 	// nobody's, gets a new one if those are read that it may be made on.
-	first := len(w.Held) == 0 && w.Former == fcd.Owner{}
+	first := len(w.Held) == 0 && w.Former == Owner{}
 	search := w.Datastores
 	if first {
 		search = w.Near
 	}
 	// Both are looked for at once: a disk that another replica has just given away is remembered as the former owner's.
-	found := d.fcd.Find(ctx, search, func(o fcd.Owner) bool { return o == w.Owner || w.Former != fcd.Owner{} && o == w.Former })
-	slices.SortFunc(found.Disks, func(a, b fcd.Disk) int { return strings.Compare(a.ID, b.ID) })
-	var own, bound, former []fcd.Disk
+	found := d.Find(ctx, search, func(o Owner) bool { return o == w.Owner || w.Former != Owner{} && o == w.Former })
+	slices.SortFunc(found.Disks, func(a, b Disk) int { return strings.Compare(a.ID, b.ID) })
+	var own, bound, former []Disk
 	for _, x := range found.Disks {
 		switch {
 		case x.Owner != w.Owner && x.Name == w.Name:
 			former = append(former, x)
-		case x.Owner == w.Owner && (len(w.Held) == 0 && x.Bound || slices.ContainsFunc(w.Held, func(at fcd.Ref) bool { return at.ID == x.ID })):
+		case x.Owner == w.Owner && (len(w.Held) == 0 && x.Bound || slices.ContainsFunc(w.Held, func(at Ref) bool { return at.ID == x.ID })):
 			bound = append(bound, x)
 		case x.Owner == w.Owner:
 			own = append(own, x)
 		}
 	}
 	unread := w.unread(&found, first)
-	if len(bound)+len(w.Held) == 0 && w.Former != (fcd.Owner{}) && (len(former) > 0 || unread == nil) {
+	if len(bound)+len(w.Held) == 0 && w.Former != (Owner{}) && (len(former) > 0 || unread == nil) {
 		var err error
 		if bound, err = w.inherited(former); err != nil {
-			return fcd.Disk{}, errors.Join(unread, err)
+			return Disk{}, errors.Join(unread, err)
 		}
 	}
 	switch {
 	case len(bound) > 1:
-		return fcd.Disk{}, vcfault.New(vcfault.ReasonDuplicateDisk, true, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
+		return Disk{}, vcfault.New(vcfault.ReasonDuplicateDisk, true, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
 	case len(bound) == 1:
 		return bound[0], nil
 	case unread != nil:
-		return fcd.Disk{}, unread
+		return Disk{}, unread
 	case len(w.Held) > 0:
-		return fcd.Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Held[0].ID, w.Name)
+		return Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Held[0].ID, w.Name)
 	case len(own) > 0:
 		return own[0], nil
 	}
@@ -250,11 +251,11 @@ func (d *Disks) find(ctx context.Context, w Wanted) (fcd.Disk, error) {
 		d.log.Warn().Str("disk", w.Name).Int("datastoresOutOfReach", aside).Int("datastoresUnread", len(found.Unread)).Int("disksUnread", len(found.Skipped)).
 			Errs("errors", slices.Collect(maps.Values(found.Unread))).Msg("making the first persistent disk of an ordinal without having searched all datastores")
 	}
-	return fcd.Disk{}, nil
+	return Disk{}, nil
 }
 
 // unread returns why a disk that was not found may nevertheless be there; nil if it is not. For a first disk, only where it may be made counts.
-func (w *Wanted) unread(found *fcd.Found, first bool) error {
+func (w *Wanted) unread(found *Found, first bool) error {
 	var all []error
 	for _, at := range slices.Sorted(maps.Keys(found.Unread)) {
 		if !first || slices.Contains(w.Home, at) {
@@ -270,12 +271,12 @@ func (w *Wanted) unread(found *fcd.Found, first bool) error {
 }
 
 // inherited returns those of the former owner's disks that the owner may take. That group must be gone: of another cluster's nobody here knows.
-func (w *Wanted) inherited(former []fcd.Disk) ([]fcd.Disk, error) {
+func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
 	group, why := w.Former.UID, "no disk of that name is found that says that it was that group's"
-	fit := slices.DeleteFunc(slices.Clone(former), func(x fcd.Disk) bool {
+	fit := slices.DeleteFunc(slices.Clone(former), func(x Disk) bool {
 		switch {
 		case x.Cluster != w.Cluster:
-			why = fmt.Sprintf("the disk %s is of the cluster %q, and this is %q: if that group is gone, set the key %s of the disk's metadata to this cluster's --cluster-id, or remove it if there is none", x.ID, x.Cluster, w.Cluster, fcd.KeyCluster)
+			why = fmt.Sprintf("the disk %s is of the cluster %q, and this is %q: if that group is gone, set the key %s of the disk's metadata to this cluster's --cluster-id, or remove it if there is none", x.ID, x.Cluster, w.Cluster, KeyCluster)
 		case !x.Bound:
 			why = fmt.Sprintf("the disk %s was never in use", x.ID)
 		default:
@@ -293,7 +294,7 @@ func (w *Wanted) inherited(former []fcd.Disk) ([]fcd.Disk, error) {
 }
 
 // owned returns an error if a disk is another's.
-func (d *Disks) owned(disk fcd.Disk, owner fcd.Owner) error {
+func (d *Persistent) owned(disk Disk, owner Owner) error {
 	if disk.Owner == owner {
 		return nil
 	}
@@ -301,8 +302,8 @@ func (d *Disks) owned(disk fcd.Disk, owner fcd.Owner) error {
 }
 
 // Delete deletes a disk of that group that no VM has. One that is gone is no error.
-func (d *Disks) Delete(ctx context.Context, owner func(fcd.Owner) bool, at fcd.Ref) error {
-	disk, err := d.fcd.Retrieve(ctx, at)
+func (d *Persistent) Delete(ctx context.Context, owner func(Owner) bool, at Ref) error {
+	disk, err := d.Retrieve(ctx, at)
 	switch {
 	case vcfault.Classify("", err) != nil && vcfault.Classify("", err).Reason == vcfault.ReasonDiskMissing:
 		return nil
@@ -311,17 +312,12 @@ func (d *Disks) Delete(ctx context.Context, owner func(fcd.Owner) bool, at fcd.R
 	case !owner(disk.Owner):
 		return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
 	}
-	if err = d.Free(ctx, VM{}, at); err != nil {
+	if err = d.Free(ctx, Holder{}, at); err != nil {
 		return err
 	}
-	if err = d.fcd.Delete(ctx, at); err != nil {
+	if err = d.FirstClass.Delete(ctx, at); err != nil {
 		return err
 	}
 	d.tidy(ctx, disk.Owner, disk.Ref)
 	return nil
-}
-
-// Detach takes disks from a VM, and keeps them: see fcd.Disks.
-func (d *Disks) Detach(ctx context.Context, vm fcd.VM, devices []types.BaseVirtualDevice, ids ...string) error {
-	return d.fcd.Detach(ctx, vm, devices, ids...)
 }

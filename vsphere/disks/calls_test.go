@@ -1,4 +1,4 @@
-package fcd_test
+package disks_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -58,11 +58,11 @@ func TestTheNameOfADiskIsReadAsPeopleWriteIt(t *testing.T) {
 
 func TestOnlyAnOwnerInFullIsOne(t *testing.T) {
 	t.Parallel()
-	if got, is := fcd.ParseOwner(data.String()); !is || got != data {
+	if got, is := disks.ParseOwner(data.String()); !is || got != data {
 		t.Errorf("%v, %t", got, is)
 	}
 	for _, text := range []string{"", "9a3c", "9a3c/0", "9a3c//data", "9a3c/x/data", "9a3c/-1/data", "9a3c/01/data", "/0/data", "9a3c/0/", "9a3c/0/data/x"} {
-		if o, is := fcd.ParseOwner(text); is {
+		if o, is := disks.ParseOwner(text); is {
 			t.Errorf("%q is the owner %+v", text, o)
 		}
 	}
@@ -71,8 +71,8 @@ func TestOnlyAnOwnerInFullIsOne(t *testing.T) {
 func TestADiskOfAnotherIsNotFound(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
-		for _, o := range []fcd.Owner{{UID: "other", Disk: "data"}, {UID: data.UID, Ordinal: 1, Disk: "data"}, {UID: data.UID, Disk: "log"}} {
-			_, err := r.Create(t.Context(), fcd.Spec{Name: made.Name, Datastore: r.here[1], CapacityMB: 1, Owner: o, Nonce: "n"})
+		for _, o := range []disks.Owner{{UID: "other", Disk: "data"}, {UID: data.UID, Ordinal: 1, Disk: "data"}, {UID: data.UID, Disk: "log"}} {
+			_, err := r.Create(t.Context(), disks.Spec{Name: made.Name, Datastore: r.here[1], CapacityMB: 1, Owner: o, Nonce: "n"})
 			r.Must(err)
 		}
 		if ids, complete := r.found(); !complete || !slices.Equal(ids, []string{made.ID}) {
@@ -111,17 +111,17 @@ func TestANewDiskIsListedLateAndCanBeReadAtOnce(t *testing.T) {
 func TestADiskWhoseCreationsReplyWasLostIsFoundByItsNonce(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		r.LoseReply("CreateDisk_Task", 1)
-		_, err := r.Create(t.Context(), fcd.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
 		if err == nil || vcfault.Refused(err) {
 			t.Fatalf("got %v, want an error after which the disk may exist", err)
 		}
 		time.Sleep(time.Minute)
-		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || f.Disks[0].Nonce != "n1" || f.Disks[0].Bound {
 			t.Errorf("found %+v", f)
 		}
 		r.FailTask(vcsim.CreateDisk, nil, new(types.InvalidState), 1)
-		_, err = r.Create(t.Context(), fcd.Spec{Name: "team/web-0/log", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n2"})
+		_, err = r.Create(t.Context(), disks.Spec{Name: "team/web-0/log", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n2"})
 		if err == nil || !vcfault.Refused(err) {
 			t.Errorf("got %v, want a refusal", err)
 		}
@@ -135,7 +135,7 @@ func TestAnAnswerWithoutADatastoreIsIncomplete(t *testing.T) {
 		if ids, complete := r.found(); complete || !slices.Equal(ids, []string{made.ID}) {
 			t.Errorf("found %v, complete: %t", ids, complete)
 		}
-		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[1], CapacityMB: 1, Owner: data, Nonce: "n"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[1], CapacityMB: 1, Owner: data, Nonce: "n"})
 		refused(t, err, vcfault.ReasonDatastoreInaccessible)
 		r.Must(r.CutDatastore(second, false))
 		if _, complete := r.found(); !complete {
@@ -148,12 +148,12 @@ func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		vm, devices := r.vm("web-0")
-		at := fcd.Attachment{Disk: made, Place: r.place(devices)}
+		at := disks.Attachment{Disk: made, Place: r.place(devices)}
 		r.Must(r.BumpChangeVersion("web-0"))
 		isReason(t, r.Attach(t.Context(), vm, at), vcfault.ReasonConcurrentAccess)
 		r.Must(r.attach("web-0", made))
 		vm, devices = r.vm("web-0")
-		device := fcd.Attached(devices, made.ID)
+		device := disks.Attached(devices, made.ID)
 		if device == nil || device.ControllerKey != at.Place.Controller || *device.UnitNumber != 1 || device.CapacityInBytes != 1<<30 {
 			t.Fatalf("the device is %+v", device)
 		}
@@ -162,9 +162,9 @@ func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
 		if u := uses[made.ID]; len(u) != 1 || !u[0].In(vm.MoRef, "", "") || u[0].Key != device.Key {
 			t.Errorf("it is used by %+v", u)
 		}
-		isReason(t, r.Detach(t.Context(), fcd.VM{MoRef: vm.MoRef, ChangeVersion: "0"}, devices, made.ID), vcfault.ReasonConcurrentAccess)
+		isReason(t, r.Detach(t.Context(), disks.VM{MoRef: vm.MoRef, ChangeVersion: "0"}, devices, made.ID), vcfault.ReasonConcurrentAccess)
 		r.Must(r.detach("web-0", made))
-		if _, devices = r.vm("web-0"); fcd.Attached(devices, made.ID) != nil {
+		if _, devices = r.vm("web-0"); disks.Attached(devices, made.ID) != nil {
 			t.Error("it is still attached")
 		}
 		calls := r.Counted()["ReconfigVM_Task"]
@@ -175,7 +175,7 @@ func TestADiskIsAttachedWhereItIsToGoAndOnlyToTheVMThatWasRead(t *testing.T) {
 		if uses, err = r.Uses(t.Context(), made.Ref); err != nil || uses[made.ID] == nil || len(uses[made.ID]) > 0 {
 			t.Errorf("it is used by %+v, %v", uses, err)
 		}
-		_, err = r.Uses(t.Context(), fcd.Ref{ID: "none", Datastore: r.here[0]})
+		_, err = r.Uses(t.Context(), disks.Ref{ID: "none", Datastore: r.here[0]})
 		refused(t, err, vcfault.ReasonDiskMissing)
 	})
 }
@@ -197,11 +197,11 @@ func TestADiskThatTwoVMsHaveIsOpenedByOne(t *testing.T) {
 		r.Must(r.attach("web-0", made))
 		r.Must(r.attach("web-1", made))
 		r.Must(r.PowerOn("web-1"))
-		refused(t, fcd.PowerOnRefused(r.PowerOn("web-0")), vcfault.ReasonDiskInUse)
+		refused(t, disks.PowerOnRefused(r.PowerOn("web-0")), vcfault.ReasonDiskInUse)
 		r.FailTask(vcsim.Reconfigure, nil, new(types.FileLocked), 1)
 		refused(t, r.detach("web-0", made), vcfault.ReasonDiskInUse)
 		r.FailTask(vcsim.Reconfigure, nil, new(types.NoDiskSpace), 1)
-		isReason(t, fcd.PowerOnRefused(r.detach("web-0", made)), vcfault.ReasonDatastoreFull)
+		isReason(t, disks.PowerOnRefused(r.detach("web-0", made)), vcfault.ReasonDatastoreFull)
 		r.Must(r.PowerOff("web-1"))
 		r.Must(r.PowerOn("web-0"))
 	})
@@ -218,7 +218,7 @@ func TestAVMOutsideTheInventoryKeepsItsDiskOpen(t *testing.T) {
 		}
 		vctest.Value(r.AddVM("/DC0/vm", "next"))
 		r.Must(r.attach("next", made))
-		refused(t, fcd.PowerOnRefused(r.PowerOn("next")), vcfault.ReasonDiskInUse)
+		refused(t, disks.PowerOnRefused(r.PowerOn("next")), vcfault.ReasonDiskInUse)
 		if got := r.real(made.ID).VMs; len(got) != 2 {
 			t.Errorf("it is in %v", got)
 		}
@@ -250,10 +250,10 @@ func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
 		made := r.made()
 		r.Must(r.attach("web-0", made))
 		_, devices := r.vm("web-0")
-		r.Must(r.MoveDisk("web-0", fcd.Attached(devices, made.ID).Key, first))
+		r.Must(r.MoveDisk("web-0", disks.Attached(devices, made.ID).Key, first))
 		r.Must(r.detach("web-0", made))
 		r.Must(r.Destroy("web-0"))
-		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || !strings.HasPrefix(f.Disks[0].File, "[LocalDS_0] web-0/") {
 			t.Fatalf("%+v", f)
 		}
@@ -281,7 +281,7 @@ func TestACloneOfAVMHasADiskOfItsOwn(t *testing.T) {
 		made := r.made()
 		r.Must(r.attach("web-0", made))
 		r.Must(r.CloneVM("web-0", "/DC0/vm", "copy"))
-		if _, devices := r.vm("copy"); fcd.Attached(devices, made.ID) != nil {
+		if _, devices := r.vm("copy"); disks.Attached(devices, made.ID) != nil {
 			t.Error("the clone has the disk")
 		}
 	})
@@ -317,8 +317,8 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 		refused(t, r.Extend(t.Context(), made.Ref, 3072), vcfault.ReasonDiskExtendRefused)
 		r.RefuseOnlineExtend(false)
 		r.Must(r.Extend(t.Context(), made.Ref, 3072))
-		if _, devices := r.vm("web-0"); fcd.Attached(devices, made.ID).CapacityInBytes != 3<<30 {
-			t.Errorf("%+v", fcd.Attached(devices, made.ID))
+		if _, devices := r.vm("web-0"); disks.Attached(devices, made.ID).CapacityInBytes != 3<<30 {
+			t.Errorf("%+v", disks.Attached(devices, made.ID))
 		}
 		if got, err := r.Retrieve(t.Context(), made.Ref); err != nil || got.CapacityMB != 3072 {
 			t.Errorf("%+v, %v", got, err)
@@ -356,14 +356,14 @@ func TestADiskThatMovesIsNotTakenForGone(t *testing.T) {
 		time.Sleep(time.Minute)
 		_, err = r.Retrieve(t.Context(), made.Ref)
 		refused(t, err, vcfault.ReasonDiskMissing)
-		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || f.Disks[0].Datastore != r.here[1] || !f.Complete() {
 			t.Fatalf("%+v", f)
 		}
 		r.Must(r.attach("web-0", f.Disks[0]))
 		r.Must(r.MoveFirstClassDisk(made.ID, first, 0))
 		_, devices := r.vm("web-0")
-		r.Must(r.MoveDisk("web-0", fcd.Attached(devices, made.ID).Key, second))
+		r.Must(r.MoveDisk("web-0", disks.Attached(devices, made.ID).Key, second))
 		if at := r.real(made.ID); at.Datastore != second || !strings.HasPrefix(at.File, "[LocalDS_1] ") || len(at.VMs) != 1 {
 			t.Errorf("%+v", at)
 		}
@@ -381,8 +381,8 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 		if ids, complete := r.found(); len(ids) > 0 || complete {
 			t.Errorf("a disk that was ours is lost: found %v, complete: %t", ids, complete)
 		}
-		another := fcd.New(r)
-		if f := another.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data }); !f.Complete() || len(f.Skipped) != 1 || f.Skipped[made.ID] == nil {
+		another := disks.NewFirstClass(r)
+		if f := another.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data }); !f.Complete() || len(f.Skipped) != 1 || f.Skipped[made.ID] == nil {
 			t.Errorf("one that nobody has seen: %+v", f)
 		}
 		if err := r.Destroy("web-0"); !vcfault.Has[*types.NotFound](err) {
@@ -398,11 +398,11 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 
 func TestAStrangersDiskThatCannotBeReadHidesNoOther(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		volume, err := r.Create(t.Context(), fcd.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: fcd.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+		volume, err := r.Create(t.Context(), disks.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: disks.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
 		r.Must(err)
 		made := r.made()
 		r.Must(r.BreakFirstClassDisk(volume.ID, new(types.InvalidArgument)))
-		f := r.Disks.Find(t.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || !f.Complete() || f.Skipped[volume.ID] == nil {
 			t.Errorf("%+v", f)
 		}
@@ -418,7 +418,7 @@ func TestAFullDatastoreTakesNoDisk(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		r.Must(r.FillDatastore(first, true))
-		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n2"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n2"})
 		refused(t, err, vcfault.ReasonDatastoreFull)
 		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDatastoreFull)
 		if ids, _ := r.found(); len(ids) != 1 {
@@ -439,10 +439,10 @@ func TestAVMWithoutTheControllerTakesNoDisk(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		vm, devices := r.vm("web-0")
-		refused(t, r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: fcd.Place{Controller: 1003}}), vcfault.ReasonTemplateUnfit)
+		refused(t, r.Attach(t.Context(), vm, disks.Attachment{Disk: made, Place: disks.Place{Controller: 1003}}), vcfault.ReasonTemplateUnfit)
 		seven := r.place(devices)
 		seven.Unit = 7
-		refused(t, r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: seven}), vcfault.ReasonTemplateUnfit)
+		refused(t, r.Attach(t.Context(), vm, disks.Attachment{Disk: made, Place: seven}), vcfault.ReasonTemplateUnfit)
 	})
 }
 
@@ -463,18 +463,18 @@ func TestTheFaultNamesThePrivilegeThatACallLacks(t *testing.T) {
 			r.Restrict(all...)
 		}
 		lacks(files, func() error {
-			_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+			_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
 			return err
 		})
 		lacks(files, func() error { _, err := r.Retrieve(t.Context(), made.Ref); return err })
 		lacks(files, func() error {
-			return r.Disks.Find(t.Context(), r.here[:1], func(fcd.Owner) bool { return true }).Unread[r.here[0]]
+			return r.FirstClass.Find(t.Context(), r.here[:1], func(disks.Owner) bool { return true }).Unread[r.here[0]]
 		})
 		lacks(files, func() error { return r.Bind(t.Context(), made.Ref) })
 		lacks(files, func() error { return r.Extend(t.Context(), made.Ref, 2048) })
 		lacks(files, func() error { return r.Delete(t.Context(), made.Ref) })
 		lacks("VirtualMachine.Config.AddExistingDisk", func() error {
-			return r.Attach(t.Context(), vm, fcd.Attachment{Disk: made, Place: r.place(devices)})
+			return r.Attach(t.Context(), vm, disks.Attachment{Disk: made, Place: r.place(devices)})
 		})
 		r.Must(r.attach("web-0", made))
 		lacks("VirtualMachine.Config.RemoveDisk", func() error { return r.detach("web-0", made) })
@@ -484,7 +484,7 @@ func TestTheFaultNamesThePrivilegeThatACallLacks(t *testing.T) {
 
 func TestAnOldVCenterHasNoPersistentDisks(t *testing.T) {
 	inABubble(t, vcsim.Config{APIVersion: "6.7.3"}, func(t *testing.T, r *rig) {
-		_, err := r.Create(t.Context(), fcd.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
 		refused(t, err, vcfault.ReasonDisksUnsupported)
 		if n := r.Counted()["CreateDisk_Task"]; n != 0 {
 			t.Errorf("%d calls", n)

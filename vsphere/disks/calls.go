@@ -1,4 +1,4 @@
-package fcd
+package disks
 
 import (
 	"context"
@@ -16,14 +16,14 @@ type Caller interface {
 	Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error)
 }
 
-// Disks makes the calls. Its methods may be called from any goroutine.
-type Disks struct {
+// FirstClass makes the calls. Its methods may be called from any goroutine.
+type FirstClass struct {
 	calls Caller
 	book  book
 }
 
-// New returns a Disks that has read nothing yet.
-func New(calls Caller) *Disks { return &Disks{calls: calls} }
+// NewFirstClass returns a FirstClass that has read nothing yet.
+func NewFirstClass(calls Caller) *FirstClass { return &FirstClass{calls: calls} }
 
 // Spec is what a new disk is to be like.
 type Spec struct {
@@ -43,7 +43,7 @@ type Spec struct {
 
 // Create creates a disk, with its metadata, that stays when its VM is destroyed. It is one task, atomic and not idempotent. After an
 // error that does not say that vCenter refused it (vcfault.Refused), the disk may exist, or come to exist.
-func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
+func (d *FirstClass) Create(ctx context.Context, spec Spec) (Disk, error) {
 	keep := true
 	metadata := []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}, {Key: KeyNonce, Value: spec.Nonce}}
 	if spec.Cluster != "" {
@@ -68,7 +68,7 @@ func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
 	if !is || made.Config.Id.Id == "" {
 		return Disk{}, vcfault.NotVCenterAPI("CreateDisk_Task", nil)
 	}
-	disk := read(made, spec.Datastore)
+	disk := readDisk(made, spec.Datastore)
 	if disk.Owner == (Owner{}) { // the task's result may leave the metadata out
 		disk.Owner, disk.Cluster, disk.Nonce = spec.Owner, spec.Cluster, spec.Nonce
 	}
@@ -76,7 +76,7 @@ func (d *Disks) Create(ctx context.Context, spec Spec) (Disk, error) {
 }
 
 // Retrieve reads a disk. ReasonDiskMissing means that it is not there now: moved, late in the catalogue, or gone.
-func (d *Disks) Retrieve(ctx context.Context, at Ref) (disk Disk, err error) {
+func (d *FirstClass) Retrieve(ctx context.Context, at Ref) (disk Disk, err error) {
 	err = d.call(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) error {
 		disk, err = retrieve(ctx, s, manager, at)
 		return err
@@ -92,7 +92,7 @@ func retrieve(ctx context.Context, s *session.Session, manager types.ManagedObje
 	if res.Returnval.Config.Id != at.id() {
 		return Disk{}, vcfault.NotVCenterAPI("RetrieveVStorageObject", nil)
 	}
-	return read(res.Returnval, at.Datastore), nil
+	return readDisk(res.Returnval, at.Datastore), nil
 }
 
 // Use is a VM that a disk is attached to.
@@ -108,7 +108,7 @@ func (u Use) In(moRef, instanceUUID, uuid string) bool {
 
 // Uses returns the VMs that each disk is attached to, by the disk's id. A disk that vCenter says nothing of, or that it cannot say
 // it of, is an error: unknown is not unused.
-func (d *Disks) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, error) {
+func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, error) {
 	if len(disks) == 0 {
 		return nil, nil
 	}
@@ -146,12 +146,12 @@ func (d *Disks) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, error
 }
 
 // Bind records in a disk's metadata that a guest is about to have it. It can be repeated.
-func (d *Disks) Bind(ctx context.Context, at Ref) error {
+func (d *FirstClass) Bind(ctx context.Context, at Ref) error {
 	return d.note(ctx, at, types.KeyValue{Key: KeyBound, Value: bound})
 }
 
 // Give records in a disk's metadata that it is another owner's. It can be repeated. The caller has read, right before, whose it was.
-func (d *Disks) Give(ctx context.Context, at Ref, to Owner) error {
+func (d *FirstClass) Give(ctx context.Context, at Ref, to Owner) error {
 	err := d.note(ctx, at, types.KeyValue{Key: KeyOwner, Value: to.String()})
 	if err == nil {
 		d.book.note(at.ID, to)
@@ -160,7 +160,7 @@ func (d *Disks) Give(ctx context.Context, at Ref, to Owner) error {
 }
 
 // note writes an entry of a disk's metadata, and leaves the others.
-func (d *Disks) note(ctx context.Context, at Ref, entry types.KeyValue) error {
+func (d *FirstClass) note(ctx context.Context, at Ref, entry types.KeyValue) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.VCenterUpdateVStorageObjectMetadataEx_Task(ctx, s.Vim, &types.VCenterUpdateVStorageObjectMetadataEx_Task{
 			This: manager, Id: at.id(), Datastore: at.datastore(), Metadata: []types.KeyValue{entry}})
@@ -175,7 +175,7 @@ func (d *Disks) note(ctx context.Context, at Ref, entry types.KeyValue) error {
 // Extend makes a disk larger, attached or not, and whether its VM is on or off. The caller has read the disk: vCenter may refuse a capacity
 // that it has already. It goes by the disk and not by a VM's device, so it needs no changeVersion: a call that is late makes nothing
 // larger than it was asked for.
-func (d *Disks) Extend(ctx context.Context, at Ref, capacityMB int64) error {
+func (d *FirstClass) Extend(ctx context.Context, at Ref, capacityMB int64) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.ExtendDisk_Task(ctx, s.Vim, &types.ExtendDisk_Task{This: manager, Id: at.id(), Datastore: at.datastore(), NewCapacityInMB: capacityMB})
 		if err != nil {
@@ -187,7 +187,7 @@ func (d *Disks) Extend(ctx context.Context, at Ref, capacityMB int64) error {
 }
 
 // Delete deletes a disk and its contents. vCenter refuses that while a VM has it. The caller has read, right before, whose it is.
-func (d *Disks) Delete(ctx context.Context, at Ref) error {
+func (d *FirstClass) Delete(ctx context.Context, at Ref) error {
 	_, err := d.task(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) (types.ManagedObjectReference, error) {
 		res, err := methods.DeleteVStorageObject_Task(ctx, s.Vim, &types.DeleteVStorageObject_Task{This: manager, Id: at.id(), Datastore: at.datastore()})
 		if err != nil {
@@ -199,7 +199,7 @@ func (d *Disks) Delete(ctx context.Context, at Ref) error {
 }
 
 // call makes a call on vCenter's manager of first-class disks.
-func (d *Disks) call(ctx context.Context, f func(context.Context, *session.Session, types.ManagedObjectReference) error) error {
+func (d *FirstClass) call(ctx context.Context, f func(context.Context, *session.Session, types.ManagedObjectReference) error) error {
 	return d.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager, err := manager(s)
 		if err != nil {
@@ -210,7 +210,7 @@ func (d *Disks) call(ctx context.Context, f func(context.Context, *session.Sessi
 }
 
 // task starts a task of that manager and awaits it.
-func (d *Disks) task(ctx context.Context, start func(context.Context, *session.Session, types.ManagedObjectReference) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+func (d *FirstClass) task(ctx context.Context, start func(context.Context, *session.Session, types.ManagedObjectReference) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	return d.calls.Task(ctx, func(ctx context.Context, s *session.Session) (types.ManagedObjectReference, error) {
 		manager, err := manager(s)
 		if err != nil {

@@ -1,7 +1,8 @@
-package fcd
+package disks
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -23,6 +24,8 @@ type Place struct {
 	Unit       int32
 }
 
+func (p Place) String() string { return fmt.Sprintf("%d:%d", p.Controller, p.Unit) }
+
 // Attachment is a disk and its place.
 type Attachment struct {
 	Disk  Disk // read right before: the file is named by its path
@@ -31,28 +34,22 @@ type Attachment struct {
 
 // Attach attaches disks to a VM, all or none of them, in one guarded reconfigure. Success says what vCenter did, not what
 // it attached: read the VM's devices, and look for the ids (Attached).
-func (d *Disks) Attach(ctx context.Context, vm VM, disks ...Attachment) error {
+func (d *FirstClass) Attach(ctx context.Context, vm VM, disks ...Attachment) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion}
-	key := newKey
-	for _, a := range disks {
-		change := AttachChange(a)
-		change.Device.GetVirtualDevice().Key = key
-		key-- // each new device has another
-		spec.DeviceChange = append(spec.DeviceChange, change)
+	for i, a := range disks {
+		spec.DeviceChange = append(spec.DeviceChange, attachChange(a, nextKey-int32(i)))
 	}
 	return refused(attaching, d.reconfigure(ctx, vm, spec))
 }
 
-// newKey is the key of a device that a reconfigure adds; vCenter gives it another.
-const newKey int32 = -200
-
-// AttachChange is the device change that attaches a disk: without a file operation, so that the file is used as it is.
-func AttachChange(a Attachment) *types.VirtualDeviceConfigSpec {
+// attachChange is the device change that attaches a disk: without a file operation, so that the file is used as it is. vCenter gives the
+// device another key.
+func attachChange(a Attachment, key int32) *types.VirtualDeviceConfigSpec {
 	unit, id := a.Place.Unit, a.Disk.id()
 	return &types.VirtualDeviceConfigSpec{
 		Operation: types.VirtualDeviceConfigSpecOperationAdd,
 		Device: &types.VirtualDisk{
-			VirtualDevice: types.VirtualDevice{Key: newKey, ControllerKey: a.Place.Controller, UnitNumber: &unit,
+			VirtualDevice: types.VirtualDevice{Key: key, ControllerKey: a.Place.Controller, UnitNumber: &unit,
 				Backing: &types.VirtualDiskFlatVer2BackingInfo{
 					VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: a.Disk.File},
 					DiskMode:                     string(types.VirtualDiskModePersistent),
@@ -66,7 +63,7 @@ func AttachChange(a Attachment) *types.VirtualDeviceConfigSpec {
 
 // Detach takes disks from a VM, all or none of them, and keeps them, in one guarded reconfigure. devices are the VM's, read with the
 // changeVersion. A disk that is not among them is left out; without any, only vm.Options are written.
-func (d *Disks) Detach(ctx context.Context, vm VM, devices []types.BaseVirtualDevice, ids ...string) error {
+func (d *FirstClass) Detach(ctx context.Context, vm VM, devices []types.BaseVirtualDevice, ids ...string) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion, ExtraConfig: vm.Options}
 	for _, id := range ids {
 		if device := Attached(devices, id); device != nil {
@@ -94,7 +91,7 @@ func Attached(devices []types.BaseVirtualDevice, id string) *types.VirtualDisk {
 	return nil
 }
 
-func (d *Disks) reconfigure(ctx context.Context, vm VM, spec types.VirtualMachineConfigSpec) error {
+func (d *FirstClass) reconfigure(ctx context.Context, vm VM, spec types.VirtualMachineConfigSpec) error {
 	_, err := d.calls.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: types.ManagedObjectReference{Type: "VirtualMachine", Value: vm.MoRef}, Spec: spec})
 		if err == nil {

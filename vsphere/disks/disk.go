@@ -1,4 +1,4 @@
-package fcd
+package disks
 
 import (
 	"fmt"
@@ -78,8 +78,8 @@ type Disk struct {
 	Bound bool
 }
 
-// read returns the disk that vCenter shows.
-func read(o types.VStorageObject, datastore string) Disk {
+// readDisk returns the disk that vCenter shows.
+func readDisk(o types.VStorageObject, datastore string) Disk {
 	c := o.Config
 	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB, Created: c.CreateTime,
 		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm}

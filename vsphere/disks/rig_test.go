@@ -1,4 +1,4 @@
-package fcd_test
+package disks_test
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/fcd"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session/sessiontest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -20,7 +20,7 @@ import (
 // rig is a vCenter with two datastores and two VMs, web-0 and web-1, and the calls.
 type rig struct {
 	*sessiontest.Lab
-	*fcd.Disks
+	*disks.FirstClass
 	client *session.Client
 	tasks  *tasks.Tasks
 	here   []string // the moRefs of the datastores
@@ -56,7 +56,7 @@ func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, r *rig)) {
 		r := &rig{Lab: sessiontest.Start(t, c)}
 		r.client = r.Client(r.Config())
 		r.tasks = tasks.New(r.client, zerolog.Nop())
-		r.Disks = fcd.New(r)
+		r.FirstClass = disks.NewFirstClass(r)
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan struct{})
 		go func() { r.tasks.Run(ctx); close(ended) }()
@@ -71,18 +71,18 @@ func inABubble(t *testing.T, c vcsim.Config, test func(t *testing.T, r *rig)) {
 	})
 }
 
-var data = fcd.Owner{UID: "9a3c", Ordinal: 0, Disk: "data"}
+var data = disks.Owner{UID: "9a3c", Ordinal: 0, Disk: "data"}
 
 // made creates a disk of 1 GiB for web-0.
-func (r *rig) made() fcd.Disk {
+func (r *rig) made() disks.Disk {
 	r.T.Helper()
-	d, err := r.Create(r.T.Context(), fcd.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+	d, err := r.Create(r.T.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
 	r.Must(err)
 	return d
 }
 
 // vm reads a VM.
-func (r *rig) vm(name string) (vm fcd.VM, devices []types.BaseVirtualDevice) {
+func (r *rig) vm(name string) (vm disks.VM, devices []types.BaseVirtualDevice) {
 	r.T.Helper()
 	vm.MoRef = vctest.Value(r.VCenter.Find(name)).Value
 	r.Must(r.Call(r.T.Context(), func(ctx context.Context, s *session.Session) error {
@@ -95,20 +95,20 @@ func (r *rig) vm(name string) (vm fcd.VM, devices []types.BaseVirtualDevice) {
 }
 
 // place is the second unit of a VM's SCSI controller.
-func (r *rig) place(devices []types.BaseVirtualDevice) fcd.Place {
+func (r *rig) place(devices []types.BaseVirtualDevice) disks.Place {
 	i := slices.IndexFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(types.BaseVirtualSCSIController); return is })
-	return fcd.Place{Controller: devices[i].GetVirtualDevice().Key, Unit: 1}
+	return disks.Place{Controller: devices[i].GetVirtualDevice().Key, Unit: 1}
 }
 
 // attach attaches a disk as it is now.
-func (r *rig) attach(name string, d fcd.Disk) error {
+func (r *rig) attach(name string, d disks.Disk) error {
 	r.T.Helper()
 	vm, devices := r.vm(name)
-	return r.Attach(r.T.Context(), vm, fcd.Attachment{Disk: d, Place: r.place(devices)})
+	return r.Attach(r.T.Context(), vm, disks.Attachment{Disk: d, Place: r.place(devices)})
 }
 
 // detach detaches a disk.
-func (r *rig) detach(name string, d fcd.Disk) error {
+func (r *rig) detach(name string, d disks.Disk) error {
 	r.T.Helper()
 	vm, devices := r.vm(name)
 	return r.Detach(r.T.Context(), vm, devices, d.ID)
@@ -116,7 +116,7 @@ func (r *rig) detach(name string, d fcd.Disk) error {
 
 // found returns the ids of the disks that Find finds, on all datastores, and whether the answer is complete.
 func (r *rig) found() (ids []string, complete bool) {
-	f := r.Disks.Find(r.T.Context(), r.here, func(o fcd.Owner) bool { return o == data })
+	f := r.FirstClass.Find(r.T.Context(), r.here, func(o disks.Owner) bool { return o == data })
 	for _, d := range f.Disks {
 		ids = append(ids, d.ID)
 	}

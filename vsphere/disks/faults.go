@@ -1,4 +1,4 @@
-package fcd
+package disks
 
 import (
 	"cmp"

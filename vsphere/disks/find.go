@@ -1,4 +1,4 @@
-package fcd
+package disks
 
 import (
 	"context"
@@ -33,7 +33,7 @@ func (f Found) Complete() bool { return len(f.Unread) == 0 }
 //
 // It lists the disks of each datastore, and reads each: there may be thousands of others, such as Kubernetes volumes, so it remembers for
 // an hour whose each was. It makes at most findersMost calls at once.
-func (d *Disks) Find(ctx context.Context, datastores []string, wanted func(Owner) bool) Found {
+func (d *FirstClass) Find(ctx context.Context, datastores []string, wanted func(Owner) bool) Found {
 	found := Found{Unread: map[string]error{}, Skipped: map[string]error{}}
 	for _, datastore := range datastores {
 		ids, err := d.list(ctx, datastore)
@@ -49,7 +49,7 @@ func (d *Disks) Find(ctx context.Context, datastores []string, wanted func(Owner
 // findersMost is how many disks of one datastore are read at once.
 const findersMost = 8
 
-func (d *Disks) list(ctx context.Context, datastore string) (ids []types.ID, err error) {
+func (d *FirstClass) list(ctx context.Context, datastore string) (ids []types.ID, err error) {
 	err = d.call(ctx, func(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) error {
 		res, err := methods.ListVStorageObject(ctx, s.Vim, &types.ListVStorageObject{This: manager, Datastore: datastoreRef(datastore)})
 		if err == nil {
@@ -61,7 +61,7 @@ func (d *Disks) list(ctx context.Context, datastore string) (ids []types.ID, err
 }
 
 // readAll reads disks of one datastore, and adds those that are wanted to found, in the order of ids.
-func (d *Disks) readAll(ctx context.Context, datastore string, ids []types.ID, wanted func(Owner) bool, found *Found) {
+func (d *FirstClass) readAll(ctx context.Context, datastore string, ids []types.ID, wanted func(Owner) bool, found *Found) {
 	type answer struct {
 		disk Disk
 		err  error
