@@ -154,14 +154,22 @@ func withQuarantine(folder types.ManagedObjectReference, quarantine string) []ty
 }
 
 // unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
-// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks; Destroy_Task would delete them.
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task would delete them, so it is for what has no such
+// method, which every vCenter has: govmomi's simulator.
 func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
 	var vcenter string
 	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		vcenter = s.UUID
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folders[0]})
 		if err == nil {
-			task = res.Returnval
+			return res.Returnval, nil
+		}
+		if !vcfault.Has[*types.MethodNotFound](err) {
+			return task, err
+		}
+		destroy, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: folders[0]})
+		if err == nil {
+			task = destroy.Returnval
 		}
 		return task, err
 	})

@@ -11,7 +11,7 @@ import (
 // not wait for that, nor for an unmanaged VM in the folder. The server tries no other way: Destroy_Task needs the same
 // privilege, and would delete the disks of a VM that gets into the folder.
 func (v *VCenter) keptFolder(ref plan.Ref, err error) error {
-	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.MethodNotFound](err) && !vcfault.Has[*types.NotSupported](err) &&
+	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.NotSupported](err) &&
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err
 	}

@@ -17,10 +17,7 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 		says   string
 	}{
 		"without the privilege": {func(w *world) { w.Deny("UnregisterAndDestroy_Task", "Folder.Delete") }, "Folder.Delete"},
-		"without the method": {func(w *world) {
-			w.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
-		}, "by hand"},
-		"disabled": {func(w *world) { w.FailCall("UnregisterAndDestroy_Task", &types.MethodDisabled{}, 0) }, "disabled"},
+		"disabled":              {func(w *world) { w.FailCall("UnregisterAndDestroy_Task", &types.MethodDisabled{}, 0) }, "disabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -40,4 +37,19 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 			})
 		})
 	}
+}
+
+// As govmomi's simulator is.
+func TestAnEmptyFolderIsRemovedWhereVCenterLacksTheMethod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		p := w.start()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		w.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
+		p.do(p.removing())
+		if folder := p.state().Folder; folder != "" {
+			t.Errorf("%s stays", folder)
+		}
+	})
 }

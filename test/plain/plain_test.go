@@ -98,7 +98,6 @@ func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Gr
 		Changed: func(uid apitypes.UID) { groups.Changed(uid) },
 		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	p.must(err)
-	// This simulator cannot remove a folder without its VMs' disks, so a deletion takes as long as the lease: see folderstays.go.
 	groups = loop.New(loop.Config{Slots: 8, Lease: 4 * time.Second, Resync: 2 * time.Second, Log: zerolog.Nop(), Events: true, Who: vc.Who}, vc)
 	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()}))
 	ctx, stop := context.WithCancel(context.Background())
@@ -174,6 +173,9 @@ func (p *plain) life(g *metacontroller.Group) {
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
 	p.must(g.Delete(ctx))
+	if folders, _ := p.find.FolderList(ctx, "/*/vm/vm-operator/default/*"); len(folders) > 0 {
+		t.Errorf("%s stays", folders[0].InventoryPath)
+	}
 	if left = p.members(); len(left) > 0 {
 		t.Errorf("there is %v left", left)
 	}
