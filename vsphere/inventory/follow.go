@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -125,7 +126,9 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		set, err := st.wait(heard, s, pc, version, most, most+patience)
 		cancel(nil)
 		if err != nil {
-			st.blame(s, err)
+			if !errors.Is(err, errSilent) {
+				st.blame(s, err)
+			}
 			return err
 		}
 		more := false
