@@ -103,6 +103,10 @@ world: ## Run the deterministic simulation, the model checker and the properties
 promises: ## Check promises to users from outside, while the server is killed (PROMISES=... lives)
 	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/promises -promises.lives $(PROMISES)
 
+.PHONY: planted
+planted: ## Plant each defect of test/planted, and print which tests see it (ONLY='gate' for some)
+	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/planted -planted -planted.only '$(ONLY)'
+
 .PHONY: soak
 soak: ## Run five minutes of churn and look for leaks (SOAK=...)
 	$(GO) test -run '^TestChurnLeaksNothing$$' -v -count 1 -timeout 60m $(TESTFLAGS) ./test -soak.for $(SOAK)

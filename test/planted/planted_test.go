@@ -1,0 +1,143 @@
+// Package planted keeps a set of defects that somebody could put into the product by mistake: at least one for each invariant of
+// docs/design.md, each promise, each gate and each table of faults. They show which tests carry the assurance: a test that no planted
+// defect needs, and that holds no fault that was really found, may go.
+//
+// A plain run checks that each defect still fits its source. `make planted` plants each one by Go's -overlay, so that no file changes, runs the
+// tests that are to see it, and prints the table of docs/design.md.
+package planted
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	plant = flag.Bool("planted", false, "plant each defect, and run the tests that are to see it")
+	only  = flag.String("planted.only", "", "plant only the defects with this text in their names")
+)
+
+// defect is a change of one source, and the tests that see it.
+type defect struct {
+	name string // what it breaks
+	file string // from the root of the repository
+	from string // occurs in the file once
+	to   string
+	seen []layer
+}
+
+// layer is some tests of a package.
+type layer struct {
+	packages string
+	run      string // go test's -run
+}
+
+var (
+	stories    = layer{"./sync/planner", "Stories|Story"}
+	properties = layer{"./sync/planner", "TestPlans|Propert|Promise|^TestNo|^TestA|^TestThe"}
+	checker    = layer{"./sync/planner", "SmallWorld"}
+	planner    = layer{"./sync/planner", "."}
+	loop       = layer{"./sync/loop", "."}
+	hook       = layer{"./sync/hook", "."}
+	probe      = layer{"./sync/probe", "."}
+	world      = layer{"./test/world", "."}
+	vsphere    = layer{"./vsphere", "."}
+	stamp      = layer{"./vsphere/stamp", "."}
+	faults     = layer{"./vsphere/vcfault", "."}
+	disks      = layer{"./vsphere/disks", "."}
+	promises   = layer{"./test/promises", "."}
+)
+
+// through are tests that go through the hooks and the embedded vCenter.
+func through(run string) layer { return layer{"./test", run} }
+
+const root = "../.."
+
+func TestEachPlantedDefectFitsItsSource(t *testing.T) {
+	names := map[string]bool{}
+	for _, d := range defects {
+		if _, err := planted(d); err != nil {
+			t.Errorf("%s: %v", d.name, err)
+		}
+		if names[d.name] || len(d.seen) == 0 {
+			t.Errorf("%s: named twice, or seen by nobody", d.name)
+		}
+		names[d.name] = true
+	}
+}
+
+func TestPlantedDefectsAreSeen(t *testing.T) {
+	if !*plant {
+		t.Skip("it takes half an hour: make planted")
+	}
+	var table strings.Builder
+	for _, d := range defects {
+		if !strings.Contains(d.name, *only) {
+			continue
+		}
+		var by []string
+		for _, l := range d.seen {
+			test, err := see(t.TempDir(), d, l)
+			if err != nil {
+				t.Errorf("%s: %v", d.name, err)
+				continue
+			}
+			by = append(by, fmt.Sprintf("`%s`: `%s`", strings.TrimPrefix(l.packages, "./"), test))
+		}
+		row := fmt.Sprintf("| %s | `%s` | %s |\n", d.name, d.file, strings.Join(by, ", "))
+		t.Log(row)
+		table.WriteString(row)
+	}
+	t.Logf("\n| defect | planted in | seen by |\n|---|---|---|\n%s", table.String())
+}
+
+// planted returns the source with the defect.
+func planted(d defect) (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, d.file))
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(text), d.from); n != 1 {
+		return "", fmt.Errorf("%q occurs %d times in %s", d.from, n, d.file)
+	}
+	return strings.Replace(string(text), d.from, d.to, 1), nil
+}
+
+var failed = regexp.MustCompile(`(?m)^\s*--- FAIL: (\S+)`)
+
+// see plants a defect, runs a layer, and returns the first test that failed.
+func see(dir string, d defect, l layer) (string, error) {
+	text, err := planted(d)
+	if err != nil {
+		return "", err
+	}
+	source, overlay := filepath.Join(dir, "planted.go"), filepath.Join(dir, "overlay.json")
+	path, err := filepath.Abs(filepath.Join(root, d.file))
+	if err != nil {
+		return "", err
+	}
+	replace, err := json.Marshal(map[string]map[string]string{"Replace": {path: source}})
+	if err != nil {
+		return "", err
+	}
+	if err := errors.Join(os.WriteFile(source, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "test", "-overlay", overlay, "-failfast", "-timeout", "10m", "-run", l.run, l.packages)
+	cmd.Dir = root
+	out, err := cmd.CombinedOutput()
+	if m := failed.FindSubmatch(out); err != nil && m != nil {
+		return string(m[1]), nil
+	}
+	if err == nil {
+		return "", fmt.Errorf("%s doesn't see it", l.packages)
+	}
+	return "", fmt.Errorf("%s: %w\n%.2000s", l.packages, err, out)
+}
