@@ -63,35 +63,11 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 }
 
 // lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
-// have just withdrawn or set the mark. In the same call it reads the members that must keep serving while this one is
-// down: the stream may not have shown yet that they are marked, or down.
+// have just withdrawn or set the mark.
 func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*fresh.VM, error) {
-	now, err := v.fresh.VM(ctx, inventory.VMRef(a.MoRef), a.Others...)
+	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
 		err = check(now, ref, a)
 	}
-	if gone := vcfault.MissingObject(err); err == nil && now.Others < a.Least || gone.Value != "" && gone.Value != a.MoRef {
-		return nil, v.tooFew(a)
-	}
 	return now, err
-}
-
-// lookAtOthers reads those alone, where there were other calls between lookAgain and the one that takes the member down.
-func (v *VCenter) lookAtOthers(ctx context.Context, a plan.Action) error {
-	if len(a.Others) == 0 {
-		return nil
-	}
-	others, err := v.fresh.Others(ctx, a.Others)
-	if err == nil && others < a.Least || vcfault.MissingObject(err).Value != "" {
-		return v.tooFew(a)
-	}
-	return err
-}
-
-// tooFew refuses to take a member down because too few of the members that must keep serving are unchanged.
-func (v *VCenter) tooFew(a plan.Action) *vcfault.Error {
-	for _, o := range a.Others {
-		v.reader.Touch(inventory.VMRef(o.MoRef))
-	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Fewer of the other members serve than the plan assumed, so %s was not taken down; they are read again.", a.VM)
 }

@@ -120,11 +120,8 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
-	err = v.lookAtOthers(ctx, a) // writing the stamp may have taken long
-	if err == nil && time.Since(next.Shutdown.At) > askWithin {
+	if time.Since(next.Shutdown.At) > askWithin {
 		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", a.VM)
-	}
-	if err != nil {
 		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}

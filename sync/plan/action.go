@@ -136,19 +136,9 @@ type Action struct {
 	// Keeps are the ids of the persistent disks that outlive the VM that Destroy removes. If another replica has deleted one, the VM, whose
 	// stamp tells, stays until the status has left it out.
 	Keeps []string
-	// Others are the members that serve while ShutdownGuest or PowerOff takes this one down. At least Least of them must be
-	// unchanged since the plan; otherwise nothing is done.
-	Others []Other
-	Least  int
 	// Since is when a group was found to be no longer selected, for its ConfirmGone; zero otherwise. The clones that
 	// it waits for are listed again for each.
 	Since time.Time
-}
-
-// Other is a member that must keep serving: on since Boot, and unchanged since ChangeVersion.
-type Other struct {
-	MoRef, ChangeVersion string
-	Boot                 time.Time
 }
 
 // MemberKey reports whether the action concerns one member, whose name is VM.

@@ -55,7 +55,6 @@ type view struct {
 	closed     string                   // why an update begins nothing now: see outsideWindows
 	suspended  string                   // what was seen when healing was suspended
 	actions    []plan.Action
-	others     []plan.Other    // see countedUpon
 	acted      map[string]bool // the members with an action, pending or not
 	cloning    int             // members being cloned, and to be cloned
 	missing    int             // of these, those that are not under way

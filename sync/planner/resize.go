@@ -98,21 +98,5 @@ func (v *view) takeDown(m *member, reason string) bool {
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
 		a.Op, a.ChangeVersion = plan.ShutdownGuest, m.ChangeVersion
 	}
-	if m.mayServe() && !v.Finalizing {
-		a.Others = v.countedUpon()
-		a.Least = min(v.policy.MinAvailable, len(a.Others))
-	}
 	return v.act(a)
-}
-
-// countedUpon returns the members that must keep serving while others are taken down. It is the same for all of those.
-func (v *view) countedUpon() []plan.Other {
-	if v.others == nil {
-		for i := range v.members {
-			if m := &v.members[i]; m.serving && !m.leaves && !m.cycles {
-				v.others = append(v.others, plan.Other{MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Boot: m.Boot})
-			}
-		}
-	}
-	return v.others
 }

@@ -27,8 +27,8 @@ package planner_test
 //   - Times are kept only as far as a decision needs them (a lease has ended or not, a mark is older than the last call or not),
 //     and come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
 //     time-out. So no guest is asked to halt: PowerOff takes members down. Members that are on are ready, and none is healed.
-//   - The check of the members counted on while another is down is left out: it only refuses. So is a step that this check, or
-//     that of the member itself, has refused for certain (Fault.Untried): its replica is where it was before the step began.
+//   - A step that the check of its own member has refused for certain (Fault.Untried) is left out: its replica is where it was before
+//     the step began.
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
 //   - status.update is empty, and status.members as well, as in a stale parent; where it says "recorded", it has the first members

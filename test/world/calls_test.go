@@ -74,10 +74,7 @@ func (s *step) start() (over bool, err error) {
 			break
 		}
 		if g := v.vms[a.MoRef]; a.Marked || a.Op == plan.PowerOn && time.Since(g.read) > 100*time.Millisecond {
-			if err = s.look(); err == nil {
-				err = s.lookAtOthers()
-			}
-			err = untried(err)
+			err = untried(s.look())
 		}
 		if err == nil && a.Op == plan.PowerOn {
 			err = untried(s.hasDisks())
@@ -169,25 +166,6 @@ func (s *step) look() error {
 	return nil
 }
 
-// lookAtOthers checks the members that are relied on while this one is down.
-func (s *step) lookAtOthers() error {
-	n, gone := 0, false
-	for _, o := range s.a.Others {
-		m := s.vc.find(o.MoRef)
-		gone = gone || m.gone
-		if !m.hidden && m.Power == plan.PoweredOn && m.ChangeVersion == o.ChangeVersion && m.Boot.Equal(o.Boot) {
-			n++
-		}
-	}
-	if n >= s.a.Least && !gone || s.set.defect == seesAllWell {
-		return nil
-	}
-	for _, o := range s.a.Others {
-		s.by.view.wanted[o.MoRef] = true
-	}
-	return tooFew
-}
-
 // stamp is what a step writes before it acts: that a member is restarted, or is no standby member any more.
 func (s *step) stamp() {
 	if m := s.vc.find(s.a.MoRef); s.a.Op == plan.PowerOn && m.Standby {
@@ -214,8 +192,6 @@ func (s *step) ask() error {
 		return nil
 	case !m.Tools:
 		err = noTools
-	case s.lookAtOthers() != nil:
-		err = untried(tooFew)
 	case time.Since(m.Shutdown.At) > 30*time.Second: // the stamp is too old
 		err = untried(changed)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):

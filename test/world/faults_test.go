@@ -32,7 +32,6 @@ var (
 	notOurs        = passing("ConcurrentAccess")
 	changed        = passing("ConcurrentAccess")
 	wantedAfterAll = passing("ConcurrentAccess")
-	tooFew         = passing("ConcurrentAccess")
 	leaseOver      = passing("ConcurrentAccess")
 	replyLost      = passing("VCenterUnreachable")
 	objectGone     = passing("Gone")

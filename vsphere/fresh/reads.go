@@ -6,7 +6,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -69,42 +68,14 @@ func (r *Reads) Folder(ctx context.Context, folder types.ManagedObjectReference)
 	}, err
 }
 
-// VM reads a VM, and the others in the same call.
-func (r *Reads) VM(ctx context.Context, vm types.ManagedObjectReference, others ...plan.Other) (*VM, error) {
+// VM reads a VM.
+func (r *Reads) VM(ctx context.Context, vm types.ManagedObjectReference) (*VM, error) {
 	var now VM
-	if len(others) == 0 {
-		o, err := r.object(ctx, vm)
-		if err == nil && o.Told {
-			now.take(o)
-		}
-		return &now, err
+	o, err := r.object(ctx, vm)
+	if err == nil && o.Told {
+		now.take(o)
 	}
-	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.ReadObjects(ctx, s, specOf([]types.ManagedObjectReference{vm}), othersSpec(others))
-		now = VM{}
-		for _, o := range objects {
-			if o.Ref == vm {
-				now.take(o)
-			} else {
-				now.Others += countUnchanged(others, o)
-			}
-		}
-		return err
-	})
 	return &now, err
-}
-
-// Others returns how many of the members that must keep serving are unchanged.
-func (r *Reads) Others(ctx context.Context, others []plan.Other) (unchanged int, err error) {
-	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		objects, err := session.ReadObjects(ctx, s, othersSpec(others))
-		unchanged = 0
-		for _, o := range objects {
-			unchanged += countUnchanged(others, o)
-		}
-		return err
-	})
-	return unchanged, err
 }
 
 // object reads a VM or a folder.

@@ -1,9 +1,6 @@
 package fresh
 
 import (
-	"slices"
-	"time"
-
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -19,8 +16,6 @@ type VM struct {
 	Devices                                  []types.BaseVirtualDevice
 	// Snapshots reports whether it has some.
 	Snapshots bool
-	// Others is how many of the members that must keep serving are unchanged.
-	Others int
 }
 
 func (x *VM) take(o session.Object) {
@@ -37,25 +32,4 @@ func (x *VM) take(o session.Object) {
 func (x *VM) ForeignDisks() []*types.VirtualDisk {
 	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
 	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
-}
-
-func othersSpec(others []plan.Other) types.PropertyFilterSpec {
-	spec := types.PropertyFilterSpec{PropSet: []types.PropertySpec{{Type: "VirtualMachine",
-		PathSet: []string{"config.changeVersion", "runtime.powerState", "runtime.bootTime"}}}}
-	for _, o := range others {
-		spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: o.MoRef}})
-	}
-	return spec
-}
-
-// countUnchanged returns 1 if a VM that was read is one of the others, and unchanged; otherwise 0.
-func countUnchanged(others []plan.Other, read session.Object) int {
-	version, boot := session.Prop[string](read, "config.changeVersion"), session.Prop[time.Time](read, "runtime.bootTime")
-	on := session.Prop[types.VirtualMachinePowerState](read, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOn
-	if on && slices.ContainsFunc(others, func(o plan.Other) bool {
-		return o.MoRef == read.Ref.Value && o.ChangeVersion == version && plan.SameBoot(o.Boot, boot)
-	}) {
-		return 1
-	}
-	return 0
 }
