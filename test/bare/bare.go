@@ -1,4 +1,4 @@
-// Package bare drives the embedded vCenter with govmomi alone: the least that a program must do, beside which measurements put what
+// Package bare drives a vCenter with govmomi alone: the least that a program must do, beside which measurements put what
 // the server does. It has no stamps and no status, and survives no crash.
 package bare
 
@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"sync"
 	"time"
 
@@ -15,8 +16,6 @@ import (
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // Fleet is so many groups, a folder each, of so many members. Slots is how many members are worked on at once.
@@ -26,8 +25,8 @@ type Fleet struct{ Groups, Members, Slots int }
 type Login func(context.Context) (*govmomi.Client, error)
 
 // At logs in over the network.
-func At(vc *vcsim.VCenter) Login {
-	return func(ctx context.Context) (*govmomi.Client, error) { return govmomi.NewClient(ctx, vc.URL(), true) }
+func At(u *url.URL) Login {
+	return func(ctx context.Context) (*govmomi.Client, error) { return govmomi.NewClient(ctx, u, true) }
 }
 
 // BringUp creates the folders, clones all members from the template vm-operator-template and powers them on. It returns how long that
@@ -81,11 +80,11 @@ func cloneAndPowerOn(ctx context.Context, template *object.VirtualMachine, folde
 func (f Fleet) TakeDown(ctx context.Context, login Login) (time.Duration, error) {
 	return f.measure(ctx, login, func(client *govmomi.Client) error {
 		finder := find.NewFinder(client.Client)
-		all, err := finder.VirtualMachineList(ctx, "/DC0/vm/bare-*/*")
+		all, err := finder.VirtualMachineList(ctx, "/*/vm/bare-*/*")
 		if err != nil {
 			return err
 		}
-		folders, err := finder.FolderList(ctx, "/DC0/vm/bare-*")
+		folders, err := finder.FolderList(ctx, "/*/vm/bare-*")
 		if err != nil {
 			return err
 		}

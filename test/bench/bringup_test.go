@@ -41,7 +41,7 @@ func bareLoop(b *testing.B, slots int) time.Duration {
 	b.Helper()
 	vc := startVCenter(b)
 	defer vc.Close() //nolint:errcheck // the measurement is over
-	took, err := bare.Fleet{Groups: 1, Members: members, Slots: slots}.BringUp(context.Background(), bare.At(vc))
+	took, err := bare.Fleet{Groups: 1, Members: members, Slots: slots}.BringUp(context.Background(), bare.At(vc.URL()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -71,11 +71,11 @@ func bareDeletion(b *testing.B, slots int) time.Duration {
 	}
 	defer vc.Close() //nolint:errcheck // the measurement is over
 	fleet := bare.Fleet{Groups: groups, Members: 2, Slots: slots}
-	if _, err := fleet.BringUp(context.Background(), bare.At(vc)); err != nil {
+	if _, err := fleet.BringUp(context.Background(), bare.At(vc.URL())); err != nil {
 		b.Fatal(err)
 	}
 	vc.SetLatency(deletionTakes)
-	took, err := fleet.TakeDown(context.Background(), bare.At(vc))
+	took, err := fleet.TakeDown(context.Background(), bare.At(vc.URL()))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -3,10 +3,11 @@ package e2e
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"os"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -16,12 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/test/e2e/cluster"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // sizing is the settings of the CompositeController and the server for a number of groups: docs/install.md, "Settings for each size".
@@ -32,27 +30,17 @@ type sizing struct {
 
 var upToThousand, more = sizing{60, "30s", "90s"}, sizing{300, "60s", "180s"}
 
-// at gives the server another vCenter and other slots, and Metacontroller other flags, until the test ends.
-func (r *rig) at(t *testing.T, latency vcsim.Latency, slots int, s sizing) {
+// at gives the server a vCenter and slots, and Metacontroller other flags.
+func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 	t.Helper()
-	was := r.vcenter
-	again := func(slots int, s sizing, metacontroller ...string) {
-		r.metacontroller.Kill()
-		r.server.Kill()
-		r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, s.period))
-		r.startServer(t, "--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", s.resync, "--lease", s.lease)
-		r.startMetacontroller(t, metacontroller...)
-	}
-	var err error
-	if r.vcenter, err = vcsim.Start(vcsim.Config{Latency: latency, Templates: []string{"vm-operator-template", "vm-operator-template-2"}}); err != nil {
-		t.Fatal(err)
-	}
-	again(slots, s, strings.Fields(*figuresFlags)...)
-	t.Cleanup(func() {
-		_ = r.vcenter.Close()
-		r.vcenter = was
-		again(8, upToThousand)
-	})
+	r.metacontroller.Kill()
+	r.server.Kill()
+	r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, s.period))
+	password, _ := u.User.Password()
+	write(t, r.path("figures-password"), password)
+	r.startServer(t, "--host", u.Host, "--user", u.User.Username(), "--password-file", r.path("figures-password"), "--thumbprint", "", "--insecure",
+		"--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", s.resync, "--lease", s.lease)
+	r.startMetacontroller(t, strings.Fields(*figuresFlags)...)
 }
 
 // followed are the groups of a namespace as the API server has them, by name.
@@ -66,8 +54,9 @@ type followed struct {
 }
 
 // follow follows the groups of a new namespace until the test ends.
-func (r *rig) follow(t *testing.T, namespace string) *followed {
+func (r *rig) follow(t *testing.T) *followed {
 	t.Helper()
+	namespace := "figures-" + strings.ToLower(rand.Text()[:8])
 	f := &followed{rig: r, namespace: r.namespace(t, namespace), groups: map[string]*v1alpha1.VmGroup{}, changed: make(chan struct{}, 1)}
 	ctx, stop := context.WithCancel(context.Background())
 	w, err := r.Resource(vmgroups).Namespace(namespace).Watch(ctx, metav1.ListOptions{})
@@ -120,51 +109,26 @@ func (f *followed) until(t *testing.T, what string, most time.Duration, holds fu
 	}
 }
 
-// apply creates groups at once, and returns when it began.
+// create creates a group.
+func (f *followed) create(t *testing.T, name string, members int) {
+	t.Helper()
+	if _, err := f.rig.Resource(vmgroups).Namespace(f.namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": map[string]any{"name": name},
+		"spec": map[string]any{"cpu": int64(2), "memory": int64(4), "replicas": int64(members), "template": template},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// apply creates groups at once, a few at a time, and returns when it began.
 func (f *followed) apply(t *testing.T, groups, members int) time.Time {
 	t.Helper()
-	began := time.Now()
-	f.each(t, groups, func(name string) error {
-		_, err := f.rig.Resource(vmgroups).Namespace(f.namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-			"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": map[string]any{"name": name},
-			"spec": map[string]any{"cpu": int64(2), "memory": int64(4), "replicas": int64(members), "template": "vm-operator-template"},
-		}}, metav1.CreateOptions{})
-		return err
-	})
-	return began
-}
-
-// remove deletes groups at once, and returns when it began.
-func (f *followed) remove(t *testing.T, groups int) time.Time {
-	t.Helper()
-	began := time.Now()
-	f.each(t, groups, func(name string) error {
-		return f.rig.Resource(vmgroups).Namespace(f.namespace).Delete(context.Background(), name, metav1.DeleteOptions{})
-	})
-	return began
-}
-
-// roll gives groups another template.
-func (f *followed) roll(t *testing.T, groups int) {
-	t.Helper()
-	f.each(t, groups, func(name string) error {
-		_, err := f.rig.Resource(vmgroups).Namespace(f.namespace).Patch(context.Background(), name, types.MergePatchType,
-			[]byte(`{"spec":{"template":"vm-operator-template-2"}}`), metav1.PatchOptions{})
-		return err
-	})
-}
-
-// each does something for each group, a few at once.
-func (f *followed) each(t *testing.T, groups int, do func(name string) error) {
-	t.Helper()
-	work := make(chan int)
+	began, work := time.Now(), make(chan int)
 	var workers sync.WaitGroup
 	for range 4 {
 		workers.Go(func() {
 			for i := range work {
-				if err := do(fmt.Sprintf("web-%d", i)); err != nil {
-					t.Error(err)
-				}
+				f.create(t, fmt.Sprintf("web-%d", i), members)
 			}
 		})
 	}
@@ -173,6 +137,17 @@ func (f *followed) each(t *testing.T, groups int, do func(name string) error) {
 	}
 	close(work)
 	workers.Wait()
+	return began
+}
+
+// remove deletes all groups at once, and returns when it began.
+func (f *followed) remove(t *testing.T) time.Time {
+	t.Helper()
+	began := time.Now()
+	if err := f.rig.Resource(vmgroups).Namespace(f.namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return began
 }
 
 // running waits until groups are RUNNING with all members ready.
@@ -181,12 +156,18 @@ func (f *followed) running(t *testing.T, groups, members int, most time.Duration
 	f.until(t, "RUNNING", most, func(all map[string]*v1alpha1.VmGroup) bool {
 		ready := 0
 		for _, g := range all {
-			if g.Status.ObservedGeneration == g.Generation && g.Status.Phase == v1alpha1.PhaseRunning && g.Status.ReadyReplicas == int32(members) && g.Status.UpdatedReplicas == int32(members) {
+			if isUp(g, int32(members)) {
 				ready++
 			}
 		}
 		return ready == groups
 	})
+}
+
+// isUp reports whether a group is RUNNING with all members ready.
+func isUp(g *v1alpha1.VmGroup, members int32) bool {
+	s := &g.Status
+	return s.ObservedGeneration == g.Generation && s.Phase == v1alpha1.PhaseRunning && s.ReadyReplicas == members && s.UpdatedReplicas == members
 }
 
 // gone waits until no group is left.
@@ -198,32 +179,51 @@ func (f *followed) gone(t *testing.T, most time.Duration) {
 // traffic is what has passed so far, and the processor time that it took.
 type traffic struct {
 	at                           time.Time
-	calls, writes, vims          int
-	methods                      map[string]int // of vCenter, and how often each was called
+	calls, writes                int
+	methods                      map[string]int // of vCenter, and how often the server has called each
 	kube, metacontroller, server time.Duration
-	vcenter                      time.Duration // and the test
 }
 
 func (r *rig) traffic(t *testing.T) traffic {
 	t.Helper()
-	n := traffic{at: time.Now(), kube: r.Busy(), metacontroller: r.metacontroller.Busy(), server: r.server.Busy(), vcenter: cluster.Busy(os.Getpid())}
+	n := traffic{at: time.Now(), writes: len(r.writes(t)), methods: r.vcenterCalls(t), kube: r.Busy(), metacontroller: r.metacontroller.Busy(), server: r.server.Busy()}
 	for _, calls := range r.calls(t) {
 		n.calls += calls
 	}
-	n.writes = len(r.writes(t))
-	n.methods = r.vcenter.Calls()
-	for _, calls := range n.methods {
-		n.vims += calls
-	}
 	return n
+}
+
+// vims counts the vCenter calls of all methods.
+func (n traffic) vims() (all int) {
+	for _, calls := range n.methods {
+		all += calls
+	}
+	return all
+}
+
+// vcenterCalls counts the server's calls of vCenter by method, as its metrics have them.
+func (r *rig) vcenterCalls(t *testing.T) map[string]int {
+	text, err := fetch("http://" + r.health + "/metrics")
+	if err != nil {
+		t.Error(err)
+	}
+	calls := map[string]int{}
+	for line := range strings.Lines(text) {
+		var method string
+		var n int
+		if _, err := fmt.Sscanf(line, `vmgroup_vcenter_calls_total{method=%q} %d`, &method, &n); err == nil {
+			calls[method] = n
+		}
+	}
+	return calls
 }
 
 // since is the traffic since then, a second.
 func (n traffic) since(was traffic) string {
 	seconds := n.at.Sub(was.at).Seconds()
-	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s, vCenter %.1f s",
-		float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds, float64(n.vims-was.vims)/seconds,
-		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds(), (n.vcenter - was.vcenter).Seconds())
+	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s",
+		float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds, float64(n.vims()-was.vims())/seconds,
+		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds())
 }
 
 // each lists the vCenter calls since then for each of so many members, those that are made most first.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -197,16 +198,20 @@ func (r *rig) endpoints(t *testing.T, namespace, name string, g *v1alpha1.VmGrou
 // destroy removes a VM, as an operator would.
 func (r *rig) destroy(t *testing.T, moRef string) {
 	t.Helper()
+	destroy(t, r.vcenter.Admin(), moRef)
+}
+
+// destroy does it again where the server has powered the VM on in between.
+func destroy(t *testing.T, client *govmomi.Client, moRef string) {
+	t.Helper()
 	ctx := context.Background()
-	vm := object.NewVirtualMachine(r.vcenter.Admin().Client, types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef})
-	if task, err := vm.PowerOff(ctx); err == nil {
-		_ = task.Wait(ctx)
+	vm := object.NewVirtualMachine(client.Client, types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef})
+	var err error
+	for range 10 {
+		_ = wait(ctx)(vm.PowerOff(ctx))
+		if err = wait(ctx)(vm.Destroy(ctx)); err == nil {
+			return
+		}
 	}
-	task, err := vm.Destroy(ctx)
-	if err == nil {
-		err = task.Wait(ctx)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	t.Fatal(err)
 }

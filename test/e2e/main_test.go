@@ -30,6 +30,10 @@ var metacontroller, metacontrollerCRDs = os.Getenv("METACONTROLLER"), os.Getenv(
 var applyStrategy = flag.String("apply-strategy", "dynamic-apply", "Metacontroller's --apply-strategy: dynamic-apply or server-side-apply")
 
 func TestMain(m *testing.M) {
+	if what := os.Getenv(servesVCenter); what != "" {
+		fmt.Fprintln(os.Stderr, serveVCenter(what))
+		os.Exit(1)
+	}
 	switch {
 	case metacontrollerCRDs == "":
 		fmt.Fprintln(os.Stderr, "METACONTROLLER_CRDS=<file> is not set: the CompositeController is not checked")
