@@ -75,7 +75,7 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=...)
 		done; \
 	done; [ -z "$$failed" ]
 
-# It goes on after a violation, and fails at the end. Without the first go test, tests that don't compile would make it spin.
+# It continues after a violation, and fails at the end. Without the first go test, tests that don't compile would make it spin.
 .PHONY: campaign
 campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, ROUNDS=..., ROUND=... lives)
 	@export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; failed=; \

@@ -257,7 +257,7 @@ func TestGoOnWithoutStandbyMembers(t *testing.T) {
 			return condition(a, v1alpha1.ConditionCloneBlocked).Status == "True"
 		})
 		r.must(err)
-		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // set standby: 0 to go on without
+		g.Edit(func(s *spec) { s.Standby, s.Template = 0, otherTemplate }) // set standby: 0 to continue without them
 		if up(t, g); tally(r.members(), isOfOther) != 3 {
 			t.Errorf("%d are updated", tally(r.members(), isOfOther))
 		}

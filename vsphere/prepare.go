@@ -31,7 +31,7 @@ import (
 // Two replicas that know different specs may do this at once, and nothing guards the calls that set tags and attributes.
 // So the first write is made even if it says nothing new: of two replicas, vCenter refuses one's last write, and that one
 // then records in the stamp that the member is to be prepared again. The writes have the generation, so that a replica that knows
-// an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute for good.)
+// an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute.)
 func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
 	m, err := v.own(ref, a)
 	if err != nil {

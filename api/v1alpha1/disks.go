@@ -57,12 +57,12 @@ type Disk struct {
 	// on for the first time. Default false.
 	// +optional
 	Persistent bool `json:"persistent,omitempty"`
-	// retention says what becomes of a persistent disk when its member goes for good.
+	// retention says what becomes of a persistent disk when its member is permanently removed.
 	// +optional
 	Retention DiskRetention `json:"retention,omitzero"`
 }
 
-// DiskRetention says what becomes of a persistent disk when its member goes for good. When the member is replaced, the disk always stays.
+// DiskRetention says what becomes of a persistent disk when its member is permanently removed. When the member is replaced, the disk always stays.
 type DiskRetention struct {
 	// whenDeleted is for the group's deletion: Retain (the default) or Delete.
 	// +default="Retain"

@@ -2,7 +2,7 @@ package v1alpha1
 
 import "strings"
 
-// AnnotationHold begins the annotations that hold members. Each writer chooses how its own goes on; the value names one member and
+// AnnotationHold begins the annotations that hold members. Each writer chooses the rest of the key; the value names one member and
 // its VM:
 //
 //	hold.vm.codeconnect.vmworld.com/drain-web-1: web-1/vm-42

@@ -347,7 +347,7 @@ type Deletion struct {
 	// +optional
 	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
 	// holdTimeoutSeconds lets annotations of the group hold members that are about to be taken down, for so long at most, in seconds:
-	// 1 to 2592000 (30 days), or 0 (the default: none is held). An annotation whose key begins with hold.vm.codeconnect.vmworld.com/ and goes on
+	// 1 to 2592000 (30 days), or 0 (the default: none is held). An annotation whose key begins with hold.vm.codeconnect.vmworld.com/ and continues
 	// as you like, and whose value is a member and its moRef (web-1/vm-42), keeps that VM from being removed or powered off, from when it is
 	// marked until the annotation is removed.
 	// +kubebuilder:validation:Minimum=0

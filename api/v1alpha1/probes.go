@@ -54,7 +54,7 @@ type HTTPGet struct {
 	// scheme is HTTP (the default) or HTTPS, which verifies no certificate, as for a Pod.
 	// +optional
 	Scheme ProbeScheme `json:"scheme,omitempty"`
-	// httpHeaders of the request: at most 20. No secrets: whoever can read the VmGroup can read them, and whoever answers at the address
+	// httpHeaders of the request: at most 20. No secrets: anyone who can read the VmGroup can read them, and so can the server at that address;
 	// gets them.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic

@@ -307,7 +307,7 @@ func TestAnEventSaysWhoDestroyedAMember(t *testing.T) {
 		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: {User: `VSPHERE.LOCAL\alice`},
 		"": {Ours: true},
 		`Normal MemberRemoved x1: Removed with the server's account VSPHERE.LOCAL\vmgroup: web-0 (new-web-0): ` +
-			"by the server before it was restarted, another replica of it, or whoever else has that account": {User: `VSPHERE.LOCAL\vmgroup`, Ours: true},
+			"by the server before it was restarted, another replica of it, or somebody else who has that account": {User: `VSPHERE.LOCAL\vmgroup`, Ours: true},
 	} {
 		m := newModel(time.Second)
 		bubble(t, m, Config{Events: true}, func(t *testing.T, l *Loop) {

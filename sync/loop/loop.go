@@ -232,7 +232,7 @@ func (l *Loop) planAs(o *plan.Observed, ask plan.Query, ref plan.Ref, owns bool)
 	return planner.Make(*o)
 }
 
-// ask makes a group's members be asked for as long as its lease lasts. While vCenter's state is unknown, whoever was asked still is.
+// ask makes a group's members be asked for as long as its lease lasts. While vCenter's state is unknown, members that were asked still are.
 func (l *Loop) ask(o *plan.Observed) {
 	if l.cfg.Prober != nil && o.State.Known {
 		l.cfg.Prober.Ask(o.Group.UID, o.Ask(), o.Called.Add(l.cfg.Lease))

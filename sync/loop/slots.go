@@ -62,7 +62,7 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 	g.waits = works
 }
 
-// next gives the groups that have waited longest their turn, while there are slots for them. So whoever still waits after it has no
+// next gives the groups that have waited longest their turn, while there are slots for them. So a group that still waits after it has no
 // free slot, and a group that did not wait takes none from them. The caller holds l.mu.
 func (l *Loop) next() {
 	type asked struct {

@@ -157,7 +157,7 @@ type VCenterState struct {
 	RulesOff bool
 }
 
-// VMID identifies a VM for good: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
+// VMID identifies a VM for its life: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.
 type VMID struct{ MoRef, InstanceUUID string }
 
 // Gone is a VM that a group no longer has.
@@ -168,7 +168,7 @@ type Gone struct {
 }
 
 // Actor is who did something in vCenter. User is the account, empty if vCenter's events do not tell. Ours reports whether it is the
-// server's: this process did it (then User is empty), or another one, or whoever else has that account.
+// server's: this process did it (then User is empty), or another one, or somebody else who has that account.
 type Actor struct {
 	User string
 	Ours bool

@@ -35,7 +35,7 @@ func (v *view) drained(m *member) bool {
 }
 
 // drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
-// that are retained go on serving clients that know their addresses.
+// that are retained keep serving clients that know their addresses.
 func (v *view) drainsAll() bool {
 	if !v.Finalizing || v.DrainTime() == 0 || v.policy.Retain {
 		return false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A voluntary step takes down a member that could as well go on serving: to remove it, or to power it off for a while. It passes
+// A voluntary step takes down a member that could keep serving: to remove it, or to power it off for a while. It passes
 // gates, in two places:
 //
 //	gate     passed                        opens when                                                 is in

@@ -87,7 +87,7 @@ func (v *view) judge(i int) {
 
 // isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
 // since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
-// does not go on before they can be compared; one that is ready already stays so.
+// does not continue before they can be compared; one that is ready already stays so.
 func (v *view) isReady(m *member, i int) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false

@@ -34,7 +34,7 @@ func (v *view) message() string {
 	switch {
 	case len(parts) > 0:
 	case v.busy():
-		parts = []string{"waiting for vCenter to end what is under way"}
+		parts = []string{"waiting for running vCenter tasks"}
 	default:
 		parts = []string{messageReconciled}
 	}
@@ -46,7 +46,7 @@ func (v *view) message() string {
 }
 
 // abandonHint says how to end a deletion that waits for a vCenter that will never answer.
-const abandonHint = "if vCenter is gone for good, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
+const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
 // holdText says why nothing may be done at all.
 func (v *view) holdText() string {
@@ -85,7 +85,7 @@ var activities = []struct {
 		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
 	}},
 	{func(v *view) int { return v.discarding }, counted("removing %s", "standby member")},
-	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("putting %s into quarantine or, when its time is over, away", "VM")},
+	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("quarantining or removing %s", "VM")},
 }
 
 func share(format string) func(*view, int) string {
@@ -149,7 +149,7 @@ func (v *view) waits() (texts []string) {
 		names = append(names, q.Name+" (in quarantine, not seen)")
 	}
 	if len(names) > 0 {
-		texts = append(texts, "left alone because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
+		texts = append(texts, "skipped, because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
 	}
 	if names := v.unconfirmed(); len(names) > 0 {
 		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))

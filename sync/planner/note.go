@@ -160,7 +160,7 @@ func (v *view) deedsOfOthers() (all []plan.Note) {
 		switch {
 		case by.Ours:
 			n.Warning, n.Reason, n.What = false, plan.NoteRemoved, "Removed with the server's account "+by.User+":"
-			n.Why = "by the server before it was restarted, another replica of it, or whoever else has that account"
+			n.Why = "by the server before it was restarted, another replica of it, or somebody else who has that account"
 		case by.User != "":
 			n.What = "Removed in vCenter by " + by.User + ":"
 		}

@@ -16,7 +16,7 @@ import (
 // finalizer before it first calls a hook, and the API server orders these writes: so of two installs that select one new group,
 // at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
 // it may differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
-// group lets it go once nothing can come there (unselected); then the other one goes on.
+// group lets it go once nothing can come there (unselected); then the other one continues.
 func (v *view) otherInstall() *plan.Fault {
 	s := &v.Group.Status
 	if v.Finalizing || len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {

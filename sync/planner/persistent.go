@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A persistent disk belongs to an ordinal, and the member's VM, of which the name is the lock, to whoever has it. So such a group makes no
+// A persistent disk belongs to an ordinal, and the member's VM, of which the name is the lock, to the VM that has it. So such a group makes no
 // extra members, and its ordinals are 0 … n-1: an extra one would have empty disks. A member that is replaced goes first, and its disks
 // stay (detach.go); the next one gets them before it runs, as a part of its preparation.
 

@@ -36,7 +36,7 @@ func (v *view) refreshedSince(since time.Time) bool {
 	return false
 }
 
-// outsideWindows says when an update goes on, while no window is open; empty if one is, or there are none.
+// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none.
 func (v *view) outsideWindows() string {
 	open, until := calendar.At(v.Now, calendar.Windows(v.Group.Spec.Update.Windows))
 	v.wakeAt(until)

@@ -177,7 +177,7 @@ func (v *view) trackProgress(todo int) {
 		return
 	}
 	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, Person: true, Message: fmt.Sprintf(
-		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to go on or back",
+		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
 		plan.AtMost(waiting, 5), int(v.policy.Deadline.Seconds()))}
 	v.faults = append(v.faults, named{Fault: *v.stuck})
 }

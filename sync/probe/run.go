@@ -32,7 +32,7 @@ func (p *Prober) signal() {
 	}
 }
 
-// begin asks whoever is due, as far as there are connections left. It returns how long to wait for the next one, if that is known.
+// begin asks the members that are due, as far as there are connections left. It returns how long to wait for the next one, if that is known.
 func (p *Prober) begin(ctx context.Context) (wait time.Duration, waits bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -69,7 +69,7 @@ type Holder struct {
 }
 
 // Obtain returns the owner's disk, large enough and in no other VM. If the owner never had one, it takes the former owner's, or makes one where no
-// former owner was named: whoever names one wants its data, and no empty disk. Each step can be repeated:
+// former owner was named: its data is wanted, and no empty disk. Each step can be repeated:
 // what was made and not bound before a crash is found by its owner. Two replicas of the server can make a disk at once, and only one of
 // them attaches its own; so that the other's is known to be empty, a disk is bound only once it is attached (Bind), unless the VM runs.
 func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {

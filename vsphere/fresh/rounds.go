@@ -15,7 +15,7 @@ const (
 	patience = time.Second
 )
 
-// rounds answers questions in rounds: whoever asks while a round runs is answered by the next.
+// rounds answers questions in rounds: a question that comes while a round runs is answered by the next.
 type rounds[Q comparable, A any] struct {
 	ask func(ctx context.Context, questions []Q) (A, error)
 

@@ -29,7 +29,7 @@ type Caller interface {
 }
 
 // Reader makes all reads of single objects, one after another, and publishes each before the next, so that later reads are
-// published later. Requests that come during a read go into the next one. A read of everything takes long, so it goes on beside
+// published later. Requests that come during a read go into the next one. A read of everything takes long, so it runs beside
 // them (pass.go).
 type Reader struct {
 	calls     Caller

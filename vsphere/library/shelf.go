@@ -20,7 +20,7 @@ import (
 const (
 	// readEvery is the time between two readings of an item: libraries do not report changes.
 	readEvery = time.Minute
-	// soonest is the shortest time between two readings, whoever asks.
+	// soonest is the shortest time between two readings.
 	soonest = 10 * time.Second
 	// readTimeout bounds the reading of one item.
 	readTimeout = 30 * time.Second

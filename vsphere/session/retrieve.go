@@ -38,7 +38,7 @@ const (
 )
 
 // Pages is Retrieve for large answers: it passes each page on, so that none has to be kept. There is no bound on the whole: a read that
-// makes progress goes on, and one for whose next page vCenter takes too long has failed.
+// makes progress continues, and one for whose next page vCenter takes too long has failed.
 func Pages(ctx context.Context, s *Session, spec types.PropertyFilterSpec, each func([]types.ObjectContent) error) error {
 	return pages(ctx, s, &types.RetrievePropertiesEx{SpecSet: []types.PropertyFilterSpec{spec}, Options: types.RetrieveOptions{MaxObjects: pageMost}}, each)
 }

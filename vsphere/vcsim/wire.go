@@ -184,7 +184,7 @@ func (w *Wire) Log() []Entry {
 	return entries
 }
 
-// Kill cuts all connections for good and drops pending replies, as if the client's process had crashed. A new process needs a new wire.
+// Kill cuts all connections and drops pending replies, as if the client's process had crashed. A new process needs a new wire.
 func (w *Wire) Kill() {
 	w.sever(true)
 	w.kill()
