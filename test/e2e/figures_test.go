@@ -119,15 +119,18 @@ func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCa
 	var ups, downs, callsUp, callsDown []float64
 	for range *figuresRounds {
 		r.server.Kill() // it would read what the bare loop does
+		r.rest(t)
 		bareUp, err := f.BringUp(context.Background(), bare.At(u))
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.rest(t)
 		bareDown, err := f.TakeDown(context.Background(), bare.At(u))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.at(t, u, f.Slots, upToThousand)
+		r.rest(t)
 		its := r.follow(t)
 		members := float64(f.Groups * f.Members)
 
@@ -140,6 +143,7 @@ func (r *rig) besideBare(t *testing.T, f bare.Fleet, u *url.URL) (up, down, upCa
 		ups, callsUp = append(ups, took.Seconds()/bareUp.Seconds()), append(callsUp, float64(middle.vims()-before.vims())/members)
 
 		time.Sleep(5 * time.Second) // what follows an answer is written
+		r.rest(t)
 		middle, began = r.traffic(t), its.remove(t)
 		its.gone(t, 10*time.Minute)
 		took, end := time.Since(began), r.traffic(t)
@@ -187,6 +191,7 @@ func (r *rig) settledFigures(t *testing.T, rows *figureTable, k kind, u *url.URL
 	its.apply(t, groups, 2)
 	its.running(t, groups, 2, 10*time.Minute)
 	r.quiet(t)
+	r.rest(t)
 	before := r.traffic(t)
 	time.Sleep(watched)
 	after := r.traffic(t)
@@ -232,6 +237,8 @@ func (r *rig) settledFigures(t *testing.T, rows *figureTable, k kind, u *url.URL
 	if k.events {
 		rows.note(k, "seconds until its clone begins, at most", 1, slices.Max(began))
 		rows.note(k, "seconds from its power-on until the status says so, at most", 3, slices.Max(back))
+	} else { // the lost ones may still run, as far as the server knows
+		r.kubectl(t, "-n", its.namespace, "annotate", "vg", "--all", "vm.codeconnect.vmworld.com/abandon=true")
 	}
 	its.remove(t)
 	its.gone(t, 10*time.Minute)

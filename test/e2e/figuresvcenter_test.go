@@ -132,7 +132,8 @@ func (r *rig) vcenterOf(t *testing.T, k kind, clone, power time.Duration) *url.U
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Kill)
+	r.simulator = p
+	t.Cleanup(func() { p.Kill(); r.simulator = nil })
 	u := &url.URL{Scheme: "https", Host: listen, User: login, Path: "/sdk"}
 	if err := p.Await(func() error { return hasTemplate(u) }); err != nil {
 		t.Fatal(err)
@@ -150,4 +151,23 @@ func hasTemplate(u *url.URL) error {
 	defer client.Logout(ctx) //nolint:errcheck // it was only asked
 	_, err = find.NewFinder(client.Client).VirtualMachine(ctx, template)
 	return err
+}
+
+// rest waits until the simulator has nothing to do: for each change, govmomi's collects again all that a stream watches, also for a stream
+// whose client is gone, and takes one processor for that.
+func (r *rig) rest(t *testing.T) {
+	t.Helper()
+	if r.simulator == nil {
+		return
+	}
+	began := time.Now()
+	for busy := r.simulator.Busy(); time.Since(began) < 5*time.Minute; {
+		time.Sleep(time.Second)
+		now := r.simulator.Busy()
+		if now-busy <= 20*time.Millisecond {
+			break
+		}
+		busy = now
+	}
+	t.Logf("the simulator was busy for %.0f s more", time.Since(began).Seconds())
 }

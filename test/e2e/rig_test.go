@@ -40,7 +40,8 @@ type rig struct {
 	hooks, health  string // host:port of the server
 	server         *cluster.Process
 	metacontroller *cluster.Process
-	ports          []int // of Metacontroller: metrics, health
+	ports          []int            // of Metacontroller: metrics, health
+	simulator      *cluster.Process // in figures
 }
 
 var living struct {
