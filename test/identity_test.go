@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -240,34 +239,6 @@ func TestTheNotesAndMetadataOfAPlainMemberNameItAndItsGroup(t *testing.T) {
 		if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
 			t.Errorf("managed by %+v", by)
 		}
-		remove(t, g)
-	})
-}
-
-// A change of the user data raises no generation, so a replica that isn't called doesn't know of it.
-func TestAReplicaThatIsNotCalledDoesNotRollBackToOldUserData(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		one, other := r.serve(), r.serve()
-		g := one.group("web", 3)
-		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "text"}}
-		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"text": "#cloud-config 1"}}}
-		up(t, g)
-		upAt(t, g, other.url)
-		g.URL = one.url
-		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(time.Second))) // stamps have whole seconds
-		g.Related[0].Data["text"] = "#cloud-config 2"
-		until(t, g, "all members have the new text", func(a metacontroller.Answer) bool {
-			return metacontroller.Running(a) && !slices.ContainsFunc(r.members(), func(vm vcsim.VM) bool {
-				d, err := r.Details(vm.Path)
-				return err != nil || guestInfo(t, d, "userdata") != "#cloud-config 2"
-			})
-		})
-		if n := r.Calls()["CloneVM_Task"]; n != 6 {
-			t.Errorf("%d clones began for 3 members and 3 replacements", n)
-		}
-		upAt(t, g, other.url)
 		remove(t, g)
 	})
 }

@@ -10,6 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
@@ -147,4 +150,31 @@ func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 			t.Errorf("50 members are up after %s, and vCenter takes %s for two rounds", took, bound)
 		}
 	})
+}
+
+// tasksUnderWay counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for, and the task of
+// PowerOnMultiVM_Task itself, which ends when the VM's own has begun: for a moment both are there.
+func (r *rig) tasksUnderWay() (n int) {
+	client := r.Admin().Client
+	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
+		ObjectSet: []types.ObjectSpec{{Obj: *client.ServiceContent.TaskManager, Skip: types.NewBool(true),
+			SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "TaskManager", Path: "recentTask"}}}},
+		PropSet: []types.PropertySpec{{Type: "Task", PathSet: []string{"info.state", "info.descriptionId"}}},
+	}}})
+	if err != nil {
+		r.t.Error(err) // a look that fails proves nothing
+		return 0
+	}
+	for _, task := range res.Returnval {
+		properties := map[string]any{}
+		for _, p := range task.PropSet {
+			properties[p.Name] = p.Val
+		}
+		state := properties["info.state"]
+		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && properties["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) &&
+			properties["info.descriptionId"] != "Datacenter.ExecuteVmPowerOnLRO" {
+			n++
+		}
+	}
+	return n
 }

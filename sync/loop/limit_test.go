@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -10,13 +9,10 @@ import (
 )
 
 // limit is a vCenter's bound on what takes time: it carries out so many at once, in the order in which they came, and queues the others.
-// Several models may share it.
 type limit struct {
 	mu   sync.Mutex
 	room int
 	slow int // all takes so many times as long
-	// vary, if not nil, makes each take up to a fifth more or less.
-	vary *rand.Rand
 	// unseen makes what is queued say that it runs.
 	unseen bool
 	queue  []chan struct{}
@@ -43,9 +39,6 @@ func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 	began := time.Now()
 	l.mu.Lock()
 	took *= time.Duration(max(l.slow, 1))
-	if l.vary != nil {
-		took = took*4/5 + time.Duration(l.vary.Int64N(int64(took*2/5)))
-	}
 	l.mu.Unlock()
 	select {
 	case <-time.After(took):

@@ -1,17 +1,12 @@
 package loop
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -138,58 +133,6 @@ func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testin
 				t.Errorf("%d steps for %d members", n, m.upCount(calls))
 			}
 		})
-	})
-}
-
-func TestReplicasShareAVCenterWithoutKnowingOfEachOther(t *testing.T) {
-	bothQueues(t, func(t *testing.T, unseen bool) {
-		for _, replicas := range []int{2, 3} {
-			t.Run(fmt.Sprint(replicas), func(t *testing.T) {
-				if raced && replicas > 2 {
-					t.Skip("two replicas suffice for the race detector")
-				}
-				synctest.Test(t, func(t *testing.T) {
-					// Tasks that take exactly as long keep their order, so that those of one replica may always meet the longest queue
-					// (Floyd and Jacobson: Traffic Phase Effects in Packet-Switched Gateways, 1991).
-					shared := &limit{room: 12, unseen: unseen, vary: rand.New(rand.NewPCG(1, 2))}
-					ctx, cancel := context.WithCancel(context.Background())
-					var running sync.WaitGroup
-					var models []*model
-					var calls [][]plan.Call
-					for i := range replicas {
-						m := newModel(40 * time.Second)
-						m.limit = shared
-						cfg := day
-						cfg.Log = zerolog.Nop()
-						m.loop = New(cfg, m)
-						running.Go(func() { m.loop.Run(ctx) })
-						groups := callsFor(fmt.Sprint("of", i, "-"), 50, 20)
-						for _, c := range groups {
-							m.loop.Renew(c)
-						}
-						models, calls = append(models, m), append(calls, groups)
-						time.Sleep(5 * time.Minute) // the next one comes when this one has found its number
-					}
-					time.Sleep(30 * time.Minute)
-					did := make([]int, replicas)
-					for i, m := range models {
-						did[i] = -m.upCount(calls[i])
-					}
-					time.Sleep(time.Hour)
-					sum := 0
-					for i, m := range models {
-						did[i] += m.upCount(calls[i])
-						sum += did[i]
-					}
-					t.Logf("in an hour %v, of %d possible", did, 12*90)
-					if sum < 12*90*9/10 || slices.Min(did) < sum*2/5/replicas {
-						t.Errorf("in an hour they did %v, of %d possible", did, 12*90)
-					}
-					cancel()
-					running.Wait()
-				})
-			})
-		}
 	})
 }
 

@@ -196,10 +196,6 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that nobody applied)",
 			newest, v.Group.Generation)}
 	}
-	if name := v.overtaken(); name != "" {
-		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"%s was made after this replica of the server was last called for the group, and from another user data; this one waits for its next call", name)}
-	}
 	if name := v.removedElsewhere(); name != "" {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
 			"%s was destroyed with the server's account, though not by this process; it waits for its next call", name)}
@@ -216,24 +212,6 @@ func (v *view) removedElsewhere() string {
 		r := &v.Group.Status.Members[i]
 		if by, gone := v.State.GoneAs(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !v.isBack(r) {
 			return r.Name
-		}
-	}
-	return ""
-}
-
-// overtaken names a member that shows that another replica knows newer user data. New user data raises no
-// generation, so two replicas would roll each other's members back and forth. But the replica that was called first knows
-// less, and can tell: a member was made after its last call, in this generation, with another revision.
-func (v *view) overtaken() string {
-	if v.Group.Spec.UserData == nil {
-		return ""
-	}
-	called := v.Called.Truncate(time.Second) // as stamps have it
-	for i := range v.State.VMs {
-		vm := &v.State.VMs[i]
-		if vm.Generation == v.Group.Generation && vm.Revision != v.revision && vm.Quarantined.IsZero() && !vm.Created.Before(called) &&
-			!vm.Created.After(v.Now.Add(plan.ClockSkew)) {
-			return plan.MemberName(v.Group.Name, vm.Ordinal)
 		}
 	}
 	return ""

@@ -11,32 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// A change of user data raises no generation. A replica of the server whose call came before the change must not undo what
-// the other one does for it.
-func TestAReplicaWithOldUserDataLeavesTheOthersCloneAlone(t *testing.T) {
-	old := observed(2)
-	old.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
-	old.Related = plan.Related{UserData: "one", Digest: "1"}
-	knows := old
-	knows.Related = plan.Related{UserData: "two", Digest: "2"}
-	addMembers(&old, 2, func(m *plan.VM) { m.Created = now.Add(-time.Hour) })
-	made := vm(&knows, 2)
-	made.Created = now.Add(20 * time.Second)
-	old.State.VMs = append(old.State.VMs, made)
-	old.Called, old.Now = now, now.Add(30*time.Second)
-	if r := planner.Make(old); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
-		t.Errorf("it does %+v: %s", r.Actions, r.Status.LastMessage)
-	}
-	knows.State, knows.Called, knows.Now = old.State, now.Add(10*time.Second), old.Now
-	if r := planner.Make(knows); len(r.Actions) == 0 {
-		t.Errorf("the replica that knows it does nothing: %s", r.Status.LastMessage)
-	}
-	old.Called = now.Add(25 * time.Second) // the text was restored
-	if r := planner.Make(old); len(r.Actions) == 0 {
-		t.Errorf("called later, it does nothing: %s", r.Status.LastMessage)
-	}
-}
-
 // Another replica scales in by a newer spec, and the stamps that have its generation go with their VMs.
 func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *testing.T) {
 	old := observed(3)
@@ -58,21 +32,6 @@ func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *te
 		if r := planner.Make(o); len(r.Actions) == 0 {
 			t.Errorf("destroyed by %+v: called since, it does nothing: %s", by, r.Status.LastMessage)
 		}
-	}
-}
-
-func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
-	o := observed(2)
-	addMembers(&o, 2)
-	m := &o.State.VMs[1]
-	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
-	o.Called, o.Now = now, now.Add(30*time.Second)
-	if r := planner.Make(o); r.Wants("web-1", plan.Unmark) {
-		t.Error("it withdraws a mark that another replica may have set by newer knowledge")
-	}
-	o.Called = now.Add(25 * time.Second)
-	if r := planner.Make(o); !r.Wants("web-1", plan.Unmark) {
-		t.Errorf("called since, it leaves the mark: %+v", r.Actions)
 	}
 }
 
@@ -121,19 +80,6 @@ func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) 
 	o.Pending["web-0"] = pending
 	if r := planner.Make(o); r.Wants("web-1", plan.PowerOff) {
 		t.Error("web-0 may be off, and web-1 is taken down")
-	}
-}
-
-func TestAReplicaWithoutUserDataRemovesNothingThatTheOtherClones(t *testing.T) {
-	o := observed(2)
-	o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
-	o.Related = plan.Related{UserData: "two", Digest: "2"}
-	addMembers(&o, 3, func(m *plan.VM) { m.Created = now.Add(time.Duration(m.Ordinal-1) * time.Hour) })
-	o.State.VMs[2].Created = now.Add(20 * time.Second)
-	o.Related = plan.Related{Fault: &plan.Fault{Reason: plan.ReasonSecretNotFound, Message: "it is not there", Person: true}}
-	o.Called, o.Now = now, now.Add(30*time.Second)
-	if r := planner.Make(o); len(r.Actions) > 0 {
-		t.Errorf("it does %+v", r.Actions)
 	}
 }
 

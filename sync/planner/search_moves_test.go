@@ -77,9 +77,6 @@ func (x *search) called(p *place, r int8, then func(move, *place, string)) {
 		if c.gen, c.call, c.folderSince = gen, leased, false; x.deletes() && !finalizing {
 			c.call = fresh
 		}
-		for i := range q.n {
-			c.seen[i].late, q.vms[i].late[r] = false, false
-		}
 		q.owns(r)
 		d := x.decide(&q, r)
 		q.saw(r)
@@ -160,7 +157,7 @@ func (x *search) agedAndLooked(p *place, r int8, then func(move, *place, string)
 func (p *place) look(r, i int8) {
 	m := &p.vms[i]
 	if p.replicas[r].seen[i] = (glimpse{}); m.alive && m.stamped {
-		p.replicas[r].seen[i] = glimpse{seen: true, looks: m.looks, late: m.late[r], current: true}
+		p.replicas[r].seen[i] = glimpse{seen: true, looks: m.looks, current: true}
 	}
 }
 

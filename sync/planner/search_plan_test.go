@@ -267,9 +267,6 @@ func (x *search) vm(m *machine, g *glimpse, i int8, called time.Time) plan.VM {
 	if g.marked {
 		vm.MarkedAt = called.Add(-time.Second)
 	}
-	if g.late {
-		vm.MarkedAt = called.Add(time.Second)
-	}
 	return vm
 }
 

@@ -24,8 +24,8 @@ package planner_test
 //   - Where it says "seen in order", a replica sees vCenter as it was at one moment, as its stream of changes shows it, and beyond
 //     that only what its own steps read: these worlds are too large otherwise. Else each VM may be seen at any age, and the
 //     group's folder too.
-//   - Times are kept only as far as a decision needs them (a lease has ended or not, a mark is older than the last call or not),
-//     and come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
+//   - Times are kept only as far as a decision needs them (a lease has ended or not), and
+//     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
 //     time-out. So no guest is asked to halt: PowerOff takes members down. Members that are on are ready, and none is healed.
 //   - A step that the check of its own member has refused for certain (Fault.Untried) is left out: its replica is where it was before
 //     the step began.

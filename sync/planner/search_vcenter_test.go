@@ -165,7 +165,7 @@ func (x *search) stamp(q *place, f *flight, change func(*machine)) bool {
 }
 
 func (m *machine) unmark(gen uint8) {
-	m.marked, m.why, m.gen, m.late = false, 0, max(m.gen, gen), [2]bool{}
+	m.marked, m.why, m.gen = false, 0, max(m.gen, gen)
 }
 
 // carry is what the end of a step's task does. It is done or not done; vm is its object.
@@ -201,9 +201,6 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 		m.on = false
 	case plan.Mark:
 		return x.stamp(q, &f, func(m *machine) {
-			if !m.marked || m.why == whyCycle && f.why != whyCycle {
-				m.late = [2]bool{true, true}
-			}
 			if f.why != 0 || !m.marked || m.why == whyCycle {
 				m.why = f.why
 			}

@@ -36,9 +36,8 @@ type machine struct {
 	ordinal, revision, folder uint8
 	alive                     bool // else destroyed; it is kept here as long as a replica sees it
 	looks
-	late  [2]bool // it was marked after the last call of that replica
-	ran   bool    // it was powered on once, as vCenter's events tell
-	first bool    // it was there when the life began
+	ran   bool // it was powered on once, as vCenter's events tell
+	first bool // it was there when the life began
 }
 
 // looks are what a stamp, a configuration and a power state show.
@@ -52,7 +51,6 @@ type looks struct {
 type glimpse struct {
 	seen bool
 	looks
-	late    bool // as machine.late, of the mark that is seen
 	current bool // its configuration has not changed since: a guard by changeVersion would hold
 }
 
@@ -171,9 +169,7 @@ func (p *place) tidy(sc *scenario) {
 	for i := range p.n {
 		m := &kept[i]
 		if !m.alive {
-			m.looks, m.late, m.ran = looks{}, [2]bool{}, false
-		} else if !m.stamped || !m.marked {
-			m.late = [2]bool{}
+			m.looks, m.ran = looks{}, false
 		}
 		if to[i] = departed; m.alive || p.replicas[0].seen[i].seen || p.replicas[1].seen[i].seen {
 			order = append(order, i)
@@ -187,7 +183,6 @@ func (p *place) tidy(sc *scenario) {
 		to[was], p.vms[i] = int8(i), kept[was]
 		for r := range seen {
 			if g := seen[r][was]; g.seen {
-				g.late = g.late && g.marked
 				p.replicas[r].seen[i] = g
 			}
 		}
@@ -297,10 +292,6 @@ func (p *place) tidyFolders() {
 func (p *place) swapped() *place {
 	q := *p
 	q.replicas[0], q.replicas[1] = p.replicas[1], p.replicas[0]
-	for i := range q.n {
-		late := &q.vms[i].late
-		late[0], late[1] = late[1], late[0]
-	}
 	q.flights(func(f *flight) { f.awaited[0], f.awaited[1] = f.awaited[1], f.awaited[0] })
 	return &q
 }
@@ -310,7 +301,7 @@ func (p *place) text(b []byte) []byte {
 	b = append(b, p.n, p.folder<<4|p.kills, bits(p.begun, p.ended))
 	for i := range p.n {
 		m := &p.vms[i]
-		b = append(b, m.ordinal<<4|m.revision<<2|bits(m.first), m.folder<<3|bits(m.alive, m.late[0], m.late[1])|bits(m.ran)<<7)
+		b = append(b, m.ordinal<<4|m.revision<<2|bits(m.first), m.folder<<3|bits(m.alive, m.ran))
 		b = m.looks.append(b)
 	}
 	for r := range p.replicas {
@@ -329,7 +320,7 @@ func (p *place) read(b []byte) {
 		m := &p.vms[i]
 		m.ordinal, m.revision, m.folder = b[0]>>4, b[0]>>2&3, b[1]>>3&15
 		m.first = b[0]&1 != 0
-		m.alive, m.ran, m.late = b[1]&1 != 0, b[1]&128 != 0, [2]bool{b[1]&2 != 0, b[1]&4 != 0}
+		m.alive, m.ran = b[1]&1 != 0, b[1]&2 != 0
 		b = m.looks.read(b[2:])
 	}
 	for r := range p.replicas {
@@ -353,7 +344,7 @@ func (c *replica) append(b []byte, n uint8) []byte {
 	b = append(b, c.gen|c.call<<2|c.newest<<4, bits(c.finalizing, c.emptied, c.leaseOver, c.folderSince, c.asked, c.touched), c.owned, c.folder)
 	for i := range n {
 		g := &c.seen[i]
-		if b = append(b, bits(g.seen, g.late, g.current)); g.seen {
+		if b = append(b, bits(g.seen, g.current)); g.seen {
 			b = g.looks.append(b)
 		}
 	}
@@ -376,7 +367,7 @@ func (c *replica) read(b []byte, n uint8) []byte {
 	b = b[4:]
 	for i := range n {
 		g := &c.seen[i]
-		g.seen, g.late, g.current = b[0]&1 != 0, b[0]&2 != 0, b[0]&4 != 0
+		g.seen, g.current = b[0]&1 != 0, b[0]&2 != 0
 		if b = b[1:]; g.seen {
 			b = g.looks.read(b)
 		}

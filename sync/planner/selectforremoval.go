@@ -174,9 +174,6 @@ func (v *view) removeChosen() {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
 			v.withdrawing = true
-			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) { // by another replica, which may know more: see overtaken
-				continue
-			}
 			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})
 		}
