@@ -95,6 +95,7 @@ func byOperator(do func(*life, vcsim.VM) error) func(*life) {
 		l.watch.promised(l.leastOf(&l.group.Spec) - 1)
 		serving := slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) })
 		l.watch.removesByHand()
+		l.touches(serving[0])
 		l.must(do(l, serving[0]))
 	}
 }

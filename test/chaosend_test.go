@@ -108,6 +108,7 @@ func (l *life) correctGuests(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {
 		for _, vm := range l.ours() {
 			if m.Reason == plan.ReasonCustomizationFailed && vm.Ref.Value == m.MoRef && isOn(vm) {
+				l.touches(vm)
 				l.say("an operator corrects %s, and powers it off: %v", vm.Path, l.PowerOff(vm.Path))
 			}
 		}
@@ -119,6 +120,7 @@ func (l *life) emptyQuarantine(a metacontroller.Answer) {
 	for _, q := range a.Status.Quarantined {
 		for _, vm := range l.ours() {
 			if stamp, _ := stampOf(vm); vm.Ref.Value == q.MoRef && isOn(vm) && !stamp.Quarantined.IsZero() {
+				l.touches(vm)
 				l.say("an operator powers off %s in quarantine: %v", vm.Path, l.PowerOff(vm.Path))
 			}
 		}
@@ -155,12 +157,19 @@ func (l *life) end(retain bool) {
 	l.group.Generation++
 	l.deleting, l.ending = true, true
 	l.promises()
-	existed := refsOf(l.VMs())
+	existed, members, disks := refsOf(l.VMs()), refsOf(l.mine()), l.group.Status.Disks
+	ask, one := l.any, l.rand.IntN(2) == 0 && l.faults == nil // that replica knows what it did; another one may end the group before it is asked
+	if only := l.any(); one {
+		ask = func() *chaosReplica { return only }
+	}
 	l.say("%s is deleted, generation %d, %d VMs are retained", l.group.UID, l.group.Generation, left)
-	for began := time.Now(); !l.call(l.any()).Finalized; time.Sleep(seldom) {
+	for began := time.Now(); !l.call(ask()).Finalized; time.Sleep(seldom) {
 		if l.watch.still(began) {
 			l.t.Fatalf("never gone: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
 		}
+	}
+	if one && !retain {
+		l.judgeLastEvents(members, disks)
 	}
 	l.watch.finalized(l.group.UID)
 	l.watch.look(l)

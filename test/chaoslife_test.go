@@ -168,11 +168,7 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 	case err != nil:
 		l.t.Fatalf("a hook failed: %v", err)
 	}
-	for name, event := range l.group.Events {
-		if l.profile.peaceful && l.faults == nil && strings.Contains(string(event), " in vCenter by ") {
-			l.t.Errorf("the server says that somebody did what nobody did: %s: %s", name, event)
-		}
-	}
+	l.judgeBlame()
 	for _, m := range a.Status.Members {
 		if slices.Contains(m.IPs, docker0) {
 			l.t.Errorf("%s is published at docker0's address: %v", m.Name, m.IPs)

@@ -22,6 +22,9 @@ func onMember(name string, weight int, do func(*life, vcsim.VM) error) operation
 			return
 		}
 		vm := pick(l.rand, ours)
+		if !l.profile.peaceful {
+			l.touches(vm)
+		}
 		l.say("an operator: %s: %s (%s): %v", name, vm.Path, vm.Ref.Value, do(l, vm))
 	}}
 }
@@ -138,11 +141,13 @@ var operators = []operation{
 	}},
 	{"delete the folder", 3, func(l *life) {
 		folder := pick(l.rand, chaosFolders)
-		if l.rand.IntN(3) > 0 { // otherwise vCenter refuses if a VM in it is on
-			for _, vm := range l.VMs() {
-				if strings.HasPrefix(vm.Path, folder+"/") && isOn(vm) {
-					_ = l.PowerOff(vm.Path)
-				}
+		off := l.rand.IntN(3) > 0 // otherwise vCenter refuses if a VM in it is on
+		for _, vm := range l.VMs() {
+			if !strings.HasPrefix(vm.Path, folder+"/") {
+				continue
+			}
+			if l.touches(vm); off && isOn(vm) {
+				_ = l.PowerOff(vm.Path)
 			}
 		}
 		err := l.onFolder(folder, (*object.Folder).Destroy)

@@ -22,6 +22,7 @@ import (
 // renaming or moving a VM, or its folder, opens the lock that its name is, and giving up a VM that vanished accepts the risk
 // - a VM with the stamp of a group that was finalized
 // - in a peaceful life, fewer working members than promised: see leastOf
+// - an Event that says that somebody did what no operator did: see judgeBlame
 //
 // It also keeps the diary.
 type watch struct {
@@ -40,6 +41,7 @@ type watch struct {
 	wanted  int                 // how many members the specs since all was as the spec says want, at least
 	byHand  time.Time           // when an operator removed a member last
 	stamped map[string]sighting // as last seen, by moRef
+	touched map[string]bool     // by moRef: the VMs that operators powered off or removed, or may have
 }
 
 // sighting is a member as it was seen.
@@ -49,7 +51,7 @@ type sighting struct {
 }
 
 func newWatch() *watch {
-	return &watch{began: time.Now(), seen: map[string]string{}, excused: map[string]bool{}}
+	return &watch{began: time.Now(), seen: map[string]string{}, excused: map[string]bool{}, touched: map[string]bool{}}
 }
 
 func (w *watch) say(format string, args ...any) {

@@ -15,7 +15,7 @@ import (
 )
 
 // eventsOf returns the messages of a group's Events, by reason.
-func eventsOf(t *testing.T, g *metacontroller.Group) map[string]string {
+func eventsOf(t testing.TB, g *metacontroller.Group) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, text := range g.Events {

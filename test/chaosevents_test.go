@@ -1,0 +1,51 @@
+package test
+
+import (
+	"regexp"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// touches notes that an operator powers a VM off or removes it, or may do so.
+func (w *watch) touches(vm vcsim.VM) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.touched[vm.Ref.Value] = true
+}
+
+func (w *watch) isTouched(ref string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.touched[ref]
+}
+
+var anyMoRef = regexp.MustCompile(`\bvm-[0-9]+\b`)
+
+// judgeBlame checks that Events say that somebody did something only about VMs that an operator did something to.
+func (l *life) judgeBlame() {
+	for name, event := range l.group.Events {
+		if !strings.Contains(string(event), " in vCenter by ") {
+			continue
+		}
+		for _, ref := range anyMoRef.FindAllString(string(event), -1) {
+			if !l.isTouched(ref) {
+				l.t.Errorf("the server says that somebody did what nobody did to %s: %s: %s", ref, name, event)
+			}
+		}
+	}
+}
+
+// judgeLastEvents checks that the Events of a deleted group name each member that was removed, and that they say that disks stay.
+func (l *life) judgeLastEvents(members []string, disks []v1alpha1.PersistentDisk) {
+	told := eventsOf(l.t, l.group)
+	for _, ref := range members {
+		if !strings.Contains(told["MemberRemoved"], "("+ref+")") {
+			l.t.Errorf("no Event says that %s was removed: %q", ref, told["MemberRemoved"])
+		}
+	}
+	if len(disks) > 0 && told["DisksKept"] == "" {
+		l.t.Errorf("no Event says that disks stay: %v", disks)
+	}
+}
