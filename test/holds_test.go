@@ -1,6 +1,7 @@
 package test
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,6 +97,12 @@ func TestAHoldThatNobodyEndsIsOverInTime(t *testing.T) {
 			t.Errorf("as few as %d of 3 were available", e.least)
 		}
 		r.allNew(was, 3)
+		last, ignored := r.members()[0], eventsOf(t, g)["HoldIgnored"]
+		holds(g, last.Name, last.Ref.Value)
+		remove(t, g)
+		if all := eventsOf(t, g); !strings.Contains(all["HoldTimedOut"], last.Ref.Value) || all["HoldIgnored"] != ignored {
+			t.Errorf("a hold of a deleted group's member timed out: %q", all)
+		}
 	})
 }
 
