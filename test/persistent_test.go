@@ -1,11 +1,14 @@
 package test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -43,7 +46,10 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Datastores: 2})
-		g := r.serve(func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }).group("web", 2)
+		var warnings bytes.Buffer
+		g := r.serve(func(c *vsphere.Config, _ *loop.Config) {
+			c.Datastore, c.Log = "LocalDS_0", zerolog.New(zerolog.SyncWriter(&warnings)).Level(zerolog.WarnLevel)
+		}).group("web", 2)
 		g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 2, Persistent: true}}
 		up(t, g)
 		r.disksAre("at first", "default/web-0/data 2 1 web-0", "default/web-1/data 2 1 web-1")
@@ -71,5 +77,8 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		}
 		remove(t, g)
 		r.disksAre("when the group is gone", "default/web-0/data 3 2 nobody")
+		if warnings.Len() > 0 {
+			t.Errorf("what was asked for is logged as a warning: %s", &warnings)
+		}
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -92,6 +93,9 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 					}
 					g.URL = next.url
 					until(t, g, "the group is as the spec says", func(a metacontroller.Answer) bool {
+						if strings.Contains(a.Status.LastMessage, "(not seen)") {
+							t.Errorf("what was destroyed looks hidden: %s", a.Status.LastMessage)
+						}
 						return metacontroller.Running(a) && a.Status.CurrentReplicas == c.to && len(a.Status.Standby) == int(c.left) && len(r.members()) == int(c.to+c.left)
 					})
 					left := refs(r.members())

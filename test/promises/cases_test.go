@@ -189,7 +189,20 @@ func TestTheEventsOfADeletionSayWhichDisksStay(t *testing.T) {
 			m.end()
 			m.told("MemberRemoved", slices.Collect(maps.Keys(m.disks))...)
 			m.told("DisksKept", slices.Collect(maps.Keys(m.owner))...)
+			s.servers[0].warnsOfNothingAbout(t, "default/"+name)
 		})
+	}
+}
+
+// warnsOfNothingAbout checks that what was asked for is not in the log as something to look at.
+func (p *process) warnsOfNothingAbout(t *testing.T, group string) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.log {
+		if strings.Contains(line, `"level":"warn"`) && strings.Contains(line, `"`+group+`"`) {
+			t.Errorf("the log of %s: %s", p.name, line)
+		}
 	}
 }
 
