@@ -24,7 +24,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s; with -replicas.binary bin/vmgroup that process is measured")
+var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCenter that answers in 5 s")
 
 // metacontrollerWaits is how long Metacontroller waits for a hook's answer.
 const metacontrollerWaits = 10 * time.Second
@@ -74,8 +74,13 @@ type storm struct {
 	groups  []*metacontroller.Group
 	judge   *judge
 	clients *http.Client
-	own     bool // the server runs in this process
-	gauge   func() (goroutines int, bytes uint64)
+}
+
+// gauge reads the goroutines and the heap of the whole test, including the callers.
+func gauge() (goroutines int, bytes uint64) {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return runtime.NumGoroutine(), m.HeapInuse
 }
 
 const callers = 200
@@ -140,7 +145,7 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *te
 	}
 	s := newStorm(t, groups) // not beside other tests: it counts all goroutines of the process
 	up(t, s.groups[0])       // the server knows vCenter's state
-	goroutines, before := s.gauge()
+	goroutines, before := gauge()
 	s.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{Kind: vcsim.Stalled, Stall: slow} })
 
 	began := time.Now()
@@ -151,7 +156,7 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *te
 	ended := make(chan struct{})
 	go func() { both.Wait(); close(ended) }()
 	for blowing := true; blowing; {
-		n, bytes := s.gauge()
+		n, bytes := gauge()
 		most, peak = max(most, n), max(peak, bytes)
 		select {
 		case <-ended:
@@ -177,19 +182,16 @@ func TestAStormOfCallsWhileVCenterIsSlowIsAnsweredInTimeAndAllGroupsComeUp(t *te
 		s.clients.CloseIdleConnections()
 		http.DefaultClient.CloseIdleConnections()
 		runtime.GC()
-		after, bytes = s.gauge()
+		after, bytes = gauge()
 		return after <= goroutines+32
 	})
 	t.Logf("goroutines: %d before, %d at most, %d after; memory: %d MB before, %d MB at most, %d MB after", goroutines, most, after, before>>20, peak>>20, bytes>>20)
-	inOneProcess, connections := 2, callers+bodies // two per connection: one serves, one reads ahead
-	if s.own {
-		inOneProcess = 10 // per connection, the caller's goroutines count, too, and a connection that ends overlaps with the next
-	}
-	if most > goroutines+inOneProcess*connections+64 {
+	// Per connection, one serves, one reads ahead, the caller's count, too, and a connection that ends overlaps with the next.
+	if most > goroutines+10*(callers+bodies)+64 {
 		t.Errorf("%d goroutines", most)
 	}
 	const pod = 256 << 20 // limits.memory in the manifests
-	if !s.own && peak > pod || s.own && bytes > before+pod/8 {
+	if bytes > before+pod/8 {
 		t.Errorf("%d MB at most, %d MB after", peak>>20, bytes>>20)
 	}
 }
@@ -254,20 +256,8 @@ func (s *storm) recover() {
 func newStorm(t *testing.T, groups int) *storm {
 	s := &storm{rig: newRealRig(t, vcsim.Config{}), judge: &judge{next: &http.Transport{MaxIdleConnsPerHost: callers}}}
 	s.clients = &http.Client{Transport: s.judge, Timeout: 2 * metacontrollerWaits}
-	url := ""
-	if *replicasBinary != "" && *overloadFull {
-		p := s.serveProcess()
-		s.wire, url, s.gauge = p.wire, p.url, p.weigh
-	} else {
-		w := s.rig.wire()
-		c := s.serve(func(v *vsphere.Config, _ *loop.Config) { s.through(w, v) })
-		s.wire, url, s.own = w, c.url, true
-		s.gauge = func() (int, uint64) { // of the whole test, including the callers
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			return runtime.NumGoroutine(), m.HeapInuse
-		}
-	}
+	s.wire = s.rig.wire()
+	url := s.serve(func(v *vsphere.Config, _ *loop.Config) { s.through(s.wire, v) }).url
 	for i := range groups {
 		g := metacontroller.New(url, "default", fmt.Sprintf("g%d", i), fmt.Sprintf("uid-g%d", i), 1)
 		g.Client = s.clients

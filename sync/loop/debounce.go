@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What an answer makes Metacontroller write can bring the next call: each write of a child does, and, once a group has a
+// The write debounce. What an answer makes Metacontroller write can bring the next call: each write of a child does, and, once a group has a
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If that call's answer had the next step again, groups would be called, and written, as fast as Metacontroller's workers can. So while a
 // group is worked on, what was written just now is answered as it is, until busyMost is over. When it was written is seen from the calls,
