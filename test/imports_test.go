@@ -42,7 +42,7 @@ var walls = map[string]struct {
 	"vsphere/adoptfrom":           {ours: []string{"vsphere/naming"}},
 	"vsphere/check":               {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner", "vsphere", "vsphere/disks", "vsphere/fate", "vsphere/guest", "vsphere/inventory", "vsphere/library", "vsphere/naming", "vsphere/role", "vsphere/session", "vsphere/stamp", "vsphere/tasks", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid"}},
 	"vsphere/deeds":               {ours: []string{"sync/plan", "vsphere/session"}, theirs: []string{"govmomi"}},
-	"vsphere/disks":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "uuid", "zerolog"}},
+	"vsphere/disks":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/fate":                {ours: []string{"sync/plan", "vsphere/inventory", "vsphere/naming", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi", "zerolog"}},
 	"vsphere/fresh":               {ours: []string{"sync/plan", "vsphere/disks", "vsphere/session", "vsphere/stamp", "vsphere/tasks"}, theirs: []string{"govmomi"}},
 	"vsphere/guest":               {ours: []string{"api/v1alpha1", "sync/plan", "vsphere/session", "vsphere/vcfault"}, theirs: []string{"govmomi"}},

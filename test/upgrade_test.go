@@ -249,7 +249,7 @@ func (r *rig) fingerprint(template *object.VirtualMachine) string {
 	r.t.Helper()
 	var vm mo.VirtualMachine
 	r.must(template.Properties(context.Background(), template.Reference(), []string{"config.instanceUuid", "config.hardware.device"}, &vm))
-	return disks.ContentsOf(vm.Config.InstanceUuid, vm.Config.Hardware.Device).Fingerprint
+	return disks.Fingerprint(vm.Config.InstanceUuid, vm.Config.Hardware.Device)
 }
 
 // differences lists what of one value, as JSON, is not in the other.

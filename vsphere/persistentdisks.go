@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +17,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // obtainDisks finds or makes the persistent disks among those that a member lacks.
@@ -141,11 +139,7 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 		}
 	}
 	for _, at := range gone {
-		err := v.persistent.Delete(ctx, func(o disks.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at)
-		if err == nil || session.IsFatal(err) || errors.Is(err, vcfault.ErrTaskLost) { // no answer: it may be deleted
-			v.inventory.DiskDeleted(at.ID)
-		}
-		if err != nil {
+		if err := v.persistent.Delete(ctx, func(o disks.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at); err != nil {
 			return err
 		}
 	}

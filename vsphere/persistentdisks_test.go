@@ -3,7 +3,6 @@ package vsphere
 import (
 	"cmp"
 	"context"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,7 +96,7 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		copied := func() string {
 			d, err := disks.NewFirstClass(p.VCenter).Create(t.Context(), disks.Spec{Name: "copy", Datastore: vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value, CapacityMB: 2048,
-				Owner: disks.Owner{UID: string(web.UID), Disk: "data"}, Nonce: "another replica's"})
+				Owner: disks.Owner{UID: string(web.UID), Disk: "data"}})
 			w.must(err)
 			return d.ID
 		}
@@ -161,7 +160,7 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 			synctest.Test(t, func(t *testing.T) {
 				w, p := placed(t, vcsim.Config{}, func(c *Config) { c.ClusterID = "prod" })
 				calls, spec := disks.NewFirstClass(p.VCenter), c.disk
-				spec.Name, spec.Cluster, spec.Nonce, spec.CapacityMB = cmp.Or(spec.Name, web.String()+"-0/data"), strings.Trim(cmp.Or(spec.Cluster, "prod"), "-"), "n", 2048
+				spec.Name, spec.Cluster, spec.CapacityMB = cmp.Or(spec.Name, web.String()+"-0/data"), strings.Trim(cmp.Or(spec.Cluster, "prod"), "-"), 2048
 				spec.Datastore = vctest.Value(w.VCenter.Find("/DC0/datastore/LocalDS_0")).Value
 				if spec.Owner.UID == "" {
 					spec.Owner = disks.Owner{UID: "former", Disk: "data"}
@@ -274,7 +273,7 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 					p.removed(vm)
 				}
 				volume, err := disks.NewFirstClass(p.VCenter).Create(t.Context(), disks.Spec{Name: "pvc", Datastore: vctest.Value(w.VCenter.Find(home)).Value, CapacityMB: 1,
-					Owner: disks.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+					Owner: disks.Owner{UID: "other", Disk: "data"}})
 				w.must(err)
 				if id["stranger"] = volume.ID; c.moved {
 					w.must(w.MoveFirstClassDisk(id["own"], elsewhere, 0))
@@ -478,7 +477,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			g := v1alpha1.VmGroup{Spec: spec}
 			g.Status.Disks = listed
 			set := p.settingDisks(spec)
-			set.Details.Held = plan.DiskStatuses(&g, []plan.VM{vm}, nil)
+			set.Details.Held = plan.DiskStatuses(&g, []plan.VM{vm})
 			if (len(set.Details.Held) == 0) != (op == plan.DeleteDisks) {
 				t.Errorf("%s: the status has %v", op, set.Details.Held)
 			}
@@ -533,39 +532,6 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 	})
 }
 
-// An operator destroys a VM while its disks are deleted, or the answer is lost, so no stamp says what became of them. (Found by test/world,
-// seeds 3042861 and 3036787.)
-func TestTheServerKnowsWhichDisksItDeletedThoughTheirVMIsGone(t *testing.T) {
-	t.Parallel()
-	for what, fails := range map[string]vim.BaseMethodFault{"deleted": nil, "no answer": new(vim.RequestCanceled), "refused": new(vim.TaskInProgress)} {
-		synctest.Test(t, func(t *testing.T) {
-			w, p := placed(t, vcsim.Config{})
-			vm, err := p.attached()
-			w.must(err)
-			p.do(guarded(plan.Mark, vm))
-			_, _, vm = p.given("web-0")
-			a := guarded(plan.DeleteDisks, vm)
-			a.Marked, a.GiveUp = true, []string{plan.Persistent(vm.Disks)[0].ID}
-			if fails != nil {
-				w.FailTask(vcsim.DeleteDisk, nil, fails, 1)
-			}
-			w.Hold(vcsim.DeleteDisk)
-			done := make(chan error, 1)
-			go func() { done <- p.Do(context.Background(), web, a) }()
-			time.Sleep(10 * time.Second) // the deletion is under way
-			w.must(w.Destroy("/DC0/vm/vm-operator/shop/web/web-0"))
-			w.Release(vcsim.DeleteDisk)
-			if err := <-done; err == nil {
-				t.Errorf("%s: no error", what)
-			}
-			ask := plan.Query{Template: "ubuntu", Disks: []v1alpha1.PersistentDisk{{ID: a.GiveUp[0]}, {ID: "another"}}}
-			if got := p.State(web, ask).DeletedDisks; (len(got) == 1 && got[0] == a.GiveUp[0]) != (what != "refused") {
-				t.Errorf("%s: deleted are %q", what, got)
-			}
-		})
-	}
-}
-
 func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -586,53 +552,6 @@ func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 		}
 		a.ChangeVersion = vm.ChangeVersion
 		p.do(a) // again
-	})
-}
-
-func TestADiskThatALostReplyLeftBehindGoesWithTheNextVMIfItWasNeverBound(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := placed(t, vcsim.Config{})
-		vm, err := p.attached()
-		w.must(err)
-		has := plan.Persistent(vm.Disks)[0]
-		more, made := disks.NewFirstClass(p.VCenter), map[string]disks.Disk{}
-		for _, what := range []string{"stray", "another disk's", "without a nonce", "in a VM"} {
-			spec := disks.Spec{Name: what, Datastore: has.Datastore, CapacityMB: 1024, Owner: disks.Owner{UID: string(web.UID), Disk: has.Name}, Nonce: what}
-			switch what {
-			case "another disk's":
-				spec.Owner.Disk = "logs"
-			case "without a nonce":
-				spec.Nonce = ""
-			}
-			made[what], err = more.Create(t.Context(), spec)
-			w.must(err)
-		}
-		p.made(1, v1alpha1.VmGroupSpec{})
-		other, err := p.ReadFresh(t.Context(), w.Look("web-1").Ref)
-		w.must(err)
-		w.must(more.Attach(t.Context(), disks.VM{MoRef: w.Look("web-1").Ref.Value},
-			disks.Attachment{Disk: made["in a VM"], Place: disks.Place{Controller: disks.In(other.Devices)[0].ControllerKey, Unit: 5}}))
-		next := func() (names []string) {
-			held := heldBy(vm)
-			p.removed(vm)
-			vm, err = p.attached(held...)
-			w.must(err)
-			for _, d := range w.FirstClassDisks() {
-				names = append(names, d.Name)
-			}
-			return names
-		}
-		if got := next(); len(got) != 5 {
-			t.Errorf("another replica may be about to bind a new one; there are %q", got)
-		}
-		time.Sleep(2 * time.Hour)
-		if got := next(); slices.Contains(got, "stray") || len(got) != 4 {
-			t.Errorf("there are %q", got)
-		}
-		if got := plan.Persistent(vm.Disks)[0].ID; got != has.ID {
-			t.Errorf("the next VM has %s instead of %s", got, has.ID)
-		}
 	})
 }
 

@@ -176,16 +176,13 @@ func DisksLost(spec *v1alpha1.VmGroupSpec, text string) string {
 
 // DiskStatuses lists the persistent disks of a group: those in the stamps of its VMs, and those in its stored status that are detached
 // by now, and that nobody deleted or gave up. One that was in a VM that is here, and no longer in its stamp, was deleted; one that is to be deleted
-// counts as such. deleted are the ids of others: their VM may have left before a status could leave them out.
-func DiskStatuses(g *v1alpha1.VmGroup, vms []VM, deleted []string) (all []v1alpha1.PersistentDisk) {
+// counts as such. Where somebody destroys the VM before a status leaves such a disk out, it is missed (DiskMissing): nothing tells it from one that was lost.
+func DiskStatuses(g *v1alpha1.VmGroup, vms []VM) (all []v1alpha1.PersistentDisk) {
 	leaving := g.GivenUp()
 	if leaving == nil {
 		leaving = map[string]bool{}
 	}
 	here, attached := map[string]bool{}, map[string]bool{}
-	for _, id := range deleted {
-		leaving[id] = true
-	}
 	for i := range vms {
 		here[vms[i].MoRef] = true
 		for _, d := range Persistent(vms[i].Disks) {

@@ -130,8 +130,6 @@ type VCenterState struct {
 	// vCenter does not have: such a VM is off, and its stamp says what it is when it comes back. A recorded VM
 	// that is neither in VMs nor in Gone is not seen, but not gone.
 	Gone []Gone
-	// DeletedDisks are the ids of those of Query.Disks that this replica of the server has deleted, or may have.
-	DeletedDisks []string
 	// Vanished are members, recorded or seen before and not Superseded, that vCenter no longer has (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), without proof that they were destroyed; and those of which that is being found out.
 	Vanished []Vanished
@@ -231,9 +229,6 @@ type Template struct {
 	Host string
 	// Fault is why what it names in a content library cannot be used (yet); nil if it names nothing there that is read.
 	Fault *Fault
-	// Partial are fingerprints that members of older servers may have, and that do not distinguish this version from others:
-	// they were made while vCenter left out some of the disks' properties.
-	Partial [3]string
 }
 
 // PowerState is a VM's power state in vSphere's words.

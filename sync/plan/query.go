@@ -18,8 +18,6 @@ type Query struct {
 	// RecordedIn is the vCenter (its about.instanceUuid) that the recorded ones are in; empty if not known. Another one is not asked
 	// for them: the same moRefs are other VMs there, and it cannot tell whether they are gone.
 	RecordedIn string
-	// Disks are the persistent disks in the group's status. It is immutable.
-	Disks []v1alpha1.PersistentDisk
 	// Adopt is spec.adopt.
 	Adopt []string
 	// Home is where the group's folder is, unless the stamp of a VM says otherwise, and the template.
@@ -54,7 +52,7 @@ func (o *Observed) Query() Query {
 
 // queryOf is what a group wants to know.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
-	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Disks: g.Status.Disks, Adopt: g.Spec.Adopt,
+	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
 		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, AntiAffinity: g.Spec.Placement.AntiAffinity}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {

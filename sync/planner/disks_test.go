@@ -136,34 +136,18 @@ func TestAMemberThatStaysLacksTheDisksThatWereDetached(t *testing.T) {
 	g := v1alpha1.VmGroup{Spec: spec{Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}, {Name: "log", SizeGiB: 1, Persistent: true}}}}
 	has := given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}, plan.MemberDisk{Name: "log", ID: "disk-2", UUID: "-", SizeGiB: 1})
 	vms := []plan.VM{{MoRef: "vm-1", Disks: has}}
-	g.Status.Disks = plan.DiskStatuses(&g, vms, nil)
+	g.Status.Disks = plan.DiskStatuses(&g, vms)
 	vms[0].Disks = plan.PartDisks(plan.PartDisks(has, plan.PartedDeleted, []string{"disk-1"}), plan.PartedKept, []string{"disk-2"})
 	if !plan.LacksPersistent(&g.Spec, vms[0].Disks) || plan.LacksPersistent(&g.Spec, has) || plan.DisksToChange(&g.Spec, vms[0].Disks) == "" {
 		t.Error(vms[0].Disks)
 	}
 	for range 2 { // the next status, and the one after it
-		all := plan.DiskStatuses(&g, vms, nil)
+		all := plan.DiskStatuses(&g, vms)
 		if len(all) != 1 || all[0].ID != "disk-2" || all[0].State != v1alpha1.DiskDetached || all[0].MoRef != vms[0].MoRef {
 			t.Errorf("the status has %v", all)
 		}
 		g.Status.Disks = all
 		vms[0].MoRef = "vm-2" // registered again
-	}
-}
-
-// An operator destroys a VM while its disks are deleted, so no stamp says so any more: the next VM would wait for them. (Found by
-// test/world, seeds 3042861 and 3087293.)
-func TestADiskThatTheServerDeletedIsLeftOutThoughItsVMIsGone(t *testing.T) {
-	t.Parallel()
-	g := v1alpha1.VmGroup{Spec: spec{Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}}}
-	g.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: "vm-1"}, {Name: "data", Ordinal: 1, ID: "disk-2", MoRef: "vm-2"}}
-	if all := plan.DiskStatuses(&g, nil, []string{"disk-1"}); len(all) != 1 || all[0].ID != "disk-2" || all[0].State != v1alpha1.DiskDetached {
-		t.Errorf("the status has %v", all)
-	}
-	// Unless a VM has it, whatever became of its deletion.
-	vms := []plan.VM{{MoRef: "vm-3", Disks: given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1})}}
-	if all := plan.DiskStatuses(&g, vms, []string{"disk-1"}); len(all) != 2 || all[0].State != v1alpha1.DiskAttached {
-		t.Errorf("the status has %v", all)
 	}
 }
 
@@ -218,7 +202,7 @@ func TestTheAnnotationAndTheStatusOfDisksAreReadOnce(t *testing.T) {
 	}
 	const many = 1000
 	for what, of := range map[string]func(g *v1alpha1.VmGroup, vms []plan.VM) int{
-		"the status":   func(g *v1alpha1.VmGroup, vms []plan.VM) int { return len(plan.DiskStatuses(g, vms, nil)) },
+		"the status":   func(g *v1alpha1.VmGroup, vms []plan.VM) int { return len(plan.DiskStatuses(g, vms)) },
 		"what is left": func(g *v1alpha1.VmGroup, _ []plan.VM) int { return len(g.DisksLeft()) },
 	} {
 		cost := func(disks, ids int) (least time.Duration) {

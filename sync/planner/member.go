@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -197,6 +196,5 @@ func (v *view) madeOtherwise() string {
 // templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.
 func (v *view) templateChanged(vm *plan.VM) bool {
 	now := &v.State.Template
-	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint &&
-		!slices.Contains(now.Partial[:], vm.Fingerprint)
+	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
 }

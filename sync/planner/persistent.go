@@ -49,7 +49,7 @@ func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
 
 // diskStatuses lists the persistent disks.
 func (v *view) diskStatuses() []v1alpha1.PersistentDisk {
-	return plan.DiskStatuses(v.Group, v.State.VMs, v.State.DeletedDisks)
+	return plan.DiskStatuses(v.Group, v.State.VMs)
 }
 
 // heldDisks are those that the member with that ordinal is to get.

@@ -205,7 +205,6 @@ func (s *step) startDelete(m *machine) (over bool, err error) {
 		d, err := s.vc.readDisk(has.ID)
 		switch {
 		case err == diskMissing:
-			s.by.view.deleted[has.ID] = true
 			continue
 		case err != nil:
 			return false, err
@@ -344,13 +343,6 @@ func (s *step) startParting() error {
 		return nil
 	}
 	return s.detaches(s.vc.find(s.a.MoRef))
-}
-
-// deletesDisk: the replica knows that it has deleted a disk, or may have.
-func (s *step) deletesDisk() {
-	if s.call.what == "delete" {
-		s.by.view.deleted[s.call.of.id] = true
-	}
 }
 
 // continues reports whether another task follows the one that has ended.

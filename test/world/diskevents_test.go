@@ -148,11 +148,13 @@ func (w *world) tendDisks() {
 	w.deleteCopies()
 }
 
-// giveUpForgotten gives up disks that a replica deleted that was killed then, where somebody destroyed the VM before any status could
+// giveUpForgotten gives up disks that were deleted, where somebody destroyed the VM before any status could
 // leave them out: no replica can tell such a disk from one that is lost, so the status asks (DiskMissing).
 func (w *world) giveUpForgotten() {
 	for _, d := range w.stale() {
-		if !slices.Contains(w.running(), d.by) {
+		if !slices.ContainsFunc(w.vc.vms, func(m *machine) bool {
+			return !m.gone && slices.ContainsFunc(plan.Persistent(m.Disks), func(has plan.MemberDisk) bool { return has.ID == d.id })
+		}) {
 			w.giveUp(d.id)
 		}
 	}

@@ -90,7 +90,6 @@ func (w *world) advance(s *step, how, which int) {
 		if how == late && !s.orphan && !s.by.paused {
 			w.say("  %s: its reply is lost, and it continues", s)
 			s.orphan = true
-			s.deletesDisk()
 			s.reply(replyLost)
 			return
 		}
@@ -104,9 +103,6 @@ func (w *world) advance(s *step, how, which int) {
 		if s.phase = answered; s.orphan {
 			w.drop(s)
 			return
-		}
-		if s.err == nil {
-			s.deletesDisk()
 		}
 		if how == lost && s.err == nil {
 			s.err = replyLost

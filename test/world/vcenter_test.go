@@ -239,11 +239,10 @@ type view struct {
 	folder, quarantine string
 	folders            int
 	wanted             map[string]bool // VMs with a requested read
-	deleted            map[string]bool // disks that the replica has deleted, by id
 }
 
 func newView(v *vcenter) *view {
-	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}, deleted: map[string]bool{}}
+	return &view{vcenter: v, vms: map[string]*seenVM{}, wanted: map[string]bool{}}
 }
 
 // late lists what the replica has not seen yet: VMs in the order in which they were made, and "" for the folders.
@@ -334,11 +333,6 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			if g.over = g.over || x.Superseded(members, s.VMs) && !ask.Preview; !g.over {
 				s.Vanished = append(s.Vanished, x)
 			}
-		}
-	}
-	for i := range ask.Disks {
-		if id := ask.Disks[i].ID; v.deleted[id] {
-			s.DeletedDisks = append(s.DeletedDisks, id)
 		}
 	}
 	s.Folder, s.Quarantine = v.folder, v.quarantine

@@ -31,7 +31,6 @@ const (
 type trialDisk struct {
 	calls  *disks.FirstClass
 	owner  disks.Owner
-	nonce  string
 	here   string                       // the datastore's moRef
 	unsure bool                         // it may exist, because the reply to its creation was lost
 	made   disks.Disk                   // its ID is empty while there is none
@@ -75,9 +74,9 @@ func because(err error, reason string) bool {
 // createDisk creates a first-class disk, and finds it by its metadata.
 func (t *trial) createDisk(ctx context.Context) outcome {
 	d := &t.disk
-	d.calls, d.owner, d.nonce = disks.NewFirstClass(t.v), disks.Owner{UID: t.id, Disk: "data"}, uuid.NewString()
+	d.calls, d.owner = disks.NewFirstClass(t.v), disks.Owner{UID: t.id, Disk: "data"}
 	name := scratchPrefix + t.id[:8] + "/data"
-	made, err := d.calls.Create(t.end, disks.Spec{Name: name, Datastore: d.here, CapacityMB: diskMB, Owner: d.owner, Nonce: d.nonce})
+	made, err := d.calls.Create(t.end, disks.Spec{Name: name, Datastore: d.here, CapacityMB: diskMB, Owner: d.owner})
 	switch {
 	case because(err, vcfault.ReasonDisksUnsupported):
 		return inconclusive(vcfault.Classify("", err).Message, "")
@@ -90,7 +89,7 @@ func (t *trial) createDisk(ctx context.Context) outcome {
 	switch {
 	case err != nil:
 		return failedBy(err)
-	case now.Owner != d.owner || now.Nonce != d.nonce:
+	case now.Owner != d.owner:
 		return refuted("the disk does not have the metadata of its creation", noDisks+": nothing says whose one is")
 	case now.Name != name:
 		return refuted(fmt.Sprintf("the disk's name %q reads back as %q", name, now.Name), "the annotation take-disks-of would find no disk of a former group")

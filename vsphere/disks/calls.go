@@ -37,15 +37,13 @@ type Spec struct {
 	Owner   Owner
 	// Cluster is the --cluster-id; empty for none.
 	Cluster string
-	// Nonce tells this creation from another one of the same owner: a lost reply leaves a disk that nobody knows the id of.
-	Nonce string
 }
 
 // Create creates a disk, with its metadata, that stays when its VM is destroyed. It is one task, atomic and not idempotent. After an
 // error that does not say that vCenter refused it (vcfault.Refused), the disk may exist, or come to exist.
 func (d *FirstClass) Create(ctx context.Context, spec Spec) (Disk, error) {
 	keep := true
-	metadata := []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}, {Key: KeyNonce, Value: spec.Nonce}}
+	metadata := []types.KeyValue{{Key: KeyOwner, Value: spec.Owner.String()}}
 	if spec.Cluster != "" {
 		metadata = append(metadata, types.KeyValue{Key: KeyCluster, Value: spec.Cluster})
 	}
@@ -70,7 +68,7 @@ func (d *FirstClass) Create(ctx context.Context, spec Spec) (Disk, error) {
 	}
 	disk := readDisk(made, spec.Datastore)
 	if disk.Owner == (Owner{}) { // the task's result may leave the metadata out
-		disk.Owner, disk.Cluster, disk.Nonce = spec.Owner, spec.Cluster, spec.Nonce
+		disk.Owner, disk.Cluster = spec.Owner, spec.Cluster
 	}
 	return disk, nil
 }

@@ -23,12 +23,12 @@ func TestADiskSaysWhoseItIsFromItsCreationOn(t *testing.T) {
 		got, err := r.Retrieve(t.Context(), made.Ref)
 		r.Must(err)
 		want := made
-		if got != want || got.Owner != data || got.Nonce != "n1" || got.Bound || !got.Keep || got.CapacityMB != 1024 || !strings.HasPrefix(got.File, "[LocalDS_0] ") {
+		if got != want || got.Owner != data || got.Bound || !got.Keep || got.CapacityMB != 1024 || !strings.HasPrefix(got.File, "[LocalDS_0] ") {
 			t.Errorf("created %+v, read %+v", made, got)
 		}
 		r.Must(r.Bind(t.Context(), made.Ref))
 		r.Must(r.Bind(t.Context(), made.Ref))
-		if got, err = r.Retrieve(t.Context(), made.Ref); err != nil || !got.Bound || got.Owner != data || got.Nonce != "n1" {
+		if got, err = r.Retrieve(t.Context(), made.Ref); err != nil || !got.Bound || got.Owner != data {
 			t.Errorf("after the first binding: %+v, %v", got, err)
 		}
 		r.Must(r.Delete(t.Context(), made.Ref))
@@ -72,7 +72,7 @@ func TestADiskOfAnotherIsNotFound(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		for _, o := range []disks.Owner{{UID: "other", Disk: "data"}, {UID: data.UID, Ordinal: 1, Disk: "data"}, {UID: data.UID, Disk: "log"}} {
-			_, err := r.Create(t.Context(), disks.Spec{Name: made.Name, Datastore: r.here[1], CapacityMB: 1, Owner: o, Nonce: "n"})
+			_, err := r.Create(t.Context(), disks.Spec{Name: made.Name, Datastore: r.here[1], CapacityMB: 1, Owner: o})
 			r.Must(err)
 		}
 		if ids, complete := r.found(); !complete || !slices.Equal(ids, []string{made.ID}) {
@@ -108,20 +108,20 @@ func TestANewDiskIsListedLateAndCanBeReadAtOnce(t *testing.T) {
 	})
 }
 
-func TestADiskWhoseCreationsReplyWasLostIsFoundByItsNonce(t *testing.T) {
+func TestADiskWhoseCreationsReplyWasLostIsFoundByItsOwner(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		r.LoseReply("CreateDisk_Task", 1)
-		_, err := r.Create(t.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data})
 		if err == nil || vcfault.Refused(err) {
 			t.Fatalf("got %v, want an error after which the disk may exist", err)
 		}
 		time.Sleep(time.Minute)
 		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
-		if len(f.Disks) != 1 || f.Disks[0].Nonce != "n1" || f.Disks[0].Bound {
+		if len(f.Disks) != 1 || f.Disks[0].Bound {
 			t.Errorf("found %+v", f)
 		}
 		r.FailTask(vcsim.CreateDisk, nil, new(types.InvalidState), 1)
-		_, err = r.Create(t.Context(), disks.Spec{Name: "team/web-0/log", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n2"})
+		_, err = r.Create(t.Context(), disks.Spec{Name: "team/web-0/log", Datastore: r.here[0], CapacityMB: 1024, Owner: data})
 		if err == nil || !vcfault.Refused(err) {
 			t.Errorf("got %v, want a refusal", err)
 		}
@@ -135,7 +135,7 @@ func TestAnAnswerWithoutADatastoreIsIncomplete(t *testing.T) {
 		if ids, complete := r.found(); complete || !slices.Equal(ids, []string{made.ID}) {
 			t.Errorf("found %v, complete: %t", ids, complete)
 		}
-		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[1], CapacityMB: 1, Owner: data, Nonce: "n"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[1], CapacityMB: 1, Owner: data})
 		refused(t, err, vcfault.ReasonDatastoreInaccessible)
 		r.Must(r.CutDatastore(second, false))
 		if _, complete := r.found(); !complete {
@@ -398,7 +398,7 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 
 func TestAStrangersDiskThatCannotBeReadHidesNoOther(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		volume, err := r.Create(t.Context(), disks.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: disks.Owner{UID: "other", Disk: "data"}, Nonce: "n"})
+		volume, err := r.Create(t.Context(), disks.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: disks.Owner{UID: "other", Disk: "data"}})
 		r.Must(err)
 		made := r.made()
 		r.Must(r.BreakFirstClassDisk(volume.ID, new(types.InvalidArgument)))
@@ -418,7 +418,7 @@ func TestAFullDatastoreTakesNoDisk(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		r.Must(r.FillDatastore(first, true))
-		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n2"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data})
 		refused(t, err, vcfault.ReasonDatastoreFull)
 		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDatastoreFull)
 		if ids, _ := r.found(); len(ids) != 1 {
@@ -463,7 +463,7 @@ func TestTheFaultNamesThePrivilegeThatACallLacks(t *testing.T) {
 			r.Restrict(all...)
 		}
 		lacks(files, func() error {
-			_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+			_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data})
 			return err
 		})
 		lacks(files, func() error { _, err := r.Retrieve(t.Context(), made.Ref); return err })
@@ -484,7 +484,7 @@ func TestTheFaultNamesThePrivilegeThatACallLacks(t *testing.T) {
 
 func TestAnOldVCenterHasNoPersistentDisks(t *testing.T) {
 	inABubble(t, vcsim.Config{APIVersion: "6.7.3"}, func(t *testing.T, r *rig) {
-		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data, Nonce: "n"})
+		_, err := r.Create(t.Context(), disks.Spec{Name: "x", Datastore: r.here[0], CapacityMB: 1, Owner: data})
 		refused(t, err, vcfault.ReasonDisksUnsupported)
 		if n := r.Counted()["CreateDisk_Task"]; n != 0 {
 			t.Errorf("%d calls", n)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -16,7 +15,6 @@ import (
 const (
 	KeyOwner   = "codeconnect.vmworld.com.vmgroup.owner"
 	KeyCluster = "codeconnect.vmworld.com.vmgroup.cluster"
-	KeyNonce   = "codeconnect.vmworld.com.vmgroup.nonce"
 	KeyBound   = "codeconnect.vmworld.com.vmgroup.bound"
 )
 
@@ -64,7 +62,6 @@ type Disk struct {
 	Name       string // as people write it
 	File       string // "[datastore] directory/name.vmdk"; it changes when the disk moves
 	CapacityMB int64
-	Created    time.Time // vCenter's clock
 	// Keep reports whether the disk stays when a VM is destroyed that it is attached to. vCenter's default is documented both ways
 	// (VslmCreateSpec: true; BaseConfigInfo: false), so an unset flag is false here, and Create sets it.
 	Keep bool
@@ -73,7 +70,6 @@ type Disk struct {
 	Owner Owner
 	// Cluster is the --cluster-id of the server that made it; empty if that had none.
 	Cluster string
-	Nonce   string
 	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may hold data.
 	Bound bool
 }
@@ -81,7 +77,7 @@ type Disk struct {
 // readDisk returns the disk that vCenter shows.
 func readDisk(o types.VStorageObject, datastore string) Disk {
 	c := o.Config
-	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB, Created: c.CreateTime,
+	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB,
 		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm}
 	if backing, is := c.Backing.(types.BaseBaseConfigInfoFileBackingInfo); is {
 		file := backing.GetBaseConfigInfoFileBackingInfo()
@@ -96,8 +92,6 @@ func readDisk(o types.VStorageObject, datastore string) Disk {
 			d.Owner, _ = ParseOwner(entry.Value)
 		case KeyCluster:
 			d.Cluster = entry.Value
-		case KeyNonce:
-			d.Nonce = entry.Value
 		case KeyBound:
 			d.Bound = entry.Value == bound
 		}

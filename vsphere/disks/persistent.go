@@ -2,7 +2,7 @@
 //
 // It promises that a disk is only handed out for a VM of its owner, and only while no other VM has it; that one that was in use is
 // never made again: a recorded disk that is not found is missing, and so is an unread datastore's; and that only a disk of that owner
-// that no VM has is deleted: one that it is told to delete, or an old one that was never bound beside another. It keeps no state of its own and has no locks.
+// that no VM has is deleted. It keeps no state of its own and has no locks.
 
 package disks
 
@@ -14,9 +14,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -79,7 +77,7 @@ func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {
 	}
 	if disk.ID == "" {
 		disk, err = d.Create(ctx, Spec{Name: w.Name, Datastore: w.Datastore, CapacityMB: w.CapacityMB, Provisioning: w.Provisioning, Profile: w.Profile,
-			Owner: w.Owner, Cluster: w.Cluster, Nonce: uuid.NewString()})
+			Owner: w.Owner, Cluster: w.Cluster})
 		if err != nil {
 			return disk, err
 		}
@@ -97,9 +95,6 @@ func (d *Persistent) Obtain(ctx context.Context, w Wanted) (Disk, error) {
 		if err = d.Bind(ctx, Owned{w.Owner, disk.Ref}); err != nil {
 			return disk, err
 		}
-	}
-	if len(w.Held) > 0 {
-		d.tidy(ctx, w.Owner, disk.Ref)
 	}
 	_, err = d.grow(ctx, disk.Ref, w.CapacityMB)
 	return disk, err
@@ -126,19 +121,6 @@ func (d *Persistent) Bind(ctx context.Context, all ...Owned) error {
 		}
 	}
 	return nil
-}
-
-// strayAfter is how old a disk that was never bound is before it counts as left behind: no step that made one lasts as long.
-const strayAfter = time.Hour
-
-// tidy deletes the disks of an owner beside its own that creations with a lost reply left on the same datastore: made by us, never bound, so
-// that no member ever had them, and in no VM now. No failure of it matters: the next VM of the ordinal tries again.
-func (d *Persistent) tidy(ctx context.Context, owner Owner, own Ref) {
-	for _, disk := range d.Find(ctx, []string{own.Datastore}, func(o Owner) bool { return o == owner }).Disks {
-		if disk.ID != own.ID && !disk.Bound && disk.Nonce != "" && !disk.Created.IsZero() && time.Since(disk.Created) > strayAfter && d.Free(ctx, Holder{}, disk.Ref) == nil {
-			_ = d.FirstClass.Delete(ctx, disk.Ref)
-		}
-	}
 }
 
 // grow makes a disk larger if it is smaller than that, and reports whether it did.
@@ -315,9 +297,5 @@ func (d *Persistent) Delete(ctx context.Context, owner func(Owner) bool, at Ref)
 	if err = d.Free(ctx, Holder{}, at); err != nil {
 		return err
 	}
-	if err = d.FirstClass.Delete(ctx, at); err != nil {
-		return err
-	}
-	d.tidy(ctx, disk.Owner, disk.Ref)
-	return nil
+	return d.FirstClass.Delete(ctx, at)
 }

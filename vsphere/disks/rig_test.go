@@ -76,7 +76,7 @@ var data = disks.Owner{UID: "9a3c", Ordinal: 0, Disk: "data"}
 // made creates a disk of 1 GiB for web-0.
 func (r *rig) made() disks.Disk {
 	r.T.Helper()
-	d, err := r.Create(r.T.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data, Nonce: "n1"})
+	d, err := r.Create(r.T.Context(), disks.Spec{Name: "team/web-0/data", Datastore: r.here[0], CapacityMB: 1024, Owner: data})
 	r.Must(err)
 	return d
 }

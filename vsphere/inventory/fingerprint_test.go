@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -26,7 +25,7 @@ func TestAFingerprintDependsOnTheDisksAlone(t *testing.T) {
 	one, two := disk(2000, 10<<30, "u1", "c1"), disk(2001, 20<<30, "u2", "c2")
 	const golden = "90fddc445c"
 	fingerprint := func(id string, devices []vim.BaseVirtualDevice) string {
-		return disks.ContentsOf(id, devices).Fingerprint
+		return disks.Fingerprint(id, devices)
 	}
 	was := fingerprint("id", []vim.BaseVirtualDevice{one, two})
 	if was != golden {
@@ -64,27 +63,20 @@ func TestAFingerprintDependsOnTheDisksAlone(t *testing.T) {
 
 func TestAFingerprintWithAMissingPartIsUnknown(t *testing.T) {
 	t.Parallel()
-	whole := disks.ContentsOf("id", []vim.BaseVirtualDevice{disk(2000, 10<<30, "u1", "c1")})
-	for what, d := range map[string]struct {
-		disk  vim.BaseVirtualDevice
-		older string // by a server from before this rule
-	}{
-		"no contentId": {disk(2000, 10<<30, "u1", ""), "a1f3ffc893"},
-		"no uuid":      {disk(2000, 10<<30, "", "c1"), "2e94a5f71a"},
-		"neither":      {disk(2000, 10<<30, "", ""), "2e67a3d580"},
+	for what, part := range map[string]vim.BaseVirtualDevice{
+		"no contentId": disk(2000, 10<<30, "u1", ""),
+		"no uuid":      disk(2000, 10<<30, "", "c1"),
+		"neither":      disk(2000, 10<<30, "", ""),
 	} {
-		if got := disks.ContentsOf("id", []vim.BaseVirtualDevice{d.disk}); got != (disks.Contents{}) {
-			t.Errorf("%s: %+v", what, got)
+		if got := disks.Fingerprint("id", []vim.BaseVirtualDevice{part}); got != "" {
+			t.Errorf("%s: %s", what, got)
 		}
-		if got := disks.ContentsOf("id", []vim.BaseVirtualDevice{disk(2001, 1, "u2", "c2"), d.disk}); got != (disks.Contents{}) {
-			t.Errorf("%s of one of two disks: %+v", what, got)
-		}
-		if !slices.Contains(whole.Partial[:], d.older) {
-			t.Errorf("%s: members with %s would be rolled: %v", what, d.older, whole.Partial)
+		if got := disks.Fingerprint("id", []vim.BaseVirtualDevice{disk(2001, 1, "u2", "c2"), part}); got != "" {
+			t.Errorf("%s of one of two disks: %s", what, got)
 		}
 	}
 	kind := &vim.VirtualDisk{CapacityInBytes: 1, VirtualDevice: vim.VirtualDevice{Backing: &vim.VirtualDiskFlatVer1BackingInfo{ContentId: "c"}}}
-	if disks.ContentsOf("id", []vim.BaseVirtualDevice{kind}).Fingerprint == "" {
+	if disks.Fingerprint("id", []vim.BaseVirtualDevice{kind}) == "" {
 		t.Error("a disk of a kind that has no uuid has no fingerprint")
 	}
 }
@@ -97,7 +89,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 	if got := s.look().Template; got.Fingerprint != "" || got.MoRef != "vm-t" {
 		t.Errorf("%+v", got)
 	}
-	m.Disks = disks.Contents{Fingerprint: "aa"}
+	m.Contents = "aa"
 	s.notified = nil
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "aa" || len(s.notified) != 1 || s.notified[0] != types.UID("") {
@@ -114,9 +106,9 @@ func TestATemplateWithAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	m := machine("uid-web", 0)
-	m.Template, m.Name, m.Disks = true, "ubuntu", disks.Contents{Fingerprint: "aa"}
+	m.Template, m.Name, m.Contents = true, "ubuntu", "aa"
 	s.publish(m)
-	m.Disks = disks.Contents{Fingerprint: "bb"}
+	m.Contents = "bb"
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "bb" {
 		t.Errorf("%+v", got)
@@ -134,19 +126,19 @@ func TestAnUnreadableFingerprintBlocksNoRead(t *testing.T) {
 		w.Must(err)
 		reading := Reading{Machines: []Machine{{VM: plan.VM{MoRef: "vm-999999"}, Template: true, Readable: true},
 			{VM: plan.VM{MoRef: ref.Value}, Template: true, Readable: true, InstanceUUID: "id"}, {VM: plan.VM{MoRef: w.Unmanaged.Value}, Readable: true}}}
-		if err := readTemplates(t.Context(), s, &reading); err != nil || reading.Machines[0].Disks != (disks.Contents{}) || reading.Machines[1].Disks == (disks.Contents{}) || reading.Machines[2].Disks != (disks.Contents{}) {
+		if err := readTemplates(t.Context(), s, &reading); err != nil || reading.Machines[0].Contents != "" || reading.Machines[1].Contents == "" || reading.Machines[2].Contents != "" {
 			t.Errorf("%v, %+v", err, reading.Machines)
 		}
 		w.DropSessions()
 		if err := readTemplates(t.Context(), s, &reading); err == nil {
 			t.Error("the end of a session looks like a template without disks")
 		}
-		reading.Machines[1].Disks = disks.Contents{}
+		reading.Machines[1].Contents = ""
 		w.Must(c.Call(t.Context(), func(ctx context.Context, s *session.Session) error { // in a new session
 			w.FailCall("RetrievePropertiesEx", new(vim.SystemError), 0)
 			return readTemplates(ctx, s, &reading)
 		}))
-		if reading.Machines[1].Disks != (disks.Contents{}) {
+		if reading.Machines[1].Contents != "" {
 			t.Errorf("%+v", reading.Machines)
 		}
 	})

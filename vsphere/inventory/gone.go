@@ -3,8 +3,7 @@ package inventory
 // goneMax bounds how many VMs are remembered as gone. A forgotten one is read again when a group asks for it.
 const goneMax = 4096
 
-// goneSet remembers the last moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore), or the last disks
-// that were deleted.
+// goneSet remembers the last moRefs that answered ManagedObjectNotFound (vCenter reuses a moRef only after a restore).
 type goneSet struct {
 	refs  map[string]bool
 	order []string
@@ -35,10 +34,3 @@ func (g *goneSet) add(ref string) (forgotten string) {
 
 // drop forgets a VM that exists after all, as after a restore of vCenter's database.
 func (g *goneSet) drop(ref string) { delete(g.refs, ref) }
-
-// DiskDeleted remembers that this replica of the server has deleted a persistent disk, or may have: no VM of the group waits for it.
-func (n *Inventory) DiskDeleted(id string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.deleted.add(id)
-}

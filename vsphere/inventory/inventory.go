@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
-	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -45,8 +44,7 @@ type Inventory struct {
 	places     *places
 	clusters   clusters
 	gone       goneSet
-	deleted    goneSet // persistent disks that this replica of the server has deleted, by id
-	unknown    int     // VMs with a stamp of a version that this server does not know
+	unknown    int // VMs with a stamp of a version that this server does not know
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
@@ -102,8 +100,8 @@ type group struct {
 type unmanagedVM struct {
 	name, parent string
 	template     bool
-	disks        disks.Contents // of a template
-	host         string         // of a template: its moRef
+	contents     string // the fingerprint of a template's disks
+	host         string // of a template: its moRef
 	// unreadable: its owner is unclear, because its configuration is unreadable or its stamp of an unknown version.
 	unreadable bool
 	// unknown: it has a stamp of an unknown version.
@@ -138,7 +136,7 @@ func (n *Inventory) clear() {
 	n.templates = map[string][]string{}
 	n.places = newPlaces(0)
 	n.clusters = clusters{}
-	n.gone, n.deleted = goneSet{}, goneSet{}
+	n.gone = goneSet{}
 	n.unknown = 0
 	n.answers.Store(&sync.Map{})
 	n.interest.Lock()

@@ -106,7 +106,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	has, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
 		n.leave(m.MoRef, w)
-		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, instanceUUID: m.InstanceUUID,
+		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
 			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
 		if m.Template {
 			x.host = m.HostRef
@@ -130,7 +130,7 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
 	x.IPs, x.firstIPs = addressesInOrder(m.IPs, m.firstIPs, &has), nil
 	n.recall(x, old)
-	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Disks != x.Disks || old.HostRef != x.HostRef) {
+	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Contents != x.Contents || old.HostRef != x.HostRef) {
 		n.unlistTemplate(m.MoRef, old, w)
 		n.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}

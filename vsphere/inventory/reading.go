@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 )
 
 // Reading is the result of one read of vCenter. The inventory is made of readings, in the order in which they began.
@@ -35,9 +34,9 @@ type Machine struct {
 	plan.VM
 	// Parent is the moRef of the folder or vApp it is in.
 	Parent string
-	// Template reports whether it is a template; then Disks describes its disks.
+	// Template reports whether it is a template; then Contents is the fingerprint of its disks; empty if unknown.
 	Template bool
-	Disks    disks.Contents
+	Contents string
 	// CoresPerSocket of its virtual CPUs; 0 if unknown. AutoCores reports whether vCenter chooses them at each power-on: then they
 	// mean nothing for a VM that is off, and setting them would end that ([doc] VirtualHardware.autoCoresPerSocket,
 	// VirtualMachineConfigSpec.numCoresPerSocket).

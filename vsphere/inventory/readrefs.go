@@ -81,7 +81,7 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 			if m := templates[o.Ref]; m != nil {
 				m.HostRef = session.Prop[types.ManagedObjectReference](o, "runtime.host").Value
 				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
-					m.Disks = disks.ContentsOf(m.InstanceUUID, devices.VirtualDevice)
+					m.Contents = disks.Fingerprint(m.InstanceUUID, devices.VirtualDevice)
 				}
 			}
 		}

@@ -49,11 +49,6 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 			}
 		}
 	}
-	for i := range ask.Disks {
-		if id := ask.Disks[i].ID; n.deleted.has(id) {
-			s.DeletedDisks = append(s.DeletedDisks, id)
-		}
-	}
 	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask, s.VMs)...)
 	s.RulesOff = n.rulesOff(ref.UID, g, &ask)
 	if n.own == nil {
@@ -195,7 +190,7 @@ func (n *Inventory) target(at *GroupFolder, ask *plan.Query) string {
 // describe fills in what is known of the disks and the host of the template with t's moRef. The caller holds mu.
 func (n *Inventory) describe(t *plan.Template) {
 	x := n.machine(t.MoRef)
-	t.Fingerprint, t.Partial, t.Host = x.disks.Fingerprint, x.disks.Partial, x.host
+	t.Fingerprint, t.Host = x.contents, x.host
 }
 
 // Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.
@@ -213,7 +208,7 @@ func (n *Inventory) Complete(t *plan.Template) bool {
 // machine returns the name and place of a known VM. The caller holds mu.
 func (n *Inventory) machine(ref string) unmanagedVM {
 	if m := n.members[ref]; m != nil {
-		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, disks: m.Disks, host: m.HostRef}
+		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, host: m.HostRef}
 	}
 	return n.unmanaged[ref]
 }
