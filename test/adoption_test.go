@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -31,7 +31,7 @@ func (r *rig) legacyVMs(names ...string) {
 }
 
 func adopting(v *vsphere.Config, l *loop.Config) {
-	v.AdoptFrom = []adoptfrom.Rule{{Namespace: "default", Folder: legacy}}
+	v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 }
 
 func TestAdoptedVMsBecomeMembersWithoutARestartAndReturnToTheirFolders(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAReappliedGroupsStatusSaysHowToAdoptItsFormerVMs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{})
 		s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
-			v.ClusterID, v.AdoptFrom = "prod", []adoptfrom.Rule{{Namespace: "default", Folder: web}}
+			v.ClusterID, v.AdoptFrom = "prod", []inventory.AdoptRule{{Namespace: "default", Folder: web}}
 		})
 		up(t, s.group("web", 2))
 		was := refs(r.members())

@@ -24,8 +24,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -101,7 +101,7 @@ func TestAnUpgradeChangesNothing(t *testing.T) {
 		stamps := r.stamps()
 		before := r.Calls()
 		s := r.serve(func(v *vsphere.Config, l *loop.Config) {
-			v.AdoptFrom = []adoptfrom.Rule{{Namespace: "default", Folder: legacy}}
+			v.AdoptFrom = []inventory.AdoptRule{{Namespace: "default", Folder: legacy}}
 			v.Pool, v.ClusterID = "DC0_C0", "prod"
 		})
 		time.Sleep(time.Minute) // until it is ready: before that, no hook call reaches it

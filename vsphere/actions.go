@@ -31,7 +31,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 		secret.BagOf(ctx).Add(a.Details.UserData.Reveal())
 	}
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
-	ends := v.underWay.Begin(ref.UID, a)
+	ends := v.inFlight.Begin(ref.UID, a)
 	err := v.act(actFor(ctx, ref, a, &took), ref, a)
 	if errors.Is(err, vcfault.ErrTaskLost) {
 		err = v.outcome(actFor(ctx, ref, a, &took), ref, a, err)
@@ -170,7 +170,7 @@ func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) 
 	who, is := ctx.Value(acting{}).(*actor)
 	kind := ""
 	if is {
-		v.underWay.Await(who.uid, who.vm, task)
+		v.inFlight.Await(who.uid, who.vm, task)
 		kind = who.kind()
 	}
 	info, err := v.tasks.Wait(ctx, task, kind)

@@ -11,7 +11,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -26,7 +25,7 @@ func (w *world) startAdopting() *process {
 		w.t.Fatal(err)
 	}
 	cfg := w.config()
-	cfg.AdoptFrom = []adoptfrom.Rule{{Namespace: "shop", Folder: legacy}}
+	cfg.AdoptFrom = []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}
 	v, err := New(cfg)
 	w.must(err)
 	return w.run(v)

@@ -27,7 +27,7 @@ func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
 		if err != nil {
 			return err
 		}
-		v.underWay.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
+		v.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
 			for host, n := range v.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}

@@ -36,7 +36,7 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 		if !session.Sleep(ctx, time.Until(nextOf(confirmEvery))) {
 			return ctx.Err()
 		}
-		if !time.Now().Before(seldom) || !v.underWay.TakingAway() {
+		if !time.Now().Before(seldom) || !v.inFlight.TakingAway() {
 			break
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -362,7 +361,7 @@ func record() (*recorder, error) {
 
 func hostileConfig(host string) Config {
 	return Config{Config: session.Config{Host: host, User: "vmgroup", Password: "pass", Insecure: true, Log: zerolog.Nop(), SearchMost: 300},
-		Selection: inventory.Selection{ClusterID: "test", AdoptFrom: []adoptfrom.Rule{{Namespace: "shop", Folder: legacy}}}}
+		Selection: inventory.Selection{ClusterID: "test", AdoptFrom: []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}}}
 }
 
 // live runs the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and steps

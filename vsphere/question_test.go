@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/underway"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -43,7 +42,7 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 			t.Errorf("after %s it is already stalled: %v", time.Since(began), s)
 		}
 		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonQuestionPending })
-		if took := time.Since(began); took < underway.QuestionPatience || took > underway.QuestionPatience+underway.Every {
+		if took := time.Since(began); took < questionPatience || took > questionPatience+stallInterval {
 			t.Errorf("after %s", took)
 		}
 		time.Sleep(time.Hour)
@@ -78,7 +77,7 @@ func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 		w.Hold(vcsim.PowerOn)
 		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
 		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
-		if took := time.Since(began); took < underway.ProgressPatience || took > underway.ProgressPatience+2*time.Minute {
+		if took := time.Since(began); took < progressPatience || took > progressPatience+2*time.Minute {
 			t.Errorf("after %s", took)
 		}
 		w.Release(vcsim.PowerOn)

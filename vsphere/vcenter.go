@@ -12,7 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/deeds"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
@@ -21,12 +20,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/underway"
 )
 
 // VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.
 type VCenter struct {
-	*deeds.Witness
+	*powerAudit
 	cfg       Config
 	log       zerolog.Logger
 	client    *session.Client
@@ -40,7 +38,7 @@ type VCenter struct {
 	tagBook   *tagging.Book
 	libraries *library.Shelf
 	fields    fieldBook
-	underWay  *underway.Steps
+	inFlight  *inFlight
 	judge     *fate.Judge
 	capacity  hostCapacity
 	// persistent are the persistent disks of groups.
@@ -59,11 +57,11 @@ func New(cfg Config) (*VCenter, error) {
 		return nil, err
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
-	v.Witness = deeds.New(v)
+	v.powerAudit = newPowerAudit(v)
 	v.fresh, v.persistent = fresh.New(v), disks.NewPersistent(v, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
-	v.underWay = underway.New(v.inventory, v.tasks, v.changed)
+	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.judge = fate.New(v, v.inventory, cfg.Log)
 	v.inventory.OnMissing(v.judge.Wake)
@@ -127,7 +125,7 @@ func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 		fill(&s.Template, ask.Template, v.inventory.Complete)
 	}
-	s.Stalled = v.underWay.Stalled(ref.UID)
+	s.Stalled = v.inFlight.Stalled(ref.UID)
 	return s
 }
 

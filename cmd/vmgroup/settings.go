@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/probe"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -113,10 +113,10 @@ func (s *settings) networks() (err error) {
 }
 
 // adoptRules parses --adopt-from.
-func adoptRules(texts []string) ([]adoptfrom.Rule, error) {
-	var rules []adoptfrom.Rule
+func adoptRules(texts []string) ([]inventory.AdoptRule, error) {
+	var rules []inventory.AdoptRule
 	for _, text := range texts {
-		rule, err := adoptfrom.Parse(strings.TrimSpace(text))
+		rule, err := inventory.ParseAdoptRule(strings.TrimSpace(text))
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--adopt-from (VMGROUP_ADOPT_FROM): %w", err)}
 		}

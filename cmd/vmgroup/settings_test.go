@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"github.com/spf13/cobra"
@@ -20,7 +20,7 @@ import (
 
 // Not parallel, because it sets environment variables.
 func TestAdoptFromComesFromTheFlagOrItsVariable(t *testing.T) {
-	type rules = []adoptfrom.Rule
+	type rules = []inventory.AdoptRule
 	for _, c := range []struct {
 		variable string
 		args     []string

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -18,7 +17,7 @@ import (
 // allowing is a shelf whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
 func allowing() *shelf {
 	s := newShelf()
-	s.cluster, s.adoptFrom = "test", adoptfrom.New([]adoptfrom.Rule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
+	s.cluster, s.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
 		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
 	s.notified, s.asked = nil, nil
@@ -97,18 +96,18 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		rules []adoptfrom.Rule
+		rules []AdoptRule
 		may   bool
 	}{
 		{nil, false},
-		{[]adoptfrom.Rule{{Namespace: "bank", Folder: "/DC0/vm/legacy"}}, false},
-		{[]adoptfrom.Rule{{Namespace: "bank", Folder: "/DC0/vm"}, {Namespace: "*", Folder: "/DC0/vm/legacy/"}}, true},
-		{[]adoptfrom.Rule{{Namespace: "shop", Folder: "/DC0/vm"}}, true},
-		{[]adoptfrom.Rule{{Namespace: "shop", Folder: "/DC0/vm/legacy/a"}}, false},
-		{[]adoptfrom.Rule{{Namespace: "shop", Folder: "/DC0/vm/leg"}}, false},
+		{[]AdoptRule{{Namespace: "bank", Folder: "/DC0/vm/legacy"}}, false},
+		{[]AdoptRule{{Namespace: "bank", Folder: "/DC0/vm"}, {Namespace: "*", Folder: "/DC0/vm/legacy/"}}, true},
+		{[]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm"}}, true},
+		{[]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy/a"}}, false},
+		{[]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/leg"}}, false},
 	} {
 		s := allowing()
-		s.adoptFrom = adoptfrom.New(c.rules)
+		s.adoptFrom = newAdoptFolders(c.rules)
 		got := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "vm-1")[0]
 		if (got.Fault == nil) != c.may || !c.may && len(s.asked) > 0 {
 			t.Errorf("%v: %+v, asked for %v", c.rules, got.Fault, s.asked)
@@ -246,7 +245,7 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 
 func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	n := many()
-	n.adoptFrom = adoptfrom.New([]adoptfrom.Rule{{Namespace: "*", Folder: "/DC0/vm"}})
+	n.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
 	ask := plan.Query{Template: "ubuntu"}
 	for i := range 100 {
 		ask.Adopt = append(ask.Adopt, "/DC0/vm/unmanaged-"+strings.Repeat("1", 1+i%4))

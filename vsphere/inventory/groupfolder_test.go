@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
@@ -221,7 +220,7 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	t.Parallel()
 	s := allowing()
-	s.adoptFrom = adoptfrom.New([]adoptfrom.Rule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}, {Namespace: "shop", Folder: "/DC1/vm/legacy"}})
+	s.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}, {Namespace: "shop", Folder: "/DC1/vm/legacy"}})
 	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
 	s.publish(here, there)
 	look := func(placement plan.Home) []plan.Candidate {

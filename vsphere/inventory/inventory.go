@@ -10,7 +10,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -50,7 +49,7 @@ type Inventory struct {
 
 	// cluster and adoptFrom say whose VMs, and from where VMs, may be adopted. They are immutable.
 	cluster   string
-	adoptFrom adoptfrom.Folders
+	adoptFrom adoptFolders
 	// guestNetworks bound the addresses of guests; empty: all are allowed. They are immutable.
 	guestNetworks []netip.Prefix
 	// version counts the publications that changed anything. Answers about adoption are good for one version.
@@ -125,7 +124,7 @@ func New(changed func(types.UID)) *Inventory {
 // Of returns an inventory with the adoption rules and guest networks of a selection.
 func Of(selection Selection, changed func(types.UID)) *Inventory {
 	n := New(changed)
-	n.cluster, n.adoptFrom, n.guestNetworks = selection.ClusterID, adoptfrom.New(selection.AdoptFrom), selection.GuestNetworks
+	n.cluster, n.adoptFrom, n.guestNetworks = selection.ClusterID, newAdoptFolders(selection.AdoptFrom), selection.GuestNetworks
 	return n
 }
 

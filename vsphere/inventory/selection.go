@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
-
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 )
 
 // defaultFolder is the root folder when Selection.Folder is empty.
@@ -22,14 +20,14 @@ type Selection struct {
 	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
 	ClusterID string
 	// AdoptFrom says from which folders groups may adopt VMs; none by default.
-	AdoptFrom []adoptfrom.Rule
+	AdoptFrom []AdoptRule
 	// GuestNetworks bound the addresses that guests report: others are ignored. Empty: all are allowed.
 	GuestNetworks []netip.Prefix
 }
 
 // Validate finds errors that need no vCenter to be known.
 func (c Selection) Validate() error {
-	return errors.Join(c.validateFolder(), adoptfrom.Validate(c.AdoptFrom))
+	return errors.Join(c.validateFolder(), validateAdoptRules(c.AdoptFrom))
 }
 
 func (c Selection) validateFolder() error {

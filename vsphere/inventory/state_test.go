@@ -9,7 +9,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/adoptfrom"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -162,7 +161,7 @@ func many() *Inventory {
 // It is not parallel: allocations are counted.
 func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
-	n.cluster, n.adoptFrom = "test", adoptfrom.New([]adoptfrom.Rule{{Namespace: "*", Folder: "/DC0/vm"}})
+	n.cluster, n.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
 	var reads []string
 	n.want = func(moRef string) { reads = append(reads, moRef) }
 	const adopted = 100

@@ -1,7 +1,8 @@
-// Package deeds asks vCenter's events who powered VMs off. It keeps the last answer.
+// This file asks vCenter's events who powered VMs off. It keeps the last answer.
 //
 // Locks: one caller at a time has the turn, which is held across a call.
-package deeds
+
+package vsphere
 
 import (
 	"context"
@@ -15,36 +16,31 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// deedsSince is how far back the query goes: deeds are noted within moments, but vCenter's clock may differ.
-const deedsSince = 15 * time.Minute
+// auditSince is how far back the query goes: a power-off is reported within moments, but vCenter's clock may differ.
+const auditSince = 15 * time.Minute
 
 // The queries run one at a time, and at most once a second: when a host fails, many groups ask at once.
 const (
-	deedsEvery = time.Second
-	deedsFresh = 2 * time.Second // how long an answer is reused
+	auditInterval = time.Second
+	auditFresh    = 2 * time.Second // how long an answer is reused
 )
 
-// Caller makes calls on the current session. *vsphere.VCenter is one.
-type Caller interface {
-	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
-}
-
-// Witness is the last answer of vCenter's events. turn guards it.
-type Witness struct {
-	calls Caller
+// powerAudit is the last answer of vCenter's events. turn guards it.
+type powerAudit struct {
+	calls *VCenter
 
 	turn chan struct{}
 	last time.Time // when it was asked for
 	who  map[string]plan.Actor
 }
 
-// New returns a Witness that has asked nothing yet.
-func New(calls Caller) *Witness {
-	return &Witness{calls: calls, turn: make(chan struct{}, 1)}
+// newPowerAudit returns a powerAudit that has asked nothing yet.
+func newPowerAudit(calls *VCenter) *powerAudit {
+	return &powerAudit{calls: calls, turn: make(chan struct{}, 1)}
 }
 
 // Who returns who recently powered these VMs off, by moRef, as far as vCenter's events tell.
-func (w *Witness) Who(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
+func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
 	select {
 	case w.turn <- struct{}{}:
 		defer func() { <-w.turn }()
@@ -52,10 +48,10 @@ func (w *Witness) Who(ctx context.Context, moRefs []string) (map[string]plan.Act
 		return nil, ctx.Err()
 	}
 	told := !slices.ContainsFunc(moRefs, func(ref string) bool { return w.who[ref].User == "" })
-	if told && time.Since(w.last) < deedsFresh {
+	if told && time.Since(w.last) < auditFresh {
 		return w.who, nil
 	}
-	if !session.Sleep(ctx, deedsEvery-time.Since(w.last)) {
+	if !session.Sleep(ctx, auditInterval-time.Since(w.last)) {
 		return nil, ctx.Err()
 	}
 	who, err := w.ask(ctx)
@@ -64,8 +60,8 @@ func (w *Witness) Who(ctx context.Context, moRefs []string) (map[string]plan.Act
 }
 
 // ask queries who recently powered any VM off.
-func (w *Witness) ask(ctx context.Context) (map[string]plan.Actor, error) {
-	begin, own := time.Now().Add(-deedsSince), ""
+func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
+	begin, own := time.Now().Add(-auditSince), ""
 	var events []types.BaseEvent
 	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		own = s.User

@@ -1,8 +1,9 @@
-// Package underway tracks the running steps: which of them stand still, and where clones go. It promises that a step that stands still
+// This file tracks the steps in flight: which of them are stalled, and where clones go. It promises that a stalled step
 // is reported until it makes progress or ends.
 //
-// Locks: Steps.mu is taken before those of packages inventory and tasks.
-package underway
+// Locks: inFlight.mu is taken before those of packages inventory and tasks.
+
+package vsphere
 
 import (
 	"sync"
@@ -18,29 +19,29 @@ import (
 )
 
 const (
-	// QuestionPatience is how long a step may wait for the answer to its VM's question before it gives its slot back. Nobody is at the
+	// questionPatience is how long a step may wait for the answer to its VM's question before it gives its slot back. Nobody is at the
 	// console at night; an operator who is there, and sees the condition, answers within a minute.
-	QuestionPatience = time.Minute
-	// ProgressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
+	questionPatience = time.Minute
+	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
 	// large clone (1 TB at 20 MB/s: 9 minutes).
-	ProgressPatience = 10 * time.Minute
-	// Every is how often a step is checked for that.
-	Every = time.Minute
+	progressPatience = 10 * time.Minute
+	// stallInterval is how often a step is checked for that.
+	stallInterval = time.Minute
 )
 
-// Steps are the running steps, and their tasks.
-type Steps struct {
+// inFlight are the running steps, and their tasks.
+type inFlight struct {
 	inventory *inventory.Inventory
 	tasks     *tasks.Tasks
 	// changed makes the loop plan a group again.
 	changed func(group apitypes.UID)
 
 	mu    sync.Mutex
-	steps map[apitypes.UID]map[string]*step // by group and Action.VM
+	steps map[apitypes.UID]map[string]*flight // by group and Action.VM
 }
 
-// step is a running step. Its group's other steps are for other VMs.
-type step struct {
+// flight is a running step. Its group's other steps are for other VMs.
+type flight struct {
 	op    plan.Op
 	moRef string
 	began time.Time
@@ -48,30 +49,30 @@ type step struct {
 	host  string                       // chosen for a clone
 }
 
-// New returns Steps without any step.
-func New(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *Steps {
-	return &Steps{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*step{}}
+// newInFlight returns an inFlight without any step.
+func newInFlight(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *inFlight {
+	return &inFlight{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
 }
 
-// Begin adds a step until ends is called. While it stands still, its group is planned again now and then: its slot is free.
-func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
-	s := &step{op: a.Op, moRef: a.MoRef, began: time.Now()}
+// Begin adds a step until ends is called. While it is stalled, its group is planned again now and then: its slot is free.
+func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
+	s := &flight{op: a.Op, moRef: a.MoRef, began: time.Now()}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.steps[group] == nil {
-		u.steps[group] = map[string]*step{}
+		u.steps[group] = map[string]*flight{}
 	}
 	u.steps[group][a.VM] = s
 	var look *time.Timer
-	look = time.AfterFunc(Every, func() {
+	look = time.AfterFunc(stallInterval, func() {
 		u.mu.Lock()
 		on := u.steps[group][a.VM] == s
-		stands := on && u.standstill(s) != nil
+		stalled := on && u.stall(s) != nil
 		if on {
-			look.Reset(Every)
+			look.Reset(stallInterval)
 		}
 		u.mu.Unlock()
-		if stands {
+		if stalled {
 			u.changed(group)
 		}
 	})
@@ -89,7 +90,7 @@ func (u *Steps) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 }
 
 // TakingAway reports whether a step of any group takes something away, so that a group may be gone soon.
-func (u *Steps) TakingAway() bool {
+func (u *inFlight) TakingAway() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, steps := range u.steps {
@@ -103,7 +104,7 @@ func (u *Steps) TakingAway() bool {
 }
 
 // Await notes the task that a step waits for; vm is its Action.VM.
-func (u *Steps) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
+func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if s := u.steps[group][vm]; s != nil {
@@ -113,7 +114,7 @@ func (u *Steps) Await(group apitypes.UID, vm string, task types.ManagedObjectRef
 
 // Place chooses a host for a clone, and notes it. choose gets how many of the group's running clones go onto which hosts, by
 // moRef, and returns one, or nil.
-func (u *Steps) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
+func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	on := map[string]int{}
@@ -126,12 +127,12 @@ func (u *Steps) Place(group apitypes.UID, vm string, choose func(on map[string]i
 	}
 }
 
-// Stalled returns a group's steps that stand still, by Action.VM, and why; nil if there are none.
-func (u *Steps) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
+// Stalled returns a group's stalled steps, by Action.VM, and why; nil if there are none.
+func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for vm, s := range u.steps[group] {
-		fault := u.standstill(s)
+		fault := u.stall(s)
 		if fault == nil {
 			continue
 		}
@@ -143,14 +144,14 @@ func (u *Steps) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	return all
 }
 
-// standstill returns why a step stands still; nil if it does not. The caller holds mu.
-func (u *Steps) standstill(s *step) *plan.Fault {
-	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= QuestionPatience {
+// stall returns why a step is stalled; nil if it is not. The caller holds mu.
+func (u *inFlight) stall(s *flight) *plan.Fault {
+	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionPatience {
 		return &vcfault.New(vcfault.ReasonQuestionPending, true, "The VM waits for an answer in vCenter: %s", m.Question).Fault
 	}
-	if s.task.Value != "" && u.tasks.Still(s.task) >= ProgressPatience {
+	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
 		return &vcfault.New(vcfault.ReasonTaskStalled, true,
-			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(ProgressPatience.Minutes())).Fault
+			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
 	}
 	return nil
 }

@@ -1,5 +1,6 @@
-// Package adoptfrom says from which folders the groups of a namespace may adopt VMs. It is pure.
-package adoptfrom
+// This file says from which folders the groups of a namespace may adopt VMs. It is pure.
+
+package inventory
 
 import (
 	"errors"
@@ -10,28 +11,28 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// Rule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
-type Rule struct {
+// AdoptRule allows the groups of a namespace to adopt the VMs in a folder, and in those below it.
+type AdoptRule struct {
 	// Namespace is a namespace of Kubernetes; "*" is any.
 	Namespace string
 	// Folder is the inventory path of a folder, "/DC0/vm/legacy".
 	Folder string
 }
 
-// Parse parses a rule of --adopt-from: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
-func Parse(s string) (Rule, error) {
+// ParseAdoptRule parses a rule of --adopt-from: "namespace=/DC0/vm/legacy", or "*=/DC0/vm/legacy".
+func ParseAdoptRule(s string) (AdoptRule, error) {
 	namespace, folder, is := strings.Cut(s, "=")
-	r := Rule{Namespace: namespace, Folder: folder}
+	r := AdoptRule{Namespace: namespace, Folder: folder}
 	if !is {
-		return Rule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
+		return AdoptRule{}, fmt.Errorf("%q is not a rule: write it as namespace=/DC0/vm/folder", s)
 	}
 	if err := r.validate(); err != nil {
-		return Rule{}, err
+		return AdoptRule{}, err
 	}
 	return r, nil
 }
 
-func (r Rule) validate() error {
+func (r AdoptRule) validate() error {
 	if r.Namespace == "" || r.Namespace != "*" && strings.ContainsAny(r.Namespace, "*/ ") {
 		return fmt.Errorf("%q is not a namespace: name one, or * for any", r.Namespace)
 	}
@@ -44,7 +45,7 @@ func (r Rule) validate() error {
 }
 
 // path returns the names that lead from the root folder to the rule's folder, as people write them.
-func (r Rule) path() []string {
+func (r AdoptRule) path() []string {
 	parts := strings.Split(strings.TrimSuffix(strings.TrimPrefix(r.Folder, "/"), "/"), "/")
 	for i := range parts {
 		parts[i] = naming.Unescape(parts[i])
@@ -52,8 +53,8 @@ func (r Rule) path() []string {
 	return parts
 }
 
-// Validate finds errors in rules.
-func Validate(rules []Rule) error {
+// validateAdoptRules finds errors in rules.
+func validateAdoptRules(rules []AdoptRule) error {
 	var errs []error
 	for _, r := range rules {
 		if err := r.validate(); err != nil {
@@ -63,26 +64,26 @@ func Validate(rules []Rule) error {
 	return errors.Join(errs...)
 }
 
-// Folders are the folders that rules name.
-type Folders []folder
+// adoptFolders are the folders that rules name.
+type adoptFolders []adoptFolder
 
-type folder struct {
+type adoptFolder struct {
 	namespace string
 	path      []string
 }
 
-// New returns what rules allow.
-func New(rules []Rule) (all Folders) {
+// newAdoptFolders returns what rules allow.
+func newAdoptFolders(rules []AdoptRule) (all adoptFolders) {
 	for _, r := range rules {
-		all = append(all, folder{r.Namespace, r.path()})
+		all = append(all, adoptFolder{r.Namespace, r.path()})
 	}
 	return all
 }
 
 // Allow reports whether groups of a namespace may adopt the VMs in a place, given by the names that lead to it. It compares whole names: a VM
 // in /DC0/vm/legacy2 is not in /DC0/vm/legacy.
-func (f Folders) Allow(namespace string, place []string) bool {
-	return slices.ContainsFunc(f, func(r folder) bool {
+func (f adoptFolders) Allow(namespace string, place []string) bool {
+	return slices.ContainsFunc(f, func(r adoptFolder) bool {
 		return (r.namespace == "*" || r.namespace == namespace) &&
 			len(place) >= len(r.path) && slices.Equal(place[:len(r.path)], r.path)
 	})

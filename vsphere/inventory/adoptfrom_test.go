@@ -1,4 +1,4 @@
-package adoptfrom
+package inventory
 
 import (
 	"strings"
@@ -7,11 +7,11 @@ import (
 
 func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]Rule{
+	for text, want := range map[string]AdoptRule{
 		"shop=/DC0/vm/legacy": {"shop", "/DC0/vm/legacy"},
 		"*=/DC0/vm/a b/c=d/":  {"*", "/DC0/vm/a b/c=d/"},
 	} {
-		if got, err := Parse(text); err != nil || got != want {
+		if got, err := ParseAdoptRule(text); err != nil || got != want {
 			t.Errorf("%q gives %+v, %v", text, got, err)
 		}
 	}
@@ -28,18 +28,18 @@ func TestAnAdoptRuleIsANamespaceAndTheFullPathOfAFolder(t *testing.T) {
 		"shop=/DC0/vm/../etc": "inventory path",
 		"shop=/DC0/./vm":      "inventory path",
 	} {
-		if got, err := Parse(text); err == nil || got != (Rule{}) || !strings.Contains(err.Error(), says) {
+		if got, err := ParseAdoptRule(text); err == nil || got != (AdoptRule{}) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q gives %+v, %v", text, got, err)
 		}
 	}
-	if err := Validate([]Rule{{"shop", "legacy"}}); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
+	if err := validateAdoptRules([]AdoptRule{{"shop", "legacy"}}); err == nil || !strings.Contains(err.Error(), "--adopt-from") {
 		t.Errorf("the settings accept it: %v", err)
 	}
 }
 
 func TestAFolderIsDistinguishedFromThoseThatShareItsPrefix(t *testing.T) {
 	t.Parallel()
-	a := New([]Rule{{"shop", "/DC0/vm/a%2fb"}})
+	a := newAdoptFolders([]AdoptRule{{"shop", "/DC0/vm/a%2fb"}})
 	for place, may := range map[string]bool{
 		"DC0 vm a/b": true, "DC0 vm a/b c": true, "DC0 vm a/bc": false, "DC0 vm": false, "": false, "vm a/b": false,
 	} {
