@@ -12,7 +12,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -21,7 +20,7 @@ import (
 // their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
 // A member that is prepared has both from then. Of any other the inventory tells what is needed, or now, if the step has just read the VM: a
 // call is made only where something is missing or to be written.
-func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action, now *fresh.VM) (*inventory.Member, error) {
+func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action, now *FreshVM) (*inventory.Member, error) {
 	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) && now == nil {
 		return m, nil
 	}
@@ -57,7 +56,7 @@ func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.
 
 // completeOrUsed is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
 // member isn't so old that it has dropped them, or so new that it may not have stored them yet.
-func (v *VCenter) completeOrUsed(ctx context.Context, m *inventory.Member, a plan.Action, now *fresh.VM) error {
+func (v *VCenter) completeOrUsed(ctx context.Context, m *inventory.Member, a plan.Action, now *FreshVM) error {
 	lacks := complete(m.Stamp.Disks, now.Devices, a.VM)
 	if lacks == nil {
 		return nil

@@ -10,7 +10,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -77,7 +76,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 }
 
 // partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
-func partable(x *fresh.VM, a plan.Action) error {
+func partable(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
 	}
@@ -88,7 +87,7 @@ func partable(x *fresh.VM, a plan.Action) error {
 // remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
 // (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
 // operator or to backup software, and the server must not remove them.
-func detachable(x *fresh.VM, a plan.Action, kept []*types.VirtualDisk) error {
+func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
 	if !x.Snapshots {
 		return nil
 	}
@@ -108,7 +107,7 @@ func detachable(x *fresh.VM, a plan.Action, kept []*types.VirtualDisk) error {
 
 // detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
 // if the VM is not destroyed then, and stays, it needs its persistent disks again.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *fresh.VM, kept []*types.VirtualDisk) error {
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
 	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
 	ordinals := plan.Persistent(has.Given)

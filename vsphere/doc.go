@@ -8,6 +8,6 @@
 // It promises that it acts only on the group's own members and folder; that every step may be retried, whatever the last try
 // did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
-// Locks: fieldBook has a mutex that guards its fields; it is taken alone and never held across a call. A
+// Locks: fieldBook and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
 // goroutine that has the turn at a kept answer, or the tag book open, keeps it while it asks vCenter, and takes no other turn meanwhile.
 package vsphere

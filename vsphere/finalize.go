@@ -9,7 +9,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -119,7 +118,7 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 }
 
 // look reads a folder whose content must be seen.
-func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (fresh.Folder, error) {
+func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (freshFolder, error) {
 	now, err := v.fresh.Folder(ctx, folder)
 	if err == nil && !now.Seen {
 		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)

@@ -7,19 +7,18 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // ReadFresh reads a VM now.
-func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*fresh.VM, error) {
+func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
 	return v.fresh.VM(ctx, vm)
 }
 
 // lookUnchanged reads a member, whose configuration must not have changed since the plan.
-func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*fresh.VM, error) {
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*FreshVM, error) {
 	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
 		err = check(now, ref, a)
@@ -32,7 +31,7 @@ func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action
 
 // check checks that the VM may be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
 // goes, is still marked for it: another replica may have withdrawn the mark.
-func check(x *fresh.VM, ref plan.Ref, a plan.Action) error {
+func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
 	switch {
 	case owner == stamp.Unreadable:
@@ -64,7 +63,7 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 
 // lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
 // have just withdrawn or set the mark.
-func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*fresh.VM, error) {
+func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*FreshVM, error) {
 	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
 	if err == nil {
 		err = check(now, ref, a)

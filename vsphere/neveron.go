@@ -7,12 +7,11 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: it is kept.
-func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *fresh.VM) error {
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", a.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided

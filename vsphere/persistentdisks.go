@@ -11,7 +11,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -20,7 +19,7 @@ import (
 )
 
 // obtainDisks finds or makes the persistent disks among those that a member lacks.
-func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder, m *inventory.Member, now *fresh.VM, wanted []disks.Addition) error {
+func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
 	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
 	}
@@ -86,7 +85,7 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 
 // growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did. Only
 // that may have changed, for the stamp of another replica counts.
-func (v *VCenter) growPersistent(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *fresh.VM, given []plan.MemberDisk) (*inventory.Member, *fresh.VM, error) {
+func (v *VCenter) growPersistent(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
 	grew, err := v.persistent.GrowAll(ctx, given, a.Details.Spec, now.Devices)
 	if err != nil || !grew {
 		return m, now, err
@@ -194,6 +193,6 @@ func ownerOf(ref plan.Ref, m *inventory.Member, disk string) disks.Owner {
 	return disks.Owner{UID: string(ref.UID), Ordinal: int(m.Stamp.Ordinal), Disk: disk}
 }
 
-func vmOf(m *inventory.Member, now *fresh.VM) disks.Holder {
+func vmOf(m *inventory.Member, now *FreshVM) disks.Holder {
 	return disks.Holder{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
 }

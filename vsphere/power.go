@@ -9,7 +9,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -35,7 +34,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if a.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
 		return vcfault.Untried(chosenMeanwhile(a))
 	}
-	var now *fresh.VM
+	var now *FreshVM
 	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > readLately {
 		if now, err = v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)

@@ -14,7 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fresh"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -33,7 +32,7 @@ type VCenter struct {
 	reader    *inventory.Reader
 	stream    *inventory.Stream
 	clones    *tasks.OlderClones
-	fresh     *fresh.Reads
+	fresh     *freshReads
 	lookups   lookups
 	tagBook   *tagging.Book
 	libraries *library.Shelf
@@ -58,7 +57,7 @@ func New(cfg Config) (*VCenter, error) {
 	}
 	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
 	v.powerAudit = newPowerAudit(v)
-	v.fresh, v.persistent = fresh.New(v), disks.NewPersistent(v, cfg.Log)
+	v.fresh, v.persistent = newFreshReads(v), disks.NewPersistent(v, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)

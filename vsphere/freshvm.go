@@ -1,4 +1,4 @@
-package fresh
+package vsphere
 
 import (
 	"github.com/vmware/govmomi/vim25/types"
@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// VM is the state that is checked right before a step changes a VM; zero if vCenter tells nothing of it.
-type VM struct {
+// FreshVM is the state that is checked right before a step changes a VM; zero if vCenter tells nothing of it.
+type FreshVM struct {
 	Stamp, InstanceUUID, ChangeVersion, File string
 	Power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
@@ -18,7 +18,7 @@ type VM struct {
 	Snapshots bool
 }
 
-func (x *VM) take(o session.Object) {
+func (x *FreshVM) take(o session.Object) {
 	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
 	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
 	x.File = session.Prop[string](o, "config.files.vmPathName")
@@ -29,7 +29,7 @@ func (x *VM) take(o session.Object) {
 }
 
 // ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
-func (x *VM) ForeignDisks() []*types.VirtualDisk {
+func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
 	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
 	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
 }

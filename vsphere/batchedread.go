@@ -1,4 +1,4 @@
-package fresh
+package vsphere
 
 import (
 	"context"
@@ -8,19 +8,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// gather is how long questions gather before a read, as reads of the inventory do.
-const gather = 10 * time.Millisecond
+// batchGather is how long questions gather before a read, as reads of the inventory do.
+const batchGather = 10 * time.Millisecond
 
-// rounds reads for several questions at once: those that are asked within gather.
-type rounds[Q comparable, A any] struct {
+// batchedRead reads for several questions at once: those that are asked within batchGather.
+type batchedRead[Q comparable, A any] struct {
 	ask func(ctx context.Context, questions []Q) (A, error)
 
 	mu   sync.Mutex
-	next *round[Q, A] // gathers questions; nil if nobody has asked since the last read began
+	next *batch[Q, A] // gathers questions; nil if nobody has asked since the last read began
 }
 
-// round is one call. Its answer is read after ended is closed, and its questions after it has begun.
-type round[Q comparable, A any] struct {
+// batch is one call. Its answer is read after ended is closed, and its questions after it has begun.
+type batch[Q comparable, A any] struct {
 	questions []Q
 	waiting   int             // how many still wait for the answer
 	first     context.Context // of the first question
@@ -32,13 +32,13 @@ type round[Q comparable, A any] struct {
 }
 
 // Ask returns the answer of a read that began after this call, and whether that read had other questions, too.
-func (r *rounds[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bool, err error) {
+func (r *batchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bool, err error) {
 	r.mu.Lock()
 	x := r.next
 	if x == nil {
-		x = &round[Q, A]{first: ctx, ended: make(chan struct{})}
+		x = &batch[Q, A]{first: ctx, ended: make(chan struct{})}
 		x.ctx, x.cancel = context.WithCancel(context.Background())
-		time.AfterFunc(gather, func() { r.run(x) })
+		time.AfterFunc(batchGather, func() { r.run(x) })
 		r.next = x
 	}
 	x.questions = append(x.questions, question)
@@ -59,8 +59,8 @@ func (r *rounds[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bo
 	}
 }
 
-// run makes the call of a round. A question that is alone is asked in its own context; several have none in common.
-func (r *rounds[Q, A]) run(x *round[Q, A]) {
+// run makes the call of a batch. A question that is alone is asked in its own context; several have none in common.
+func (r *batchedRead[Q, A]) run(x *batch[Q, A]) {
 	defer close(x.ended)
 	defer x.cancel()
 	r.mu.Lock()

@@ -1,4 +1,4 @@
-package fresh
+package vsphere
 
 import (
 	"context"
@@ -10,18 +10,18 @@ import (
 	"time"
 )
 
-// asked is a rounds whose calls take a second, or until they are given up.
-type asked struct {
-	rounds[string, time.Time] // answers when the call began
-	mu                        sync.Mutex
-	calls                     [][]string
-	stuck                     string // a call with this question is not answered
+// batchAsked is a batchedRead whose calls take a second, or until they are given up.
+type batchAsked struct {
+	batchedRead[string, time.Time] // answers when the call began
+	mu                             sync.Mutex
+	calls                          [][]string
+	stuck                          string // a call with this question is not answered
 }
 
-type key struct{}
+type batchKey struct{}
 
-func newAsked() *asked {
-	a := &asked{}
+func newBatchAsked() *batchAsked {
+	a := &batchAsked{}
 	a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
 		began := time.Now()
 		a.mu.Lock()
@@ -43,11 +43,11 @@ func newAsked() *asked {
 
 func TestAnAnswerIsOfACallThatBeganAfterTheQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsked()
+		a := newBatchAsked()
 		var all sync.WaitGroup
 		for i, question := range []string{"a", "b", "c", "d", "e"} {
 			all.Go(func() {
-				time.Sleep(time.Duration(i) * gather * 2 / 5)
+				time.Sleep(time.Duration(i) * batchGather * 2 / 5)
 				at := time.Now()
 				began, shared, err := a.Ask(context.Background(), question)
 				if err != nil || began.Before(at) {
@@ -67,13 +67,13 @@ func TestAnAnswerIsOfACallThatBeganAfterTheQuestion(t *testing.T) {
 
 func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, got := newAsked(), []any{}
+		a, got := newBatchAsked(), []any{}
 		ask := a.ask
 		a.ask = func(ctx context.Context, questions []string) (time.Time, error) {
-			got = append(got, ctx.Value(key{}))
+			got = append(got, ctx.Value(batchKey{}))
 			return ask(ctx, questions)
 		}
-		ctx := context.WithValue(context.Background(), key{}, "its own")
+		ctx := context.WithValue(context.Background(), batchKey{}, "its own")
 		_, _, _ = a.Ask(ctx, "a")
 		var both sync.WaitGroup
 		for _, question := range []string{"b", "c"} {
@@ -88,7 +88,7 @@ func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
 
 func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsked()
+		a := newBatchAsked()
 		a.stuck = "a"
 		short, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 		defer cancel()
@@ -117,7 +117,7 @@ func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
 
 func TestACallWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsked()
+		a := newBatchAsked()
 		a.stuck = "a"
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
@@ -135,7 +135,7 @@ func TestACallWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
 
 func TestAPanicInACallIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newAsked()
+		a := newBatchAsked()
 		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that nobody expects") }
 		if _, _, err := a.Ask(context.Background(), "a"); err == nil {
 			t.Error("no error")

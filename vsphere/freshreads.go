@@ -1,4 +1,10 @@
-package fresh
+// This file reads what a step must know right before it acts: a VM that is about to change, what is in a folder that is about to go,
+// the clones under way.
+//
+// It promises that an answer is from a read that began after the question. One read answers all steps that ask within 10 ms; where
+// that fails, or lacks an object, each step reads by itself, so no step fails for another's object.
+
+package vsphere
 
 import (
 	"context"
@@ -11,19 +17,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// Caller makes calls of vCenter on a session, unless the step in ctx may no longer act. Errors are *vcfault.Error.
-type Caller interface {
-	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
+// freshReads makes the reads. Its methods may be called from any goroutine.
+type freshReads struct {
+	calls  *VCenter
+	rounds batchedRead[types.ManagedObjectReference, freshAnswer]
 }
 
-// Reads makes the reads. Its methods may be called from any goroutine.
-type Reads struct {
-	calls  Caller
-	rounds rounds[types.ManagedObjectReference, answer]
-}
-
-// answer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
-type answer struct {
+// freshAnswer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
+type freshAnswer struct {
 	objects []session.Object
 	clones  []string // the tasks of our user's clones that are queued or running
 }
@@ -31,15 +32,15 @@ type answer struct {
 // recentTasks is the question for vCenter's recent tasks, instead of a moRef.
 var recentTasks = types.ManagedObjectReference{Type: "TaskManager"}
 
-// New returns Reads that call by c.
-func New(c Caller) *Reads {
-	r := &Reads{calls: c}
+// newFreshReads returns the reads of a vCenter.
+func newFreshReads(v *VCenter) *freshReads {
+	r := &freshReads{calls: v}
 	r.rounds.ask = r.read
 	return r
 }
 
 // Clones returns the tasks of our user's clones that are queued or running.
-func (r *Reads) Clones(ctx context.Context) ([]string, error) {
+func (r *freshReads) Clones(ctx context.Context) ([]string, error) {
 	a, shared, err := r.rounds.Ask(ctx, recentTasks)
 	if err == nil && shared {
 		err = r.mayAct(ctx)
@@ -49,8 +50,8 @@ func (r *Reads) Clones(ctx context.Context) ([]string, error) {
 	return a.clones, err
 }
 
-// Folder is a folder: its name, the moRef of the one that it is in, and what is in it.
-type Folder struct {
+// freshFolder is a folder: its name, the moRef of the one that it is in, and what is in it.
+type freshFolder struct {
 	Name, Parent string
 	Children     []types.ManagedObjectReference
 	// Seen is false if our user may not see all of that.
@@ -58,9 +59,9 @@ type Folder struct {
 }
 
 // Folder reads a folder.
-func (r *Reads) Folder(ctx context.Context, folder types.ManagedObjectReference) (Folder, error) {
+func (r *freshReads) Folder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	o, err := r.object(ctx, folder)
-	return Folder{
+	return freshFolder{
 		Name:     session.Prop[string](o, "name"),
 		Parent:   session.Prop[types.ManagedObjectReference](o, "parent").Value,
 		Children: session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, // an empty list may be left out
@@ -69,8 +70,8 @@ func (r *Reads) Folder(ctx context.Context, folder types.ManagedObjectReference)
 }
 
 // VM reads a VM.
-func (r *Reads) VM(ctx context.Context, vm types.ManagedObjectReference) (*VM, error) {
-	var now VM
+func (r *freshReads) VM(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
+	var now FreshVM
 	o, err := r.object(ctx, vm)
 	if err == nil && o.Told {
 		now.take(o)
@@ -79,7 +80,7 @@ func (r *Reads) VM(ctx context.Context, vm types.ManagedObjectReference) (*VM, e
 }
 
 // object reads a VM or a folder.
-func (r *Reads) object(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
+func (r *freshReads) object(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
 	a, shared, err := r.rounds.Ask(ctx, ref)
 	if err == nil {
 		if at := slices.IndexFunc(a.objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
@@ -96,29 +97,29 @@ func (r *Reads) object(ctx context.Context, ref types.ManagedObjectReference) (s
 }
 
 // mayAct returns an error if the step in ctx may no longer act on a shared answer. It makes no call.
-func (r *Reads) mayAct(ctx context.Context) error {
+func (r *freshReads) mayAct(ctx context.Context) error {
 	return r.calls.Call(ctx, func(context.Context, *session.Session) error { return nil })
 }
 
 // read reads VMs, folders and recent tasks in one call. What is gone is left out if there are several.
-func (r *Reads) read(ctx context.Context, refs []types.ManagedObjectReference) (a answer, err error) {
+func (r *freshReads) read(ctx context.Context, refs []types.ManagedObjectReference) (a freshAnswer, err error) {
 	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		var specs []types.PropertyFilterSpec
 		if slices.Contains(refs, recentTasks) {
 			specs = append(specs, tasks.RecentSpec(s))
 		}
-		if vms := specOf(refs); len(vms.ObjectSet) > 0 {
+		if vms := freshSpec(refs); len(vms.ObjectSet) > 0 {
 			specs = append(specs, vms)
 		}
 		objects, err := session.ReadObjects(ctx, s, specs...)
-		a = answer{objects: objects, clones: tasks.ClonesIn(objects, s.User)}
+		a = freshAnswer{objects: objects, clones: tasks.ClonesIn(objects, s.User)}
 		return err
 	})
 	return a, err
 }
 
-// specOf reads what Folder and VM return, of those among refs.
-func specOf(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+// freshSpec reads what Folder and VM return, of those among refs.
+func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{
 			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
