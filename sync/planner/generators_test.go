@@ -277,9 +277,9 @@ func healthy(t *rapid.T) plan.Observed {
 	o.State.VMs = slices.DeleteFunc(o.State.VMs, func(m plan.VM) bool { return m.MoRef < "vm-5" && m.MoRef[len(m.MoRef)-1] != '0' })
 	for i := range o.State.VMs {
 		m := &o.State.VMs[i]
-		m.Reachable, m.Unreachable, m.Question, m.Customization = true, "", "", plan.Customization{}
+		m.Reachable, m.Unreachable, m.Question, m.Customization, m.Untaken = true, "", "", plan.Customization{}, nil
 		if m.Power == plan.PoweredOn {
-			m.Tools, m.IPs, m.Untaken = true, []string{"192.0.2.7"}, nil
+			m.Tools, m.IPs = true, []string{"192.0.2.7"}
 		}
 	}
 	for i := range o.State.Candidates {
@@ -397,7 +397,7 @@ func ready(o *plan.Observed, m plan.VM) bool {
 		return false
 	}
 	for _, other := range o.State.VMs {
-		if other.Ordinal == m.Ordinal && other.MoRef != m.MoRef && other.Quarantined.IsZero() {
+		if other.Ordinal == m.Ordinal && other.MoRef != m.MoRef && other.Quarantined.IsZero() && precedes(other, m) {
 			return false
 		}
 	}
@@ -420,6 +420,12 @@ func ready(o *plan.Observed, m plan.VM) bool {
 		return len(m.IPs) > 0 && answers(o, m)
 	}
 	return (len(m.Given()) == 0 || len(m.IPs) > 0 || recordedReady(o, m)) && answers(o, m)
+}
+
+// precedes reports whether another VM of its ordinal, and not this one, which runs and can be reached, is the member: see duplicates.go.
+func precedes(other, m plan.VM) bool {
+	on := other.Power == plan.PoweredOn || other.Marked && other.Why == plan.WhyPowerCycle
+	return on && other.Reachable && cmp.Or(m.Created.Compare(other.Created), strings.Compare(other.MoRef, m.MoRef)) < 0
 }
 
 // serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither
