@@ -6,7 +6,7 @@ var defects = []defect{
 		[]layer{vsphere, through("NameConflict|Unmanaged|Foreign|Name")}},
 	{"2: a copy of a member counts as the member", "vsphere/stamp/owner.go",
 		"|| !stamp.Owned(stamp.UID, instanceUUID)", "",
-		[]layer{stamp, vsphere}},
+		[]layer{stamp, inventory}},
 	{"3: a member that isn't seen is gone", "sync/planner/missing.go",
 		"case v.State.IsGone(m.MoRef, m.InstanceUUID):\n\t\t\tv.lose(m)", "case true:\n\t\t\tv.lose(m)",
 		[]layer{planner, world}},

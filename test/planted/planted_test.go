@@ -49,6 +49,7 @@ var (
 	probe      = layer{"./sync/probe", "."}
 	world      = layer{"./test/world", "."}
 	vsphere    = layer{"./vsphere", "."}
+	inventory  = layer{"./vsphere/inventory", "."}
 	stamp      = layer{"./vsphere/stamp", "."}
 	faults     = layer{"./vsphere/vcfault", "."}
 	disks      = layer{"./vsphere/disks", "."}

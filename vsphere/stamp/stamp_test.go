@@ -129,6 +129,26 @@ func TestACloneOfAMemberIsUnmanaged(t *testing.T) {
 	}
 }
 
+func TestOnlyTheVMThatTheStampNamesIsOurs(t *testing.T) {
+	text := Stamp{UID: "uid-web", InstanceUUID: "one", Ordinal: 1, Generation: 1}.Encode()
+	for _, tc := range []struct {
+		text, instance string
+		readable       bool
+		want           Owner
+	}{
+		{text, "one", true, Ours},
+		{text, "another", true, Unmanaged}, // a copy
+		{text, "", true, Unmanaged},
+		{text, "one", false, Unreadable},
+		{"", "one", true, Unmanaged},
+		{"garbled", "one", true, Unmanaged},
+	} {
+		if s, owner := Read(tc.text, tc.instance, tc.readable); owner != tc.want || owner != Ours && s != (Stamp{}) {
+			t.Errorf("%q in a VM %q (readable: %t): %d, want %d; %+v", tc.text, tc.instance, tc.readable, owner, tc.want, s)
+		}
+	}
+}
+
 // stampSeeds are stamps, and texts that are nearly stamps.
 func stampSeeds() []string {
 	return []string{goodStamp.Encode(), fullStamp().Encode(), `{"v":2}`, `{"v":1,"uid":"uid-web","instanceUuid":"b","ordinal":7}`,
