@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -47,12 +48,9 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
 	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
 	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
-	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well.
+	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well, so that is waited for, too.
 	v.reader.Touch(v.inventory.MemberRefs(ref.UID)...)
-	if err != nil {
-		return err
-	}
-	return v.reader.Read(ctx, inventory.VMRef(m.MoRef))
+	return cmp.Or(err, v.reader.Read(ctx, inventory.VMRef(m.MoRef)))
 }
 
 // stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.

@@ -43,8 +43,8 @@ package planner_test
 //   - After a kill the process begins, reads and gets a call only after a power-off under way has ended. Nor is a failure
 //     forgotten before that: it is kept for more than a minute. By then the replica has seen everything: vsphere reads the object
 //     of a failed step at once, and an inventory whose stream is silent for so long is no longer known.
-//   - What a replica reads of all members after its mark's reply was lost, it reads at once: vsphere touches them before it
-//     returns, and the member backs off for a second.
+//   - What a replica reads of all members after its mark's reply was lost, it reads at once: vsphere waits for that before
+//     the step returns.
 //   - After the deletion's first call, no other call comes: Metacontroller has one worker for a parent. pause.go in sync/loop
 //     handles a call that waited in a socket.
 //   - A place has room for eight VMs, those that are gone and still seen included, and for three steps of a killed replica. Moves
