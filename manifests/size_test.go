@@ -16,7 +16,7 @@ import (
 
 // size is a row of the table of docs/install.md.
 type size struct {
-	peak, fullRead string // as docs/design.md has them
+	peak, fullRead string // as docs/figures.md has them
 	goMemLimit     string
 	resources      corev1.ResourceRequirements
 }
@@ -49,7 +49,7 @@ func document(t *testing.T, name string) string {
 // The benchmark measures with the limits of the table (limitFor in test/bench).
 func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 	measured := map[string][]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MB) \|.*\|$`).FindAllStringSubmatch(document(t, "design.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MB) \|.*\|$`).FindAllStringSubmatch(document(t, "figures.md"), -1) {
 		measured[row[1]] = strings.Split(row[0], " | ")
 	}
 	for vms, s := range sizes(t) {
@@ -65,7 +65,7 @@ func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 			t.Errorf("%s VMs: GOMEMLIMIT %s is more than nine tenths of %s", vms, s.goMemLimit, s.resources.Limits.Memory())
 		}
 		if row := measured[vms]; len(row) < 6 || row[1] != s.peak || row[5] != s.fullRead {
-			t.Errorf("%s VMs: %s and %s for a full read are not what docs/design.md has: %v", vms, s.peak, s.fullRead, row)
+			t.Errorf("%s VMs: %s and %s for a full read are not what docs/figures.md has: %v", vms, s.peak, s.fullRead, row)
 		}
 	}
 }

@@ -40,7 +40,7 @@ func stocked(t *testing.T, g *metacontroller.Group) metacontroller.Answer {
 	})
 }
 
-// The figure of docs/design.md, by guests that run Tools: three members and five more, with and without standby members.
+// The figure of docs/figures.md, by guests that run Tools: three members and five more, with and without standby members.
 func TestScaleOutWithStandbyMembersTakesABoot(t *testing.T) {
 	t.Parallel()
 	took := map[int32]time.Duration{}
