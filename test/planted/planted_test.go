@@ -40,21 +40,19 @@ type layer struct {
 }
 
 var (
-	stories    = layer{"./sync/planner", "Stories|Story"}
-	properties = layer{"./sync/planner", "TestPlans|Propert|Promise|^TestNo|^TestA|^TestThe"}
-	checker    = layer{"./sync/planner", "SmallWorld"}
-	planner    = layer{"./sync/planner", "."}
-	loop       = layer{"./sync/loop", "."}
-	hook       = layer{"./sync/hook", "."}
-	probe      = layer{"./sync/probe", "."}
-	world      = layer{"./test/world", "."}
-	vsphere    = layer{"./vsphere", "."}
-	inventory  = layer{"./vsphere/inventory", "."}
-	stamp      = layer{"./vsphere/stamp", "."}
-	faults     = layer{"./vsphere/vcfault", "."}
-	disks      = layer{"./vsphere/disks", "."}
-	promises   = layer{"./test/promises", "."}
+	planner   = layer{"./sync/planner", "."}
+	loop      = layer{"./sync/loop", "."}
+	probe     = layer{"./sync/probe", "."}
+	world     = layer{"./test/world", "."}
+	vsphere   = layer{"./vsphere", "."}
+	inventory = layer{"./vsphere/inventory", "."}
+	stamp     = layer{"./vsphere/stamp", "."}
+	faults    = layer{"./vsphere/vcfault", "."}
+	disks     = layer{"./vsphere/disks", "."}
 )
+
+// promises are tests from outside.
+func promises(run string) layer { return layer{"./test/promises", run} }
 
 // through are tests that go through the hooks and the embedded vCenter.
 func through(run string) layer { return layer{"./test", run} }
