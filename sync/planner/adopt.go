@@ -33,7 +33,7 @@ func (v *view) adopt(count int) (used int) {
 			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
 			used++
-			v.adopting += int(oneIf(v.adoptOne(&c)))
+			v.decide(toAdopt, c.Entry, v.adoptOne(&c))
 		}
 	}
 	return used

@@ -49,30 +49,19 @@ type view struct {
 	prepared      string   // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
-	update     *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	canary     *v1alpha1.CanaryProgress // what update.canary needs to know of the past
-	stuck      *plan.Fault              // why an update has stopped
-	closed     string                   // why an update begins nothing now: see outsideWindows
-	suspended  string                   // what was seen when healing was suspended
-	actions    []plan.Action
-	acted      map[string]bool // the members with an action, pending or not
-	cloning    int             // members being cloned, and to be cloned
-	missing    int             // of these, those that are not under way
-	returning  int             // VMs that are brought back from quarantine
-	adopting   int             // VMs that are adopted
-	tidying    int             // VMs that are being quarantined, or removed from quarantine, and duplicates
-	starting   int             // members to be powered on
-	resizing   int             // members to be given another size
-	leaving    int             // members to be removed
-	updating   int             // members to be replaced or resized, now or later
-	preparing  int             // members to be prepared
-	fitting    int             // members whose disks are added or grow
-	readying   int             // standby members that are made, prepared or resized
-	discarding int             // standby members that are removed
-	hindered   int             // steps for members that are wanted and failed the last time; the figures above are without them
-	later      bool            // a folder came after the newest hook call: see hideLaterFolder
-	waitCall   bool
-	waitDisks  bool // a member goes when the status lists its disks
+	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary    *v1alpha1.CanaryProgress // what update.canary needs to know of the past
+	stuck     *plan.Fault              // why an update has stopped
+	closed    string                   // why an update begins nothing now: see outsideWindows
+	suspended string                   // what was seen when healing was suspended
+	verdicts  []verdict                // what becomes of whom
+	actions   []plan.Action
+	acted     map[string]bool // the members with an action, pending or not
+	missing   int             // members to be cloned whose clones are not under way
+	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
+	later     bool            // a folder came after the newest hook call: see hideLaterFolder
+	waitCall  bool
+	waitDisks bool // a member goes when the status lists its disks
 	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
 	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
@@ -292,7 +281,7 @@ func (v *view) sortArriving() {
 			}
 			v.arriving = append(v.arriving, p.Ordinal)
 			if p.Op == plan.Clone && p.Fault.Reason == "" {
-				v.cloning++
+				v.decide(toClone, plan.MemberName(v.Group.Name, p.Ordinal), true)
 			}
 		}
 	}

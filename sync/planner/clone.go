@@ -45,7 +45,9 @@ func (v *view) clone(count int) {
 	v.missing = count
 	if v.State.Folder == "" && v.sourceFault() == nil {
 		if v.createFolder() {
-			v.cloning += count
+			for range count {
+				v.decide(toClone, "", true)
+			}
 		}
 		return
 	}
@@ -64,26 +66,28 @@ func (v *view) clone(count int) {
 		return plan.Action{Reason: v.membersText()}
 	})
 	if failed == 0 { // after a failure, the other clones wait
-		v.cloning += fresh
+		for _, name := range fresh {
+			v.decide(toClone, name, true)
+		}
 	}
 }
 
-// cloneEach adds clones at the lowest free ordinals. each returns what the n-th one is for.
-func (v *view) cloneEach(count int, ordinals *zonePicker, each func(n int) plan.Action) (fresh, failed int) {
+// cloneEach adds clones at the lowest free ordinals, and names those that nothing blocks. each returns what the n-th one is for.
+func (v *view) cloneEach(count int, ordinals *zonePicker, each func(n int) plan.Action) (fresh []string, failed int) {
 	if fault := v.sourceFault(); fault != nil {
 		v.blockClone("", *fault)
-		return 0, 0
+		return nil, 0
 	}
 	if v.State.Folder == "" {
 		v.createFolder()
-		return 0, 0
+		return nil, 0
 	}
 	for n := range count {
 		a := each(n)
 		ordinal, ok := v.nextPlace(ordinals)
 		name := plan.MemberName(v.Group.Name, ordinal)
 		details, _ := v.details(ordinal)
-		if !ok && a.Standby && v.updating+v.leaving > 0 { // members that go give theirs back
+		if !ok && a.Standby && v.updating()+v.decided(toLeave) > 0 { // members that go give theirs back
 			break
 		}
 		if !ok {
@@ -98,7 +102,7 @@ func (v *view) cloneEach(count int, ordinals *zonePicker, each func(n int) plan.
 		clone := v.cloneOf(name, ordinal, details)
 		clone.Standby, clone.Reason = a.Standby, a.Reason
 		if v.act(clone) {
-			fresh++
+			fresh = append(fresh, name)
 		} else {
 			failed++
 		}

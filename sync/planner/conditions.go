@@ -106,7 +106,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 	switch {
 	case len(v.unreachable()) > 0 && !v.busy():
 		return plan.ReasonUnreachable
-	case v.updating > 0:
+	case v.updating() > 0:
 		return plan.ReasonUpdating
 	case !v.busy() && v.countReady() < len(v.members):
 		return plan.ReasonNotReady

@@ -24,7 +24,7 @@ func (v *view) setDisks() {
 		if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable || v.acted[m.name] {
 			continue
 		}
-		v.fitting += int(oneIf(v.setDisksOf(m, "disks: it "+m.disks)))
+		v.decide(toSetDisks, m.name, v.setDisksOf(m, "disks: it "+m.disks))
 	}
 }
 

@@ -68,7 +68,7 @@ func (v *view) settleDuplicates() {
 	for _, members := range [][]member{v.members, v.standby} {
 		for i := range members {
 			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !v.registeredAgain(m) {
-				v.tidying += int(oneIf(v.settle(m)))
+				v.decide(toTidy, m.name, v.settle(m))
 			}
 		}
 	}

@@ -115,7 +115,6 @@ func (v *view) exist() int {
 // Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is first
 // marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
-	v.leaving = v.exist()
 	v.holdMissing()
 	v.hindered += len(v.missingNames())
 	v.setRules()

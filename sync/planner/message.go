@@ -69,23 +69,32 @@ var activities = []struct {
 	text func(v *view, n int) string
 }{
 	{(*view).updatesNow, share("updating %d of %d")},
-	{func(v *view) int { return v.cloning * int(oneIf(!v.Finalizing)) }, share("cloning %d of %d")},
-	{func(v *view) int { return v.adopting }, counted("adopting %s", "VM")},
-	{func(v *view) int { return v.returning }, counted("bringing %s back from quarantine", "VM")},
-	{func(v *view) int { return v.resizing }, share("resizing %d of %d")},
-	{func(v *view) int { return v.starting }, share("powering on %d of %d")},
-	{func(v *view) int { return v.leaving * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
+	{unlessDeleted(toClone), share("cloning %d of %d")},
+	{doing(toAdopt), counted("adopting %s", "VM")},
+	{doing(toBringBack), counted("bringing %s back from quarantine", "VM")},
+	{doing(toResize), share("resizing %d of %d")},
+	{doing(toStart), share("powering on %d of %d")},
+	{unlessDeleted(toLeave), func(v *view, n int) string {
 		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
 	}},
 	{(*view).waiting, (*view).waitingText},
 	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
-	{func(v *view) int { return v.preparing }, share("preparing %d of %d (tags, attributes, network)")},
-	{func(v *view) int { return v.fitting }, share("changing the disks of %d of %d")},
-	{func(v *view) int { return v.readying * int(oneIf(!v.Finalizing)) }, func(v *view, n int) string {
+	{doing(toPrepare), share("preparing %d of %d (tags, attributes, network)")},
+	{doing(toSetDisks), share("changing the disks of %d of %d")},
+	{unlessDeleted(toStandBy), func(v *view, n int) string {
 		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
 	}},
-	{func(v *view) int { return v.discarding }, counted("removing %s", "standby member")},
-	{func(v *view) int { return v.tidying * int(oneIf(!v.Finalizing)) }, counted("quarantining or removing %s", "VM")},
+	{doing(toDiscard), counted("removing %s", "standby member")},
+	{unlessDeleted(toTidy), counted("quarantining or removing %s", "VM")},
+}
+
+func doing(what decision) func(*view) int {
+	return func(v *view) int { return v.decided(what) }
+}
+
+// unlessDeleted is doing, for what the sentence about a deletion says already.
+func unlessDeleted(what decision) func(*view) int {
+	return func(v *view) int { return v.decided(what) * int(oneIf(!v.Finalizing)) }
 }
 
 func share(format string) func(*view, int) string {
@@ -98,10 +107,10 @@ func counted(format, noun string) func(*view, int) string {
 
 // updatesNow returns how many members are to be updated, while any update is going on.
 func (v *view) updatesNow() int {
-	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.cloning+v.returning+v.resizing+v.starting+v.leaving+v.preparing+v.fitting == 0 {
+	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.decided(toClone, toBringBack, toResize, toStart, toLeave, toPrepare, toSetDisks) == 0 {
 		return 0
 	}
-	return v.updating
+	return v.updating()
 }
 
 func (v *view) rulesToSet() int {
@@ -110,15 +119,16 @@ func (v *view) rulesToSet() int {
 
 // deletion says what remains to be done until the group is gone.
 func (v *view) deletion() []string {
-	going := v.leaving - v.hindered
+	leaving := v.exist()
+	going := leaving - v.hindered
 	switch {
 	case v.hindered > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
-	case v.leaving == 1 && v.policy.Retain && !v.leaseOver():
+	case leaving == 1 && v.policy.Retain && !v.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
-	case v.leaving > 0 && v.policy.Retain:
+	case leaving > 0 && v.policy.Retain:
 		return []string{"releasing " + count(going, "member")}
-	case v.leaving > 0:
+	case leaving > 0:
 		return []string{"removing " + count(going, "member")}
 	case len(v.arriving) > 0:
 		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
@@ -262,7 +272,7 @@ func (v *view) unreached() (names []string) {
 
 // busy reports whether something is under way or to be done that needs no operator, other than for standby members.
 func (v *view) busy() bool {
-	if v.missing+len(v.arriving)+v.starting+v.resizing+v.preparing+v.fitting+v.leaving+v.updating+v.hindered > 0 || v.Finalizing {
+	if v.missing+len(v.arriving)+v.decided(toStart, toResize, toPrepare, toSetDisks, toLeave)+v.updating()+v.hindered > 0 || v.Finalizing {
 		return true
 	}
 	for name, p := range v.Pending {

@@ -74,7 +74,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 		say(true, shared.Reason, "Members report the same address: "+shared.Message, "")
 	}
 	switch held := v.heldText(); {
-	case v.update != nil && v.updating > 0 && (was.Update == nil || was.Update.Target != v.update.Target):
+	case v.update != nil && v.updating() > 0 && (was.Update == nil || was.Update.Target != v.update.Target):
 		say(false, "UpdateStarted", fmt.Sprintf("Update to %s started: %s", v.update.Target, plan.AtMost(v.differing(), 3)), v.update.Target)
 	case was.Update == nil || v.update != nil:
 	case held != "":

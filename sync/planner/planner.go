@@ -64,7 +64,7 @@ func Make(o plan.Observed) plan.Result {
 	case v.blocked():
 		r.Resync = min(v.resyncBlocked(), o.Resync)
 	case v.paused():
-	case v.hold != nil || v.busy() || v.readying+v.discarding > 0 || v.update != nil || v.countReady() < len(v.members):
+	case v.hold != nil || v.busy() || v.decided(toStandBy, toDiscard) > 0 || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
 	case o.Group.Spec.Service != nil, o.Group.Spec.Readiness.Probes():
 		r.Resync = min(resyncServed, o.Resync)

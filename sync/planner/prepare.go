@@ -27,21 +27,28 @@ func (v *view) prepareLater() {
 		if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
 			continue
 		}
-		v.prepare(m, "its tags or attributes differ from the spec")
+		v.prepareMember(m, "its tags or attributes differ from the spec")
 	}
+}
+
+// prepareMember prepares a member. If it has another step already, that one is what is going on.
+func (v *view) prepareMember(m *member, reason string) bool {
+	first := !v.acted[m.name]
+	goesOn := v.prepare(m, reason)
+	if first {
+		v.decide(toPrepare, m.name, goesOn)
+	}
+	return goesOn
 }
 
 // prepare prepares a member, and reports whether nothing hinders it.
 func (v *view) prepare(m *member, reason string) bool {
-	first := !v.acted[m.name]
 	details, ok := v.details(m.Ordinal)
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
-	goesOn := v.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
+	return v.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
 		Generation: v.Group.Generation})
-	v.preparing += int(oneIf(goesOn && first))
-	return goesOn
 }
 
 // setRules keeps the group's DRS rules in step with its members; a group in deletion has none.

@@ -63,7 +63,7 @@ func (v *view) bringBack(count int) (back int) {
 			default:
 				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, v.Group.Generation
 			}
-			v.returning += int(oneIf(v.act(a)))
+			v.decide(toBringBack, q.name, v.act(a))
 		}
 	}
 	return back
@@ -98,7 +98,7 @@ func (v *view) keepInQuarantine() {
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 			continue
 		case v.due(q):
-			v.tidying++
+			v.decide(toTidy, q.VM.Name, true)
 			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			continue
 		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
@@ -114,6 +114,6 @@ func (v *view) keepInQuarantine() {
 		default:
 			a.Op, a.Folder = plan.Move, v.State.Quarantine
 		}
-		v.tidying += int(oneIf(v.act(a)))
+		v.decide(toTidy, q.VM.Name, v.act(a))
 	}
 }

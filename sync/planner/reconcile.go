@@ -50,7 +50,7 @@ func (v *view) powerOn() {
 		case v.lacksData(m):
 			goesOn = v.setDisksOf(m, "its persistent disks, before its "+nextPowerOn(m))
 		case m.unprepared():
-			goesOn = v.prepare(m, "prepared before its "+nextPowerOn(m))
+			goesOn = v.prepareMember(m, "prepared before its "+nextPowerOn(m))
 		case v.awaitsRules():
 		case m.Standby:
 			goesOn = v.act(v.promotion(m, runningText))
@@ -58,7 +58,7 @@ func (v *view) powerOn() {
 			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
 				Reason: m.Power.Text() + "; should be on"})
 		}
-		v.starting += int(oneIf(goesOn))
+		v.decide(toStart, m.name, goesOn)
 	}
 }
 

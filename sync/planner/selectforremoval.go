@@ -194,7 +194,7 @@ func (v *view) removeChosen() {
 		default:
 			goesOn = v.remove(m, chosen, m.matter)
 		}
-		v.leaving += int(oneIf(goesOn))
+		v.decide(toLeave, m.name, goesOn)
 	}
 }
 

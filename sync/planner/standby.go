@@ -101,7 +101,7 @@ func (v *view) promote(most int) (promoted int) {
 		}
 		next.leaves = true // the standby members
 		load.Count(next.Ordinal)
-		v.starting += int(oneIf(v.act(v.promotion(next, "standby member promoted: "+v.promotionText(promoted)))))
+		v.decide(toStart, next.name, v.act(v.promotion(next, "standby member promoted: "+v.promotionText(promoted))))
 	}
 	return promoted
 }
@@ -182,17 +182,17 @@ func (v *view) keepStandby() {
 			left--
 			v.removeStandby(m, left >= int(v.Group.Spec.Standby))
 		case m.unprepared() || m.Prepared != v.prepared && v.preparable(m):
-			was := v.preparing
-			v.readying += int(oneIf(v.prepare(m, "prepared as a standby member")))
-			v.preparing = was
+			v.decide(toStandBy, m.name, v.prepare(m, "prepared as a standby member"))
 		case m.disks != "":
-			v.readying += int(oneIf(v.setDisksOf(m, "disks: it "+m.disks)))
+			v.decide(toStandBy, m.name, v.setDisksOf(m, "disks: it "+m.disks))
 		case m.resize != "":
-			v.readying += int(oneIf(v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize of a standby member: it " + m.resize})))
+			v.decide(toStandBy, m.name, v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+				CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize of a standby member: it " + m.resize}))
 		}
 	}
-	v.readying += len(v.standbyComing)
+	for _, ordinal := range v.standbyComing {
+		v.decide(toStandBy, plan.MemberName(v.Group.Name, ordinal), true)
+	}
 	v.cloneStandby(int(v.Group.Spec.Standby) - here - len(v.standbyComing))
 }
 
@@ -212,7 +212,9 @@ func (v *view) cloneStandby(count int) {
 	}
 	reason := fmt.Sprintf("too few standby members: %d of %d", int(v.Group.Spec.Standby)-count, v.Group.Spec.Standby)
 	fresh, _ := v.cloneEach(count, ordinals, func(int) plan.Action { return plan.Action{Standby: true, Reason: reason} })
-	v.readying += fresh
+	for _, name := range fresh {
+		v.decide(toStandBy, name, true)
+	}
 }
 
 // removeStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
@@ -231,7 +233,7 @@ func (v *view) removeStandby(m *member, enough bool) {
 	default:
 		v.remove(m, idle, reason)
 	}
-	v.discarding++
+	v.decide(toDiscard, m.name, true)
 }
 
 // prefixed puts a prefix before a text that is not empty.

@@ -59,9 +59,6 @@ func (v *view) findChanges(order []int) {
 		case v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m):
 			m.retire, m.matter = plan.WhyResize, "resize by a new clone: it "+m.resize
 		}
-		if !m.held {
-			v.updating++
-		}
 	}
 	v.findRequested(order)
 }
@@ -128,9 +125,6 @@ func (v *view) findRequested(order []int) {
 				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
-				if m.retire == "" {
-					v.updating++
-				}
 				m.retire, m.matter, m.held = plan.WhyReplace, "spec.replace names it", false
 			}
 		}
