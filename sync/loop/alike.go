@@ -17,7 +17,7 @@ type failureKind struct {
 	fault plan.Fault
 }
 
-// past returns the kinds of failures that no longer hinder: a step that failed so is under way again, and for longer than when it
+// past returns the kinds of failures that no longer block: a step that failed so is under way again, and for longer than when it
 // failed. They are no longer reported for any member, and the other members' retries are due.
 func (g *group) past(now time.Time) map[failureKind]bool {
 	var past map[failureKind]bool

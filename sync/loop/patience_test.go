@@ -119,7 +119,7 @@ func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	})
 }
 
-// A failure stays reported during retries, so that the message does not come and go; but no longer than it can hinder.
+// A failure stays reported during retries, so that the message does not come and go; but no longer than it can block.
 func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m := newModel(time.Minute)
 	m.took[plan.Clone] = 2 * time.Second

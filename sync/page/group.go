@@ -27,7 +27,7 @@ type groupBody struct {
 	Recent                   []deed
 }
 
-// block is what hinders a group, and what to do about it; a note says how its members are.
+// block is what blocks a group, and what to do about it; a note says how its members are.
 type block struct {
 	plan.FaultReport
 	Key string
@@ -72,7 +72,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	for i := range g.Faults {
 		f := g.Faults[i]
 		list := &b.Notes
-		if f.Hinders() {
+		if f.Blocks() {
 			list = &b.Blocks
 		}
 		*list = append(*list, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})

@@ -175,7 +175,7 @@ func (p *Page) rowOf(g *plan.Report) row {
 		State: stateOf(g), Deleting: g.Finalizing, Desired: desiredOf(g), Ready: readyOf(g), Message: g.Message, Activity: activityOf(g)}
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
-		if g.Faults[i].Hinders() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
+		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
 			r.Reasons = append(r.Reasons, p.manual.reason(name))
 		}
 	}

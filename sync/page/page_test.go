@@ -132,7 +132,7 @@ func TestPersistentDisksHaveATableOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
+func TestAnOrdinaryRollIsNotShownAsBlocked(t *testing.T) {
 	t.Parallel()
 	g := report("shop", "web", v1alpha1.PhasePending, "x")
 	g.Faults = []plan.FaultReport{
@@ -140,7 +140,7 @@ func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 		{Condition: v1alpha1.ConditionTemplateChanged, Reason: "TemplateChanged", Message: "the template t is not what these were cloned from: web-0; they are replaced"}}
 	p := New(Config{Source: &source{groups: []plan.Report{g}}})
 	_, body, _ := get(p, "/ui/groups/shop/web", "")
-	if text := textOf(t, body); strings.Contains(text, "hinders") ||
+	if text := textOf(t, body); strings.Contains(text, "What blocks") ||
 		!strings.Contains(text, "Members DiffersFromSpec web-0 was made from another template TemplateChanged the template t is not what these were cloned from") {
 		t.Errorf("the group: %s", text)
 	}
@@ -149,7 +149,7 @@ func TestAnOrdinaryRollIsNotShownAsAHindrance(t *testing.T) {
 	}
 	g.Faults = append(g.Faults, plan.FaultReport{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: "1 of 3 are updated"})
 	_, body, _ = get(New(Config{Source: &source{groups: []plan.Report{g}}}), "/ui/groups/shop/web", "")
-	if text := textOf(t, body); !strings.Contains(text, "What hinders, and what to do UpdateHeld 1 of 3 are updated") {
+	if text := textOf(t, body); !strings.Contains(text, "What blocks, and what to do UpdateHeld 1 of 3 are updated") {
 		t.Errorf("held: %s", text)
 	}
 }

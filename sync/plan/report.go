@@ -112,9 +112,9 @@ type FaultReport struct {
 	Message   string `json:"message"`
 }
 
-// Hinders reports whether something keeps the group from its spec. That members differ is no hindrance: an update changes that, or
+// Blocks reports whether something keeps the group from its spec. That members differ blocks nothing: an update changes that, or
 // another condition says what it waits for.
-func (f *FaultReport) Hinders() bool {
+func (f *FaultReport) Blocks() bool {
 	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged
 }
 
@@ -158,7 +158,7 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 		case v1alpha1.ConditionReady, v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled:
 			continue // it sums up the others
 		}
-		if hinders := c.Status == metav1.ConditionTrue; hinders == (c.Type == v1alpha1.ConditionVCenterReachable) {
+		if blocks := c.Status == metav1.ConditionTrue; blocks == (c.Type == v1alpha1.ConditionVCenterReachable) {
 			continue
 		}
 		faults = append(faults, FaultReport{Condition: c.Type, Reason: c.Reason, Message: c.Message})

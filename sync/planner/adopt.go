@@ -49,7 +49,7 @@ func (v *view) beingAdopted(moRef string) bool {
 	return false
 }
 
-// adoptOne adopts one VM, and reports whether nothing hinders it.
+// adoptOne adopts one VM, and reports whether nothing blocks it.
 func (v *view) adoptOne(c *plan.Candidate) bool {
 	if v.State.Folder == "" {
 		return v.createFolder()

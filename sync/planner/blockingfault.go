@@ -1,4 +1,4 @@
-// This file puts into words what hinders members.
+// This file puts into words what blocks members.
 
 package planner
 
@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// blockingFault is a fault and the member it hinders (empty: the group).
+// blockingFault is a fault and the member it blocks (empty: the group).
 type blockingFault struct {
 	Who string
 	plan.Fault
@@ -45,7 +45,7 @@ func faultTexts(faults []blockingFault, display func(who string) string) (texts 
 	}
 	for i, text := range order {
 		if i == 3 && len(order) > 4 {
-			return append(texts, fmt.Sprintf("and %d more hindrances", len(order)-i))
+			return append(texts, fmt.Sprintf("and %d more reasons", len(order)-i))
 		}
 		switch names := whom[text]; len(names) {
 		case 0:

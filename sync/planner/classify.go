@@ -25,8 +25,8 @@ type view struct {
 	invalid *plan.Fault
 	// hold is why nothing may be done at all; nil if something may.
 	hold *plan.Fault
-	// mistrust is why the members' answers are not believed; nil if they are.
-	mistrust *plan.Fault
+	// suppressed is why the members' answers are not believed; nil if they are.
+	suppressed *plan.Fault
 	// wake is when equal facts lead to another plan because time has passed; zero if never.
 	wake time.Time
 
@@ -58,7 +58,7 @@ type view struct {
 	actions   []plan.Action
 	acted     map[string]bool // the members with an action, pending or not
 	missing   int             // members to be cloned whose clones are not under way
-	hindered  int             // steps for members that are wanted and failed the last time; the figures above are without them
+	failing   int             // steps for members that are wanted and failed the last time; the figures above are without them
 	later     bool            // a folder came after the newest hook call: see hideLaterFolder
 	waitCall  bool
 	waitDisks bool // a member goes when the status lists its disks
@@ -67,7 +67,7 @@ type view struct {
 	withdrawing bool
 	adoption    []string // what keeps entries of spec.adopt from being carried out
 	holds       memberHolds
-	faults      []named // what hinders, by member
+	faults      []named // what blocks, by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
 	successors  successors
@@ -76,7 +76,7 @@ type view struct {
 	disksNow, disksListed disksByOrdinal
 }
 
-// named is a fault and the member it hinders (empty: the group).
+// named is a fault and the member it blocks (empty: the group).
 type named = blockingFault
 
 func classify(o *plan.Observed) *view {
@@ -269,7 +269,7 @@ func (v *view) sortMembers() {
 	for i := range v.members {
 		v.judge(i)
 	}
-	v.findMistrust()
+	v.findSuppressed()
 }
 
 func (v *view) sortArriving() {

@@ -189,7 +189,7 @@ func (v *view) pickOrdinals() *zonePicker {
 	return p
 }
 
-// createFolder creates the group's folder, and reports whether nothing hinders it.
+// createFolder creates the group's folder, and reports whether nothing blocks it.
 func (v *view) createFolder() bool {
 	if !plan.MayCreateFolder(v.Now, v.Called, v.FolderSeen) || v.Blind || v.later {
 		v.waitCall = true

@@ -172,7 +172,7 @@ func (v *view) cloneExceptions(c *conditionList) {
 	}
 }
 
-// whom names the members that faults hinder; Stalled or Reconciling says what to do about them.
+// whom names the members that faults block; Stalled or Reconciling says what to do about them.
 func (v *view) whom(faults []named) string {
 	var names []string
 	for _, f := range faultsInOrder(faults) {
@@ -196,8 +196,8 @@ func (v *view) changeExceptions(c *conditionList) {
 			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
 	}
-	if v.mistrust != nil {
-		say(v1alpha1.ConditionReadinessDoubted, v.mistrust.Reason, v.mistrust.Message)
+	if v.suppressed != nil {
+		say(v1alpha1.ConditionReadinessDoubted, v.suppressed.Reason, v.suppressed.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(v.differing(), 10))
 	if v.stuck != nil {

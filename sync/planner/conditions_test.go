@@ -62,7 +62,7 @@ func TestAConditionThatWasTrueGoesAndIsUnknownWithoutVCenter(t *testing.T) {
 	next(true, false, "")
 }
 
-func TestASharedHindranceIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
+func TestASharedFaultIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 	o := observed(12)
 	o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 	for i := range int32(12) {

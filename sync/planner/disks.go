@@ -28,7 +28,7 @@ func (v *view) setDisks() {
 	}
 }
 
-// setDisksOf changes the disks of a member, and reports whether nothing hinders that.
+// setDisksOf changes the disks of a member, and reports whether nothing blocks that.
 func (v *view) setDisksOf(m *member, reason string) bool {
 	details, _ := v.details(m.Ordinal)
 	goesOn := v.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,

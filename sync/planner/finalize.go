@@ -46,7 +46,7 @@ func (v *view) finalize() plan.Result {
 		r.Actions, r.Finalized, r.Resync = nil, false, v.Resync
 	}
 	if !v.sighted {
-		r.Resync = min(resyncHindered, v.Resync)
+		r.Resync = min(resyncUnknown, v.Resync)
 	}
 	r.Status = v.status(v.message())
 	r.Notes = v.notes(&r.Status)
@@ -116,7 +116,7 @@ func (v *view) exist() int {
 // marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
 	v.holdMissing()
-	v.hindered += len(v.missingNames())
+	v.failing += len(v.missingNames())
 	v.setRules()
 	if !v.isAnnounced() {
 		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before anything is removed"))
@@ -200,7 +200,7 @@ func (v *view) removeFolder() {
 	if v.folderLeft() {
 		v.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
 		if v.policy.Retain {
-			v.faults = nil // retained VMs in the folder hinder nothing
+			v.faults = nil // retained VMs in the folder block nothing
 		}
 		return
 	}

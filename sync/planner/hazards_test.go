@@ -276,7 +276,7 @@ func TestNoMemberIsPowerCycledWhileAMarkIsBeingRemoved(t *testing.T) {
 	}
 	o.State.VMs[2].Marked = false
 	if r := planner.Make(o); !r.Wants("web-0", plan.ShutdownGuest) {
-		t.Error("no member is taken down for the size, though nothing hinders it")
+		t.Error("no member is taken down for the size, though nothing blocks it")
 	}
 }
 

@@ -38,7 +38,7 @@ func (v *view) healable(m *member) bool { return v.runsUnready(m) && v.isEvident
 func (v *view) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
-		return !m.answer.open && v.mistrust == nil
+		return !m.answer.open && v.suppressed == nil
 	case len(m.Untaken) > 0, v.policy.Check == v1alpha1.ReadyPoweredOn:
 		return false
 	}

@@ -28,7 +28,7 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	none := func(*view) {}
 	another := func(v *view) { v.members[0].leaves, v.members[0].duplicate = false, true }
 	for _, c := range []struct {
-		on       ground
+		on       removalReason
 		prepare  func(*view)
 		breaking map[string]func(*view, *member)
 	}{
@@ -69,13 +69,13 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 		v, m := fresh()
 		c.prepare(v)
 		if !v.mayGo(m, c.on) {
-			t.Errorf("ground %d: it may not go although every condition holds", c.on)
+			t.Errorf("reason %d: it may not go although every condition holds", c.on)
 		}
 		for name, breaks := range c.breaking {
 			v, m := fresh()
 			c.prepare(v)
 			if breaks(v, m); v.mayGo(m, c.on) {
-				t.Errorf("ground %d: it may go although %s", c.on, name)
+				t.Errorf("reason %d: it may go although %s", c.on, name)
 			}
 		}
 	}

@@ -43,7 +43,7 @@ type member struct {
 	leaves, cycles bool
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
 	heldUntil time.Time
-	// waits is what the gate says at which it waits, marked; empty if it waits at none, or that one says nothing.
+	// waits is what the precondition says at which it waits, marked; empty if it waits at none, or that one says nothing.
 	waits string
 }
 

@@ -12,7 +12,7 @@ import (
 // messageReconciled is the message for a group that needs nothing. It is the predecessor's, to the letter.
 const messageReconciled = "successfully reconciled VmGroup"
 
-// message says for people what hinders, then what is going on, then what the group waits for or keeps. It is made of facts alone
+// message says for people what blocks, then what is going on, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
 func (v *view) message() string {
 	if v.hold != nil {
@@ -120,9 +120,9 @@ func (v *view) rulesToSet() int {
 // deletion says what remains to be done until the group is gone.
 func (v *view) deletion() []string {
 	leaving := v.exist()
-	going := leaving - v.hindered
+	going := leaving - v.failing
 	switch {
-	case v.hindered > 0 && going <= 1: // the last one waits for the others
+	case v.failing > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
 	case leaving == 1 && v.policy.Retain && !v.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
@@ -272,7 +272,7 @@ func (v *view) unreached() (names []string) {
 
 // busy reports whether something is under way or to be done that needs no operator, other than for standby members.
 func (v *view) busy() bool {
-	if v.missing+len(v.arriving)+v.decided(toStart, toResize, toPrepare, toSetDisks, toLeave)+v.updating()+v.hindered > 0 || v.Finalizing {
+	if v.missing+len(v.arriving)+v.decided(toStart, toResize, toPrepare, toSetDisks, toLeave)+v.updating()+v.failing > 0 || v.Finalizing {
 		return true
 	}
 	for name, p := range v.Pending {

@@ -84,7 +84,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
-	return slices.Concat(all, v.deedsOfOthers(), v.comingsAndGoings())
+	return slices.Concat(all, v.changesByOthers(), v.missingAndReturned())
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
@@ -110,8 +110,8 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note 
 		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, v.Group.UID), Key: "kept", At: v.Now}}
 }
 
-// comingsAndGoings tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
-func (v *view) comingsAndGoings() (all []plan.Note) {
+// missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
+func (v *view) missingAndReturned() (all []plan.Note) {
 	for i := range v.unseen {
 		m := &v.unseen[i]
 		if r := v.record(m.MoRef, i); m.missing && v.policy.ReplaceMissing > 0 && (r == nil || r.VanishedAt.IsZero()) {
@@ -146,8 +146,8 @@ func (v *view) comingsAndGoings() (all []plan.Note) {
 	return all
 }
 
-// deedsOfOthers tell what happened to members without the server: what operators did, and failures.
-func (v *view) deedsOfOthers() (all []plan.Note) {
+// changesByOthers tell what happened to members without the server: what operators did, and failures.
+func (v *view) changesByOthers() (all []plan.Note) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]

@@ -103,7 +103,7 @@ func (v *view) lacksData(m *member) bool {
 }
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
-func (v *view) partDisks(m *member, on ground, reason string) (first, goesOn bool) {
+func (v *view) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
 	if v.disksListed == nil {
 		v.disksListed = byOrdinal(v.Group.Status.Disks)
 	}
@@ -120,7 +120,7 @@ func (v *view) partDisks(m *member, on ground, reason string) (first, goesOn boo
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
-func (v *view) retention(m *member, disk string, on ground) v1alpha1.Retention {
+func (v *view) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
 	i := slices.IndexFunc(v.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 	switch {
 	case i < 0:

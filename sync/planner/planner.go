@@ -60,7 +60,7 @@ func Make(o plan.Observed) plan.Result {
 	}
 	switch {
 	case !v.sighted:
-		r.Resync = min(resyncHindered, o.Resync)
+		r.Resync = min(resyncUnknown, o.Resync)
 	case v.blocked():
 		r.Resync = min(v.resyncBlocked(), o.Resync)
 	case v.paused():
@@ -83,11 +83,11 @@ func Make(o plan.Observed) plan.Result {
 // to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
 // Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
 const (
-	resyncBusy     = 2 * time.Second
-	resyncServed   = 5 * time.Second
-	resyncWatched  = 3 * time.Second // an operator has to act, in the first watchedFor
-	resyncStalled  = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
-	resyncHindered = 5 * time.Second
+	resyncBusy    = 2 * time.Second
+	resyncServed  = 5 * time.Second
+	resyncWatched = 3 * time.Second // an operator has to act, in the first watchedFor
+	resyncStalled = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
+	resyncUnknown = 5 * time.Second
 
 	watchedFor = 10 * time.Minute
 )

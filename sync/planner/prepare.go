@@ -41,7 +41,7 @@ func (v *view) prepareMember(m *member, reason string) bool {
 	return goesOn
 }
 
-// prepare prepares a member, and reports whether nothing hinders it.
+// prepare prepares a member, and reports whether nothing blocks it.
 func (v *view) prepare(m *member, reason string) bool {
 	details, ok := v.details(m.Ordinal)
 	if !ok { // it is outdated then, or adopted

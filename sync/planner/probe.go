@@ -58,8 +58,8 @@ func (v *view) wasReady(m *member, i int) bool {
 	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.Boot))
 }
 
-// findMistrust finds why the answers of the members are not believed.
-func (v *view) findMistrust() {
+// findSuppressed finds why the answers of the members are not believed.
+func (v *view) findSuppressed() {
 	r := &v.Group.Spec.Readiness
 	if !r.Probes() || v.Finalizing {
 		return
@@ -78,13 +78,13 @@ func (v *view) findMistrust() {
 	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
 	switch {
 	case v.Answers.Nobody:
-		v.mistrust = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
 			"the server may ask no member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:
-		v.mistrust = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
 			"the server may not ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
 	case doubted:
-		v.mistrust = &plan.Fault{Reason: plan.ReasonProbePathSuspected, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, Person: true, Message: fmt.Sprintf(
 			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
 			portOf(r), kept)}
 	}
@@ -107,7 +107,7 @@ func probeField(r *v1alpha1.Readiness) string {
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
 func (v *view) heldBy() string {
-	if held := v.policy.Held(); held != "" || v.mistrust == nil {
+	if held := v.policy.Held(); held != "" || v.suppressed == nil {
 		return held
 	}
 	return "the members' readiness is doubted"

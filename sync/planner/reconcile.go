@@ -71,7 +71,7 @@ func nextPowerOn(m *member) string {
 }
 
 // act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
-// is wanted, the status tells what hindered its last try; act then returns false.
+// is wanted, the status tells why its last try failed; act then returns false.
 func (v *view) act(a plan.Action) (goesOn bool) {
 	if v.acted[a.VM] {
 		return true
@@ -81,7 +81,7 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 	}
 	v.acted[a.VM] = true
 	if v.asks(a.MoRef) {
-		v.hindered += int(oneIf(a.MemberKey()))
+		v.failing += int(oneIf(a.MemberKey()))
 		return false
 	}
 	p, pending := v.Pending[a.VM]
@@ -92,16 +92,16 @@ func (v *view) act(a plan.Action) (goesOn bool) {
 		return true
 	}
 	v.faults = append(v.faults, named{Who: a.VM, Fault: p.Fault})
-	v.hindered += int(oneIf(a.MemberKey()))
+	v.failing += int(oneIf(a.MemberKey()))
 	return false
 }
 
-// collectFaults adds what hinders members that no action is wanted for.
+// collectFaults adds what blocks members that no action is wanted for.
 func (v *view) collectFaults() {
 	v.collectStandstills()
 	v.faults = append(v.faults, v.failedCustomizations(false)...)
 	v.faults = append(v.faults, v.untaken()...)
-	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it hinders: no member could be recreated
+	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
 		v.blockClone("", *v.Related.Fault)
 	}
 	for _, ordinal := range slices.Concat(v.arriving, v.standbyComing) {
@@ -111,8 +111,8 @@ func (v *view) collectFaults() {
 		}
 	}
 	v.holdMissing()
-	if v.mistrust != nil {
-		v.faults = append(v.faults, named{Fault: *v.mistrust})
+	if v.suppressed != nil {
+		v.faults = append(v.faults, named{Fault: *v.suppressed})
 	}
 	if v.suspended != "" {
 		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})

@@ -6,12 +6,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// ground is why a VM of the group may be removed.
-type ground int
+// removalReason is why a VM of the group may be removed.
+type removalReason int
 
-// The grounds: see remove.
+// The reasons: see remove.
 const (
-	chosen ground = iota
+	chosen removalReason = iota
 	expired
 	duplicate
 	deleted
@@ -22,10 +22,10 @@ const (
 // remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM may not go yet;
 // reason says why it goes.
 //
-//	ground    what goes                         may go when                                       how
+//	reason    what goes                         may go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
-//	          scale-in, update, resize,         passes the gates (see gates)                      with quarantineSeconds put
+//	          scale-in, update, resize,         passes the preconditions (see preconditions)                      with quarantineSeconds put
 //	          healing, spec.replace; a                                                            into quarantine instead; a
 //	          duplicate that ever ran                                                             duplicate always
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
@@ -41,7 +41,7 @@ const (
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (Action.NeverOn) again.
-func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
+func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle, NeverOn: on == duplicate}
 	kept := !m.Quarantined.IsZero()
@@ -75,7 +75,7 @@ func (v *view) remove(m *member, on ground, reason string) (goesOn bool) {
 }
 
 // mayGo reports whether a VM may be removed now, according to the table at remove.
-func (v *view) mayGo(m *member, on ground) bool {
+func (v *view) mayGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
 		return (m.leaves || m.duplicate) && m.going() && v.passes(m)

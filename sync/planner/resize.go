@@ -82,7 +82,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 }
 
 // takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
-// be asked, the VM is powered off. takeDown reports whether nothing hinders that.
+// be asked, the VM is powered off. takeDown reports whether nothing blocks that.
 func (v *view) takeDown(m *member, reason string) bool {
 	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Deleted: v.Finalizing, Reason: reason}
 	p := v.Pending[m.name]

@@ -54,7 +54,7 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("an operator answers", change(0, func(m *plan.VM) { m.Question = "" }))
 	},
-	"hindrances": func(s *story) {
+	"faults of several members": func(s *story) {
 		template := s.o.State.Template
 		s.happens("the template is missing", func(o *plan.Observed) {
 			o.State.Template = plan.Template{Datacenter: "DC0", Others: []string{"debian-13", "vm-operator-template"}}
@@ -123,7 +123,7 @@ var lifeStories = map[string]func(*story){
 			o.State.FolderUnknown, o.State.Trouble = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
 		})
 	},
-	"one hindrance of many": func(s *story) {
+	"one fault of many": func(s *story) {
 		lacks := plan.Fault{Reason: "MissingPrivilege", Person: true,
 			Message: "vCenter's user lacks VirtualMachine.Inventory.CreateFromExisting on /DC0/vm/vm-operator/default/web: grant it."}
 		s.happens("no member can be cloned, for one reason", func(o *plan.Observed) {

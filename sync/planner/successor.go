@@ -74,7 +74,7 @@ func (v *view) isProven(m *member) bool {
 	return v.Now.Before(until)
 }
 
-// another reports whether another member is in the list: what hinders a member's own mark is found out by trying it again.
+// another reports whether another member is in the list: what blocks a member's own mark is found out by trying it again.
 func another(names []string, than *member) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name != than.name })
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // decision is what is to become of a VM of the group, or of a member that doesn't exist yet. A VM without a decision is kept as it is, or
-// waits: for a gate, for its turn, or because the spec holds it.
+// waits: for a precondition, for its turn, or because the spec holds it.
 type decision int
 
 const (

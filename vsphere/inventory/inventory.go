@@ -158,7 +158,7 @@ func (n *Inventory) IsKnown() bool {
 	return n.known
 }
 
-// Health says whether the facts are complete and fresh, and if not, why, and what in the settings hinders.
+// Health says whether the facts are complete and fresh, and if not, why, and what in the settings blocks.
 func (n *Inventory) Health() plan.Health {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -61,7 +61,7 @@ func plainSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 }
 
 // readTemplates fills in the fingerprints and hosts of the templates of a reading, with one more call for up to 250 of them.
-// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which hinders nothing. A failure
+// Unmanaged VMs' devices are read for no other reason. Fingerprints that cannot be read stay empty, which blocks nothing. A failure
 // that no template causes fails the whole reading, which is repeated: a clone has the fingerprint of its time for its life.
 func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	templates := map[types.ManagedObjectReference]*Machine{}

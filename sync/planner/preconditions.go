@@ -6,9 +6,9 @@ import (
 )
 
 // A voluntary step takes down a member that could keep serving: to remove it, or to power it off for a while. It passes
-// gates, in two places:
+// preconditions, in two places:
 //
-//	gate     passed                        opens when                                                 is in
+//	precondition     passed                        opens when                                                 is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
 //	window   before a member is marked     a window is open, for updates of any kind                  findChanges
 //	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, keepStandby
@@ -16,44 +16,44 @@ import (
 //	                                       replicas less maxUnavailable                               chooseCycles
 //	drain    by a marked member            its endpoints were terminating for drainSeconds            drained
 //	hold     by a marked member            no annotation holds it any more, or its time is over       released
-//	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   chosenForGood
+//	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   choiceIsMade
 //
-// A gate that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
+// A precondition that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
 // member down may leave out passes.
-type gate struct {
-	// opens reports whether the member may be taken down, as far as this gate knows.
+type precondition struct {
+	// opens reports whether the member may be taken down, as far as this precondition knows.
 	opens func(*view, *member) bool
 	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
 	says string
 }
 
-// gates are what a marked member passes before it is taken down.
-var gates = []gate{
+// preconditions are what a marked member passes before it is taken down.
+var preconditions = []precondition{
 	{(*view).drained, drains},
 	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)"},
-	{(*view).chosenForGood, ""},
+	{(*view).choiceIsMade, ""},
 }
 
 const drains = "draining %s before (spec.service.drainSeconds)"
 
-// passes reports whether a marked member passes all gates now. Each is asked, as each notes its time.
+// passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
 func (v *view) passes(m *member) bool {
 	m.waits = ""
 	all := true
-	for i := len(gates) - 1; i >= 0; i-- {
-		if !gates[i].opens(v, m) {
-			all, m.waits = false, gates[i].says
+	for i := len(preconditions) - 1; i >= 0; i-- {
+		if !preconditions[i].opens(v, m) {
+			all, m.waits = false, preconditions[i].says
 		}
 	}
 	return all
 }
 
-// chosenForGood reports whether the choice of who is taken down is made: see withdrawing and announcing.
-func (v *view) chosenForGood(m *member) bool {
+// choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing.
+func (v *view) choiceIsMade(m *member) bool {
 	return v.Finalizing || !v.withdrawing && !(m.ready && v.announcing())
 }
 
-// waiting counts the members that wait at gates, and waitingText says at which, a sentence for each gate.
+// waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
 func (v *view) waiting() (n int) {
 	for i := range v.members {
 		n += int(oneIf(v.members[i].waits != ""))
@@ -63,7 +63,7 @@ func (v *view) waiting() (n int) {
 
 func (v *view) waitingText(int) string {
 	var texts []string
-	for _, g := range gates {
+	for _, g := range preconditions {
 		n := 0
 		for i := range v.members {
 			n += int(oneIf(v.members[i].waits == g.says))
