@@ -121,7 +121,7 @@ func (d defective) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 }
 
 // before returns the loop as a replica with the defect sees it.
-func (d *defect) before(r *rig, l *loop.Loop) hook.Keeper {
+func (d *defect) before(r *rig, l *loop.Loop) hook.Controller {
 	if d == nil || d.call == nil {
 		return l
 	}
@@ -134,8 +134,8 @@ type alteredCalls struct {
 	defect *defect
 }
 
-// Renew takes the altered call.
-func (h alteredCalls) Renew(c plan.Call) plan.Result { return h.Loop.Renew(h.defect.call(h.rig, c)) }
+// Sync takes the altered call.
+func (h alteredCalls) Sync(c plan.Call) plan.Result { return h.Loop.Sync(h.defect.call(h.rig, c)) }
 
 // Some life finds a planted defect, and is repeated to see how often it fails again.
 //

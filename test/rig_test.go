@@ -199,7 +199,7 @@ func (r *rig) serve(change ...func(*vsphere.Config, *loop.Config)) *serverReplic
 	loopCfg.Prober = prober
 	groups = loop.New(loopCfg, r.planted.in(vc))
 	listener := r.listen()
-	hooks := hook.New(hook.Config{Keeper: r.planted.before(r, groups), Scout: vc, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	hooks := hook.New(hook.Config{Controller: r.planted.before(r, groups), Preflight: vc, ListGroups: vc.ListGroups, Ready: func() error { return nil }, Log: zerolog.Nop()})
 	web := &http.Server{Handler: hooks}
 	go func() { _ = web.Serve(listener) }()
 	refuse := r.hooks.Handle(listener.Addr().String(), hooks)

@@ -34,7 +34,7 @@ func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
 		if !vm.IsStandby() || !strings.Contains(w.stampOf("web-0"), `"standby":true`) {
 			t.Fatalf("%+v", vm)
 		}
-		if groups, _ := p.Roster(); len(groups) > 0 {
+		if groups, _ := p.ListGroups(); len(groups) > 0 {
 			t.Errorf("it is listed like a member that serves: %+v", groups)
 		}
 		p.do(promotion(vm))

@@ -139,9 +139,9 @@ func (v *VCenter) WasRead() bool { return v.stream.WasRead() }
 // Health says from memory how vCenter is seen; see Inventory.Health.
 func (v *VCenter) Health() plan.Health { return v.inventory.Health() }
 
-// Roster lists all groups of our cluster that have VMs, according to their stamps, sorted by namespace, name and UID. It is the
+// ListGroups lists all groups of our cluster that have VMs, according to their stamps, sorted by namespace, name and UID. It is the
 // same for every replica, whichever is called for a group. known is false while the inventory is unknown: the groups
 // are then the last known ones, or none. It answers from memory.
-func (v *VCenter) Roster() (groups []plan.Listed, known bool) {
-	return v.inventory.Roster(v.cfg.ClusterID)
+func (v *VCenter) ListGroups() (groups []plan.Listed, known bool) {
+	return v.inventory.ListGroups(v.cfg.ClusterID)
 }

@@ -127,7 +127,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving fun
 
 	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, Version: version, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
-		Keeper: groups, Scout: vc, Roster: vc.Roster, Slots: groups.Slots, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		Controller: groups, Preflight: vc, ListGroups: vc.ListGroups, Slots: groups.Slots, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),
 	}
 
@@ -163,7 +163,7 @@ type facts struct {
 
 // Groups lists the reports of all groups.
 func (f facts) Groups() ([]plan.Report, bool) {
-	listed, known := f.Roster()
+	listed, known := f.ListGroups()
 	return plan.AllReports(f.Loop.Groups(), listed, known), known
 }
 

@@ -41,7 +41,7 @@ func (s *slow) Read(p []byte) (int, error) {
 func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	t.Parallel()
 	const size, fit = 8 << 20, 4
-	k := &keeper{state: healthy()}
+	k := &controller{state: healthy()}
 	h := serve(k)
 	gate := make(chan struct{})
 	var reading, told atomic.Int32
@@ -92,7 +92,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 
 func TestABodyOfVeryManyValuesIsRefused(t *testing.T) {
 	t.Parallel()
-	h := serve(&keeper{state: healthy()})
+	h := serve(&controller{state: healthy()})
 	for _, one := range []string{`{}`, `[]`, `0`, `""`, `null`} {
 		body := `{"parent":{"status":{"members":[` + strings.Repeat(one+",", 1<<20) + one + `]}}}`
 		w := post(h, "/sync", []byte(body))
@@ -113,7 +113,7 @@ func TestATooLongBodyIsRefusedUnread(t *testing.T) {
 	r.Header.Set("Content-Type", "application/json")
 	r.ContentLength = 1 << 40
 	w := httptest.NewRecorder()
-	serve(&keeper{}).ServeHTTP(w, r)
+	serve(&controller{}).ServeHTTP(w, r)
 	if w.Code != http.StatusRequestEntityTooLarge {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -133,7 +133,7 @@ func TestTheLargestGroupPassesThreeTimesOver(t *testing.T) {
 			CPU: 2, MemoryMB: 4096, IPs: []string{fmt.Sprintf("10.0.%d.%d", i/250, i%250+1), fmt.Sprintf("2001:db8::%x", i+1)}, Host: "esx-01.example.com", Generation: 1, VCenter: "vc-1",
 			Revision: plan.Revision(&g.Spec)})
 	}
-	h := hook.New(hook.Config{Keeper: &keeper{state: state}, Log: zerolog.Nop()})
+	h := hook.New(hook.Config{Controller: &controller{state: state}, Log: zerolog.Nop()})
 	request := map[string]any{"parent": g, "children": map[string]any{"Service.v1": map[string]any{"default/web": map[string]any{"metadata": map[string]any{"name": "web"}}}}}
 	var body []byte
 	for range 2 { // the second time with the status and the children of the first

@@ -15,7 +15,7 @@ func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
 	body = bytes.Replace(body, []byte(`"replicas":2`), []byte(`"replicas":1,"service":{"ports":[{"port":22}],"annotations":{"example.com/for":"<you & me>"}}`), 1)
 	body = bytes.Replace(body, []byte(`"Service.v1":{}`), []byte(`"Service.v1":{"default/web":{"metadata":{"name":"web"}}}`), 1) // slices come when it is there
 	var answer struct{ Children []json.RawMessage }
-	if err := json.Unmarshal(post(serve(&keeper{state: healthy()}), "/sync", body).Body.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(post(serve(&controller{state: healthy()}), "/sync", body).Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{
@@ -45,7 +45,7 @@ func TestAnEventIsWholeAndGoesWithTheOtherChildren(t *testing.T) {
 		What: "Gone from vCenter:", Member: "web-0 (vm-7)", Key: "gone/vm-7", At: at}})
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	var answer struct{ Children []json.RawMessage }
-	if err := json.Unmarshal(post(serve(&keeper{state: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer); err != nil {
+	if err := json.Unmarshal(post(serve(&controller{state: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)
 	}
 	want := `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + event.Key.Name + `","namespace":"default"},` +

@@ -42,9 +42,9 @@ func (s *server) sd(w http.ResponseWriter, r *http.Request) {
 	}
 	var listed []plan.Listed
 	known := false
-	if s.Roster != nil {
-		listed, known = s.Roster()
-		plan.Recall(listed, s.Keeper.Groups)
+	if s.ListGroups != nil {
+		listed, known = s.ListGroups()
+		plan.Recall(listed, s.Controller.Groups)
 	}
 	if !known {
 		refuse(w, http.StatusServiceUnavailable, "vCenter's inventory is unknown: keep the targets that you have")

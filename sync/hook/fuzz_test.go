@@ -43,7 +43,7 @@ func (k *thinker) observed(c plan.Call) plan.Observed {
 		Called: now, Now: now, Lease: 90 * time.Second, Resync: 30 * time.Second}
 }
 
-func (k *thinker) Renew(c plan.Call) plan.Result {
+func (k *thinker) Sync(c plan.Call) plan.Result {
 	k.renewed = append(k.renewed, c)
 	return planner.Make(k.observed(c))
 }
@@ -65,13 +65,13 @@ func judge(path string, known bool, body []byte) error {
 	if known {
 		k.state = healthy()
 	}
-	h := hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1 << 20})
+	h := hook.New(hook.Config{Controller: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1 << 20})
 	first := send(h, path, body)
 	renewed := len(k.renewed)
 	switch text := first.Body.String(); first.Code {
 	case http.StatusOK:
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusTooManyRequests:
-		unselected := renewed == 1 && k.renewed[0].Unselected() // which the keeper refuses
+		unselected := renewed == 1 && k.renewed[0].Unselected() // which the controller refuses
 		if renewed > 0 && !unselected || first.Code == http.StatusTooManyRequests && !unselected {
 			return fmt.Errorf("%d %q, and yet the call counted", first.Code, text)
 		}
@@ -317,7 +317,7 @@ func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 		var answer struct {
 			Children []struct{ Metadata map[string]any }
 		}
-		text := send(serve(&keeper{}), "/sync", body).Body.Bytes()
+		text := send(serve(&controller{}), "/sync", body).Body.Bytes()
 		if err := json.Unmarshal(text, &answer); err != nil || len(answer.Children) != 1 ||
 			!reflect.DeepEqual(answer.Children[0].Metadata, map[string]any{"name": "web-members", "namespace": "default"}) {
 			t.Errorf("%s: %v %s", record, err, text)
@@ -329,7 +329,7 @@ func TestAChildWithoutANameIsRefused(t *testing.T) {
 	t.Parallel()
 	body := []byte(`{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"}},"children":{"ConfigMap.v1":{"default/":{}}}}`)
 	for i, path := range fuzzPaths {
-		if w := send(serve(&keeper{}), path, body); w.Code != http.StatusUnprocessableEntity {
+		if w := send(serve(&controller{}), path, body); w.Code != http.StatusUnprocessableEntity {
 			t.Errorf("%d %s: %d %s", i, path, w.Code, w.Body)
 		}
 	}
@@ -341,7 +341,7 @@ func TestAChildWithoutAKindOrAVersionIsRefused(t *testing.T) {
 	for _, key := range []string{"", ".", "ConfigMap", "ConfigMap v1", "ConfigMap.", ".v1"} {
 		body := fmt.Appendf(nil, `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"}},"children":{%q:{"default/web-members":{}}}}`, key)
 		for i, path := range fuzzPaths {
-			if w := send(serve(&keeper{}), path, body); w.Code != http.StatusUnprocessableEntity {
+			if w := send(serve(&controller{}), path, body); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%q: %d %s: %d %s", key, i, path, w.Code, w.Body)
 			}
 		}

@@ -45,12 +45,12 @@ func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
 	write(w, all)
 }
 
-// reports returns the keeper's groups, and those that are only in vCenter's stamps. known reports whether the list is
+// reports returns the controller's groups, and those that are only in vCenter's stamps. known reports whether the list is
 // complete.
 func (s *server) reports() (all []plan.Report, known bool) {
 	var listed []plan.Listed
-	if s.Roster != nil {
-		listed, known = s.Roster()
+	if s.ListGroups != nil {
+		listed, known = s.ListGroups()
 	}
-	return plan.AllReports(s.Keeper.Groups(), listed, known), known
+	return plan.AllReports(s.Controller.Groups(), listed, known), known
 }

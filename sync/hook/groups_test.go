@@ -43,10 +43,10 @@ func both(cfg hook.Config) http.Handler {
 }
 
 // look starts a server whose inventory may be known, and returns a GET from it over the network.
-func look(t *testing.T, k *keeper, known *bool) func(path string) (code int, body string, header http.Header) {
+func look(t *testing.T, k *controller, known *bool) func(path string) (code int, body string, header http.Header) {
 	t.Helper()
 	meter := prometheus.NewRegistry()
-	server := httptest.NewServer(both(hook.Config{Keeper: k, Roster: func() ([]plan.Listed, bool) { return listed(), *known },
+	server := httptest.NewServer(both(hook.Config{Controller: k, ListGroups: func() ([]plan.Listed, bool) { return listed(), *known },
 		Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})}))
 	t.Cleanup(server.Close)
 	return func(path string) (int, string, http.Header) {
@@ -67,7 +67,7 @@ func look(t *testing.T, k *keeper, known *bool) func(path string) (code int, bod
 func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 	t.Parallel()
 	known := true
-	get := look(t, &keeper{}, &known)
+	get := look(t, &controller{}, &known)
 	targets := func(path string) (all []string) {
 		t.Helper()
 		code, body, header := get(path)
@@ -123,7 +123,7 @@ func TestServiceDiscoveryListsTheMembersThatRunAndHaveAnAddress(t *testing.T) {
 func TestServiceDiscoverySaysWhatIsWrongWithAQuery(t *testing.T) {
 	t.Parallel()
 	known := true
-	get := look(t, &keeper{}, &known)
+	get := look(t, &controller{}, &known)
 	for path, says := range map[string]string{
 		"/sd?port=0": `port "0"`, "/sd?port=65536": `port "65536"`, "/sd?port=": `port ""`, "/sd?port=%2B80": `port "+80"`, "/sd?port=80,81": `port "80,81"`,
 		"/sd?port=http": "must be 1 to 65535", "/sd?port=80&port=x": `port "x"`, "/sd?ports=80": `no parameter "ports"`, "/sd?namespace=": "namespace is empty",
@@ -138,7 +138,7 @@ func TestServiceDiscoverySaysWhatIsWrongWithAQuery(t *testing.T) {
 func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	t.Parallel()
 	known := false
-	get := look(t, &keeper{}, &known)
+	get := look(t, &controller{}, &known)
 	if code, body, _ := get("/sd"); code != 503 || !strings.Contains(body, "unknown") {
 		t.Errorf("/sd: %d %s", code, body)
 	}
@@ -149,7 +149,7 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 		t.Errorf("/groups/shop/web: %d %s", code, body)
 	}
 	w := httptest.NewRecorder()
-	serve(&keeper{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd", nil))
+	serve(&controller{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd", nil))
 	if w.Code != 503 {
 		t.Errorf("without a roster: %d %s", w.Code, w.Body)
 	}
@@ -166,7 +166,7 @@ func TestSlotsSayHowManyMayRunAndWhy(t *testing.T) {
 		{nil, `{"most":0,"running":0,"waiting":0,"limits":[]}`},
 	} {
 		w := httptest.NewRecorder()
-		hook.New(hook.Config{Keeper: &keeper{}, Slots: c.slots, Ready: func() error { return nil }, Log: zerolog.Nop()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/slots", nil))
+		hook.New(hook.Config{Controller: &controller{}, Slots: c.slots, Ready: func() error { return nil }, Log: zerolog.Nop()}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/slots", nil))
 		if got := strings.TrimSpace(w.Body.String()); w.Code != http.StatusOK || got != c.want {
 			t.Errorf("%d %s", w.Code, got)
 		}
@@ -177,7 +177,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	t.Parallel()
 	known := true
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
-	k := &keeper{reports: []plan.Report{
+	k := &controller{reports: []plan.Report{
 		{Namespace: "shop", Name: "web", UID: "w", Lease: true, Generation: 4, LastCall: at, LeaseEnds: at.Add(90 * time.Second), Phase: v1alpha1.PhasePending,
 			Message: "cloning 1 of 1", Members: []v1alpha1.Member{}, Faults: []plan.FaultReport{},
 			Pending:  []plan.PendingReport{{Op: plan.Clone, VM: "web-0", State: plan.Running, Reason: "too few members: 0 of 1", Since: at}},
@@ -224,7 +224,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 func TestNoGroupsAreAnEmptyList(t *testing.T) {
 	t.Parallel()
 	w := httptest.NewRecorder()
-	serve(&keeper{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups", nil))
+	serve(&controller{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups", nil))
 	if w.Code != 200 || strings.TrimSpace(w.Body.String()) != "[]" {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -234,7 +234,7 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	t.Parallel()
 	meter := prometheus.NewRegistry()
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "page "+r.URL.Path) })
-	h := both(hook.Config{Keeper: &keeper{}, Page: page, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})})
+	h := both(hook.Config{Controller: &controller{}, Page: page, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: meter, Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{})})
 	ask := func(method, path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
@@ -262,7 +262,7 @@ func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 			t.Errorf("no %s in %s", want, metrics)
 		}
 	}
-	without := hook.New(hook.Config{Keeper: &keeper{}, Log: zerolog.Nop()})
+	without := hook.New(hook.Config{Controller: &controller{}, Log: zerolog.Nop()})
 	w := httptest.NewRecorder()
 	if without.ServeHTTP(w, httptest.NewRequest("GET", "/", nil)); w.Code != 404 {
 		t.Errorf("without a page: %d", w.Code)
@@ -274,7 +274,7 @@ func TestBrowsersNeverKeepAHookWaiting(t *testing.T) {
 	t.Parallel()
 	release, inside := make(chan struct{}), make(chan struct{}, 100)
 	page := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { inside <- struct{}{}; <-release })
-	h := hook.New(hook.Config{Keeper: &keeper{state: healthy()}, Page: page, Log: zerolog.Nop()})
+	h := hook.New(hook.Config{Controller: &controller{state: healthy()}, Page: page, Log: zerolog.Nop()})
 	var all sync.WaitGroup
 	for range 60 {
 		all.Go(func() { h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil)) })

@@ -1,4 +1,4 @@
-// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, passes it to the keeper of the
+// Package hook speaks Metacontroller's JSON over HTTP: it decodes a hook request, passes it to the controller of the
 // groups, and encodes the answer. It knows nothing of vSphere, and answers from memory.
 //
 // Metacontroller acts only on HTTP 200; on anything else it leaves children and status alone and shows the body as
@@ -29,24 +29,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Keeper keeps the groups.
-type Keeper interface {
-	// Renew processes a hook call, which permits acting for a while, and answers it from memory.
-	Renew(plan.Call) plan.Result
+// Controller keeps the groups (loop.Loop).
+type Controller interface {
+	// Sync processes a hook call, which permits acting for a while, and answers it from memory.
+	Sync(plan.Call) plan.Result
 	// Preview says what would be done for a call, and does nothing.
 	Preview(plan.Call) (plan.Result, plan.Outlook, error)
-	// Groups reports the groups that Renew was called for. It may be called at any time.
+	// Groups reports the groups that Sync was called for. It may be called at any time.
 	Groups() []plan.Report
 }
 
-// Config holds the parts of the server. New needs Keeper and Log, Health needs Ready.
+// Config holds the parts of the server. New needs Controller and Log, Health needs Ready.
 type Config struct {
-	Keeper Keeper
-	// Scout looks what the steps of a plan would meet in vCenter. It may be nil.
-	Scout Scout
-	// Roster lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
+	Controller Controller
+	// Preflight looks what the steps of a plan would meet in vCenter. It may be nil.
+	Preflight Preflight
+	// ListGroups lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
 	// complete. It may be nil. It must answer from memory.
-	Roster func() (groups []plan.Listed, known bool)
+	ListGroups func() (groups []plan.Listed, known bool)
 	// Slots tells how many steps run in vCenter, and how many may. It may be nil.
 	Slots func() plan.Slots
 	// Ready returns why the server is not ready for hooks; nil if it is.
@@ -145,7 +145,7 @@ func (s *server) sync(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil { // the caller has gone, and may have called another replica since
 		return
 	}
-	result := s.Keeper.Renew(call.Call)
+	result := s.Controller.Sync(call.Call)
 	if result.Refusal != nil {
 		refuseCall(w, result.Refusal)
 		return
@@ -165,7 +165,7 @@ func (s *server) finalize(w http.ResponseWriter, r *http.Request) {
 	if r.Context().Err() != nil {
 		return
 	}
-	result := s.Keeper.Renew(call.Call)
+	result := s.Controller.Sync(call.Call)
 	if result.Refusal != nil {
 		refuseCall(w, result.Refusal)
 		return

@@ -25,8 +25,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// keeper plans each call on its own, with this state of vCenter.
-type keeper struct {
+// controller plans each call on its own, with this state of vCenter.
+type controller struct {
 	state   plan.VCenterState
 	emptied bool
 	before  func()
@@ -36,9 +36,9 @@ type keeper struct {
 	mu      sync.Mutex
 }
 
-func (k *keeper) Groups() []plan.Report { return slices.Clone(k.reports) }
+func (k *controller) Groups() []plan.Report { return slices.Clone(k.reports) }
 
-func (k *keeper) Renew(c plan.Call) plan.Result {
+func (k *controller) Sync(c plan.Call) plan.Result {
 	if k.before != nil {
 		k.before()
 	}
@@ -52,11 +52,11 @@ func (k *keeper) Renew(c plan.Call) plan.Result {
 	return r
 }
 
-func (k *keeper) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
+func (k *controller) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if c.Group.Name == "twice" {
 		return plan.Result{}, plan.Outlook{}, errors.New("several groups have members named default/twice")
 	}
-	return k.Renew(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "too few members: 0 of 2",
+	return k.Sync(c), plan.Outlook{Steps: []plan.Step{{Round: 1, Action: plan.Action{Op: plan.Clone, VM: "web-0", Reason: "too few members: 0 of 2",
 		Details: &plan.Details{Spec: &c.Group.Spec}}}}}, nil
 }
 
@@ -67,8 +67,8 @@ func healthy() plan.VCenterState {
 			IPs: []string{"10.0.0.7"}, Host: "host-1", Generation: 1, VCenter: "vc-1"}}}
 }
 
-func serve(k hook.Keeper) http.Handler {
-	return hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop()})
+func serve(k hook.Controller) http.Handler {
+	return hook.New(hook.Config{Controller: k, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
 func post(h http.Handler, path string, body []byte) *httptest.ResponseRecorder {
@@ -122,7 +122,7 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 		which, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "-")
 		t.Run(file, func(t *testing.T) {
 			for name, state := range map[string]plan.VCenterState{"healthy": healthy(), "unknown": {}} {
-				k := &keeper{state: state}
+				k := &controller{state: state}
 				first := post(serve(k), "/"+which, body)
 				if first.Code != http.StatusOK {
 					t.Fatalf("%s: %d %s", name, first.Code, first.Body)
@@ -163,7 +163,7 @@ func TestChildrenStayAsLastAppliedWhileVCenterIsUnknown(t *testing.T) {
 			want = append(want, child.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"])
 		}
 		var answer struct{ Children []json.RawMessage }
-		if err := json.Unmarshal(post(serve(&keeper{}), "/sync", body).Body.Bytes(), &answer); err != nil {
+		if err := json.Unmarshal(post(serve(&controller{}), "/sync", body).Body.Bytes(), &answer); err != nil {
 			t.Fatal(err)
 		}
 		if len(want) != 1 || len(answer.Children) != 1 || string(answer.Children[0]) != want[0] {
@@ -175,7 +175,7 @@ func TestChildrenStayAsLastAppliedWhileVCenterIsUnknown(t *testing.T) {
 func TestASettledGroupIsAnsweredWithItsMembersAndTheirConfigMap(t *testing.T) {
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	body = bytes.ReplaceAll(body, []byte(`"replicas":2`), []byte(`"replicas":1`))
-	k := &keeper{state: healthy()}
+	k := &controller{state: healthy()}
 	k.state.VMs[0].Revision = plan.Revision(&v1alpha1.VmGroupSpec{Template: "ubuntu-24.04"})
 	var answer struct {
 		Status struct {
@@ -236,8 +236,8 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 		{"two groups of that name", "/plan", "application/json", strings.Replace(parent(""), "web", "twice", 1), 422, "several groups"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			k := &keeper{state: healthy()}
-			h := hook.New(hook.Config{Keeper: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1024})
+			k := &controller{state: healthy()}
+			h := hook.New(hook.Config{Controller: k, Ready: func() error { return nil }, Log: zerolog.Nop(), MaxBody: 1024})
 			r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
 			r.Header.Set("Content-Type", c.contentType)
 			w := httptest.NewRecorder()
@@ -246,7 +246,7 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 				t.Errorf("%d %q, want %d and %q", w.Code, w.Body, c.code, c.says)
 			}
 			if len(k.calls) > 0 {
-				t.Error("the keeper got it")
+				t.Error("the controller got it")
 			}
 		})
 	}
@@ -264,7 +264,7 @@ func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
 		if bytes.Equal(edited, body) {
 			t.Fatalf("the captured request has no %s", from)
 		}
-		w := post(serve(&keeper{state: healthy()}), "/sync", edited)
+		w := post(serve(&controller{state: healthy()}), "/sync", edited)
 		var answer struct {
 			Status struct {
 				Phase, LastMessage string
@@ -287,7 +287,7 @@ func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
 
 func TestOverloadIsAnsweredWithAWholeNumberOfSeconds(t *testing.T) {
 	release, entered := make(chan struct{}), make(chan struct{}, 1000)
-	k := &keeper{state: healthy(), before: func() { entered <- struct{}{}; <-release }}
+	k := &controller{state: healthy(), before: func() { entered <- struct{}{}; <-release }}
 	h := serve(k)
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	var all sync.WaitGroup
@@ -326,7 +326,7 @@ func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 		"the runtime's own":              {func() { var none []int; _ = none[len("the secret is 4242")] }, "index out of range"},
 	} {
 		var log bytes.Buffer
-		h := hook.New(hook.Config{Keeper: &keeper{state: healthy(), before: c.panics}, Log: zerolog.New(&log)})
+		h := hook.New(hook.Config{Controller: &controller{state: healthy(), before: c.panics}, Log: zerolog.New(&log)})
 		w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
 		if w.Code != 500 || strings.Contains(w.Body.String(), "4242") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
@@ -339,7 +339,7 @@ func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 
 func TestReadinessAndHealth(t *testing.T) {
 	ready := errors.New("the inventory has not been read yet")
-	cfg := hook.Config{Keeper: &keeper{}, Ready: func() error { return ready }, Log: zerolog.Nop()}
+	cfg := hook.Config{Controller: &controller{}, Ready: func() error { return ready }, Log: zerolog.Nop()}
 	health, hooks := hook.Health(cfg), hook.New(cfg)
 	get := func(path string, of ...http.Handler) (int, string) {
 		w := httptest.NewRecorder()
@@ -378,7 +378,7 @@ func TestReadinessAndHealth(t *testing.T) {
 }
 
 func TestPlanAnswersWithTheSteps(t *testing.T) {
-	w := post(serve(&keeper{state: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+	w := post(serve(&controller{state: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Group != "default/web" || len(a.Steps) != 1 || a.Steps[0].VM != "web-0" {
 		t.Errorf("%v %s", err, w.Body)

@@ -13,10 +13,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// taking is a keeper that counts its calls.
+// taking is a controller that counts its calls.
 type taking struct{ calls []plan.Call }
 
-func (k *taking) Renew(c plan.Call) plan.Result { k.calls = append(k.calls, c); return plan.Result{} }
+func (k *taking) Sync(c plan.Call) plan.Result { k.calls = append(k.calls, c); return plan.Result{} }
 func (k *taking) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	k.calls = append(k.calls, c)
 	return plan.Result{}, plan.Outlook{}, nil
@@ -35,7 +35,7 @@ func postTo(t *testing.T, k *taking, path string, metadata map[string]any, adopt
 	req := httptest.NewRequest(http.MethodPost, path, strings.NewReader(string(body)))
 	req.Header.Set("Content-Type", "application/json")
 	w := httptest.NewRecorder()
-	hook.New(hook.Config{Keeper: k, Log: zerolog.Nop()}).ServeHTTP(w, req)
+	hook.New(hook.Config{Controller: k, Log: zerolog.Nop()}).ServeHTTP(w, req)
 	return w
 }
 

@@ -31,7 +31,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k := &keeper{state: healthy()}
+		k := &controller{state: healthy()}
 		if w := post(serve(k), "/sync", body); w.Code != http.StatusOK {
 			t.Fatal(w.Body.String())
 		}
@@ -57,7 +57,7 @@ func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := post(serve(&keeper{state: healthy()}), "/sync", body)
+	w := post(serve(&controller{state: healthy()}), "/sync", body)
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(w.Body.String(), "another install of VmGroup serves") {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}

@@ -47,8 +47,8 @@ type PlanBlock struct {
 	Message string `json:"message"`
 }
 
-// Scout looks in vCenter for what a step would meet, and changes nothing.
-type Scout interface {
+// Preflight looks in vCenter for what a step would meet, and changes nothing.
+type Preflight interface {
 	// Resolve waits until what the group's template names is known.
 	Resolve(context.Context, *v1alpha1.VmGroup)
 	// Obstacles are for a Clone, a Prepare or a SetDisks, with details.
@@ -65,15 +65,15 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), scoutTime)
 	defer cancel()
-	if s.Scout != nil {
-		s.Scout.Resolve(ctx, call.Group)
+	if s.Preflight != nil {
+		s.Preflight.Resolve(ctx, call.Group)
 	}
-	result, outlook, err := s.Keeper.Preview(call.Call)
+	result, outlook, err := s.Controller.Preview(call.Call)
 	if err != nil {
 		refuse(w, http.StatusUnprocessableEntity, err.Error())
 		return
 	}
-	write(w, Answer(ctx, s.Scout, call.Ref(), &result, &outlook))
+	write(w, Answer(ctx, s.Preflight, call.Ref(), &result, &outlook))
 }
 
 // asCreated completes the group of a request for a plan, which may be a manifest that was never applied, and may come without a request around it.
@@ -88,9 +88,9 @@ func asCreated(req *Request, body []byte) {
 	plan.AsCreated(req.Parent, "default")
 }
 
-// Answer turns a preview into the answer of POST /plan. scout looks what the first clone of each zone would meet, and, where none is
+// Answer turns a preview into the answer of POST /plan. preflight looks what the first clone of each zone would meet, and, where none is
 // cloned, the first Prepare and SetDisks; nil if nobody does.
-func Answer(ctx context.Context, scout Scout, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
+func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
 	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
@@ -100,7 +100,7 @@ func Answer(ctx context.Context, scout Scout, ref plan.Ref, r *plan.Result, outl
 	looked, cloned := make(map[look]bool), false
 	for i, s := range outlook.Steps {
 		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
-		if scout == nil || s.Details == nil || s.Details.Spec == nil {
+		if preflight == nil || s.Details == nil || s.Details.Spec == nil {
 			continue
 		}
 		at := look{string(s.Op), ""}
@@ -118,7 +118,7 @@ func Answer(ctx context.Context, scout Scout, ref plan.Ref, r *plan.Result, outl
 			continue
 		}
 		looked[at] = true
-		for _, o := range scout.Obstacles(ctx, ref, s.Action) {
+		for _, o := range preflight.Obstacles(ctx, ref, s.Action) {
 			a.Blocked = append(a.Blocked, PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
 		}
 	}

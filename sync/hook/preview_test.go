@@ -41,8 +41,8 @@ func (s *slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []
 
 func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		scout := new(slowScout)
-		h := hook.New(hook.Config{Keeper: &keeper{state: healthy()}, Scout: scout, Ready: func() error { return nil }, Log: zerolog.Nop()})
+		preflight := new(slowScout)
+		h := hook.New(hook.Config{Controller: &controller{state: healthy()}, Preflight: preflight, Ready: func() error { return nil }, Log: zerolog.Nop()})
 		began := time.Now()
 		answers := make(chan *httptest.ResponseRecorder)
 		for range 3 {
@@ -62,8 +62,8 @@ func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
 		}
-		if took := time.Since(began); blocked != 2 || scout.most != 2 || took > 25*time.Second {
-			t.Errorf("%d were answered, in %s, and %d looked at once", blocked, took, scout.most)
+		if took := time.Since(began); blocked != 2 || preflight.most != 2 || took > 25*time.Second {
+			t.Errorf("%d were answered, in %s, and %d looked at once", blocked, took, preflight.most)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestAPlanIsMadeOfAManifestThatWasNeverApplied(t *testing.T) {
 	group := func(metadata string) string {
 		return `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{` + metadata + `},` + spec + `}`
 	}
-	h := serve(&keeper{state: healthy()})
+	h := serve(&controller{state: healthy()})
 	for body, want := range map[string]string{
 		`{"parent":` + group(`"generateName":"web-","namespace":"shop"`) + `}`: "shop/web-xxxxx",
 		`{"parent":` + group(`"generateName":"web-"`) + `,"children":{}}`:      "default/web-xxxxx",

@@ -102,7 +102,7 @@ func TestReadersThatReadNothingStopNobody(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				listed := many(500)
-				c := newCrowd(t, hook.Config{Keeper: &keeper{state: healthy()}, Page: page, Roster: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
+				c := newCrowd(t, hook.Config{Controller: &controller{state: healthy()}, Page: page, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 				c.deaf(70, path)
 				for range 5 { // for longer than any answer may take
 					for _, request := range []string{syncCall(), "GET /groups HTTP/1.1\r\nHost: x\r\n\r\n", "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /ui/assets/style.css HTTP/1.1\r\nHost: x\r\n\r\n"} {
@@ -122,7 +122,7 @@ func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listed := many(2000)
-		c := newCrowd(t, hook.Config{Keeper: &keeper{}, Roster: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
+		c := newCrowd(t, hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 		conn, err := c.network.DialContext(t.Context(), "tcp", c.address)
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +144,7 @@ func TestAnAnswerToAReaderIsBoundedInSize(t *testing.T) {
 	for i := range reports {
 		reports[i] = plan.Report{Namespace: "shop", Name: fmt.Sprint("web-", i), Message: strings.Repeat("x", 1<<20), Phase: v1alpha1.PhaseRunning}
 	}
-	h := serve(&keeper{reports: reports})
+	h := serve(&controller{reports: reports})
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups", nil))
 	if w.Code != http.StatusServiceUnavailable || w.Body.Len() > 300 || !strings.Contains(w.Body.String(), "ask for less") {
@@ -161,7 +161,7 @@ func TestAnAnswerToAReaderIsBoundedInSize(t *testing.T) {
 func TestTheParametersOfServiceDiscoveryAreBoundedAndCountOnce(t *testing.T) {
 	t.Parallel()
 	listed := many(2000)
-	h := hook.New(hook.Config{Keeper: &keeper{}, Roster: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
+	h := hook.New(hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 	get := func(query string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd?"+query, nil))

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// planted must occur only in the call that the keeper gets.
+// planted must occur only in the call that the controller gets.
 const planted = "#cloud-config\npassword: planted-secret\n"
 
 func base64Of(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
@@ -51,13 +51,13 @@ func TestCustomizeRequestsTheObjectOfSpecUserData(t *testing.T) {
 			if edit != "" {
 				body = bytes.Replace(body, []byte(`"finalizing":false`), []byte(edit), 1)
 			}
-			w := post(serve(&keeper{}), "/customize", body)
+			w := post(serve(&controller{}), "/customize", body)
 			if got := strings.TrimSpace(w.Body.String()); w.Code != 200 || got != want {
 				t.Errorf("%s: %d %s", userData, w.Code, got)
 			}
 		}
 		deleted := bytes.Replace(request(userData, ""), []byte(`"name":"web"`), []byte(`"name":"web","deletionTimestamp":"2026-11-21T03:00:00Z"`), 1)
-		if w := post(serve(&keeper{}), "/customize", deleted); w.Code != 200 || strings.TrimSpace(w.Body.String()) != `{"relatedResources":[]}` {
+		if w := post(serve(&controller{}), "/customize", deleted); w.Code != 200 || strings.TrimSpace(w.Body.String()) != `{"relatedResources":[]}` {
 			t.Errorf("%s, of a group in deletion: %d %s", userData, w.Code, w.Body)
 		}
 	}
@@ -96,7 +96,7 @@ func TestUserDataIsTakenFromTheRelatedObjects(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			k := &keeper{state: healthy()}
+			k := &controller{state: healthy()}
 			w := post(serve(k), "/sync", request(c.userData, c.related))
 			if w.Code != 200 || len(k.calls) != 1 {
 				t.Fatalf("%d %s", w.Code, w.Body)
@@ -128,7 +128,7 @@ func quoted(text string) string {
 
 func TestUnrequestedRelatedObjectsAreNotKept(t *testing.T) {
 	t.Parallel()
-	k := &keeper{state: healthy()}
+	k := &controller{state: healthy()}
 	object := `{"metadata":{"annotations":{"a":"kept-1"}},"data":{"user-data":"` + base64Of("#cloud-config") + `","other":"` + base64Of("kept-2") + `"}}`
 	related := `{"Secret.v1":{"shop/web-data":` + object + `,"shop/x":` + strings.ReplaceAll(object, "#cloud", "kept-3") + `}}`
 	if w := post(serve(k), "/sync", request(fromSecret, related)); w.Code != 200 {
@@ -180,10 +180,10 @@ func TestNoAnswerAndNoLogLineHasUserData(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	meter := prometheus.NewRegistry()
-	k := &keeper{state: healthy()}
+	k := &controller{state: healthy()}
 	k.state.VMs = nil
 	listed := func() ([]plan.Listed, bool) { return nil, true }
-	server := httptest.NewServer(both(hook.Config{Keeper: k, Roster: listed, Ready: func() error { return nil }, Meter: meter,
+	server := httptest.NewServer(both(hook.Config{Controller: k, ListGroups: listed, Ready: func() error { return nil }, Meter: meter,
 		Metrics: promhttp.HandlerFor(meter, promhttp.HandlerOpts{}), Log: zerolog.New(zerolog.SyncWriter(&log)).Level(zerolog.DebugLevel)}))
 	encoded := base64Of(planted)
 	bodies := map[string]int{ // and what /sync answers

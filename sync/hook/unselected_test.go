@@ -53,7 +53,7 @@ func TestEveryCapturedFinalizeHasADeletionTimestamp(t *testing.T) {
 }
 
 func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T) {
-	w := post(serve(&keeper{state: healthy(), emptied: true}), "/finalize", unselected(t, asItIs))
+	w := post(serve(&controller{state: healthy(), emptied: true}), "/finalize", unselected(t, asItIs))
 	text := w.Body.String()
 	if w.Code != http.StatusUnprocessableEntity || !strings.Contains(text, "Nothing is removed") || !strings.Contains(text, "labelSelector") || strings.Count(text, "\n") != 1 {
 		t.Errorf("%d %s", w.Code, text)
@@ -61,7 +61,7 @@ func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T
 }
 
 func TestAFinalizeWithoutDeletionTimestampIsRetriedWhereNoPersonHasToAct(t *testing.T) {
-	w := post(serve(&keeper{}), "/finalize", unselected(t, asItIs)) // the inventory is being read
+	w := post(serve(&controller{}), "/finalize", unselected(t, asItIs)) // the inventory is being read
 	if w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") != "5" || strings.Count(w.Body.String(), "\n") != 1 {
 		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
@@ -82,7 +82,7 @@ func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 					parent["status"] = c.status
 				}
 			})
-			w := post(serve(&keeper{state: empty, emptied: true}), "/finalize", body)
+			w := post(serve(&controller{state: empty, emptied: true}), "/finalize", body)
 			var answer struct {
 				Status             map[string]any
 				Children           []json.RawMessage
@@ -124,7 +124,7 @@ func TestTheAnswerThatReleasesAGroupReturnsItUnchanged(t *testing.T) {
 }
 
 func TestThePlanOfAnUnselectedGroupRemovesNothing(t *testing.T) {
-	w := post(serve(&keeper{state: healthy()}), "/plan", unselected(t, asItIs))
+	w := post(serve(&controller{state: healthy()}), "/plan", unselected(t, asItIs))
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || w.Code != http.StatusOK || !strings.Contains(a.Message, "Nothing is removed") {
 		t.Errorf("%d %v %s", w.Code, err, w.Body)

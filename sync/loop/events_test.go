@@ -26,7 +26,7 @@ func newCluster(c plan.Call) *cluster {
 }
 
 func (c *cluster) sync(l *Loop) (events int) {
-	r := l.Renew(c.Call)
+	r := l.Sync(c.Call)
 	c.Group = c.Group.DeepCopy()
 	c.Group.Status = r.Status
 	c.Children = map[plan.ChildKey]plan.ObservedChild{}

@@ -20,7 +20,7 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 			return nil
 		})
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		m.setFault(nil)
 		m.change(c.Ref(), func(s *plan.VCenterState) { m.unknown, s.Folder = false, "" })
@@ -28,7 +28,7 @@ func TestAReplicaRecreatesItsOwnFolderOnlyForALaterCall(t *testing.T) {
 		if n := m.count(plan.CreateFolder); n != 1 {
 			t.Errorf("the folder is created %d times for one call", n)
 		}
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		if n := m.count(plan.CreateFolder); n != 2 {
 			t.Errorf("the folder is created %d times for two calls", n)
@@ -47,12 +47,12 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 			m.unknown, s.Folder = true, "group-web"
 			s.VMs = []plan.VM{{Name: "web-0", MoRef: "vm-7", InstanceUUID: "i7", Folder: "group-elsewhere", Power: plan.PoweredOn, Reachable: true}}
 		})
-		l.Renew(c)
+		l.Sync(c)
 		m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = false })
 		l.Changed(c.Group.UID)
 		time.Sleep(100 * time.Millisecond)
 		c = deletion(c)
-		until(t, 10*time.Minute, "the group is gone", func() bool { return l.Renew(c).Finalized })
+		until(t, 10*time.Minute, "the group is gone", func() bool { return l.Sync(c).Finalized })
 		if n := m.count(plan.RemoveFolder); n != 1 {
 			t.Errorf("its folder is removed %d times: %q", n, m.begun())
 		}
@@ -75,7 +75,7 @@ func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 			m.took[plan.CreateFolder] = time.Minute
 			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 				c := call("web", 1)
-				l.Renew(c)
+				l.Sync(c)
 				time.Sleep(time.Second)
 				if m.count(plan.CreateFolder) != 1 || !l.Leased(c.Group.UID, plan.FolderKey) {
 					t.Fatalf("the folder is not being created: %q", m.begun())
@@ -84,7 +84,7 @@ func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 				if l.Leased(c.Group.UID, plan.FolderKey) {
 					t.Error("the step continues")
 				}
-				if l.Renew(c); !l.Leased(c.Group.UID, plan.FolderKey) {
+				if l.Sync(c); !l.Leased(c.Group.UID, plan.FolderKey) {
 					t.Error("the step doesn't continue for a later call")
 				}
 			})
@@ -110,11 +110,11 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 			m := newModel(time.Second)
 			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 				c := call("web", 2)
-				l.Renew(c)
+				l.Sync(c)
 				until(t, time.Minute, "2 members on", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 				time.Sleep(time.Second)
 				m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = unknown })
-				l.Renew(c)
+				l.Sync(c)
 				time.Sleep(time.Second)
 				before := len(m.begun())
 				m.change(c.Ref(), func(s *plan.VCenterState) {
@@ -127,7 +127,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 				if begun := m.begun()[before:]; len(begun) > 0 {
 					t.Errorf("it does %q", begun)
 				}
-				l.Renew(c) // so it is the group's after all: another replica made it
+				l.Sync(c) // so it is the group's after all: another replica made it
 				until(t, time.Minute, "2 members on", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 			})
 		})
@@ -141,13 +141,13 @@ func TestAFolderIsCreatedOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) 
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		m.unknown = true
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = false })
 		time.Sleep(9 * time.Second)
 		if n := m.count(plan.CreateFolder); n != 0 {
 			t.Errorf("the folder is created %d times", n)
 		}
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 	})
 }

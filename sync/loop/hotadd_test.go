@@ -31,7 +31,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 			return c
 		}
 		c := group(1, 2)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			for i := range s.VMs {
@@ -40,7 +40,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 		})
 		c = group(2, 4)
 		sized := func() bool {
-			status := l.Renew(c).Status
+			status := l.Sync(c).Status
 			c = group(2, 4) // the loop keeps the call
 			c.Group.Status = status
 			m.mu.Lock()

@@ -22,14 +22,14 @@ func TestAFolderThatOnlyTheLastReadShowsIsRemovedBeforeTheEnd(t *testing.T) {
 			}
 			return nil
 		})
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		m.setFault(nil)
-		if r := l.Renew(c); r.Finalized {
+		if r := l.Sync(c); r.Finalized {
 			t.Error("the group is finalized, and its folder is still there")
 		}
 		time.Sleep(time.Second)
-		r := l.Renew(c)
+		r := l.Sync(c)
 		begun := m.begun()
 		if last := begun[len(begun)-1]; !r.Finalized || !strings.HasPrefix(last, string(plan.RemoveFolder)) {
 			t.Errorf("finalized: %v, after %q", r.Finalized, begun)

@@ -138,9 +138,9 @@ func (l *Loop) Changed(uid types.UID) {
 	}
 }
 
-// Renew renews the group's lease by a hook call, and answers the call from memory. A finalize for a group that is
+// Sync renews the group's lease by a hook call, and answers the call from memory. A finalize for a group that is
 // not being deleted renews nothing.
-func (l *Loop) Renew(call plan.Call) plan.Result {
+func (l *Loop) Sync(call plan.Call) plan.Result {
 	if call.Unselected() {
 		return l.unselected(call)
 	}

@@ -55,7 +55,7 @@ func TestOneCallBringsAGroupUp(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
 		c := call("web", 10)
-		l.Renew(c)
+		l.Sync(c)
 		took := until(t, time.Minute, "10 members on", func() bool { _, on := m.members(c.Ref()); return on == 10 })
 		if took > 3500*time.Millisecond { // three rounds of 4 clones, each 1 s
 			t.Errorf("took %s", took)
@@ -64,7 +64,7 @@ func TestOneCallBringsAGroupUp(t *testing.T) {
 			t.Errorf("%d actions at once with 4 slots and one more", m.peak)
 		}
 		synctest.Wait()
-		if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseRunning {
+		if r := l.Sync(c); r.Status.Phase != v1alpha1.PhaseRunning {
 			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 		}
 	})
@@ -74,9 +74,9 @@ func TestASmallGroupNeverWaitsBehindALargeOne(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
 		large, small := call("large", 500), call("small", 1)
-		l.Renew(large)
+		l.Sync(large)
 		synctest.Wait()
-		l.Renew(small)
+		l.Sync(small)
 		took := until(t, time.Minute, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
 		if took > 2*time.Second {
 			t.Errorf("took %s, more than 2 clone times", took)
@@ -89,7 +89,7 @@ func TestGroupsTakeTurns(t *testing.T) {
 	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
 		a, b, c := call("a", 20), call("b", 20), call("c", 20)
 		for _, x := range []plan.Call{a, b, c} {
-			l.Renew(x)
+			l.Sync(x)
 		}
 		time.Sleep(15 * time.Second)
 		begun := map[string]int{}
@@ -106,7 +106,7 @@ func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		off := func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff }
 		time.Sleep(29 * time.Second)
@@ -118,7 +118,7 @@ func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 		if _, on := m.members(c.Ref()); on != 1 {
 			t.Error("acted without a lease")
 		}
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Second, "healed after a new call", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 	})
 }
@@ -128,9 +128,9 @@ func TestAStaleCallIsAnsweredAndIgnored(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		stale, fresh := call("web", 5), call("web", 2)
 		fresh.Group.Generation = 2
-		l.Renew(fresh)
+		l.Sync(fresh)
 		until(t, time.Second, "up", func() bool { _, on := m.members(fresh.Ref()); return on == 2 })
-		if r := l.Renew(stale); r.Status.DesiredReplicas != 2 {
+		if r := l.Sync(stale); r.Status.DesiredReplicas != 2 {
 			t.Errorf("the stale call is answered with %d desired", r.Status.DesiredReplicas)
 		}
 		time.Sleep(time.Minute)
@@ -144,10 +144,10 @@ func TestFinalizingIsSticky(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
-		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
-		l.Renew(c)
+		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
+		l.Sync(c)
 		time.Sleep(time.Minute)
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Errorf("%d members after finalize", all)
@@ -161,9 +161,9 @@ func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-		l.Renew(c)
+		l.Sync(c)
 		begun := len(m.begun())
 		m.change(c.Ref(), func(s *plan.VCenterState) { // the other replica announces the deletion,
 			s.VMs[0].Marked, s.VMs[0].Generation = true, 2
@@ -181,14 +181,14 @@ func TestAFolderThatWasSeenIsRecreatedOnlyForALaterCall(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs, s.Folder = nil, "" })
 		time.Sleep(5 * time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Error("the folder was recreated without a call")
 		}
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Second, "up again", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 	})
 }
@@ -197,9 +197,9 @@ func TestACloneInProgressWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	m := newModel(10 * time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(5 * time.Second)
-		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
 		time.Sleep(time.Minute)
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Errorf("%d members after finalize", all)
@@ -218,8 +218,8 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
 		bad, good := call("bad", 50), call("good", 20)
 		bad.Group.Spec.Inventory = v1alpha1.InventoryNone // the calls here bring no children
-		l.Renew(bad)
-		l.Renew(good)
+		l.Sync(bad)
+		l.Sync(good)
 		took := until(t, time.Minute, "the good group is up", func() bool { _, on := m.members(good.Ref()); return on == 20 })
 		if took > 10*time.Second {
 			t.Errorf("the good group took %s", took)
@@ -234,12 +234,12 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 		if tries < 5 || tries > 75 {
 			t.Errorf("%d tries in about a minute", tries)
 		}
-		r := l.Renew(bad)
+		r := l.Sync(bad)
 		if r.Status.Phase != v1alpha1.PhasePending || !strings.Contains(r.Status.LastMessage, "datastore LocalDS_0 is full") {
 			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 		}
 		m.setFault(nil)
-		until(t, 5*time.Minute, "the bad group is up", func() bool { l.Renew(bad); _, on := m.members(bad.Ref()); return on == 50 })
+		until(t, 5*time.Minute, "the bad group is up", func() bool { l.Sync(bad); _, on := m.members(bad.Ref()); return on == 50 })
 	})
 }
 
@@ -250,16 +250,16 @@ func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 	}
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(80 * time.Second)
 		synctest.Wait()
-		if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseError {
+		if r := l.Sync(c); r.Status.Phase != v1alpha1.PhaseError {
 			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 		}
 		m.setFault(nil)
 		c = call("web", 1)
 		c.Group.Generation = 2
-		l.Renew(c)
+		l.Sync(c)
 		until(t, 50*time.Millisecond, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 	})
 }
@@ -275,7 +275,7 @@ func TestAPanicInAnActionFailsOnlyThatAction(t *testing.T) {
 	}
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, 10*time.Second, "up despite the panic", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 	})
 }
@@ -285,7 +285,7 @@ func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
 	m.unknown = true
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		r := l.Renew(c)
+		r := l.Sync(c)
 		time.Sleep(30 * time.Second)
 		if n := len(m.begun()); n > 0 || r.Status.Phase != v1alpha1.PhasePending {
 			t.Errorf("%d actions, %s", n, r.Status.Phase)
@@ -293,7 +293,7 @@ func TestNothingIsDoneWhileVCenterIsUnknown(t *testing.T) {
 		m.mu.Lock()
 		m.unknown = false
 		m.mu.Unlock()
-		l.Renew(c)
+		l.Sync(c)
 		l.Changed("")
 		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 	})
@@ -307,7 +307,7 @@ func TestStopStartsNothingMoreAndReturns(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
-		l.Renew(call("web", 10))
+		l.Sync(call("web", 10))
 		time.Sleep(time.Second)
 		begun := len(m.begun())
 		cancel()
@@ -338,9 +338,9 @@ func TestAnUntypedFaultIsReported(t *testing.T) {
 	m.fault = func(plan.Ref, plan.Action) error { return errors.New("odd") }
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		synctest.Wait()
-		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "odd") {
+		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "odd") {
 			t.Error(r.Status.LastMessage)
 		}
 	})
@@ -353,7 +353,7 @@ func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 		c := call("web", 1)
 		for range 200 {
 			var both sync.WaitGroup
-			both.Go(func() { l.Renew(c) })
+			both.Go(func() { l.Sync(c) })
 			both.Go(func() { l.Changed(c.Group.UID) })
 			both.Wait()
 			n := int32(1 + len(m.begun())%3)
@@ -371,10 +371,10 @@ func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 func TestAForgottenGroupLeavesNothingBehind(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		l.Renew(call("old", 1))
+		l.Sync(call("old", 1))
 		for range 5 {
 			time.Sleep(time.Hour)
-			l.Renew(call("new", 1))
+			l.Sync(call("new", 1))
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()

@@ -59,7 +59,7 @@ func TestTheLimitsAreMetrics(t *testing.T) {
 	cfg := day
 	cfg.Metrics = r
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
-		l.Renew(call("web", 40))
+		l.Sync(call("web", 40))
 		if all := gathered(t, r); !slices.Contains(all, "slots{kind=clones} 20") || !slices.Contains(all, "slots{kind=power} 20") {
 			t.Errorf("at the beginning: %q", all)
 		}

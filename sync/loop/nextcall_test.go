@@ -40,7 +40,7 @@ func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond
 	for time.Since(began) < d {
 		i := slices.Index(c.due, slices.MinFunc(c.due, func(a, b time.Time) int { return cmp.Compare(a.UnixNano(), b.UnixNano()) }))
 		time.Sleep(time.Until(c.due[i]))
-		r := l.Renew(c.calls[i])
+		r := l.Sync(c.calls[i])
 		if now := time.Now(); !last[i].IsZero() {
 			longest = max(longest, now.Sub(last[i]))
 		}
@@ -126,12 +126,12 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 200)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
-		l.Renew(c)
+		l.Sync(c)
 		until(t, 5*time.Minute, "200 members on", func() bool { _, on := m.members(c.Ref()); return on == 200 })
-		c.Group.Status = l.Renew(c).Status
+		c.Group.Status = l.Sync(c).Status
 		c = deletion(c)
 		began, writes := time.Now(), 0
-		for r := l.Renew(c); !r.Finalized; r = l.Renew(c) {
+		for r := l.Sync(c); !r.Finalized; r = l.Sync(c) {
 			if equality.Semantic.DeepEqual(r.Status, c.Group.Status) {
 				time.Sleep(r.Resync)
 				continue
@@ -161,15 +161,15 @@ func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 			gone.Go(func() {
 				c := call(fmt.Sprintf("g-%d", i), 2)
 				c.Group.Spec.Inventory = v1alpha1.InventoryNone
-				r := l.Renew(c)
-				for ; r.Status.ReadyReplicas < 2; r = l.Renew(c) {
+				r := l.Sync(c)
+				for ; r.Status.ReadyReplicas < 2; r = l.Sync(c) {
 					time.Sleep(r.Resync)
 				}
 				c.Group.Status = r.Status
 				up.Done()
 				up.Wait()
 				c = deletion(c)
-				for r = l.Renew(c); !r.Finalized; r = l.Renew(c) {
+				for r = l.Sync(c); !r.Finalized; r = l.Sync(c) {
 					if equality.Semantic.DeepEqual(r.Status, c.Group.Status) {
 						time.Sleep(r.Resync)
 						continue
@@ -199,7 +199,7 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 		c, key := call("web", 200), plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}
 		began, writes := time.Now(), 0
 		for settled := false; !settled; {
-			r := l.Renew(c)
+			r := l.Sync(c)
 			settled = r.Status.ReadyReplicas == 200
 			at := slices.IndexFunc(r.Children, func(child plan.Child) bool { return child.Key == key })
 			text := r.Children[at].LastApplied
@@ -235,7 +235,7 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 		var due, last time.Time
 		longest := time.Duration(0)
 		for i := range 600 { // each of the contested ones once a minute; web, which comes in the middle, when it is due
-			if r := l.Renew(contested[i%len(contested)]); r.Refusal == nil {
+			if r := l.Sync(contested[i%len(contested)]); r.Refusal == nil {
 				t.Fatalf("it is not refused: %s", r.Status.LastMessage)
 			}
 			for began := time.Now(); time.Since(began) < 2*time.Second; time.Sleep(100 * time.Millisecond) {
@@ -246,7 +246,7 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 					longest = max(longest, time.Since(last))
 				}
 				last = time.Now()
-				due = last.Add(l.Renew(web).Resync)
+				due = last.Add(l.Sync(web).Resync)
 			}
 		}
 		if longest == 0 || longest > 1100*time.Millisecond {

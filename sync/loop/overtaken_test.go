@@ -31,7 +31,7 @@ func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "3 members on", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -42,9 +42,9 @@ func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
 			return plan.Call{Group: &g}
 		}
 		i := &interrupted{model: m, at: 2} // the call itself reads first, then its turn
-		i.by = func() { l.Renew(scaled(3, 3)) }
+		i.by = func() { l.Sync(scaled(3, 3)) }
 		l.vcenter = i
-		l.Renew(scaled(1, 2))
+		l.Sync(scaled(1, 2))
 		time.Sleep(time.Minute)
 		for _, line := range m.begun() {
 			if strings.HasPrefix(line, string(plan.Mark)) {

@@ -14,7 +14,7 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
 		for range 3600 {
-			l.Renew(c)
+			l.Sync(c)
 			time.Sleep(time.Second)
 			m.change(c.Ref(), func(s *plan.VCenterState) {
 				for i := range s.VMs {
@@ -31,13 +31,13 @@ func TestAGuestThatKeepsHaltingCausesNoHotLoop(t *testing.T) {
 		if n < 10 || n > 25 {
 			t.Errorf("powered on %d times in an hour", n)
 		}
-		if r := l.Renew(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
+		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "look at its console") {
 			t.Error(r.Status.LastMessage)
 		}
 		none, g := int32(0), *c.Group
 		g.Spec.Replicas = &none // the same generation, so that nothing is forgotten
 		c.Group = &g
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Error("it is not removed, because it cannot be powered on")
@@ -49,13 +49,13 @@ func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 	m := newModel(time.Minute)
 	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
 		c := call("web", 12)
-		status := l.Renew(c).Status
+		status := l.Sync(c).Status
 		for range 90 { // a hook call stores the status, as Metacontroller does
 			time.Sleep(5 * time.Second)
 			g := *c.Group
 			g.Status = status
 			c.Group = &g
-			status = l.Renew(c).Status
+			status = l.Sync(c).Status
 		}
 		before := len(m.begun())
 		m.change(c.Ref(), func(s *plan.VCenterState) {
@@ -70,7 +70,7 @@ func TestManyLostAtOnceAreRecreatedSlowly(t *testing.T) {
 		}
 		for range 60 {
 			g := *c.Group
-			g.Status = l.Renew(c).Status
+			g.Status = l.Sync(c).Status
 			c.Group = &g
 			time.Sleep(5 * time.Second)
 		}
@@ -85,13 +85,13 @@ func TestAPlanThatWaitsForATimeIsMadeAgainAtThatTime(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
 		c.Group.Spec.Deletion.QuarantineSeconds = 60
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		g := *c.Group
 		one := int32(1)
 		g.Spec.Replicas, g.Generation = &one, 2
 		c.Group = &g
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(50 * time.Second)
 		if all, _ := m.members(c.Ref()); all != 2 {
 			t.Fatalf("%d VMs before the quarantine is over", all)
@@ -108,7 +108,7 @@ func TestAPreviewOfAManifestIsOfTheNextGeneration(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
 		c.Group.Generation = 7
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		manifest := call("web", 2)
 		manifest.Group.Generation = 0
@@ -132,11 +132,11 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
-		l.Renew(c)
-		until(t, time.Minute, "both have failed", func() bool { return strings.Contains(l.Renew(c).Status.LastMessage, "2 members (web-0, web-1)") })
+		l.Sync(c)
+		until(t, time.Minute, "both have failed", func() bool { return strings.Contains(l.Sync(c).Status.LastMessage, "2 members (web-0, web-1)") })
 		for range 300 {
 			time.Sleep(200 * time.Millisecond)
-			if r := l.Renew(c); r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "2 members (web-0, web-1): a privilege is missing") {
+			if r := l.Sync(c); r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "2 members (web-0, web-1): a privilege is missing") {
 				t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 			}
 		}
@@ -148,10 +148,10 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 			}
 			return nil
 		})
-		until(t, 75*time.Second, "it is tried again", func() bool { l.Renew(c); return len(m.begun()) > tries })
-		until(t, 10*time.Second, "it is no longer reported", func() bool { return l.Renew(c).Status.LastMessage == "cloning 2 of 2" })
+		until(t, 75*time.Second, "it is tried again", func() bool { l.Sync(c); return len(m.begun()) > tries })
+		until(t, 10*time.Second, "it is no longer reported", func() bool { return l.Sync(c).Status.LastMessage == "cloning 2 of 2" })
 		until(t, 70*time.Second, "the other is tried again as soon as the first has succeeded", func() bool {
-			l.Renew(c)
+			l.Sync(c)
 			return len(m.begun()) >= tries+2
 		})
 	})

@@ -19,7 +19,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "one member", func() bool { all, _ := m.members(c.Ref()); return all == 1 })
 		l.standStill(2 * time.Second) // shorter ones don't count
 		if !l.Leased(c.Group.UID, "web-0") {
@@ -29,7 +29,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		if l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease outlived a pause")
 		}
-		if r := l.Renew(c); l.Leased(c.Group.UID, "web-0") || r.Resync > 2*time.Second {
+		if r := l.Sync(c); l.Leased(c.Group.UID, "web-0") || r.Resync > 2*time.Second {
 			t.Errorf("a call that may have waited permits acting (%v), or asks for the next one in %s", l.Leased(c.Group.UID, "web-0"), r.Resync)
 		}
 		begun := len(m.begun())
@@ -37,7 +37,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		if now := len(m.begun()); now > begun+1 { // one was about to start
 			t.Errorf("%v was begun without a call", m.begun()[begun:])
 		}
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "3 members on", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 	})
 }
@@ -47,18 +47,18 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		l.calls.counted, l.calls.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "a member on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 		time.Sleep(time.Second)
-		if r := l.Renew(c); r.Resync != 30*time.Second {
+		if r := l.Sync(c); r.Resync != 30*time.Second {
 			t.Fatalf("settled: %s", r.Resync)
 		}
 		l.standStill(time.Minute)
-		if r := l.Renew(c); r.Resync > 2*time.Second {
+		if r := l.Sync(c); r.Resync > 2*time.Second {
 			t.Errorf("no replica acts for it for %s", r.Resync)
 		}
 		time.Sleep(2 * time.Second)
-		if r := l.Renew(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID, "web-0") {
+		if r := l.Sync(c); r.Resync != 30*time.Second || !l.Leased(c.Group.UID, "web-0") {
 			t.Errorf("%s, lease %v", r.Resync, l.Leased(c.Group.UID, "web-0"))
 		}
 	})
@@ -70,16 +70,16 @@ func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := deletion(call("web", 1))
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(500 * time.Millisecond) // it is being confirmed
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Folder = "group-web" })
 		time.Sleep(time.Minute)
 		l.standStill(5 * time.Second)
-		if l.Renew(c).Finalized {
+		if l.Sync(c).Finalized {
 			t.Error("the group is gone, and its folder is there")
 		}
 		time.Sleep(2 * time.Second)
-		until(t, time.Minute, "the group is gone", func() bool { return l.Renew(c).Finalized })
+		until(t, time.Minute, "the group is gone", func() bool { return l.Sync(c).Finalized })
 		if m.count(plan.RemoveFolder) != 1 {
 			t.Errorf("%q", m.begun())
 		}
@@ -103,16 +103,16 @@ func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 	m := newModel(time.Minute)
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
-		l.Renew(c)
+		l.Sync(c)
 		synctest.Wait()
 		if begun := m.begun(); len(begun) != 2 || !l.Leased(c.Group.UID, "web-0") {
 			t.Fatalf("%v, may go on: %v", begun, l.Leased(c.Group.UID, "web-0"))
 		}
-		l.Renew(deletion(c))
+		l.Sync(deletion(c))
 		if l.Leased(c.Group.UID, "web-0") || !l.Leased(c.Group.UID, plan.FolderKey) {
 			t.Error("the clone goes on, or the deletion does not")
 		}
-		l.Renew(deletion(c))
+		l.Sync(deletion(c))
 		if l.Leased(c.Group.UID, "web-0") {
 			t.Error("the clone goes on at the deletion's second call")
 		}

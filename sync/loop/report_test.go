@@ -53,8 +53,8 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 			t.Errorf("before any call: %+v", all)
 		}
 		began := told(time.Now())
-		l.Renew(call("web", 2))
-		l.Renew(call("db", 0))
+		l.Sync(call("web", 2))
+		l.Sync(call("db", 0))
 		time.Sleep(5 * time.Second)
 		all := l.Groups()
 		if len(all) != 2 || all[0].Name != "db" || all[1].Name != "web" {
@@ -111,11 +111,11 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 
 func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 	bubble(t, newModel(10*time.Second), Config{Slots: 1}, func(t *testing.T, l *Loop) {
-		l.Renew(call("web", 4))
+		l.Sync(call("web", 4))
 		time.Sleep(5 * time.Second)
-		l.Renew(call("db", 1)) // takes the spare slot
+		l.Sync(call("db", 1)) // takes the spare slot
 		time.Sleep(time.Second)
-		l.Renew(call("late", 1))
+		l.Sync(call("late", 1))
 		time.Sleep(time.Second)
 		s := l.Slots()
 		if s.Most != 1 || s.Running != 2 || s.Waiting != 2 || len(s.Limits) != 4 || s.Limits[0] != (plan.Limit{Of: "clones", Now: 1, Most: 1, Running: 2, Reason: "--slots permits no more"}) || s.Limits[3].Of != "clones from vm-1" {
@@ -170,7 +170,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 		paused := call("web", 9)
 		g := *paused.Group
 		g.Spec.Paused, g.Generation, paused.Group = true, 2, &g
-		l.Renew(paused)
+		l.Sync(paused)
 		if got := next("web", 10); got != "false" {
 			t.Errorf("paused: %s", got)
 		}
@@ -203,12 +203,12 @@ func TestTheLastFiftyActionsAreKept(t *testing.T) {
 func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 	bubble(t, newModel(0), Config{}, func(t *testing.T, l *Loop) {
 		c := withUserData(call("web", 1), "boot", planted)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		gone := deletion(c)
 		gone.Related = c.Related
 		until(t, time.Minute, "finalized", func() bool {
-			r := l.Renew(gone)
+			r := l.Sync(gone)
 			if all := l.Groups(); !r.Finalized && (len(all) != 1 || !all[0].Finalizing || !all[0].Lease) {
 				t.Errorf("%+v", all)
 			}
@@ -227,7 +227,7 @@ func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 
 func TestWhatIsInProgressIsReportedAfterTheLeaseEnds(t *testing.T) {
 	bubble(t, newModel(10*time.Minute), Config{}, func(t *testing.T, l *Loop) {
-		l.Renew(call("web", 1))
+		l.Sync(call("web", 1))
 		time.Sleep(5 * time.Minute)
 		if all := l.Groups(); len(all) != 1 || all[0].Lease || len(all[0].Pending) != 1 {
 			t.Errorf("%+v", all)
@@ -254,7 +254,7 @@ func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
 		if n, says := asked(manifest(c)); n != 0 || !strings.Contains(says, "Secret default/boot") {
 			t.Errorf("of an unknown group: %d, %s", n, says)
 		}
-		l.Renew(withUserData(call("web", 0), "boot", planted))
+		l.Sync(withUserData(call("web", 0), "boot", planted))
 		if n, says := asked(manifest(c)); n != 1 || strings.Contains(says, "boot") {
 			t.Errorf("of a group that is known by its name: %d, %s", n, says)
 		}
@@ -272,7 +272,7 @@ func TestAPreviewKnowsTheUserDataOfTheNewestCall(t *testing.T) {
 		if n, says := asked(missing); n != 0 || !strings.Contains(says, "is not there") {
 			t.Errorf("of a request that brings none: %d, %s", n, says)
 		}
-		l.Renew(withUserData(call("web", 0), "boot", ""))
+		l.Sync(withUserData(call("web", 0), "boot", ""))
 		if n, says := asked(manifest(c)); n != 0 || !strings.Contains(says, "is not there") {
 			t.Errorf("of a group whose Secret is gone: %d, %s", n, says)
 		}
@@ -287,13 +287,13 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 		g.Generation = 2
 		c.Group = &g
 		stale := withUserData(call("web", 1), "boot", "")
-		l.Renew(c)
-		l.Renew(stale)
+		l.Sync(c)
+		l.Sync(stale)
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 		missing := c
 		missing.Related = stale.Related
 		m.set(c.Ref(), func(s *plan.VCenterState) { s.VMs = nil })
-		r := l.Renew(missing)
+		r := l.Sync(missing)
 		time.Sleep(20 * time.Second)
 		if all, _ := m.members(c.Ref()); r.Status.Phase != v1alpha1.PhaseError || all != 0 {
 			t.Errorf("%s %q, and %d members", r.Status.Phase, r.Status.LastMessage, all)
@@ -301,7 +301,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 		if faults := l.Groups()[0].Faults; len(faults) != 1 || faults[0].Condition != v1alpha1.ConditionCloneBlocked || faults[0].Reason != plan.ReasonSecretNotFound {
 			t.Errorf("%+v", faults)
 		}
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 	})
 }
@@ -325,9 +325,9 @@ func TestNeitherTheLogNorAnyReportHoldsUserData(t *testing.T) {
 		done := make(chan struct{})
 		go func() { l.Run(ctx); close(done) }()
 		c := withUserData(call("web", 3), "boot", planted)
-		r := l.Renew(c)
+		r := l.Sync(c)
 		time.Sleep(10 * time.Second)
-		again := l.Renew(c)
+		again := l.Sync(c)
 		_, outlook, err := l.Preview(manifest(c))
 		groups := l.Groups()
 		cancel()
@@ -358,13 +358,13 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 	})
 	bubble(t, m, Config{Lease: 2 * time.Second, Resync: time.Second}, func(t *testing.T, l *Loop) {
 		c := withUserData(call("web", 1), "boot", planted)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(time.Second)
 		gone := deletion(c)
 		gone.Related = c.Related
 		finalized := 0
 		for range 60 {
-			if l.Renew(gone).Finalized {
+			if l.Sync(gone).Finalized {
 				finalized++
 			}
 			time.Sleep(time.Second)

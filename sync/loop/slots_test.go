@@ -51,7 +51,7 @@ func TestTwoThousandMembersAreUpWithinATenthMoreThanTheLimitsAllow(t *testing.T)
 			}
 			calls := callsFor("web", groups, 20)
 			for _, c := range calls {
-				l.Renew(c)
+				l.Sync(c)
 			}
 			members := 20 * groups
 			took := until(t, 6*time.Hour, "all members on", func() bool { return m.upCount(calls) == members })
@@ -76,11 +76,11 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 			if raced {
 				large = 100
 			}
-			l.Renew(call("large", large))
+			l.Sync(call("large", large))
 			time.Sleep(15 * time.Minute)
 			for i := range 6 {
 				small := call(fmt.Sprint("small", i), 1)
-				l.Renew(small)
+				l.Sync(small)
 				took := until(t, time.Hour, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
 				if took > 81*time.Second { // with its folder and its power-on
 					t.Errorf("took %s: %+v", took, numberFor(l))
@@ -104,7 +104,7 @@ func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testin
 		bubble(t, m, day, func(t *testing.T, l *Loop) {
 			calls := callsFor("web", 150, 20)
 			for _, c := range calls {
-				l.Renew(c)
+				l.Sync(c)
 			}
 			time.Sleep(30 * time.Minute)
 			m.limit.setSlow(1)
@@ -145,14 +145,14 @@ func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 			cfg.Slots, cfg.Begin = 16, c.begin
 			bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 				web := call("web", 4)
-				l.Renew(web)
+				l.Sync(web)
 				until(t, time.Minute, "up", func() bool { _, on := m.members(web.Ref()); return on == 4 })
 				m.mu.Lock()
 				m.took[plan.Clone] = time.Hour
 				m.mu.Unlock()
 				web.Group.Spec.Replicas, web.Group.Generation = new(int32(5)), 2
-				l.Renew(web)
-				l.Renew(call("large", 100))
+				l.Sync(web)
+				l.Sync(call("large", 100))
 				time.Sleep(time.Minute)
 				if n := numberFor(l); n.Running < c.clones {
 					t.Fatalf("%+v", n)
@@ -173,7 +173,7 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 	cfg.Metrics = r
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 		c := call("web", 100)
-		l.Renew(c)
+		l.Sync(c)
 		time.Sleep(10 * time.Minute)
 		began := m.underWay()
 		m.change(c.Ref(), func(s *plan.VCenterState) {
@@ -214,12 +214,12 @@ func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
 	cfg.Slots = 4
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 		large := call("large", 60)
-		l.Renew(large)
+		l.Sync(large)
 		until(t, time.Hour, "the large group on", func() bool { return m.upCount([]plan.Call{large}) == 60 })
-		l.Renew(deletion(large))
+		l.Sync(deletion(large))
 		time.Sleep(time.Minute)
 		for _, small := range callsFor("small", 3, 1) {
-			l.Renew(small)
+			l.Sync(small)
 			took := until(t, time.Hour, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
 			if took > 21*time.Second {
 				t.Errorf("%s is up after %s", small.Group.Name, took)

@@ -16,14 +16,14 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 	bubble(t, m, Config{Slots: 2}, func(t *testing.T, l *Loop) {
 		a, b, other := call("a", 3), call("b", 1), call("other", 4)
 		asking := []plan.Call{a, b}
-		l.Renew(a)
+		l.Sync(a)
 		until(t, time.Minute, "the slots are taken", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 2 })
-		l.Renew(b)
+		l.Sync(b)
 		until(t, time.Minute, "and the spare one", func() bool { return strings.Count(strings.Join(m.begun(), "\n"), "PowerOn") == 3 })
 		m.mu.Lock()
 		m.took[plan.PowerOn] = time.Second
 		m.mu.Unlock()
-		l.Renew(other)
+		l.Sync(other)
 		time.Sleep(time.Minute)
 		if all, _ := m.members(other.Ref()); all > 0 {
 			t.Fatalf("%d clones although no slot is free", all)
@@ -37,7 +37,7 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 			})
 		}
 		until(t, time.Minute, "the other group is up", func() bool {
-			l.Renew(other)
+			l.Sync(other)
 			_, on := m.members(other.Ref())
 			return on == 4
 		})
@@ -61,7 +61,7 @@ func TestAStalledActionReturnsItsSlotWithoutALease(t *testing.T) {
 	m.took[plan.PowerOn] = 24 * time.Hour
 	bubble(t, m, Config{Slots: 1, Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
 		c := call("asking", 1)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "it is powered on", func() bool { return len(m.begun()) == 3 })
 		time.Sleep(time.Minute)
 		m.change(c.Ref(), func(s *plan.VCenterState) {
@@ -78,7 +78,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 	m.took[plan.ConfirmGone] = time.Hour
 	bubble(t, m, Config{Slots: 2, Lease: time.Hour, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
 		for i := range 10 {
-			l.Renew(deletion(call(fmt.Sprintf("g%d", i), 1)))
+			l.Sync(deletion(call(fmt.Sprintf("g%d", i), 1)))
 		}
 		confirming := func() (n int) {
 			for _, begun := range m.begun() {
@@ -91,7 +91,7 @@ func TestConfirmingThatGroupsAreGoneTakesNoSlot(t *testing.T) {
 		until(t, time.Minute, "all groups are being confirmed to be gone", func() bool { return confirming() == 10 })
 		c := call("new", 1)
 		until(t, time.Minute, "another group comes up meanwhile", func() bool {
-			l.Renew(c)
+			l.Sync(c)
 			_, on := m.members(c.Ref())
 			return on == 1
 		})

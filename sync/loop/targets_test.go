@@ -30,7 +30,7 @@ func TestATargetThatIsNarrowerThanTheSourceBindsOnlyItsClones(t *testing.T) {
 				c := call("to-"+cmp.Or(datastore, "default"), 100)
 				c.Group.Spec.Placement.Datastore = datastore
 				m.set(c.Ref(), func(s *plan.VCenterState) { s.Template.Host = "host-1" })
-				l.Renew(c)
+				l.Sync(c)
 				calls[datastore] = c
 			}
 			time.Sleep(12*time.Minute + 10*time.Second) // no clone ends just now

@@ -26,11 +26,11 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
 		begun := len(m.begun())
 		for range 60 { // two leases and more
-			if r := l.Renew(unselecting(c)); r.Finalized || r.Refusal == nil || len(r.Actions) > 0 {
+			if r := l.Sync(unselecting(c)); r.Finalized || r.Refusal == nil || len(r.Actions) > 0 {
 				t.Fatalf("it is answered with %+v", r)
 			}
 			time.Sleep(5 * time.Second)
@@ -41,9 +41,9 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 		if reports := l.Groups(); len(reports) != 0 {
 			t.Errorf("the lease of the last sync is over, and is reported as %+v", reports)
 		}
-		l.Renew(call("web", 4)) // the label is back
+		l.Sync(call("web", 4)) // the label is back
 		until(t, time.Minute, "scaled up", func() bool { _, on := m.members(c.Ref()); return on == 4 })
-		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
 		if all, _ := m.members(c.Ref()); all != 0 {
 			t.Errorf("%d members after a deletion", all)
 		}
@@ -56,15 +56,15 @@ func TestAGroupThatAnotherControllerSelectsIsKept(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
 		for range 60 {
-			l.Renew(c)
+			l.Sync(c)
 			time.Sleep(2 * time.Second)
-			if r := l.Renew(unselecting(c)); r.Finalized {
+			if r := l.Sync(unselecting(c)); r.Finalized {
 				t.Fatal("it is released")
 			}
 			time.Sleep(2 * time.Second)
 		}
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef}}, s.VMs[1:] })
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "healed", func() bool { all, _ := m.members(c.Ref()); return all == 2 })
 		if n := m.reads(); n > 0 {
 			t.Errorf("%d fresh reads of a group that has VMs", n)
@@ -79,7 +79,7 @@ func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 			c := call("web", 0)
 			c.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {LastApplied: "{}"}}
 			if known {
-				l.Renew(c)
+				l.Sync(c)
 			} else {
 				c.Group.UID = "another"
 			}
@@ -88,7 +88,7 @@ func TestAGroupWithoutVMsIsReleasedWhenEveryLeaseIsOver(t *testing.T) {
 			took := until(t, 3*time.Minute, "released", func() bool {
 				u := unselecting(c)
 				u.Children = c.Children
-				r = l.Renew(u)
+				r = l.Sync(u)
 				if !r.Finalized && (r.Refusal == nil || r.Refusal.Retry == 0) {
 					t.Fatalf("it is answered with %+v", r)
 				}
@@ -113,13 +113,13 @@ func TestTheTimeUntilReleaseRestartsWithEachSync(t *testing.T) {
 		c := call("web", 0)
 		release := func(of time.Duration) {
 			t.Helper()
-			if took := until(t, 3*time.Minute, "released", func() bool { return l.Renew(unselecting(c)).Finalized }); took < of {
+			if took := until(t, 3*time.Minute, "released", func() bool { return l.Sync(unselecting(c)).Finalized }); took < of {
 				t.Errorf("released after %s, not %s", took, of)
 			}
 		}
 		release(90 * time.Second)
 		release(90 * time.Second) // the finalizer was removed, and came back
-		l.Renew(c)
+		l.Sync(c)
 		release(90 * time.Second)
 		time.Sleep(31 * time.Second) // in which other replicas may have been called
 		release(90 * time.Second)
@@ -135,8 +135,8 @@ func TestAReadBeforeTheDeletionDoesNotCountForIt(t *testing.T) {
 	m.took[plan.ConfirmGone] = 10 * time.Second
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 0)
-		until(t, 3*time.Minute, "being read", func() bool { l.Renew(unselecting(c)); return m.reads() == 1 })
-		until(t, time.Minute, "finalized", func() bool { return l.Renew(deletion(c)).Finalized })
+		until(t, 3*time.Minute, "being read", func() bool { l.Sync(unselecting(c)); return m.reads() == 1 })
+		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
 		if n := m.reads(); n != 2 {
 			t.Errorf("it is finalized after %d fresh reads", n)
 		}
@@ -147,18 +147,18 @@ func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
-		l.Renew(deletion(c))
+		l.Sync(deletion(c))
 		late := c
 		newer := *c.Group
 		newer.Generation = 7 // by hand: Kubernetes raises it with the deletion
 		late.Group = &newer
 		until(t, time.Minute, "gone", func() bool {
-			if r := l.Renew(unselecting(c)); r.Finalized || r.Refusal == nil {
+			if r := l.Sync(unselecting(c)); r.Finalized || r.Refusal == nil {
 				t.Fatalf("it is answered with %+v", r)
 			}
-			l.Renew(late)
+			l.Sync(late)
 			all, _ := m.members(c.Ref())
 			return all == 0
 		})
@@ -169,7 +169,7 @@ func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Renew(c)
+		l.Sync(c)
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		r, outlook, err := l.Preview(unselecting(c))
 		if err != nil || r.Refusal == nil || len(outlook.Steps) > 0 {
@@ -179,7 +179,7 @@ func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
 		if destroys := slices.ContainsFunc(outlook.Steps, func(s plan.Step) bool { return s.Op == plan.Destroy }); err != nil || !destroys {
 			t.Errorf("the preview of a deletion shows %+v %v", outlook.Steps, err)
 		}
-		if r := l.Renew(c); r.Finalized || r.Refusal != nil {
+		if r := l.Sync(c); r.Finalized || r.Refusal != nil {
 			t.Errorf("a preview changed the desired state: %+v", r)
 		}
 	})

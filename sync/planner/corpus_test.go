@@ -35,10 +35,10 @@ var services = []v1alpha1.Service{
 	{Ports: []v1alpha1.ServicePort{{Port: 80}}, Annotations: map[string]string{"example.com/owner": "shop"}, DrainSeconds: 30},
 }
 
-// answering is a keeper with a fixed answer.
+// answering is a controller with a fixed answer.
 type answering struct{ result plan.Result }
 
-func (a *answering) Renew(plan.Call) plan.Result { return a.result }
+func (a *answering) Sync(plan.Call) plan.Result { return a.result }
 func (a *answering) Preview(plan.Call) (plan.Result, plan.Outlook, error) {
 	return plan.Result{}, plan.Outlook{}, nil
 }
@@ -63,8 +63,8 @@ func TestTheCorpusIsWritten(t *testing.T) {
 	if *corpus == "" {
 		t.Skip("only for the end-to-end tests: -corpus <file>")
 	}
-	keeper := &answering{}
-	server := hook.New(hook.Config{Keeper: keeper, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	controller := &answering{}
+	server := hook.New(hook.Config{Controller: controller, Ready: func() error { return nil }, Log: zerolog.Nop()})
 	var lines bytes.Buffer
 	parent := group(3)
 	parent.APIVersion, parent.Kind = v1alpha1.GroupVersion.String(), v1alpha1.Kind
@@ -73,7 +73,7 @@ func TestTheCorpusIsWritten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		keeper.result = *r
+		controller.result = *r
 		request := httptest.NewRequest(http.MethodPost, "/sync", bytes.NewReader(body))
 		request.Header.Set("Content-Type", "application/json")
 		w := httptest.NewRecorder()

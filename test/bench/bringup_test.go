@@ -61,7 +61,7 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 		b.Fatal(err)
 	}
 	groups = loop.New(loop.Config{Slots: slots, Begin: slots, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop()}, side)
-	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Ready: func() error { return nil }, Log: zerolog.Nop()}))
+	web := httptest.NewServer(hook.New(hook.Config{Controller: groups, Ready: func() error { return nil }, Log: zerolog.Nop()}))
 	ctx, cancel := context.WithCancel(context.Background())
 	var done sync.WaitGroup
 	done.Go(func() { groups.Run(ctx) })

@@ -60,7 +60,7 @@ func serveFleet() {
 		panic(err)
 	}
 	groups = loop.New(loop.Config{Slots: 32, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop(), Metrics: metrics, GroupMetrics: true, Events: true}, side)
-	hooks := hook.New(hook.Config{Keeper: groups, Scout: side, Roster: side.Roster, Slots: groups.Slots, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: metrics})
+	hooks := hook.New(hook.Config{Controller: groups, Preflight: side, ListGroups: side.ListGroups, Slots: groups.Slots, Ready: func() error { return nil }, Log: zerolog.Nop(), Meter: metrics})
 	var mu sync.Mutex
 	var now figures
 	var times []time.Duration

@@ -74,7 +74,7 @@ func uid(group int) types.UID {
 
 func server(vc loop.VCenter) http.Handler {
 	l := loop.New(loop.Config{Slots: 8, Lease: 90 * time.Second, Resync: 30 * time.Second, Log: zerolog.Nop(), Events: true}, vc)
-	return hook.New(hook.Config{Keeper: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
+	return hook.New(hook.Config{Controller: l, Ready: func() error { return nil }, Log: zerolog.Nop()})
 }
 
 // settled is the body of a sync call for a group of ten that was answered before.

@@ -99,7 +99,7 @@ func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Gr
 		Leased:  func(uid apitypes.UID, vm string) bool { return groups.Leased(uid, vm) }})
 	p.must(err)
 	groups = loop.New(loop.Config{Slots: 8, Lease: 4 * time.Second, Resync: 2 * time.Second, Log: zerolog.Nop(), Events: true, Who: vc.Who}, vc)
-	web := httptest.NewServer(hook.New(hook.Config{Keeper: groups, Roster: vc.Roster, Ready: func() error { return nil }, Log: zerolog.Nop()}))
+	web := httptest.NewServer(hook.New(hook.Config{Controller: groups, ListGroups: vc.ListGroups, Ready: func() error { return nil }, Log: zerolog.Nop()}))
 	ctx, stop := context.WithCancel(context.Background())
 	var both sync.WaitGroup
 	both.Go(func() { groups.Run(ctx) })

@@ -153,7 +153,7 @@ func (w *world) foldersAreMade() {
 // renew passes a call to a replica's loop.
 func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	g := c.call.Group
-	result := r.loop.Renew(w.set.defect.twistCall(r, c.call))
+	result := r.loop.Sync(w.set.defect.twistCall(r, c.call))
 	if c.call.Unselected() {
 		w.say("  %s is called to finalize %s, which is not being deleted; it answers finalized: %v, refusal: %v", r.name, g.UID, result.Finalized, result.Refusal != nil)
 		w.judgeUnselected(r, c.call, &result)

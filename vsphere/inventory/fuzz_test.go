@@ -90,6 +90,6 @@ func FuzzInventoryAnswer(f *testing.F) {
 				t.Fatalf("%+v counts as a member", vm)
 			}
 		}
-		_, _ = s.Roster("")
+		_, _ = s.ListGroups("")
 	})
 }

@@ -207,8 +207,8 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	return refs
 }
 
-// Roster lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is unknown.
-func (n *Inventory) Roster(cluster string) (groups []plan.Listed, known bool) {
+// ListGroups lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is unknown.
+func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool) {
 	n.mu.RLock()
 	for uid, g := range n.groups {
 		if g.cluster != cluster {

@@ -47,7 +47,7 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	bare.StampText = ""
 	s.publish(machine("uid-web", 1), machine("uid-web", 0), kept, elsewhere, onlyKept, bare,
 		named(machine("uid-db", 0), "shop", "db"), named(machine("uid-a", 0), "bank", "zz"), machine("uid-again", 0))
-	groups, known := s.Roster("test")
+	groups, known := s.ListGroups("test")
 	want := []string{"bank/zz uid-a: web-0", "shop/db uid-db: web-0", "shop/web uid-again: web-0", "shop/web uid-web: web-0 web-1"}
 	if got := rosterLines(groups); fmt.Sprint(got) != fmt.Sprint(want) || !known {
 		t.Errorf("%q, %v", got, known)
@@ -55,10 +55,10 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	if vms := s.State(web, plan.Query{}).VMs; len(vms) != 3 {
 		t.Errorf("the group has %d VMs: the roster has changed it", len(vms))
 	}
-	if groups, _ := s.Roster("another"); len(groups) != 1 || groups[0].UID != "uid-else" {
+	if groups, _ := s.ListGroups("another"); len(groups) != 1 || groups[0].UID != "uid-else" {
 		t.Errorf("%q", rosterLines(groups))
 	}
-	if groups, known := s.Roster(""); len(groups) != 0 || !known {
+	if groups, known := s.ListGroups(""); len(groups) != 0 || !known {
 		t.Errorf("%q", rosterLines(groups))
 	}
 }
@@ -66,13 +66,13 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 func TestAnUnknownRosterHasTheLastFacts(t *testing.T) {
 	t.Parallel()
 	empty := New(nil)
-	if groups, known := empty.Roster("test"); len(groups) != 0 || known {
+	if groups, known := empty.ListGroups("test"); len(groups) != 0 || known {
 		t.Errorf("before anything was read: %q, %v", rosterLines(groups), known)
 	}
 	s := newShelf()
 	s.publish(machine("uid-web", 0))
 	s.setUnknown(nil)
-	if groups, known := s.Roster("test"); len(groups) != 1 || known {
+	if groups, known := s.ListGroups("test"); len(groups) != 1 || known {
 		t.Errorf("%q, %v", rosterLines(groups), known)
 	}
 }
@@ -81,15 +81,15 @@ func TestTheRosterFollowsTheVMs(t *testing.T) {
 	t.Parallel()
 	s := newShelf()
 	s.publish(machine("uid-web", 0))
-	before, _ := s.Roster("test")
+	before, _ := s.ListGroups("test")
 	on := machine("uid-web", 0)
 	on.IPs = []string{"10.0.0.7"}
 	s.publish(on)
-	if after, _ := s.Roster("test"); len(after[0].VMs[0].IPs) != 1 || len(before[0].VMs[0].IPs) != 0 {
+	if after, _ := s.ListGroups("test"); len(after[0].VMs[0].IPs) != 1 || len(before[0].VMs[0].IPs) != 0 {
 		t.Errorf("%+v, and before %+v", after, before)
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{on.MoRef}})
-	if groups, known := s.Roster("test"); len(groups) != 0 || !known {
+	if groups, known := s.ListGroups("test"); len(groups) != 0 || !known {
 		t.Errorf("%q", rosterLines(groups))
 	}
 }
@@ -103,6 +103,6 @@ func BenchmarkRoster(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		s.Roster("test")
+		s.ListGroups("test")
 	}
 }
