@@ -27,18 +27,18 @@ func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
 		}
 		b.backings = append(b.backings, backing)
 	}
-	b.spec.Config.DeviceChange = nicChanges(b.source.cards(), b.backings, 0)
+	b.spec.Config.DeviceChange = nicChanges(b.source.nics(), b.backings, 0)
 	return nil
 }
 
 // keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
 // whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
 func (b *cloneBuilder) keepAdapters(err error) bool {
-	keep := min(len(b.source.cards()), len(b.backings))
+	keep := min(len(b.source.nics()), len(b.backings))
 	if keep == 0 || b.kept || !refusedForBootOrder(err) {
 		return false
 	}
-	b.kept, b.spec.Config.DeviceChange = true, nicChanges(b.source.cards(), b.backings, keep)
+	b.kept, b.spec.Config.DeviceChange = true, nicChanges(b.source.nics(), b.backings, keep)
 	return true
 }
 

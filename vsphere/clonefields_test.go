@@ -100,15 +100,15 @@ func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration strin
 	for _, step := range p.cloneSteps() {
 		p.world.must(step.fill(p.t.Context(), b))
 	}
-	var cards []vim.BaseVirtualDevice
+	var nics []vim.BaseVirtualDevice
 	for range spec.Networks {
-		cards = append(cards, &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{MacAddress: "00:50:56:00:00:01"}}})
+		nics = append(nics, &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{MacAddress: "00:50:56:00:00:01"}}})
 	}
 	byCloudInit := *a.Details
 	byCloudInit.Spec = a.Details.Spec.DeepCopy()
 	byCloudInit.Spec.CustomizationSpec = ""
 	a.Details = &byCloudInit
-	options, err := guestOptions(web, a, "id", cards, nil)
+	options, err := guestOptions(web, a, "id", nics, nil)
 	p.world.must(err)
 	return asJSON(p.t, b.spec), asJSON(p.t, options)
 }

@@ -39,7 +39,7 @@ func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error 
 func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
-		if has, want := len(b.source.cards()), len(spec.NicSettingMap); has != want {
+		if has, want := len(b.source.nics()), len(spec.NicSettingMap); has != want {
 			return vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
 				name, want, b.details.Spec.Template, has)
 		}

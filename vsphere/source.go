@@ -59,8 +59,8 @@ func HasVAppProperties(o session.Object) bool {
 	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
 }
 
-// cards are the network adapters.
-func (x *source) cards() []types.BaseVirtualDevice { return NICsIn(x.devices) }
+// nics are the network adapters.
+func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
 
 // hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
 // for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).

@@ -35,7 +35,7 @@ type VCenter struct {
 	fresh     *freshReads
 	lookups   lookups
 	tagBook   *tagging.Book
-	libraries *library.Shelf
+	libraries *library.Cache
 	fields    fieldBook
 	inFlight  *inFlight
 	judge     *fate.Judge
@@ -80,7 +80,7 @@ type Parts struct {
 	Config    Config
 	Client    *session.Client
 	Inventory *inventory.Inventory
-	Libraries *library.Shelf
+	Libraries *library.Cache
 	Reader    *inventory.Reader
 	Stream    *inventory.Stream
 	Tasks     *tasks.Tasks

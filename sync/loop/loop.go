@@ -86,13 +86,13 @@ type Loop struct {
 	metrics meters
 	actions sync.WaitGroup
 
-	mu      sync.Mutex
-	groups  map[types.UID]*group
-	limiter *limiter.Limiter // of the slots
-	waiting []types.UID      // groups that found no slot, longest waiting first
-	swept   time.Time        // when groups to be forgotten were looked for last
-	pulse   pulse
-	calls   calls
+	mu         sync.Mutex
+	groups     map[types.UID]*group
+	limiter    *limiter.Limiter // of the slots
+	waiting    []types.UID      // groups that found no slot, longest waiting first
+	swept      time.Time        // when groups to be forgotten were looked for last
+	suspension suspension
+	calls      calls
 }
 
 // New returns a loop that does nothing until Run.
@@ -114,7 +114,7 @@ func (l *Loop) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, l.queue.ShutDown)
 	defer stop()
 	defer l.actions.Wait()
-	l.actions.Go(func() { l.beatOn(ctx) })
+	l.actions.Go(func() { l.watchSuspension(ctx) })
 	for {
 		uid, down := l.queue.Get()
 		if down {

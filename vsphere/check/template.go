@@ -28,7 +28,7 @@ type templateInfo struct {
 	addCPU, addMem       bool
 	vApp, tpm, newTPM    bool // newTPM: each clone gets its own
 	version, toolsOf     string
-	disks, cards         int
+	disks, nics          int
 	limitMHz, limitMB    int64  // -1: unlimited
 	locked               bool   // all memory is reserved
 	iso                  string // the file in a CD-ROM drive that is connected or connects at power-on
@@ -158,7 +158,7 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),
 		vApp: vsphere.HasVAppProperties(o), tpm: vsphere.HasTPM(devices), newTPM: s.Has(session.TPMPolicy),
 		version: session.Prop[string](o, "config.version"), toolsOf: session.Prop[string](o, "guest.toolsVersionStatus2"),
-		disks: len(disks.In(devices)), cards: len(vsphere.NICsIn(devices)),
+		disks: len(disks.In(devices)), nics: len(vsphere.NICsIn(devices)),
 		limitMHz: session.Prop[int64](o, "config.cpuAllocation.limit"), limitMB: session.Prop[int64](o, "config.memoryAllocation.limit"),
 		locked:     session.Prop[bool](o, "config.memoryReservationLockedToMax"),
 		networks:   session.Prop[types.ArrayOfManagedObjectReference](o, "network").ManagedObjectReference,
@@ -192,7 +192,7 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 		c.add(check, Fail, t.path+": cannot read its configuration", "grant System.Read on it, and check that its host and datastore are accessible")
 		return
 	}
-	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.cards, x.version)
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.nics, x.version)
 	switch {
 	case x.disks == 0:
 		c.add(check, Warn, seen, "clones have no disk to boot from: check that this is the right template")
@@ -201,7 +201,7 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 	default:
 		c.ok(check, "%s", seen)
 	}
-	c.facts(Facts{"cpus": count(x.cpu), "memoryMB": count(x.memory), "disks": count(x.disks), "diskGB": count(x.space >> 30), "adapters": count(x.cards),
+	c.facts(Facts{"cpus": count(x.cpu), "memoryMB": count(x.memory), "disks": count(x.disks), "diskGB": count(x.space >> 30), "adapters": count(x.nics),
 		"hardware": version(x.version), "fingerprint": yes(t.fingerprint != ""), "vAppProperties": yes(x.vApp), "tools": word(x.toolsOf),
 		"hotAddCPU": yes(x.addCPU), "hotAddMemory": yes(x.addMem)})
 	for _, trait := range traits {

@@ -19,7 +19,7 @@ const listed = 10
 //
 // [doc] vSphere Automation API, vcenter/vm-template/library-items, get: vm_template is the "identifier of the virtual machine template …
 // in the vSphere Management (SOAP) API". A template that is checked in is another VM, so the moRef is the item's version.
-func (s *Shelf) Find(ctx context.Context, text string) (moRef string, err error) {
+func (s *Cache) Find(ctx context.Context, text string) (moRef string, err error) {
 	in, name, _ := Cut(text)
 	err = s.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
 		m := library.NewManager(rs.Client)

@@ -12,7 +12,7 @@ import (
 func (l *Loop) standStill(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.pulse.last = l.pulse.last.Add(-d)
+	l.suspension.last = l.suspension.last.Add(-d)
 }
 
 func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {

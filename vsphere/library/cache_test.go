@@ -28,9 +28,9 @@ func TestCutTakesALibraryAndAnItem(t *testing.T) {
 	}
 }
 
-// desk is a shelf in a bubble, whose readings fail with err.
+// desk is a cache in a bubble, whose readings fail with err.
 type desk struct {
-	*Shelf
+	*Cache
 	guard         sync.Mutex
 	err           error
 	reads, called int
@@ -50,10 +50,10 @@ func (d *desk) counts() (reads, called int) {
 	return d.reads, d.called
 }
 
-// newDesk runs a shelf until the test ends.
+// newDesk runs a cache until the test ends.
 func newDesk(t *testing.T) *desk {
 	d := &desk{err: errors.New("not set")}
-	d.Shelf = New(func(context.Context, func(context.Context, *session.RESTSession) error) error {
+	d.Cache = New(func(context.Context, func(context.Context, *session.RESTSession) error) error {
 		d.guard.Lock()
 		defer d.guard.Unlock()
 		d.reads++

@@ -9,10 +9,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A process may stand still for any time and then continue: it was stopped, or its node was suspended or starved. It does not
+// A process may be suspended for any time: it was stopped, or its node was suspended or starved. It does not
 // notice that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
 // wait in its sockets, although Metacontroller gave them up long ago: handled now, they would look fresh, and one for a
-// group that is gone would recreate it, and no later call would remove it. So the loop keeps a pulse: when it misses
+// group that is gone would recreate it, and no later call would remove it. So the loop expects a beat each half second: when it misses
 // beats for too long, all leases end, and calls that come right afterwards renew none.
 const (
 	beatEvery = 500 * time.Millisecond
@@ -23,14 +23,14 @@ const (
 	pauseEcho = time.Second
 )
 
-// pulse detects pauses of the process. Loop.mu guards it.
-type pulse struct {
+// suspension tells that the process was suspended. Loop.mu guards it.
+type suspension struct {
 	last   time.Time // the last beat; zero before Run
 	echoes time.Time // until when calls may be ones that waited
 }
 
-// beatOn keeps the pulse until ctx ends.
-func (l *Loop) beatOn(ctx context.Context) {
+// watchSuspension takes each beat until ctx ends.
+func (l *Loop) watchSuspension(ctx context.Context) {
 	beats := l.cfg.Beats
 	if beats == nil {
 		ticker := time.NewTicker(beatEvery)
@@ -41,7 +41,7 @@ func (l *Loop) beatOn(ctx context.Context) {
 		l.mu.Lock()
 		now := time.Now()
 		l.notice(now)
-		l.pulse.last = now
+		l.suspension.last = now
 		l.mu.Unlock()
 		select {
 		case <-beats:
@@ -51,17 +51,17 @@ func (l *Loop) beatOn(ctx context.Context) {
 	}
 }
 
-// notice ends all leases if the process has stood still. It reports whether a call that comes now may be one that waited.
+// notice ends all leases if the process was suspended. It reports whether a call that comes now may be one that waited.
 // The caller holds l.mu.
 func (l *Loop) notice(now time.Time) (echo bool) {
-	if !l.pulse.last.IsZero() && elapsed(l.pulse.last, now) > pauseLeast {
-		l.pulse.last, l.pulse.echoes = now, now.Add(pauseEcho)
+	if !l.suspension.last.IsZero() && elapsed(l.suspension.last, now) > pauseLeast {
+		l.suspension.last, l.suspension.echoes = now, now.Add(pauseEcho)
 		for _, g := range l.groups {
 			g.expire(now, l.cfg.Lease)
 		}
-		l.cfg.Log.Warn().Msg("the process stood still for a while; it does nothing until the next hook calls")
+		l.cfg.Log.Warn().Msg("the process was suspended, so its leases are dropped until the next hook calls")
 	}
-	return now.Before(l.pulse.echoes)
+	return now.Before(l.suspension.echoes)
 }
 
 // elapsed is the time between two times, by the monotonic clock or the wall clock, whichever is longer: the former

@@ -28,9 +28,9 @@ const (
 	forgottenAfter = 10 * time.Minute
 )
 
-// Shelf is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
+// Cache is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
 // the last one stays.
-type Shelf struct {
+type Cache struct {
 	rest    func(context.Context, func(context.Context, *session.RESTSession) error) error
 	changed func()
 	log     zerolog.Logger
@@ -62,9 +62,9 @@ type shelved struct {
 	grumbled string    // the reason of the last error in the log
 }
 
-// New returns an empty shelf. rest makes calls of the REST API, and changed is called after an answer changed.
-func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, changed func(), log zerolog.Logger) *Shelf {
-	return &Shelf{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
+// New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
+func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, changed func(), log zerolog.Logger) *Cache {
+	return &Cache{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -84,7 +84,7 @@ func Is(text string) bool {
 
 // Fill completes t, a template that the inventory does not have under the name text, if text names an item of a content library.
 // complete completes a template of which only the moRef is known, and reports whether it is one of the inventory. It makes no call.
-func (s *Shelf) Fill(t *plan.Template, text string, complete func(*plan.Template) bool) {
+func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template) bool) {
 	if !Is(text) {
 		return
 	}
@@ -125,7 +125,7 @@ func (s *Shelf) Fill(t *plan.Template, text string, complete func(*plan.Template
 }
 
 // Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
-func (s *Shelf) Glimpse(ctx context.Context, text string) {
+func (s *Cache) Glimpse(ctx context.Context, text string) {
 	if !Is(text) {
 		return
 	}
@@ -149,7 +149,7 @@ func (s *Shelf) Glimpse(ctx context.Context, text string) {
 }
 
 // Peek is Fill for a preview: it leaves no trace.
-func (s *Shelf) Peek(t *plan.Template, text string, complete func(*plan.Template) bool) {
+func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template) bool) {
 	if !Is(text) {
 		return
 	}
@@ -176,7 +176,7 @@ func reading(text string) *plan.Fault {
 }
 
 // wakeUp makes Run look for what is due.
-func (s *Shelf) wakeUp() {
+func (s *Cache) wakeUp() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -184,7 +184,7 @@ func (s *Shelf) wakeUp() {
 }
 
 // Run reads items when they are due, until ctx ends.
-func (s *Shelf) Run(ctx context.Context) {
+func (s *Cache) Run(ctx context.Context) {
 	for {
 		text, wait := s.next(time.Now())
 		if text != "" {
@@ -208,7 +208,7 @@ func (s *Shelf) Run(ctx context.Context) {
 }
 
 // next returns the item that is due for longest, or else the time until one is; 0 if there are none. It forgets those that no group asks for.
-func (s *Shelf) next(now time.Time) (text string, wait time.Duration) {
+func (s *Cache) next(now time.Time) (text string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for of, x := range s.items {
@@ -231,7 +231,7 @@ func (s *Shelf) next(now time.Time) (text string, wait time.Duration) {
 }
 
 // readItem reads one item.
-func (s *Shelf) readItem(ctx context.Context, text string) {
+func (s *Cache) readItem(ctx context.Context, text string) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	moRef, err := s.Find(ctx, text)
