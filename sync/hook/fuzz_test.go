@@ -25,7 +25,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // fuzzPaths are the paths of the hooks.
@@ -53,7 +52,7 @@ func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 	if o.Group.Replicas() > 20 { // a forecast of many is slow, and finds no more than one of few
 		return planner.Make(o), plan.Outlook{}, nil
 	}
-	return planner.Make(o), forecast.Of(o), nil
+	return planner.Make(o), planner.Forecast(o), nil
 }
 
 func (k *thinker) Groups() []plan.Report { return nil }

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // Preview returns what would be done for a call, and does nothing. A group without a UID, such as one that was
@@ -43,5 +43,5 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if result.Refusal != nil {
 		return result, plan.Outlook{}, nil
 	}
-	return result, forecast.Of(observed), nil
+	return result, planner.Forecast(observed), nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // planned is the newest plan of a group, for GET /groups.
@@ -79,7 +79,7 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	if result := l.look(&observed, ref, owns); result.Refusal != nil {
 		return plan.Outlook{}
 	}
-	return forecast.Next(observed, most)
+	return planner.ForecastUpTo(observed, most)
 }
 
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {

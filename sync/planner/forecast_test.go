@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 func TestAForecastShowsWhatBlocksTheGroup(t *testing.T) {
@@ -26,7 +26,7 @@ func TestAForecastShowsWhatBlocksTheGroup(t *testing.T) {
 	} {
 		o := atWork(2)
 		c.change(&o)
-		if f := forecast.Of(o); f.Blocked.Reason != c.reason || (f.Blocked.Message == "") != (c.reason == "") || len(f.Steps) > 0 != c.steps {
+		if f := planner.Forecast(o); f.Blocked.Reason != c.reason || (f.Blocked.Message == "") != (c.reason == "") || len(f.Steps) > 0 != c.steps {
 			t.Errorf("%s: %+v, %d steps", name, f.Blocked, len(f.Steps))
 		}
 	}

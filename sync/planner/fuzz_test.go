@@ -18,7 +18,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // drawn turns a property into a fuzz target: the bytes decide what is drawn, eight for each draw.
@@ -78,7 +77,7 @@ func planHolds(t *rapid.T) {
 func FuzzForecast(f *testing.F) {
 	drawn(f, func(t *rapid.T) {
 		o := nonsense(t)
-		if f := forecast.Of(o); len(f.Steps) > 20_000 {
+		if f := planner.Forecast(o); len(f.Steps) > 20_000 {
 			t.Fatalf("%d steps for %d members", len(f.Steps), o.Group.Replicas())
 		}
 	})

@@ -14,7 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // answers reports whether a VM counts as one that answers, by the probe of the spec.
@@ -205,7 +204,7 @@ func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
 		o.Group.Spec.Template = "debian"
 	})
 	replaced := func() (n int) {
-		f := forecast.Of(o)
+		f := planner.Forecast(o)
 		for _, s := range f.Steps {
 			if s.Op == plan.Destroy {
 				n++
@@ -217,7 +216,7 @@ func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
 		t.Errorf("%d of 3 would be replaced", n)
 	}
 	o.Answers.Nobody = true
-	if f := forecast.Of(o); replaced() != 0 || f.Blocked.Reason != plan.ReasonProbeRefused {
+	if f := planner.Forecast(o); replaced() != 0 || f.Blocked.Reason != plan.ReasonProbeRefused {
 		t.Errorf("%d would be replaced by a server that may ask nobody; blocked by %q", replaced(), f.Blocked.Reason)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 func TestEveryObservation(t *testing.T) {
@@ -419,7 +418,7 @@ func TestAForecastEndsWhenNothingIsLeftToDo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := healthy(t)
 		o.Group.Spec.Paused = rapid.Bool().Draw(t, "paused")
-		f := forecast.Of(o)
+		f := planner.Forecast(o)
 		o.Group.Spec.Paused, o.AgesAt = false, o.Now
 		for i, s := range f.Steps {
 			if i == 0 || s.Round != f.Steps[i-1].Round {

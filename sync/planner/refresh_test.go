@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // closed has update windows that are closed at 12:00 UTC: the next one opens at 22:00.
@@ -126,14 +125,14 @@ func TestAForecastIsAboutTheMembersThatDifferNow(t *testing.T) {
 	o := observed(3)
 	addMembers(&o, 3, func(m *plan.VM) { m.Created = now.Add(-time.Minute) })
 	o.Group.Spec.Update.MaxAgeSeconds = in(3600)
-	if f := forecast.Of(o); len(f.Steps) > 0 || f.More {
+	if f := planner.Forecast(o); len(f.Steps) > 0 || f.More {
 		t.Errorf("of a settled group: %+v", f.Steps)
 	}
 	for i := range o.State.VMs {
 		o.State.VMs[i].Created = now.Add(-time.Hour)
 	}
 	closed(&o)
-	if f := forecast.Of(o); f.More || len(f.Steps) == 0 || f.Steps[0].After != 10*time.Hour || f.Blocked.Reason != "" {
+	if f := planner.Forecast(o); f.More || len(f.Steps) == 0 || f.Steps[0].After != 10*time.Hour || f.Blocked.Reason != "" {
 		t.Errorf("of one that waits for a window: %+v", f)
 	}
 }

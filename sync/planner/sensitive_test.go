@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 // plantedText is what must not be found anywhere.
@@ -67,7 +66,7 @@ func TestNoPlanShowsUserData(t *testing.T) {
 		o := plan.Observed{Group: g, Related: related, OwnFolders: []string{"group-v1"}, State: plan.VCenterState{Known: true, VCenter: "vc", Folder: "group-v1",
 			Template: plan.Template{MoRef: "vm-1", Paths: []string{"/DC0/vm/t"}, Datacenter: "DC0"}}}
 		r := planner.Make(o)
-		all := fmt.Sprintf("%+v %#v", r, forecast.Of(o))
+		all := fmt.Sprintf("%+v %#v", r, planner.Forecast(o))
 		for _, c := range r.Children {
 			all += c.LastApplied + fmt.Sprintf("%+v", c.Fields)
 		}

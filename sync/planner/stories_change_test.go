@@ -11,7 +11,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
 )
 
 type spec = v1alpha1.VmGroupSpec
@@ -290,7 +289,7 @@ var changeStories = map[string]func(*story){
 			o.Group.Spec.Paused = true
 			drop(1)(o)
 		})
-		for _, step := range forecast.Of(s.o).Steps {
+		for _, step := range planner.Forecast(s.o).Steps {
 			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
 		}
 		s.happens("deleted while paused", remove)

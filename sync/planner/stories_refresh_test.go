@@ -7,7 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/forecast"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // passes lets time pass until a time of day, in UTC.
@@ -32,7 +32,7 @@ var refreshStories = map[string]func(*story){
 				g.Update.MaxSurge, g.Update.MaxUnavailable, g.Update.MinReadySeconds = of(0), of(1), 300
 			}))
 		s.happens("another template: it waits", edit(func(g *spec) { g.Template = "ubuntu-26.04" }))
-		for _, step := range forecast.Of(s.o).Steps {
+		for _, step := range planner.Forecast(s.o).Steps {
 			fmt.Fprintf(&s.diary, "    /plan: %d after %-9s %-12s %-8s %s\n", step.Round, step.After, step.Op, step.VM, step.Reason)
 		}
 		s.happens("scaled to 4, and an operator deletes web-0: both are cloned from the new template", func(o *plan.Observed) {
@@ -56,7 +56,7 @@ var refreshStories = map[string]func(*story){
 		s.happens("three members are applied; they become 10 hours old", edit(func(g *spec) {
 			g.Update.MaxAgeSeconds, g.Update.MaxSurge, g.Update.MaxUnavailable, g.Update.MinReadySeconds = in(36000), of(1), of(0), 30
 		}))
-		for _, step := range forecast.Of(s.o).Steps {
+		for _, step := range planner.Forecast(s.o).Steps {
 			fmt.Fprintf(&s.diary, "    /plan: %d %-12s %-8s %s\n", step.Round, step.Op, step.VM, step.Reason)
 		}
 		s.patience = 8*time.Hour + 36*time.Minute

@@ -1,5 +1,6 @@
-// Package forecast runs the planner ahead: it makes the plan again on a model, after each round of steps, until nothing is left to do.
-package forecast
+// This file runs the planner ahead: it makes the plan again on a model, after each round of steps, until nothing is left to do.
+
+package planner
 
 import (
 	"slices"
@@ -9,7 +10,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
 // A forecast is bounded: the rest of a long roll continues like its beginning.
@@ -20,15 +20,15 @@ const (
 	plansForAStep = 5
 )
 
-// Of returns the steps that lead from an observation to the desired state if all succeed, by making the plan again
+// Forecast returns the steps that lead from an observation to the desired state if all succeed, by making the plan again
 // after each round. It assumes that what is pending succeeds and that guests boot, halt and answer quickly, and it ignores spec.paused.
 // It ends where a plan has no action and waits for nothing: at the goal, or where something holds the group back. A forecast
 // that is cut off sets More.
-func Of(o plan.Observed) plan.Outlook { return Next(o, maxSteps) }
+func Forecast(o plan.Observed) plan.Outlook { return ForecastUpTo(o, maxSteps) }
 
-// Next is the beginning of a forecast: at most so many steps, from at most so many plans that it takes no long time for anybody
+// ForecastUpTo is the beginning of a forecast: at most so many steps, from at most so many plans that it takes no long time for anybody
 // who looks at a large group.
-func Next(o plan.Observed, most int) (f plan.Outlook) {
+func ForecastUpTo(o plan.Observed, most int) (f plan.Outlook) {
 	o.State.VMs = slices.Clone(o.State.VMs)
 	o.Group = o.Group.DeepCopy()
 	o.Group.Spec.Paused = false
@@ -46,7 +46,7 @@ func Next(o plan.Observed, most int) (f plan.Outlook) {
 	var waited time.Duration
 	for round, plans := 1, 0; round <= maxRounds && len(f.Steps) < most && plans < plansForAStep*most; plans++ {
 		o.Called = o.Now
-		r := planner.Make(o)
+		r := Make(o)
 		o.Group.Status = r.Status
 		if o.DrainTime() > 0 {
 			plan.Show(&o, r.Children)
