@@ -35,6 +35,22 @@ func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *te
 	}
 }
 
+// Without it, one replica set a mark and the other withdrew it, for ever (test/world, seeds 10037 and 11045).
+func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
+	o := observed(2)
+	addMembers(&o, 2)
+	m := &o.State.VMs[1]
+	m.Marked, m.Why, m.MarkedAt = true, plan.WhyUpdate, now.Add(20*time.Second)
+	o.Called, o.Now = now, now.Add(30*time.Second)
+	if r := planner.Make(o); r.Wants("web-1", plan.Unmark) {
+		t.Error("it withdraws a mark that another replica may have set by newer knowledge")
+	}
+	o.Called = now.Add(25 * time.Second)
+	if r := planner.Make(o); !r.Wants("web-1", plan.Unmark) {
+		t.Errorf("called since, it leaves the mark: %+v", r.Actions)
+	}
+}
+
 // oneTooMany is a group of one with two members: web-1 is marked to go, and no other may be down meanwhile.
 func oneTooMany() plan.Observed {
 	o := observed(1)

@@ -174,6 +174,9 @@ func (v *view) removeChosen() {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
 			v.withdrawing = true
+			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
+				continue // another replica set it since this one was called, and may know more: two would set and withdraw it for ever
+			}
 			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})
 		}
