@@ -123,7 +123,7 @@ type lacking struct {
 	privilege string
 	change    func(*v1alpha1.VmGroupSpec)
 	// then is done once the group is up and the privilege withdrawn; nil: it is withdrawn before the group is created.
-	then func(*metacontroller.Group)
+	then func(*rig, *metacontroller.Group)
 	// going reports whether the group is then deleted.
 	going bool
 }
@@ -169,8 +169,12 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Config.DiskExtend", change: withDisk, then: grow},
 	{privilege: "Datastore.FileManagement", change: withPersistentDisk},
 	{privilege: "VirtualMachine.Config.AddExistingDisk", change: withPersistentDisk},
-	{privilege: "VirtualMachine.Config.Rename", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
-	{privilege: "VirtualMachine.Inventory.Move", change: inQuarantine, then: func(g *metacontroller.Group) { g.Scale(0) }},
+	{privilege: "VirtualMachine.Config.ChangeTracking", change: withPersistentDisk, then: func(r *rig, g *metacontroller.Group) {
+		r.must(r.BackUp("changetracking-0"))
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+	}},
+	{privilege: "VirtualMachine.Config.Rename", change: inQuarantine, then: func(_ *rig, g *metacontroller.Group) { g.Scale(0) }},
+	{privilege: "VirtualMachine.Inventory.Move", change: inQuarantine, then: func(_ *rig, g *metacontroller.Group) { g.Scale(0) }},
 }
 
 func tagged(s *v1alpha1.VmGroupSpec)       { s.Tags = []v1alpha1.Tag{{Category: "known", Name: "tag"}} }
@@ -182,7 +186,7 @@ func withPersistentDisk(s *v1alpha1.VmGroupSpec) {
 	s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 }
 
-func grow(g *metacontroller.Group) {
+func grow(_ *rig, g *metacontroller.Group) {
 	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].SizeGiB = 2 })
 }
 
@@ -224,7 +228,7 @@ func TestTheStatusNamesEachMissingPrivilegeOfTheLeastRole(t *testing.T) {
 			}
 			r.Withdraw(x.privilege)
 			if x.then != nil {
-				x.then(g)
+				x.then(r, g)
 			}
 			ask := g.Sync
 			if x.going {

@@ -124,7 +124,7 @@ func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 		PropSet: []types.PropertySpec{
 			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
 			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
-				"config.hardware.device", "runtime.powerState", "rootSnapshot"}},
+				"config.version", "config.changeTrackingEnabled", "config.hardware.device", "runtime.powerState", "rootSnapshot"}},
 		},
 		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
 	}

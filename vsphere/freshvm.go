@@ -14,14 +14,18 @@ type FreshVM struct {
 	Stamp, InstanceUUID, ChangeVersion, File string
 	Power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
-	// Snapshots reports whether it has some.
-	Snapshots bool
+	// Hardware is its virtual hardware version, "vmx-19".
+	Hardware string
+	// Tracks reports whether changed block tracking is on, Snapshots whether it has some.
+	Tracks, Snapshots bool
 }
 
 func (x *FreshVM) take(o session.Object) {
 	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
 	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
 	x.File = session.Prop[string](o, "config.files.vmPathName")
+	x.Hardware = session.Prop[string](o, "config.version")
+	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
 	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
 	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
 	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0

@@ -176,6 +176,7 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		return err
 	}
 	var added []plan.MemberDisk
+	var attached []disks.Disk
 	if len(missing) > 0 {
 		a.Folder = m.Folder
 		b, err := v.newCloneBuilder(ref, a)
@@ -189,6 +190,9 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		if err == nil {
 			err = v.obtainDisks(ctx, ref, b, m, now, wanted)
 		}
+		if err == nil {
+			m, now, err = v.trackBlocks(ctx, ref, a, m, now, wanted)
+		}
 		if err != nil {
 			return err
 		}
@@ -197,6 +201,11 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 			return err
 		}
 		given, changes = append(given, added...), append(changes, devices...)
+		for _, w := range wanted {
+			if w.Made.ID != "" {
+				attached = append(attached, w.Made)
+			}
+		}
 	}
 	stamp := m.Stamp
 	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, a.Generation)
@@ -205,8 +214,8 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		return err
 	}
 	err = v.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
-	if slices.ContainsFunc(added, func(d plan.MemberDisk) bool { return d.ID != "" }) {
-		err = disks.AttachRefused(err)
+	if len(attached) > 0 {
+		err = disks.AttachRefused(err, now.Hardware, attached...)
 	}
 	if err != nil {
 		return disks.Refusal(a.VM, err)

@@ -83,21 +83,40 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 	return nil
 }
 
-// growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did. Only
-// that may have changed, for the stamp of another replica counts.
+// growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did.
 func (v *VCenter) growPersistent(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
 	grew, err := v.persistent.GrowAll(ctx, given, a.Details.Spec, now.Devices)
 	if err != nil || !grew {
 		return m, now, err
 	}
-	if err = v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
-		return m, now, err
+	return v.reread(ctx, ref, a, now)
+}
+
+// trackBlocks turns changed block tracking on for a VM that is to have disks with it, and returns the member as it is then. Backup software
+// turns it on for a VM and its disks, and vCenter does not attach such a disk to the next VM, which has it off (vsphere-csi-driver#1416).
+func (v *VCenter) trackBlocks(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, wanted []disks.Addition) (*inventory.Member, *FreshVM, error) {
+	if now.Tracks || !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Made.Tracked }) {
+		return m, now, nil
 	}
-	before := now.Stamp
-	if m, err = v.own(ref, a); err != nil {
-		return m, now, err
+	err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion, ChangeTrackingEnabled: types.NewBool(true)})
+	if err != nil {
+		return m, now, disks.TrackingRefused(a.VM, err)
 	}
-	if now, err = v.lookUnchanged(ctx, ref, a, m); err == nil && now.Stamp != before {
+	return v.reread(ctx, ref, a, now)
+}
+
+// reread returns a member as it is after a change of ours to its VM. Only its changeVersion may be another one, for the stamp of another
+// replica counts.
+func (v *VCenter) reread(ctx context.Context, ref plan.Ref, a plan.Action, before *FreshVM) (*inventory.Member, *FreshVM, error) {
+	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
+		return nil, nil, err
+	}
+	m, err := v.own(ref, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := v.lookUnchanged(ctx, ref, a, m)
+	if err == nil && now.Stamp != before.Stamp {
 		err = changedMeanwhile()
 	}
 	return m, now, err

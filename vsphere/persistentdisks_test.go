@@ -327,6 +327,34 @@ func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
 	})
 }
 
+// Backup software turns changed block tracking on for a VM and its disks. The next VM had it off, and its disk was DiskInUse for ever
+// (vsphere-csi-driver#1416).
+func TestADiskThatBackupSoftwareTracksGoesToTheNextVM(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		vm, err := p.attached()
+		w.must(err)
+		w.must(w.BackUp("web-0"))
+		p.until("the backup is seen", func() bool { _, _, now := p.given("web-0"); return now.ChangeVersion != vm.ChangeVersion })
+		_, _, vm = p.given("web-0")
+		held := heldBy(vm)
+		p.removed(vm)
+		again, err := p.attached(held...)
+		w.must(err)
+		if got := plan.Persistent(again.Disks); len(got) != 1 || got[0].ID != held[0].ID {
+			t.Errorf("the next VM has %v", got)
+		}
+		if now, err := p.ReadFresh(t.Context(), w.Look("web-0").Ref); err != nil || !now.Tracks {
+			t.Errorf("changed block tracking is off for it: %v", err)
+		}
+		p.removed(again)
+		w.FailTask(vcsim.Reconfigure, nil, new(vim.NotSupported), 1)
+		_, err = p.attached(held...)
+		refusedAs(t, err, vcfault.ReasonDiskTracked)
+	})
+}
+
 func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

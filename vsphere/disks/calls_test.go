@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/vmware/govmomi/task"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -332,15 +333,22 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
-		for _, set := range []func(string, bool) error{r.TrackFirstClassDisk, r.HoldFirstClassDisk} {
-			r.Must(set(made.ID, true))
-			err := r.attach("web-0", made)
-			refused(t, err, vcfault.ReasonDiskInUse)
-			if !vctest.Mentions(err.Error(), "changed block tracking") {
-				t.Error(err)
-			}
-			r.Must(set(made.ID, false))
+		r.Must(r.HoldFirstClassDisk(made.ID, true))
+		err := r.attach("web-0", made)
+		refused(t, err, vcfault.ReasonDiskInUse)
+		if !vctest.Mentions(err.Error(), "rescan the storage") {
+			t.Error(err)
 		}
+		r.Must(r.HoldFirstClassDisk(made.ID, false))
+		r.Must(r.TrackFirstClassDisk(made.ID, true))
+		old := disks.AttachRefused(task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: new(types.InvalidState)}}, "vmx-13", made)
+		if refused(t, old, vcfault.ReasonDiskInUse); !vctest.Mentions(old.Error(), "hardware version, 13") {
+			t.Error(old)
+		}
+		tracked, err := r.Retrieve(t.Context(), made.Ref)
+		r.Must(err)
+		refused(t, r.attach("web-0", tracked), vcfault.ReasonDiskTracked)
+		r.Must(r.TrackFirstClassDisk(made.ID, false))
 		r.Must(r.attach("web-0", made))
 	})
 }

@@ -14,6 +14,7 @@ import (
 type VM struct {
 	MoRef         string
 	ChangeVersion string
+	Hardware      string // "vmx-19"; empty if unknown
 	// Options are extraConfig entries that the same change writes.
 	Options []types.BaseOptionValue
 }
@@ -36,10 +37,13 @@ type Attachment struct {
 // it attached: read the VM's devices, and look for the ids (Attached).
 func (d *FirstClass) Attach(ctx context.Context, vm VM, disks ...Attachment) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: vm.ChangeVersion}
+	var all []Disk
 	for i, a := range disks {
+		all = append(all, a.Disk)
 		spec.DeviceChange = append(spec.DeviceChange, attachChange(a, nextKey-int32(i)))
 	}
-	return refused(attaching, d.reconfigure(ctx, vm, spec))
+	err := d.reconfigure(ctx, vm, spec)
+	return refused(attaching, AttachRefused(err, vm.Hardware, all...))
 }
 
 // attachChange is the device change that attaches a disk: without a file operation, so that the file is used as it is. vCenter gives the

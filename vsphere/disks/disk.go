@@ -65,6 +65,9 @@ type Disk struct {
 	// Keep reports whether the disk stays when a VM is destroyed that it is attached to. vCenter's default is documented both ways
 	// (VslmCreateSpec: true; BaseConfigInfo: false), so an unset flag is false here, and Create sets it.
 	Keep bool
+	// Tracked reports whether changed block tracking is on for the disk, as backup software sets it: a VM without it does not get the disk
+	// (VMware KB 88193, vsphere-csi-driver#1416).
+	Tracked bool
 
 	// Owner is the zero value if the disk's metadata names none.
 	Owner Owner
@@ -78,7 +81,7 @@ type Disk struct {
 func readDisk(o types.VStorageObject, datastore string) Disk {
 	c := o.Config
 	d := Disk{Ref: Ref{ID: c.Id.Id, Datastore: datastore}, Name: naming.Unescape(c.Name), CapacityMB: c.CapacityInMB,
-		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm}
+		Keep: c.KeepAfterDeleteVm != nil && *c.KeepAfterDeleteVm, Tracked: c.ChangedBlockTrackingEnabled != nil && *c.ChangedBlockTrackingEnabled}
 	if backing, is := c.Backing.(types.BaseBaseConfigInfoFileBackingInfo); is {
 		file := backing.GetBaseConfigInfoFileBackingInfo()
 		d.File = file.FilePath

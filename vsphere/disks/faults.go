@@ -61,7 +61,7 @@ var rules = []rule{
 	{invalidState, []step{deleting}, vcfault.ReasonDiskHeldBySnapshot,
 		"vCenter does not delete the disk: remove its snapshots, and detach it from any VM."},
 	{invalidState, []step{attaching}, vcfault.ReasonDiskInUse,
-		"vCenter does not attach the disk as it is: another VM has it, or had it when it was deleted, or changed block tracking is on for the disk and off for the VM (ctkEnabled)."},
+		"vCenter does not attach the disk as it is: another VM has it, or had it when it was deleted. If none has it, rescan the storage of the hosts of the VM's cluster."},
 	{vcfault.Has[types.BaseInvalidDatastore], []step{attaching}, vcfault.ReasonDiskOutOfReach,
 		"The disk's datastore cannot be used from the VM's host: connect the host to the datastore, or place the group's members where it is."},
 }
@@ -102,10 +102,39 @@ func known(at step, err error) error {
 	return nil
 }
 
-// AttachRefused says what a failure means of a reconfigure that attaches first-class disks and changes other things, too. One that says
-// nothing of disks stays as it is.
-func AttachRefused(err error) error {
-	return cmp.Or(known(attaching, err), err)
+// oldestHardware is the first virtual hardware version that volumes of Kubernetes, which are first-class disks, are supported on. Older ones were
+// a cause of InvalidState, too (vsphere-csi-driver#1416).
+const oldestHardware = 15
+
+// AttachRefused says what a failure means of a reconfigure that attaches these first-class disks to a VM of that virtual hardware ("vmx-19";
+// empty if unknown), and changes other things, too. One that says nothing of disks stays as it is.
+func AttachRefused(err error, hardware string, disks ...Disk) error {
+	if err == nil || !invalidState(err) {
+		return cmp.Or(known(attaching, err), err)
+	}
+	var e *vcfault.Error
+	version, unknown := strconv.Atoi(strings.TrimPrefix(hardware, "vmx-"))
+	tracked := slices.IndexFunc(disks, func(d Disk) bool { return d.Tracked })
+	switch {
+	case tracked >= 0:
+		e = vcfault.New(vcfault.ReasonDiskTracked, true, "vCenter does not attach the disk %s, for which changed block tracking is on, as backup software sets it, though the VM has it on, too (ctkEnabled): if the VM runs, power it off and on; if another VM has the disk, detach it there; else turn tracking off for the disk.", disks[tracked].ID)
+	case unknown == nil && version < oldestHardware:
+		e = vcfault.New(vcfault.ReasonDiskInUse, true, "%s Or its hardware version, %d, is the reason: upgrade that of the template to %d or newer.", vcfault.Classify("", known(attaching, err)).Message, version, oldestHardware)
+	default:
+		return known(attaching, err)
+	}
+	e.Err = err
+	return e
+}
+
+// TrackingRefused says what a failure means to turn changed block tracking on for a VM that is to have a disk with it.
+func TrackingRefused(vm string, err error) error {
+	if err == nil || !(invalidState(err) || vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err)) {
+		return err
+	}
+	e := vcfault.New(vcfault.ReasonDiskTracked, true, "Changed block tracking is on for a persistent disk, as backup software sets it, and cannot be turned on for %s (ctkEnabled): upgrade the hardware version of the template, or turn tracking off for the disk.", vm)
+	e.Err = err
+	return e
 }
 
 // PowerOnRefused says what a refusal of a power-on means for a VM with first-class disks: another VM that has one of its disks open

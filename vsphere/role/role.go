@@ -82,6 +82,7 @@ var least = []Privilege{
 	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "templates with vApp properties: a clone without them, because cloud-init prefers them to guestinfo", Without: "no templates with vApp properties, but for groups with a `customizationSpec`"},
 	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
+	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks`: changed block tracking on for the next VM, where backup software turned it on for a disk", Without: "such a disk is not attached (MissingPrivilege)"},
 	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "`disks`: make those larger that go with the VM", Without: "such disks keep their size until the VM is replaced"},
 	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "`disks`: make them larger", Without: "disks keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -107,6 +108,17 @@ func (d *fcds) SnapshotFirstClassDisk(id string, snapshots int) error {
 // TrackFirstClassDisk turns changed block tracking of a disk on or off. A VM without it cannot attach a disk that has it.
 func (d *fcds) TrackFirstClassDisk(id string, on bool) error {
 	return d.change("track", id, func(one *fcd) { one.tracked = on })
+}
+
+// BackUp turns changed block tracking on for a VM and for its first-class disks, as backup software does, and leaves it so.
+func (d *fcds) BackUp(where string) error {
+	return d.vms.changeVM("back up", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		d.vms.Amend(ctx, vm, types.PropertyChange{Name: "config.changeTrackingEnabled", Val: true})
+		for _, one := range d.in(vm.Config.Hardware.Device) {
+			one.tracked = true
+		}
+		return nil
+	})
 }
 
 // HoldFirstClassDisk makes vCenter take a disk for in use by a VM that is gone, or ends that.

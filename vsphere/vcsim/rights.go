@@ -335,6 +335,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 	add(len(spec.ExtraConfig) > 0, "VirtualMachine.Config.AdvancedConfig")
 	add(spec.Name != "", "VirtualMachine.Config.Rename")
 	add(spec.Annotation != "", "VirtualMachine.Config.Annotation")
+	add(spec.ChangeTrackingEnabled != nil, "VirtualMachine.Config.ChangeTracking")
 	add(spec.ManagedBy != nil, "VirtualMachine.Config.ManagedBy")
 	add(spec.VAppConfig != nil || spec.VAppConfigRemoved != nil && *spec.VAppConfigRemoved, "VApp.ApplicationConfig")
 	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
