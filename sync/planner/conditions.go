@@ -57,7 +57,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 		case c.Has(kind):
 		case !v.examined(kind):
 			c.Add(kind, metav1.ConditionUnknown, reason, "")
-		case kind == v1alpha1.ConditionMembersDiffer:
+		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(v.Group.Finalizers) > 0: // see servedElsewhere
 			c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
 		}
 	}

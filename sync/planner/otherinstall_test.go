@@ -2,7 +2,6 @@ package planner_test
 
 import (
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,8 +102,15 @@ func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T
 		t.Errorf("nobody contradicts it, yet it is refused, or another status: %v", again.Refusal)
 	}
 
-	o.Group.Status.Conditions = slices.Clone(first.Status.Conditions)
-	meta.FindStatusCondition(o.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged).Status = metav1.ConditionFalse // as the other one writes it
+	theirs := observed(2)
+	theirs.State.VCenter = "another"
+	addMembers(&theirs, 2, func(m *plan.VM) { m.VCenter = "another" })
+	theirs.Group.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup"}
+	theirs.Group.Status = first.Status
+	o.Group.Status = planner.Make(theirs).Status
+	if o.Group.Status.Phase == v1alpha1.PhaseError {
+		t.Fatalf("the other install: %s", o.Group.Status.LastMessage)
+	}
 	r := planner.Make(o)
 	if r.Refusal == nil || r.Refusal.Retry != 0 || len(r.Actions)+len(r.Notes) > 0 {
 		t.Fatalf("refused %v, %v, %v", r.Refusal, r.Actions, r.Notes)
