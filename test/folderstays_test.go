@@ -18,36 +18,41 @@ import (
 // The plain simulator has no UnregisterAndDestroy_Task, and an account may lack the privilege.
 func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 	t.Parallel()
-	for name, refuse := range map[string]func(*rig){
-		"without the method": func(r *rig) {
-			r.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
-		},
-		"without the privilege": func(r *rig) { r.Deny("UnregisterAndDestroy_Task", "Folder.Delete") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newChangeRig(t, vcsim.Guest{Tools: true})
-				g := r.serve().group("web", 2)
-				up(t, g)
-				refuse(r)
-				g.Generation++
-				_, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
-					return strings.Contains(a.Status.LastMessage, "empty but stays") && strings.Contains(a.Status.LastMessage, "ends by itself")
-				})
-				r.must(err)
-				began := time.Now()
-				_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
-				r.must(err)
-				if took := time.Since(began); took > 2*time.Minute {
-					t.Errorf("it took %s", took)
-				}
-				if n := len(r.members()); n > 0 {
-					t.Errorf("%d members are left", n)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		r.Deny("UnregisterAndDestroy_Task", "Folder.Delete")
+		g.Generation++
+		_, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "empty but stays") && strings.Contains(a.Status.LastMessage, "ends by itself")
 		})
-	}
+		r.must(err)
+		began := time.Now()
+		_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+		r.must(err)
+		if took := time.Since(began); took > 2*time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		if n := len(r.members()); n > 0 {
+			t.Errorf("%d members are left", n)
+		}
+	})
+}
+
+// govmomi's simulator has no UnregisterAndDestroy_Task.
+func TestADeletionRemovesTheFolderWhereVCenterCanOnlyDestroyIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		r.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
+		remove(t, g)
+		if _, err := r.Find(web); err == nil {
+			t.Error("the group's folder stays")
+		}
+	})
 }
 
 func TestAGroupsFolderThatSomebodyRenamedStays(t *testing.T) {
