@@ -120,7 +120,7 @@ e2e: ## Ask a real Kubernetes API server (with METACONTROLLER=<binary> METACONTR
 figures: ## Measure what users see through Metacontroller, beside a bare loop (METACONTROLLER=<binary> METACONTROLLER_CRDS=<file>, FIGURES_VCENTER=<URL>, FIGURES=<end of a test's name>)
 	cd test/e2e && METACONTROLLER=$(abspath $(METACONTROLLER)) METACONTROLLER_CRDS=$(abspath $(METACONTROLLER_CRDS)) \
 		$(GO) test -count=1 -timeout 2h -v -run '^TestFigures$(or $(FIGURES),$$)' -figures $(TESTFLAGS)
-	$(if $(FIGURES),,$(GO) test -run '^$$' -bench '^BenchmarkFleet$$' -fleet.sizes 40000 ./test/bench)
+	$(if $(FIGURES),,$(GO) test -run '^$$' -bench '^BenchmarkFleet$$' ./test/bench -fleet.sizes 40000)
 
 .PHONY: judges
 judges: ## Have Debian's cloud-init, netplan and Ansible, and Prometheus, read what the server writes (as root, on Debian)
