@@ -110,7 +110,7 @@ func (v *view) heal(order []int) {
 		seen = append(seen, f.Who+" (has not taken its addresses)")
 	}
 	if len(seen) > v.policy.MaxUnhealthy {
-		v.suspended = fmt.Sprintf("%d of %d are unwell, more than spec.healing.maxUnhealthy allows (%d): %s; healing continues when fewer are, or when that is raised",
+		v.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
