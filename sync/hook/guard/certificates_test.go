@@ -83,7 +83,7 @@ func TestASwapDuringAReadingIsNotABrokenPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.pair.every = 0
+	g.pair.every, g.pair.wait = 0, patience
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

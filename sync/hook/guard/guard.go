@@ -116,7 +116,7 @@ func (g *Guard) openPair() error {
 		return errors.New("--tls-cert-file and --tls-private-key-file: set both, or neither")
 	}
 	first := true
-	g.pair = &watched[shown]{paths: []string{cert, key}, every: rereadEvery, parse: func(before shown, files []content) shown {
+	g.pair = watch([]string{cert, key}, func(before shown, files []content) shown {
 		s := parsePair(before, files)
 		switch {
 		case first:
@@ -129,7 +129,7 @@ func (g *Guard) openPair() error {
 			g.cfg.Log.Error().Str("file", cert).Time("expires", s.pair.Leaf.NotAfter).Msg("the certificate has expired: callers will refuse it")
 		}
 		return s
-	}}
+	})
 	s := g.pair.now()
 	if first = false; s.err != nil {
 		return fmt.Errorf("--tls-cert-file, --tls-private-key-file: %w", s.err)
@@ -146,7 +146,7 @@ func (g *Guard) openCallers() error {
 		return errors.New("--client-ca-file requires --tls-cert-file and --tls-private-key-file")
 	}
 	first := true
-	g.callers = &watched[callers]{paths: []string{g.cfg.ClientCAFile}, every: rereadEvery, parse: func(before callers, files []content) callers {
+	g.callers = watch([]string{g.cfg.ClientCAFile}, func(before callers, files []content) callers {
 		c := parseCallers(before, files)
 		switch {
 		case first:
@@ -156,7 +156,7 @@ func (g *Guard) openCallers() error {
 			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("reloaded the authorities of callers")
 		}
 		return c
-	}}
+	})
 	c := g.callers.now()
 	if first = false; c.err != nil {
 		return fmt.Errorf("--client-ca-file: %w", c.err)
@@ -177,7 +177,7 @@ func (g *Guard) openTokens() error {
 		}
 	}
 	first := true
-	g.keys = &watched[keys]{paths: slices.Concat(g.cfg.TokenFiles, g.cfg.ReaderTokenFiles), every: rereadEvery, parse: func(_ keys, files []content) keys {
+	g.keys = watch(slices.Concat(g.cfg.TokenFiles, g.cfg.ReaderTokenFiles), func(_ keys, files []content) keys {
 		k := parseKeys(files, g.cfg.TokenFiles)
 		if first {
 			return k
@@ -191,7 +191,7 @@ func (g *Guard) openTokens() error {
 			g.cfg.Log.Info().Int("hooks", len(k.hooks)).Int("readers", len(k.readers)).Msg("reloaded the tokens")
 		}
 		return k
-	}}
+	})
 	k := g.keys.now()
 	if first = false; len(k.problems) > 0 {
 		return errors.New("--token-file, --reader-token-file: " + strings.Join(k.problems, "; "))

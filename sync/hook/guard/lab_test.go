@@ -198,14 +198,14 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.guard = g; g.keys != nil { // read the files at every call
-		g.keys.every = 0
+	if d.guard = g; g.keys != nil { // read the files at every call, however slow this machine is
+		g.keys.every, g.keys.wait = 0, patience
 	}
 	if g.pair != nil {
-		g.pair.every = 0
+		g.pair.every, g.pair.wait = 0, patience
 	}
 	if g.callers != nil {
-		g.callers.every = 0
+		g.callers.every, g.callers.wait = 0, patience
 	}
 	var next http.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := io.Copy(io.Discard, r.Body); err != nil {

@@ -27,6 +27,9 @@ type watched[T any] struct {
 	parse func(before T, files []content) T
 	// every is how long a value is valid.
 	every time.Duration
+	// wait is how long a caller waits for a reading. Then the value before holds, until the reading ends or
+	// times out (secret.ReadFile).
+	wait time.Duration
 
 	mu      sync.Mutex
 	checked time.Time
@@ -38,15 +41,12 @@ type watched[T any] struct {
 	reading chan struct{}
 }
 
-const (
-	rereadEvery = time.Second
-	// waitMost is how long a caller waits for a reading. Then the value before holds, until the reading ends or
-	// times out (secretfile.Read).
-	waitMost = 500 * time.Millisecond
-)
+func watch[T any](paths []string, parse func(before T, files []content) T) *watched[T] {
+	return &watched[T]{paths: paths, parse: parse, every: time.Second, wait: 500 * time.Millisecond}
+}
 
 // now returns the current value. One goroutine at a time reads the files, without the lock: a hanging file system blocks nobody for
-// longer than waitMost.
+// longer than wait.
 func (w *watched[T]) now() T {
 	w.mu.Lock()
 	if !w.checked.IsZero() && time.Since(w.checked) < w.every {
@@ -62,7 +62,7 @@ func (w *watched[T]) now() T {
 	w.mu.Unlock()
 	var enough <-chan time.Time
 	if !first { // before the first reading there is no value
-		timer := time.NewTimer(waitMost)
+		timer := time.NewTimer(w.wait)
 		defer timer.Stop()
 		enough = timer.C
 	}
