@@ -1,20 +1,29 @@
+// This file tracks the steps in flight: which of them are stalled, and where clones go. It promises that a stalled step
+// is reported until it makes progress or ends.
+//
+// Locks: inFlight.mu is taken before those of packages inventory and tasks.
+
 package vsphere
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
 )
 
 // Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after
@@ -193,4 +202,278 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 
 func notOurs(a plan.Action) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s no longer has this group's stamp, so it was not touched; it is read again.", a.VM)
+}
+
+// acting is the key of the step that a context's calls are made for.
+type acting struct{}
+
+// actor is a step: its group, its Action.VM, its kind, how many tasks it has begun, and what they have taken so far.
+type actor struct {
+	uid  apitypes.UID
+	vm   string
+	op   plan.Op
+	nth  int
+	took *plan.Took
+}
+
+// actFor gives ctx the step that its calls are made for, one after the other.
+func actFor(ctx context.Context, ref plan.Ref, a plan.Action, took *plan.Took) context.Context {
+	return context.WithValue(ctx, acting{}, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took})
+}
+
+// anyway returns a ctx whose calls need no lease: those that finish what a step began, and that vCenter refuses if anybody
+// changed the VM meanwhile.
+func anyway(ctx context.Context) context.Context { return context.WithValue(ctx, acting{}, nil) }
+
+// kind tells the tasks of steps apart by how long they take: a step's first task is of another kind than its second.
+func (s *actor) kind() string {
+	s.nth++
+	return fmt.Sprint(s.op, s.nth)
+}
+
+// mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
+// of them this process may have stood still, or a call may have taken long: then another replica may have
+// acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
+// that.
+func (v *VCenter) mayAct(ctx context.Context) error {
+	s, is := ctx.Value(acting{}).(*actor)
+	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to continue, or says that the group is deleted; it is planned again.")
+}
+
+// unfencedMost bounds the calls that take a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
+// have no changeVersion, so the facts that such a call was planned from may be outdated when it arrives; when it is given up, its
+// connection is closed. The bound is far below a lease, and below the default of spec.deletion.shutdownTimeoutSeconds: no replica powers
+// a VM off, or on again, while its guest may still get the request. vCenter answers all three at once, and the work continues by itself.
+const unfencedMost = 15 * time.Second
+
+// unfenced bounds the time of such a call.
+func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, unfencedMost)
+}
+
+const (
+	// questionPatience is how long a step may wait for the answer to its VM's question before it gives its slot back. Nobody is at the
+	// console at night; an operator who is there, and sees the condition, answers within a minute.
+	questionPatience = time.Minute
+	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
+	// large clone (1 TB at 20 MB/s: 9 minutes).
+	progressPatience = 10 * time.Minute
+	// stallInterval is how often a step is checked for that.
+	stallInterval = time.Minute
+)
+
+// inFlight are the running steps, and their tasks.
+type inFlight struct {
+	inventory *inventory.Inventory
+	tasks     *tasks.Tasks
+	// changed makes the loop plan a group again.
+	changed func(group apitypes.UID)
+
+	mu    sync.Mutex
+	steps map[apitypes.UID]map[string]*flight // by group and Action.VM
+}
+
+// flight is a running step. Its group's other steps are for other VMs.
+type flight struct {
+	op    plan.Op
+	moRef string
+	began time.Time
+	task  types.ManagedObjectReference // the newest
+	host  string                       // chosen for a clone
+}
+
+// newInFlight returns an inFlight without any step.
+func newInFlight(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *inFlight {
+	return &inFlight{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
+}
+
+// Begin adds a step until ends is called. While it is stalled, its group is planned again now and then: its slot is free.
+func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
+	s := &flight{op: a.Op, moRef: a.MoRef, began: time.Now()}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.steps[group] == nil {
+		u.steps[group] = map[string]*flight{}
+	}
+	u.steps[group][a.VM] = s
+	var look *time.Timer
+	look = time.AfterFunc(stallInterval, func() {
+		u.mu.Lock()
+		on := u.steps[group][a.VM] == s
+		stalled := on && u.stall(s) != nil
+		if on {
+			look.Reset(stallInterval)
+		}
+		u.mu.Unlock()
+		if stalled {
+			u.changed(group)
+		}
+	})
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		look.Stop()
+		if u.steps[group][a.VM] == s {
+			delete(u.steps[group], a.VM)
+		}
+		if len(u.steps[group]) == 0 {
+			delete(u.steps, group)
+		}
+	}
+}
+
+// TakingAway reports whether a step of any group takes something away, so that a group may be gone soon.
+func (u *inFlight) TakingAway() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, steps := range u.steps {
+		for _, s := range steps {
+			if s.op.TakesAway() && s.op != plan.ConfirmGone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Await notes the task that a step waits for; vm is its Action.VM.
+func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s := u.steps[group][vm]; s != nil {
+		s.task = task
+	}
+}
+
+// Place chooses a host for a clone, and notes it. choose gets how many of the group's running clones go onto which hosts, by
+// moRef, and returns one, or nil.
+func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	on := map[string]int{}
+	for _, s := range u.steps[group] {
+		on[s.host]++
+	}
+	host := choose(on)
+	if s := u.steps[group][vm]; s != nil && host != nil {
+		s.host = host.Value
+	}
+}
+
+// Stalled returns a group's stalled steps, by Action.VM, and why; nil if there are none.
+func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for vm, s := range u.steps[group] {
+		fault := u.stall(s)
+		if fault == nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]plan.Fault{}
+		}
+		all[vm] = *fault
+	}
+	return all
+}
+
+// stall returns why a step is stalled; nil if it is not. The caller holds mu.
+func (u *inFlight) stall(s *flight) *plan.Fault {
+	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionPatience {
+		return &vcfault.New(vcfault.ReasonQuestionPending, true, "The VM waits for an answer in vCenter: %s", m.Question).Fault
+	}
+	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
+		return &vcfault.New(vcfault.ReasonTaskStalled, true,
+			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
+	}
+	return nil
+}
+
+// vCenter does not always name the privilege that a call lacks: the fault of a task may say System.Modify, or nothing.
+// role.CouldLack knows which ones the call can need, and vCenter tells which of these the account lacks on the object.
+
+// nameMissing makes an error about a missing privilege name the privilege itself, and the object by its path. If vCenter does not
+// answer, the error stays as it is.
+func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
+	lacks := vcfault.LacksIn(e.Err)
+	if e.Reason != vcfault.ReasonMissingPrivilege || len(lacks) == 0 {
+		return e
+	}
+	var texts []string
+	for _, l := range lacks {
+		path := v.lackedOn(ctx, a, l.On)
+		for _, id := range v.inTruth(ctx, method, l) {
+			texts = append(texts, vcfault.Lack{ID: id, On: l.On}.Text(path))
+		}
+	}
+	named := *e
+	named.Message = vcfault.LackMessage(texts)
+	return &named
+}
+
+// inTruth returns the missing privileges: the one that vCenter names; or, if it names none, or one that every role has,
+// those of the call that the account lacks on the object.
+func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
+	if l.ID != "" && !strings.HasPrefix(l.ID, "System.") {
+		return []string{l.ID}
+	}
+	on := cmp.Or(l.On, &types.ManagedObjectReference{})
+	could := role.CouldLack(method, on.Type)
+	if len(could) == 0 {
+		return []string{l.ID}
+	}
+	var held map[string]bool
+	if l.On != nil {
+		_ = v.Call(ctx, func(ctx context.Context, s *session.Session) error { // without an answer, all could be missing
+			all, err := session.HeldPrivileges(ctx, s, []types.ManagedObjectReference{*on})
+			held = all[*on]
+			return err
+		})
+	}
+	var all, needed []string
+	for _, p := range could {
+		if held == nil || held[p.ID] {
+			continue
+		}
+		all = append(all, p.ID)
+		if p.Needed() {
+			needed = append(needed, p.ID)
+		}
+	}
+	switch {
+	case len(needed) > 0: // nothing works without these; the others may not be needed
+		return needed
+	case len(all) > 0:
+		return all
+	}
+	ids := make([]string, len(could))
+	for i, p := range could {
+		ids[i] = p.ID
+	}
+	return []string{strings.Join(ids, " or ")}
+}
+
+// lackedOn returns the path of the object that a privilege is missing on. For members it names their folder, where the
+// privilege should be granted.
+func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
+	switch {
+	case on == nil:
+		return ""
+	case on.Type == "VirtualMachine" && on.Value != a.Template:
+		m, path, _ := v.inventory.Holder(on.Value)
+		if m == nil {
+			_, path, _ = v.inventory.Holder(a.Folder)
+			path += "/"
+		}
+		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]
+	}
+	path := ""
+	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
+		path, err = session.PathOf(ctx, s, *on)
+		return err
+	})
+	return path
 }

@@ -2,15 +2,17 @@ package vsphere
 
 import (
 	"context"
+	"fmt"
 	"time"
-
-	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
 )
 
 // release takes the stamp and the server's notes off a VM, which is unmanaged from then on. A VM that is gone is success.
@@ -70,4 +72,23 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		stamp.Home, stamp.Addresses = a.Details.Home, a.Details.AddressText
 	}
 	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
+}
+
+// formerNoteOf returns the notes of a VM that was released.
+func formerNoteOf(ref plan.Ref, member string) string {
+	return fmt.Sprintf("Formerly member %s of the VmGroup %s, which was deleted and left its VMs.", member, ref)
+}
+
+// disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
+func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), "config.annotation", "config.managedBy")
+		if session.Prop[string](o, "config.annotation") == noteOf(ref, a.VM, v.cfg.ClusterID) {
+			spec.Annotation = formerNoteOf(ref, a.VM)
+		}
+		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
+			spec.ManagedBy = &types.ManagedByInfo{}
+		}
+		return err
+	})
 }

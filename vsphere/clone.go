@@ -1,3 +1,9 @@
+// This file finds the snapshot of a template that spec.clone names. It makes no calls.
+
+// This file has the network adapters of a VM, and those that a clone is to get. It makes no calls and has no lock.
+
+// This file reads what Storage DRS recommends for a clone, and why it recommends nothing. It makes no calls.
+
 package vsphere
 
 import (
@@ -5,22 +11,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 	"time"
-
-	"github.com/google/uuid"
-	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
+	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
 )
 
 // cloneBuilder builds a clone spec.
@@ -123,6 +135,834 @@ func (v *VCenter) cloneSteps() []cloneStep {
 	}
 }
 
+func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, error) {
+	at, err := v.settings()
+	if err != nil {
+		return nil, err
+	}
+	b := &cloneBuilder{ref: ref, action: a, details: a.Details, id: uuid.NewString(), settings: at}
+	if b.plain = a.Details == nil || a.Details.Spec == nil; b.plain {
+		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
+	}
+	b.datacenter, err = v.datacenterOf(inventory.FolderRef(a.Folder))
+	return b, err
+}
+
+// fillSource sets what of the template is cloned, and how the clone's disks are made:
+//
+//	Full                 the template as it is, copied
+//	Full, snapshot       the template as it was then, copied; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk
+//	                     backings will be consolidated"
+//	Linked               child disks of the template's current snapshot
+//	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
+func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
+	key := sourceKey{inventory.VMRef(b.action.Template), b.action.Fingerprint}
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
+		clone := b.details.Spec.Clone
+		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {
+			b.source, err = v.lookups.sources.Get(ctx, s, key, knownFor, ask)
+			return err
+		}
+		snapshot, err := session.LookUpIn(ctx, s, &v.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
+			return findSnapshot(x.snapshots, clone, b.details.Spec.Template)
+		})
+		if err != nil {
+			return err
+		}
+		// The clone gets the configuration of that time, too: cores and adapters may differ.
+		key := sourceKey{ref: snapshot}
+		b.source, err = v.lookups.sources.Get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
+		b.spec.Snapshot = &snapshot
+		b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
+		if clone.Mode == v1alpha1.CloneLinked {
+			b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
+		}
+		return err
+	})
+}
+
+// source is what a member is cloned from: a template as it is, or as it was when a snapshot was taken. It is
+// immutable.
+type source struct {
+	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
+	perSocket int32
+	devices   []types.BaseVirtualDevice
+	// vApp reports whether it has vApp properties, or a transport for them.
+	vApp bool
+	// file is the .vmx file: "[datastore] directory/file.vmx".
+	file string
+	// snapshots are those of a template; nil if there are none.
+	snapshots *types.VirtualMachineSnapshotInfo
+}
+
+// sourceKey identifies a source. A template with another fingerprint has other disks, and perhaps other snapshots.
+type sourceKey struct {
+	ref         types.ManagedObjectReference
+	fingerprint string
+}
+
+// cores returns the cores per socket to set in a clone: nil if the source's divide the number of CPUs, because
+// then they are inherited; otherwise the most that divide both. vCenter refuses a number of CPUs that is no multiple of
+// the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
+func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
+
+// dividing returns the most cores per socket that divide both numbers; nil if perSocket already does, or is unknown.
+func dividing(perSocket, cpu int32) *int32 {
+	if perSocket < 1 || cpu%perSocket == 0 {
+		return nil
+	}
+	for perSocket > 0 {
+		cpu, perSocket = perSocket, cpu%perSocket
+	}
+	return &cpu
+}
+
+const (
+	// vAppPath is the property that HasVAppProperties looks at.
+	vAppPath = "config.vAppConfig"
+	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
+	autoCoresPath = "config.hardware.autoCoresPerSocket"
+)
+
+// HasVAppProperties reports whether the guest of a VM, whose config.vAppConfig was read, finds an OVF environment.
+func HasVAppProperties(o session.Object) bool {
+	c := session.Prop[types.VmConfigInfo](o, vAppPath)
+	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
+}
+
+// nics are the network adapters.
+func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
+
+// hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
+// for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
+func (x *source) hasTPM() bool { return HasTPM(x.devices) }
+
+// HasTPM reports whether there is a virtual TPM among devices.
+func HasTPM(devices []types.BaseVirtualDevice) bool {
+	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
+}
+
+// disks are the virtual disks.
+func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
+
+// readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
+func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", vAppPath}
+	if ref.Type == session.VMType {
+		paths = append(paths, "snapshot")
+	}
+	o, err := session.ReadProps(ctx, s, ref, paths...)
+	if err != nil {
+		return nil, err
+	}
+	x := &source{
+		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
+		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
+		vApp:      HasVAppProperties(o),
+		file:      session.Prop[string](o, "config.files.vmPathName"),
+	}
+	if session.Prop[bool](o, autoCoresPath) {
+		x.perSocket = 0
+	}
+	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
+		x.snapshots = &snapshots
+	}
+	return x, nil
+}
+
+// snapshot is one snapshot of a template; path is the names that lead to it, separated by '/'.
+type snapshot struct {
+	name, path string
+	ref        types.ManagedObjectReference
+}
+
+// list lists a template's snapshots.
+func list(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
+	if snapshots == nil {
+		return nil
+	}
+	var all []snapshot
+	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
+	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
+		for _, t := range trees {
+			name := naming.Unescape(t.Name)
+			all = append(all, snapshot{name, prefix + name, t.Snapshot})
+			walk(prefix+name+"/", t.ChildSnapshotList)
+		}
+	}
+	walk("", snapshots.RootSnapshotList)
+	return all
+}
+
+// findSnapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
+func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+	all := list(snapshots)
+	var paths []string
+	for _, t := range all {
+		paths = append(paths, t.path)
+	}
+	none := types.ManagedObjectReference{}
+	instead := "set clone.mode: Full"
+	if clone.Mode != v1alpha1.CloneLinked {
+		instead = "remove spec.clone.snapshot"
+	}
+	if len(all) == 0 {
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
+	}
+	if clone.Snapshot == "" {
+		if snapshots.CurrentSnapshot == nil {
+			return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
+		}
+		return *snapshots.CurrentSnapshot, nil
+	}
+	fits := slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.path != clone.Snapshot })
+	if len(fits) == 0 {
+		fits = slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.name != clone.Snapshot })
+	}
+	switch len(fits) {
+	case 1:
+		return fits[0].ref, nil
+	case 0:
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
+	}
+	paths = nil
+	for _, t := range fits {
+		paths = append(paths, t.path)
+	}
+	return none, vcfault.New(vcfault.ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
+		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
+}
+
+// fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
+func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
+	b.spec.Config = &types.VirtualMachineConfigSpec{
+		NumCPUs: b.action.CPU, NumCoresPerSocket: b.source.cores(b.action.CPU), MemoryMB: b.action.MemoryMB, InstanceUuid: b.id,
+	}
+	return nil
+}
+
+// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
+func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
+	c, err := v.lookups.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
+	if err != nil {
+		return nil, err
+	}
+	owner, found := c.Owner[pool]
+	if !found {
+		return nil, nil
+	}
+	return v.lookups.reach.Get(ctx, s, owner.Value, knownFor, func() (*places.Reach, error) { return places.ReadReach(ctx, s, owner) })
+}
+
+// fillPool sets where the clone runs: in its zone, in spec.placement.pool, or in the pool of the server's settings, which
+// applies only in the settings' datacenter.
+func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
+	name, field := b.details.Spec.Placement.Pool, places.PoolField
+	if b.details.Zone != "" {
+		name, field = b.details.Zone, places.ZonesField
+	}
+	if name == "" && b.datacenter.OfSettings {
+		b.spec.Location.Pool = &b.settings.Pool
+		return nil
+	}
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		pool, err := session.LookUpIn(ctx, s, &v.lookups.computes, b.datacenter.Ref.Value,
+			func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) },
+			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field) })
+		b.spec.Location.Pool = &pool
+		return err
+	})
+}
+
+func (v *VCenter) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
+	return v.lookups.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
+}
+
+// fillStorage sets the clone's storage and policy: spec.placement.datastore, the
+// datastore of the server's settings (in their datacenter), or the template's own. If the spec names none and the policy
+// does not allow the default, it takes one that the policy allows.
+func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
+	p := b.details.Spec.Placement
+	if p.Datastore == "" && b.datacenter.OfSettings {
+		b.spec.Location.Datastore = b.settings.Datastore
+	}
+	if p.Datastore == "" && p.StoragePolicy == "" {
+		return nil
+	}
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		b.pod, b.spec.Location.Profile = nil, nil
+		if p.Datastore != "" {
+			found, err := session.LookUpIn(ctx, s, &v.lookups.storage, b.datacenter.Ref.Value,
+				func() (*places.Storage, error) { return places.ReadStorage(ctx, s, b.datacenter) },
+				func(x *places.Storage) (*places.Object, error) { return x.Find(p.Datastore) })
+			if err != nil {
+				return err
+			}
+			if found.Ref.Type == "StoragePod" {
+				b.pod, b.spec.Location.Datastore = found, nil
+			} else {
+				b.spec.Location.Datastore = &found.Ref
+			}
+		}
+		if p.StoragePolicy == "" {
+			return nil
+		}
+		return v.fillPolicy(ctx, s, b)
+	})
+}
+
+// fillAdapters replaces the template's adapters with one for each of spec.networks, in their order.
+//
+// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing
+// adapters. vCenter gives them MAC addresses as it clones, so the guest's network
+// configuration comes later.
+func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
+	if len(b.details.Spec.Networks) == 0 {
+		return nil
+	}
+	b.backings = nil
+	for i := range b.details.Spec.Networks {
+		backing, err := v.backingOf(ctx, b, b.details.Spec.Networks[i].Network)
+		if err != nil {
+			return err
+		}
+		b.backings = append(b.backings, backing)
+	}
+	b.spec.Config.DeviceChange = nicChanges(b.source.nics(), b.backings, 0)
+	return nil
+}
+
+// keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
+// whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+func (b *cloneBuilder) keepAdapters(err error) bool {
+	keep := min(len(b.source.nics()), len(b.backings))
+	if keep == 0 || b.kept || !refusedForBootOrder(err) {
+		return false
+	}
+	b.kept, b.spec.Config.DeviceChange = true, nicChanges(b.source.nics(), b.backings, keep)
+	return true
+}
+
+// backingOf finds a network by its name or path.
+func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, b.datacenter) }
+		backing, err = session.LookUpIn(ctx, s, &v.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
+			found, err := n.Find(name, nil)
+			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
+				reached, reachErr := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+				if reachErr != nil {
+					return nil, reachErr
+				}
+				found, err = n.Find(name, reached)
+			}
+			if err != nil {
+				return nil, err
+			}
+			return n.Backing(found)
+		})
+		return err
+	})
+	return backing, err
+}
+
+// NICsIn are the network adapters among devices, in the order of their keys: that in which they were added, and in which vCenter numbers
+// them ("Network adapter 1").
+func NICsIn(devices []types.BaseVirtualDevice) (all []types.BaseVirtualDevice) {
+	for _, device := range devices {
+		if _, is := device.(types.BaseVirtualEthernetCard); is {
+			all = append(all, device)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b types.BaseVirtualDevice) int {
+		return cmp.Compare(a.GetVirtualDevice().Key, b.GetVirtualDevice().Key)
+	})
+	return all
+}
+
+// MACsOf are the MAC addresses of the network adapters among devices, in the order of In. One that vCenter has yet to give is empty.
+func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
+	for _, device := range NICsIn(devices) {
+		all = append(all, device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().MacAddress)
+	}
+	return all
+}
+
+// nicChanges give a clone one adapter for each backing, in their order, instead of those that its source has. The first of these stay, as
+// many as keep says, with other backings.
+func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
+	change := func(op types.VirtualDeviceConfigSpecOperation, device types.BaseVirtualDevice) {
+		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: op, Device: device})
+	}
+	for i, card := range has {
+		if i < keep {
+			change(types.VirtualDeviceConfigSpecOperationEdit, keptNICs(card, backings[i]))
+		} else {
+			change(types.VirtualDeviceConfigSpecOperationRemove, card)
+		}
+	}
+	for i := keep; i < len(backings); i++ {
+		change(types.VirtualDeviceConfigSpecOperationAdd, addedNIC(i, backings[i]))
+	}
+	return changes
+}
+
+// keptNICs is an adapter of the source as it is, but for its network and its MAC address.
+func keptNICs(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
+	own := reflect.New(reflect.TypeOf(card).Elem())
+	own.Elem().Set(reflect.ValueOf(card).Elem())
+	device := own.Interface().(types.BaseVirtualDevice)
+	c := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
+	c.Backing, c.Connectable, c.AddressType, c.MacAddress = backing, connectedNIC(), string(types.VirtualEthernetCardMacTypeGenerated), ""
+	return device
+}
+
+// refusedForBootOrder reports whether an error refuses changes of adapters because of the boot order, which names one that is removed:
+// "configSpec.bootOptions.bootOrder" (fog/fog-vsphere#98).
+func refusedForBootOrder(err error) bool {
+	var wrong types.BaseInvalidArgument
+	_, is := fault.As(err, &wrong)
+	return is && strings.HasSuffix(wrong.GetInvalidArgument().InvalidProperty, "bootOrder")
+}
+
+// newNICKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.
+const newNICKey = -4000
+
+// addedNIC is an adapter that is connected from power-on on.
+func addedNIC(i int, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
+	return &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{
+		VirtualDevice: types.VirtualDevice{Key: newNICKey - int32(i), Backing: backing, Connectable: connectedNIC()},
+		AddressType:   string(types.VirtualEthernetCardMacTypeGenerated), WakeOnLanEnabled: types.NewBool(true),
+	}}}
+}
+
+func connectedNIC() *types.VirtualDeviceConnectInfo {
+	return &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true}
+}
+
+// fillGuest gives the member's guest its metadata and user data. Network adapters have no MAC addresses yet, so
+// their configuration comes later (prepare.go).
+//
+// With a customization specification, cloud-init must find no data of its own in guestinfo: otherwise it ignores
+// vCenter's guest customization ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
+// data). Then the metadata has another key, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
+//
+// A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
+// changes that): not only user data and addresses, but also the host name and the instance-id, which each member has. So each
+// clone that is configured by guestinfo drops them, as CAPV's do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
+func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
+	if b.plain {
+		return nil
+	}
+	key := guest.MetadataKey
+	var options []types.BaseOptionValue
+	if b.details.Spec.CustomizationSpec != "" {
+		key = guest.OwnMetadataKey
+		options = append(guest.Unset(guest.MetadataKey), guest.Unset(guest.UserDataKey)...)
+	} else if b.source.vApp {
+		b.spec.Config.VAppConfigRemoved = types.NewBool(true)
+	}
+	metadata, err := guest.Metadata(key, b.ref, b.action, b.id, nil, nil)
+	if err != nil {
+		return err
+	}
+	options = append(options, metadata...)
+	if b.details.UserData != "" {
+		options = append(options, guest.Encoded(guest.UserDataKey, b.details.UserData)...)
+	}
+	b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, options...)
+	return nil
+}
+
+const (
+	// managedType is the type that members then have, if the extension names no other.
+	managedType = "vm"
+	// extensionKnownFor is how long the server remembers whether the extension is registered.
+	extensionKnownFor = 5 * time.Minute
+)
+
+// fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered. (A simulator takes
+// any managedBy; vCenter refuses one with an unregistered extension.)
+func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
+	if b.plain {
+		return nil
+	}
+	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, v.cfg.ClusterID)
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := s.Vim.ServiceContent.ExtensionManager
+		if manager == nil {
+			return nil
+		}
+		found, err := v.lookups.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
+			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
+			switch e := vcfault.Classify("", err); {
+			case e == nil:
+				return res.Returnval, nil
+			case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
+				return nil, err
+			}
+			return nil, nil // no privilege to read it: no clone fails for that
+		})
+		if err != nil || found == nil {
+			return err
+		}
+		b.spec.Config.ManagedBy = &types.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: managedType}
+		if len(found.ManagedEntityInfo) > 0 {
+			b.spec.Config.ManagedBy.Type = found.ManagedEntityInfo[0].Type
+		}
+		return nil
+	})
+}
+
+// noteOf returns the notes of a VM, which say in plain words what it belongs to. The text must stay: disown recognizes notes by it,
+// also those that an older server wrote.
+func noteOf(ref plan.Ref, member, cluster string) string {
+	of := ""
+	if cluster != "" {
+		of = fmt.Sprintf(" (cluster %s)", cluster)
+	}
+	return fmt.Sprintf("Member %s of the VmGroup %s%s, kept by vmgroup. Change it in Kubernetes: kubectl edit vmgroup %s -n %s. What is changed here may be undone.",
+		member, ref, of, ref.Name, ref.Namespace)
+}
+
+// fillCustomization makes vCenter customize the guest at its first power-on, with the specification that
+// spec.customizationSpec names, the member's own name, and the addresses of spec.networks.
+func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error {
+	name := b.details.Spec.CustomizationSpec
+	if name == "" {
+		return nil
+	}
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		kept, err := v.lookups.customs.Get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return guest.ReadCustomization(ctx, s, name) })
+		if err != nil {
+			return err
+		}
+		spec := *kept // other clones share it: replace what changes, don't write into it
+		if spec.Identity, err = guest.Identify(name, b.action.VM, spec.Identity); err != nil {
+			return err
+		}
+		if err = b.mapAdapters(name, &spec); err != nil {
+			return err
+		}
+		b.spec.Customization = &spec
+		return nil
+	})
+}
+
+// mapAdapters gives each adapter its addresses. Without spec.networks it keeps the specification's own, which must be
+// as many as the template has adapters.
+func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
+	networks := b.details.Spec.Networks
+	if len(networks) == 0 {
+		if has, want := len(b.source.nics()), len(spec.NicSettingMap); has != want {
+			return vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
+				name, want, b.details.Spec.Template, has)
+		}
+		return nil
+	}
+	guest.MapAdapters(spec, b.details)
+	return nil
+}
+
+// checkTags checks before a clone that its tags exist.
+func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
+	wanted := b.details.Spec.Tags
+	if len(wanted) == 0 {
+		return nil
+	}
+	err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		return v.tagBook.Check(ctx, rs, wanted)
+	})
+	if errors.Is(err, session.ErrTagGone) {
+		v.tagBook.Forget()
+		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
+	}
+	return err
+}
+
+// fillDatastore makes Storage DRS recommend a datastore, if the clone goes into a datastore cluster. It is the last step, and
+// the request has neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName
+// and cloneSpec describe a clone.
+//
+// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is
+// another kind of task than other clones. Clones that ask at once may get the same datastore.
+func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
+	if b.pod == nil {
+		b.fillDisks()
+		return nil
+	}
+	if b.pod.DRSOff() {
+		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
+	}
+	location := b.spec.Location
+	location.DeviceChange, location.Disk = nil, nil
+	vm, folder := inventory.VMRef(b.action.Template), inventory.FolderRef(b.action.Folder)
+	req := types.RecommendDatastores{
+		StorageSpec: types.StoragePlacementSpec{
+			Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
+			PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
+			CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
+			DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
+		},
+	}
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		req.This = *s.Vim.ServiceContent.StorageResourceManager
+		res, err := methods.RecommendDatastores(ctx, s.Vim, &req)
+		if err == nil && len(res.Returnval.Recommendations) == 0 && res.Returnval.DrsFault == nil {
+			// Nothing, and no reason: govmomi's own vcsim answers so unless the datastore cluster is named once more.
+			req.StorageSpec.PodSelectionSpec.InitialVmConfig = []types.VmPodConfigForPlacement{{StoragePod: b.pod.Ref}}
+			res, err = methods.RecommendDatastores(ctx, s.Vim, &req)
+		}
+		if err != nil {
+			return err
+		}
+		all := recommendedDatastores(res.Returnval.Recommendations)
+		for _, to := range all {
+			if b.compatible == nil || b.compatible[to.Value] {
+				b.spec.Location.Datastore = &to
+				b.fillDisks()
+				return nil
+			}
+		}
+		if len(all) > 0 {
+			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
+		}
+		return noRecommendation(b.pod.Path, res.Returnval.DrsFault)
+	})
+}
+
+// fillDisks sets the storage policy on the disks: RelocateSpec.profile is for the home directory alone ([doc]). A disk that is
+// listed needs its datastore and move type, too, or a linked clone would become a full one.
+func (b *cloneBuilder) fillDisks() {
+	at := &b.spec.Location
+	if at.Disk = nil; len(at.Profile) == 0 {
+		return
+	}
+	for _, disk := range b.source.disks() {
+		to := at.Datastore
+		if to == nil {
+			to = datastoreOf(disk)
+		}
+		if to != nil {
+			at.Disk = append(at.Disk, types.VirtualMachineRelocateSpecDiskLocator{
+				DiskId: disk.Key, Datastore: *to, DiskMoveType: at.DiskMoveType, Profile: at.Profile})
+		}
+	}
+}
+
+// datastoreOf returns the datastore of a disk; nil if vCenter does not say.
+func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
+	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
+		return backing.GetVirtualDeviceFileBackingInfo().Datastore
+	}
+	return nil
+}
+
+// ownDatastores returns the datastores of the source's home and disks.
+func ownDatastores(x *places.Storage, from *source) (own []types.ManagedObjectReference) {
+	var path object.DatastorePath
+	if path.FromString(from.file) {
+		if t := x.Called(path.Datastore); t != nil {
+			own = append(own, t.Ref)
+		}
+	}
+	for _, disk := range from.disks() {
+		if at := datastoreOf(disk); at != nil && !slices.Contains(own, *at) {
+			own = append(own, *at)
+		}
+	}
+	return own
+}
+
+// compatibleKey is the policy and the datacenter for which datastores are compatible.
+type compatibleKey struct{ policy, datacenter string }
+
+// policy is a storage policy: what puts it on a disk or VM, and the datastores that satisfy it, by moRef.
+type policy struct {
+	profile    []types.BaseVirtualMachineProfileSpec
+	compatible map[string]bool
+}
+
+// policyOf finds the storage policy that a field of the spec names.
+func (v *VCenter) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
+	known := &v.lookups
+	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
+	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
+	if err != nil {
+		return nil, err
+	}
+	all, err := v.storageOf(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	compatible, err := known.compatible.Get(ctx, s, compatibleKey{id, d.Ref.Value}, knownFor, func() (map[string]bool, error) {
+		book, err := known.policies.Get(ctx, s, "", knownFor, read)
+		if err != nil {
+			return nil, err
+		}
+		return book.Check(ctx, id, places.Candidates(all.All, "Datastore"))
+	})
+	return &policy{[]types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}, compatible}, err
+}
+
+// fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
+// spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
+// the pool, as the template's need not be (CAPV#2134).
+func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBuilder) error {
+	at := &b.spec.Location
+	policy, err := v.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
+	if err != nil {
+		return err
+	}
+	all, err := v.storageOf(ctx, s, b.datacenter)
+	if err != nil {
+		return err
+	}
+	b.compatible, at.Profile = policy.compatible, policy.profile
+	if b.pod != nil { // Storage DRS chooses
+		return nil
+	}
+	return v.choosePolicyDatastore(ctx, s, b, all)
+}
+
+// choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
+// policy. What the spec names is never overridden.
+func (v *VCenter) choosePolicyDatastore(ctx context.Context, s *session.Session, b *cloneBuilder, all *places.Storage) error {
+	p, at := b.details.Spec.Placement, &b.spec.Location
+	reached, err := v.reachOf(ctx, s, b.datacenter, *at.Pool)
+	if err != nil {
+		return err
+	}
+	good := func(t *places.Object) bool {
+		return t != nil && b.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref))
+	}
+	taken := ownDatastores(all, b.source)
+	if at.Datastore != nil {
+		taken = []types.ManagedObjectReference{*at.Datastore}
+	}
+	misfit := func(ref types.ManagedObjectReference) bool {
+		return !b.compatible[ref.Value] || p.Datastore == "" && !good(all.Of(ref))
+	}
+	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
+		return nil
+	}
+	var fits []*places.Object
+	var names []string
+	for i := range all.All {
+		if t := &all.All[i]; good(t) {
+			fits, names = append(fits, t), append(names, t.Path)
+		}
+	}
+	switch {
+	case len(fits) == 0:
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+	case p.Datastore != "":
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
+	}
+	slices.SortFunc(fits, places.Best)
+	at.Datastore = &fits[0].Ref
+	return nil
+}
+
+// recommendedDatastores returns the datastores that Storage DRS recommends, the best first.
+func recommendedDatastores(all []types.ClusterRecommendation) (to []types.ManagedObjectReference) {
+	for _, r := range all {
+		for _, action := range r.Action {
+			if place, is := action.(*types.StoragePlacementAction); is && place.Destination.Value != "" {
+				to = append(to, place.Destination)
+				break
+			}
+		}
+	}
+	return to
+}
+
+// noRecommendation says why there is no recommendation, in vCenter's words. Space may come back.
+func noRecommendation(pod string, drs *types.ClusterDrsFaults) error {
+	var first error
+	if drs != nil {
+		for _, by := range drs.FaultsByVm {
+			if by == nil { // of an unknown type
+				continue
+			}
+			for _, f := range by.GetClusterDrsFaultsFaultsByVm().Fault {
+				if first == nil && f.Fault != nil {
+					first = &drsError{f}
+				}
+			}
+		}
+	}
+	if first == nil {
+		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: check that it has datastores that are not in maintenance mode, have free space, and are mounted on the hosts.", pod)
+	}
+	why := vcfault.Classify("", first)
+	reason := vcfault.ReasonDatastoreNotFound
+	if why.Reason == vcfault.ReasonDatastoreFull {
+		reason = why.Reason
+	}
+	e := vcfault.New(reason, true, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod, why.Message)
+	e.Err = first
+	return e
+}
+
+// drsError is a fault of Storage DRS as an error.
+type drsError struct{ types.LocalizedMethodFault }
+
+func (e *drsError) Error() string { return e.LocalizedMessage }
+
+func (e *drsError) Fault() types.BaseMethodFault { return e.LocalizedMethodFault.Fault }
+
+// fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
+func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
+	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := v.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
+		if err != nil {
+			return err
+		}
+		cluster := c.Owner[*b.spec.Location.Pool]
+		if !v.inventory.Unplaced(cluster.Value) {
+			return nil
+		}
+		all, err := v.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
+		if err != nil {
+			return err
+		}
+		v.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
+			for host, n := range v.inventory.MembersByHost(b.ref.UID) {
+				on[host] += n
+			}
+			b.spec.Location.Host = v.capacity.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
+			return b.spec.Location.Host
+		})
+		return nil
+	})
+}
+
+// unhost leaves the host to vCenter after a clone was refused for a reason that may be the host's, and reports whether the clone is to be tried again.
+func (b *cloneBuilder) unhost(err error) bool {
+	if b.spec.Location.Host == nil || !mayBeHosts(err) {
+		return false
+	}
+	b.spec.Location.Host = nil
+	return true
+}
+
+// crowdedOut reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
+// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
+func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
+	others := v.inventory.OtherHosts(m.HostRef)
+	if v.inventory.Automation(m) != "" || len(others) == 0 || v.capacity.Refuse(m.MoRef) < CrowdedAfter {
+		return false
+	}
+	v.capacity.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.capacity.Full(host) }) {
+		return false
+	}
+	made, on, err := fate.Life(ctx, v, m.MoRef)
+	return err == nil && made && !on
+}
+
 // begin starts the clone, and waits for it to end.
 func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
 	a := b.action
@@ -139,19 +979,6 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 		}
 		return task, err
 	})
-}
-
-func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, error) {
-	at, err := v.settings()
-	if err != nil {
-		return nil, err
-	}
-	b := &cloneBuilder{ref: ref, action: a, details: a.Details, id: uuid.NewString(), settings: at}
-	if b.plain = a.Details == nil || a.Details.Spec == nil; b.plain {
-		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
-	}
-	b.datacenter, err = v.datacenterOf(inventory.FolderRef(a.Folder))
-	return b, err
 }
 
 // stamp returns the stamp of the new VM.
@@ -173,12 +1000,26 @@ func (b *cloneBuilder) unprepared() string {
 	return plan.Unprepared + b.details.Prepared
 }
 
-// fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
-func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
-	b.spec.Config = &types.VirtualMachineConfigSpec{
-		NumCPUs: b.action.CPU, NumCoresPerSocket: b.source.cores(b.action.CPU), MemoryMB: b.action.MemoryMB, InstanceUuid: b.id,
+// unadorn removes optional parts from the clone that our user lacks the privilege for: roles
+// made for older versions of this server have neither privilege.
+func (b *cloneBuilder) unadorn(err error) bool {
+	var denied types.BaseNoPermission
+	if _, is := fault.As(err, &denied); !is {
+		return false
 	}
-	return nil
+	lacks := []string{denied.GetNoPermission().PrivilegeId}
+	for _, m := range denied.GetNoPermission().MissingPrivileges {
+		lacks = append(lacks, m.PrivilegeIds...)
+	}
+	switch config := b.spec.Config; {
+	case config.Annotation != "" && slices.Contains(lacks, "VirtualMachine.Config.Annotation"):
+		config.Annotation = ""
+	case config.ManagedBy != nil && slices.Contains(lacks, "VirtualMachine.Config.ManagedBy"):
+		config.ManagedBy = nil
+	default:
+		return false
+	}
+	return true
 }
 
 // cloneFailure forgets the answers that a failure shows to be wrong, and returns the error to report.

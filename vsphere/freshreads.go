@@ -10,12 +10,103 @@ import (
 	"context"
 	"slices"
 
-	"github.com/vmware/govmomi/vim25/types"
-
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/vmware/govmomi/vim25/types"
 )
+
+// ReadFresh reads a VM now.
+func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
+	return v.fresh.VM(ctx, vm)
+}
+
+// lookUnchanged reads a member, whose configuration must not have changed since the plan.
+func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*FreshVM, error) {
+	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
+	if err == nil {
+		err = check(now, ref, a)
+	}
+	if err == nil && now.ChangeVersion != m.ChangeVersion {
+		err = changedMeanwhile()
+	}
+	return now, err
+}
+
+// check checks that the VM may be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
+// goes, is still marked for it: another replica may have withdrawn the mark.
+func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
+	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
+	switch {
+	case owner == stamp.Unreadable:
+		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
+	case owner != stamp.Ours || has.UID != ref.UID || has.Ordinal != a.Ordinal:
+		return notOurs(a)
+	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
+		return wantedAfterAll(a)
+	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(a.Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Disks of %s have been deleted meanwhile; it stays until the status tells.", a.VM)
+	case a.Op == plan.PowerOn && has.Marked:
+		return chosenMeanwhile(a)
+	}
+	return nil
+}
+
+func chosenMeanwhile(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
+}
+
+// fits reports whether a mark of that kind permits a step: a member that is only power-cycled must not be removed.
+func fits(why plan.Why, op plan.Op) bool {
+	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
+}
+
+func wantedAfterAll(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it stays.", a.VM)
+}
+
+// lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
+// have just withdrawn or set the mark.
+func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*FreshVM, error) {
+	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
+	if err == nil {
+		err = check(now, ref, a)
+	}
+	return now, err
+}
+
+// FreshVM is the state that is checked right before a step changes a VM; zero if vCenter tells nothing of it.
+type FreshVM struct {
+	Stamp, InstanceUUID, ChangeVersion, File string
+	Power                                    types.VirtualMachinePowerState
+	Devices                                  []types.BaseVirtualDevice
+	// Hardware is its virtual hardware version, "vmx-19".
+	Hardware string
+	// Tracks reports whether changed block tracking is on, Snapshots whether it has some.
+	Tracks, Snapshots bool
+}
+
+func (x *FreshVM) take(o session.Object) {
+	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
+	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
+	x.File = session.Prop[string](o, "config.files.vmPathName")
+	x.Hardware = session.Prop[string](o, "config.version")
+	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
+	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
+	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0
+	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+}
+
+// ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
+func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
+	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
+	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
+}
 
 // freshReads makes the reads. Its methods may be called from any goroutine.
 type freshReads struct {

@@ -1,19 +1,172 @@
+// This file asks vCenter's events who powered VMs off. It keeps the last answer.
+//
+// Locks: one caller at a time has the turn, which is held across a call.
+
 package vsphere
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
 )
+
+// powerOn powers a member on; where DRS places it, by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
+// machine can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). It is still
+// used without DRS or a datacenter, and where the other method is not allowed.
+func (v *VCenter) powerOn(ctx context.Context, m *inventory.Member) error {
+	level := v.inventory.Automation(m)
+	dc, found := v.inventory.DatacenterAbove(m.Parent)
+	if !found {
+		level = ""
+	}
+	_, err := v.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
+	return err
+}
+
+// PowerOn powers a VM of a datacenter on as members are, with the automation level of DRS that is in force for it, "" for none. refused
+// says why DRS was asked and did not even try, so that the VM was powered on without it.
+func (v *VCenter) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
+	if level != "" {
+		done, err := v.powerOnByDRS(ctx, dc, vm, level)
+		if done {
+			return nil, err
+		}
+		refused = err
+	}
+	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	return refused, err
+}
+
+// powerOnByDRS makes a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. Where that
+// level is in force, the call overrides it (as vic PR 7652 and machine-api-operator PR 1047 do), because nobody is there to choose. done
+// is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
+func (v *VCenter) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
+	var options []types.BaseOptionValue
+	if level == types.DrsBehaviorManual {
+		options = []types.BaseOptionValue{&types.OptionValue{Key: string(types.ClusterPowerOnVmOptionOverrideAutomationLevel),
+			Value: string(types.DrsBehaviorFullyAutomated)}}
+	}
+	info, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.PowerOnMultiVM_Task(ctx, s.Vim, &types.PowerOnMultiVM_Task{This: dc, Vm: []types.ManagedObjectReference{vm}, Option: options})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[types.BaseInvalidArgument](err), err
+	}
+	result, _ := info.Result.(types.ClusterPowerOnVmResult) // the task succeeds also where nothing was attempted (vic#8254)
+	for _, x := range result.NotAttempted {
+		err := task.Error{LocalizedMethodFault: &x.Fault}
+		return !vcfault.Has[types.BaseNotEnoughLicenses](err), err
+	}
+	for _, x := range result.Attempted {
+		if x.Task == nil { // as vCenter 7.0 does (govmomi#2584)
+			continue
+		}
+		_, err := v.await(ctx, *x.Task)
+		return true, err
+	}
+	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {
+		v.reader.TouchClusters() // the level differs from the one known
+		return true, vcfault.New(vcfault.ReasonDRSManual, true,
+			"DRS leaves the choice of the host to an operator: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
+	}
+	return true, v.awaitOn(ctx, vm)
+}
+
+// onWithin is how long the power-on of a VM may take when vCenter does not name its task.
+const onWithin = 2 * time.Minute
+
+// awaitOn waits until a VM is on, by its tasks if vCenter shows them.
+func (v *VCenter) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
+	began := time.Now()
+	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+		if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+			return err
+		}
+		if err := v.reader.Read(ctx, vm); err != nil {
+			return err
+		}
+		switch m := v.inventory.Member(vm.Value); {
+		case m == nil || m.Power == plan.PoweredOn:
+			return nil
+		case m.Question == "" && time.Since(began) > onWithin:
+			return vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not power the VM on within %d minutes, and named no task; the server tries again.", int(onWithin.Minutes()))
+		}
+		if !session.Sleep(ctx, pause) {
+			return ctx.Err()
+		}
+	}
+}
+
+// neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: it is kept.
+func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
+	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", a.VM)
+	if now.Power != types.VirtualMachinePowerStatePoweredOff {
+		return undecided
+	}
+	made, on, err := fate.Life(ctx, v, a.MoRef)
+	if err == nil && (!made || on) {
+		return undecided
+	}
+	return err
+}
+
+// awaitPower waits for the running tasks that change a VM's power, and then reads it. Another replica
+// may have begun one before this one set or withdrew the VM's mark; until it ends, the VM's state shows nothing of it. A datacenter's
+// task that powers VMs on does not say which, so awaitPower waits for each one of our user, and then for tasks of the VM that it began.
+func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
+	for range 2 {
+		var under []types.ManagedObjectReference
+		many := false
+		err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+			infos, err := tasks.Recent(ctx, s)
+			under, many = nil, false
+			for i := range infos {
+				info := &infos[i]
+				if !tasks.Unfinished(info) || !slices.Contains(kinds, info.DescriptionId) {
+					continue
+				}
+				of := info.DescriptionId == tasks.PoweringOnMany && tasks.ByUser(info, s.User)
+				if many = many || of; of || info.Entity != nil && *info.Entity == vm {
+					under = append(under, info.Task)
+				}
+			}
+			return err
+		})
+		if err != nil || len(under) == 0 {
+			return err
+		}
+		for _, task := range under {
+			_, _ = v.tasks.Wait(ctx, task, "") // its result does not matter here: the read tells
+		}
+		if err := v.reader.Read(ctx, vm); err != nil || !many {
+			return err
+		}
+	}
+	return nil
+}
 
 // power powers a member on or off.
 func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
@@ -204,4 +357,68 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	// It was not restarted, so the stamp must not say so: the member would be replaced without a restart.
 	v.undoStamp(ctx, ref, a, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
+}
+
+// auditSince is how far back the query goes: a power-off is reported within moments, but vCenter's clock may differ.
+const auditSince = 15 * time.Minute
+
+// The queries run one at a time, and at most once a second: when a host fails, many groups ask at once.
+const (
+	auditInterval = time.Second
+	auditFresh    = 2 * time.Second // how long an answer is reused
+)
+
+// powerAudit is the last answer of vCenter's events. turn guards it.
+type powerAudit struct {
+	calls *VCenter
+
+	turn chan struct{}
+	last time.Time // when it was asked for
+	who  map[string]plan.Actor
+}
+
+// newPowerAudit returns a powerAudit that has asked nothing yet.
+func newPowerAudit(calls *VCenter) *powerAudit {
+	return &powerAudit{calls: calls, turn: make(chan struct{}, 1)}
+}
+
+// Who returns who recently powered these VMs off, by moRef, as far as vCenter's events tell.
+func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
+	select {
+	case w.turn <- struct{}{}:
+		defer func() { <-w.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	told := !slices.ContainsFunc(moRefs, func(ref string) bool { return w.who[ref].User == "" })
+	if told && time.Since(w.last) < auditFresh {
+		return w.who, nil
+	}
+	if !session.Sleep(ctx, auditInterval-time.Since(w.last)) {
+		return nil, ctx.Err()
+	}
+	who, err := w.ask(ctx)
+	w.who, w.last = who, time.Now()
+	return who, err
+}
+
+// ask queries who recently powered any VM off.
+func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
+	begin, own := time.Now().Add(-auditSince), ""
+	var events []types.BaseEvent
+	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		own = s.User
+		var err error
+		events, err = session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}})
+		return err
+	})
+	who, last := map[string]plan.Actor{}, map[string]time.Time{}
+	for _, event := range events {
+		e := event.GetEvent()
+		if e.Vm == nil || e.UserName == "" || e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
+			continue
+		}
+		who[e.Vm.Vm.Value], last[e.Vm.Vm.Value] = plan.Actor{User: e.UserName, Ours: strings.EqualFold(e.UserName, own)}, e.CreatedTime
+	}
+	return who, err
 }

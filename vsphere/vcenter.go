@@ -1,3 +1,15 @@
+// Package vsphere acts on one vCenter. Each action is one task; Do waits for it and reads the VM afterwards, so that the inventory
+// shows the effect when Do returns.
+//
+// It combines the packages below it: vsphere/session has one login for the whole process, vsphere/inventory the observed state of
+// vCenter, vsphere/tasks one wait for all running tasks, vsphere/stamp the owner of a VM, vsphere/tagging tags by name, and
+// vsphere/vcfault the typed faults. A clone is built in steps, which are one list (clone.go).
+//
+// It promises that it acts only on the group's own members and folder; that every step may be retried, whatever the last try
+// did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
+//
+// Locks: fieldBook and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
+// goroutine that has the turn at a kept answer, or the tag book open, keeps it while it asks vCenter, and takes no other turn meanwhile.
 package vsphere
 
 import (
@@ -6,9 +18,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
-	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -19,6 +28,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.
@@ -144,4 +155,16 @@ func (v *VCenter) Health() plan.Health { return v.inventory.Health() }
 // are then the last known ones, or none. It answers from memory.
 func (v *VCenter) ListGroups() (groups []plan.Listed, known bool) {
 	return v.inventory.ListGroups(v.cfg.ClusterID)
+}
+
+// Config says which vCenter to use, with which account, and where in it.
+type Config struct {
+	session.Config
+	inventory.Selection
+	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
+	// groups. It must not block. It may be nil.
+	Changed func(types.UID)
+	// Leased reports whether the step for that Action.VM of the group with that UID may continue now. Steps ask right before each of
+	// their calls. If it is nil, they always continue.
+	Leased func(uid types.UID, vm string) bool
 }

@@ -4,11 +4,30 @@ import (
 	"context"
 	"slices"
 
-	"github.com/vmware/govmomi/vim25/types"
-
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"github.com/vmware/govmomi/vim25/types"
 )
+
+// VMRef is the reference of a VM.
+func VMRef(moRef string) types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}
+}
+
+// FolderRef is the reference of a folder.
+func FolderRef(moRef string) types.ManagedObjectReference {
+	return types.ManagedObjectReference{Type: "Folder", Value: moRef}
+}
+
+// VMRefs are the references of VMs.
+func VMRefs(moRefs []string) []types.ManagedObjectReference {
+	refs := make([]types.ManagedObjectReference, len(moRefs))
+	for i, moRef := range moRefs {
+		refs[i] = VMRef(moRef)
+	}
+	return refs
+}
 
 // readRefs reads VMs and places by their moRefs into r.
 func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjectReference, r *Reading) error {
@@ -88,3 +107,13 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 	}
 	return nil
 }
+
+var (
+	// lightPaths suffice to tell the owner of a VM, which is all that is kept of most VMs.
+	lightPaths = []string{"name", "parent", "parentVApp", "config.template", "config.instanceUuid", stamp.Path,
+		"runtime.connectionState"}
+	fullPaths = append(slices.Clone(lightPaths), "config.changeVersion", "config.files.vmPathName", "summary.config.numVirtualDisks", "config.hardware.numCPU",
+		"config.hardware.memoryMB", "config.hardware.numCoresPerSocket", "config.hardware.autoCoresPerSocket", "config.cpuHotAddEnabled", "config.memoryHotAddEnabled",
+		"config.hotPlugMemoryLimit", "runtime.powerState", "runtime.bootTime", "runtime.host", "runtime.question", "guest.ipAddress", "guest.net", "guest.customizationInfo",
+		"guest.toolsRunningStatus")
+)

@@ -1,0 +1,401 @@
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// mark records in a member's stamp that it is chosen to go, or that it stays.
+// Because of changeVersion vCenter refuses it if anybody changed the VM since it was read: of two replicas, one
+// sees the other's change.
+func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	next := stampAfter(m, a)
+	done := next == m.Stamp // nothing to do, and published
+	if done && a.Op == plan.Unmark {
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+	}
+	if done {
+		return nil
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	if a.Op == plan.Unmark {
+		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+			return err
+		}
+		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+	}
+	if a.Successor != nil {
+		if err := v.rehearse(ctx, ref, *a.Successor); err != nil {
+			return vcfault.Untried(err)
+		}
+	}
+	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
+	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
+	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
+	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well, so that is waited for, too.
+	v.reader.Touch(v.inventory.MemberRefs(ref.UID)...)
+	return cmp.Or(err, v.reader.Read(ctx, inventory.VMRef(m.MoRef)))
+}
+
+// stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
+func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
+	vm, next := m.Stamp.Onto(m.VM), m.Stamp
+	vm.Restamp(&a, stamp.Time(time.Now()))
+	next.Marked, next.Why, next.MarkedAt, next.Generation = vm.Marked, vm.Why, vm.MarkedAt, vm.Generation
+	next.Quarantined, next.Shutdown = vm.Quarantined, vm.Shutdown
+	return next
+}
+
+// quarantine records in a marked member's stamp that it is no longer a member. The VM must be off, but another replica of the
+// server, which does not know of the mark yet, may be powering it on now.
+func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	m, err := v.own(ref, a)
+	if err != nil {
+		return err
+	}
+	if !m.Stamp.Quarantined.IsZero() {
+		return nil // nothing to do, and published
+	}
+	if err := unchanged(m, a); err != nil {
+		return err
+	}
+	vm := inventory.VMRef(a.MoRef)
+	if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+		return err
+	}
+	now, err := v.lookUnchanged(ctx, ref, a, m)
+	switch {
+	case err != nil:
+		return err
+	case now.Power != types.VirtualMachinePowerStatePoweredOff:
+		return notOff(now.Power)
+	}
+	next := m.Stamp
+	next.Quarantined = stamp.Time(time.Now())
+	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+		return err
+	}
+	if late := v.inventory.Member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
+		if err := v.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
+			return err
+		}
+		return notOff(types.VirtualMachinePowerStatePoweredOn)
+	}
+	return nil
+}
+
+func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read again.", power)
+}
+
+// destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
+// disks from elsewhere, and keeps them.
+func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	vm, id := inventory.VMRef(a.MoRef), plan.VMID{MoRef: a.MoRef}
+	for awaited := false; ; awaited = true {
+		now, err := v.ReadFresh(ctx, vm)
+		if vcfault.MissingObject(err) == vm {
+			return v.reader.Read(ctx, vm)
+		}
+		if err != nil {
+			return err
+		}
+		if err := check(now, ref, a); err != nil {
+			return err
+		}
+		id.InstanceUUID = now.InstanceUUID
+		if a.NeverOn {
+			if err := v.neverOn(ctx, a, now); err != nil {
+				return err
+			}
+		}
+		kept := now.ForeignDisks()
+		if len(kept) == 0 {
+			break
+		}
+		if !awaited { // a power-on under way: changeVersion, which guards the change, does not tell
+			if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := cmp.Or(partable(now, a), detachable(now, a, kept)); err != nil {
+			return err
+		}
+		if err := v.detach(ctx, ref, a, now, kept); err != nil {
+			return err
+		}
+	}
+	var vcenter string
+	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		vcenter = s.UUID
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && vcfault.MissingObject(err) != vm {
+		return err
+	}
+	v.asked.Delete(a.MoRef)
+	if err != nil {
+		return v.reader.Read(ctx, vm)
+	}
+	v.inventory.Destroyed(id)
+	return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{a.MoRef}})
+}
+
+// partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
+func partable(x *FreshVM, a plan.Action) error {
+	if x.Power == types.VirtualMachinePowerStatePoweredOff {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
+}
+
+// detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
+// remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
+// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
+// operator or to backup software, and the server must not remove them.
+func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
+	if !x.Snapshots {
+		return nil
+	}
+	var held []string
+	for _, disk := range kept {
+		if disks.IsDelta(disk) {
+			held = append(held, disks.Base(disk))
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.Sort(held)
+	return vcfault.New(vcfault.ReasonDiskInSnapshot, true, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
+		vcfault.FirstFew(held), a.VM)
+}
+
+// detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
+// if the VM is not destroyed then, and stays, it needs its persistent disks again.
+func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
+	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
+	ordinals := plan.Persistent(has.Given)
+	for _, disk := range kept {
+		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
+			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
+		if ours := disk.VDiskId != nil && slices.ContainsFunc(ordinals, func(d plan.MemberDisk) bool { return d.ID == disk.VDiskId.Id }); ours {
+			v.log.Info().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
+			continue
+		}
+		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
+	}
+	if len(ordinals) > 0 {
+		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)
+		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: has.Encode()}}
+	}
+	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
+}
+
+const (
+	// confirmEvery is how often groups are confirmed to be gone while no others may be about to follow.
+	confirmEvery = 50 * time.Millisecond
+	// confirmSeldom is how often while other groups may be about to follow; where a read takes long, it is confirmRest times as long as
+	// that, up to confirmMost.
+	confirmSeldom, confirmRest, confirmMost = time.Second, 10, 10 * time.Second
+)
+
+// confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
+// registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
+// afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
+// It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
+// not waited for.
+func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
+		return err
+	}
+	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(v.scanTook.Load())), confirmMost)); ; {
+		if !session.Sleep(ctx, time.Until(nextOf(confirmEvery))) {
+			return ctx.Err()
+		}
+		if !time.Now().Before(seldom) || !v.inFlight.TakingAway() {
+			break
+		}
+	}
+	began := time.Now()
+	// It reads the rules, too: another replica may have made some for the group since.
+	if err := v.reader.ScanWithClusters(ctx); err != nil {
+		return err
+	}
+	v.scanTook.Store(int64(time.Since(began)))
+	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
+		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
+	}
+	return nil
+}
+
+// nextOf returns the next of the times that are that long apart.
+func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
+
+// removeFolder removes the group's folder if a fresh read shows it empty.
+func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
+	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
+		return err
+	}
+	folder := inventory.FolderRef(a.MoRef)
+	now, err := v.look(ctx, ref, folder)
+	if vcfault.MissingObject(err) == folder {
+		return v.reader.Read(ctx, folder)
+	}
+	if err != nil {
+		return err
+	}
+	if !v.inventory.IsFolderOf(now.Name, now.Parent, ref) {
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
+	}
+	if err := v.empty(ctx, ref, folder, now.Children); err != nil {
+		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
+			v.clones.Forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
+		}
+		return err
+	}
+	folders := withQuarantine(folder, v.inventory.Below(a.MoRef, plan.QuarantineFolder))
+	err = v.unregisterAndDestroy(ctx, folders...)
+	if vcfault.MissingObject(err) == folder { // somebody else has removed it
+		err = v.reader.Read(ctx, folders...)
+	}
+	if err != nil {
+		return v.keptFolder(ref, err)
+	}
+	return nil
+}
+
+// empty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
+func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
+	quarantine := inventory.FolderRef(v.inventory.Below(folder.Value, plan.QuarantineFolder))
+	if at := slices.Index(found, quarantine); at >= 0 {
+		kept, err := v.look(ctx, ref, quarantine)
+		if err != nil && vcfault.MissingObject(err) != quarantine {
+			return err
+		}
+		found = slices.Concat(found[:at], found[at+1:], kept.Children)
+	}
+	if len(found) > 0 {
+		if err := v.reader.Read(ctx, found...); err != nil {
+			return err
+		}
+	}
+	var unmanaged []string
+	for _, child := range found {
+		m, path, told := v.inventory.Holder(child.Value)
+		if m != nil && m.Stamp.UID == ref.UID || m == nil && !told {
+			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
+		}
+		unmanaged = append(unmanaged, path)
+	}
+	if len(unmanaged) == 0 {
+		return nil
+	}
+	slices.Sort(unmanaged)
+	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
+}
+
+// look reads a folder whose content must be seen.
+func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (freshFolder, error) {
+	now, err := v.fresh.Folder(ctx, folder)
+	if err == nil && !now.Seen {
+		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+	}
+	return now, err
+}
+
+// noCloneUnderWay checks that none of the clones that were queued or running at its first call for this group
+// is any more. A task does not name its destination, so any clone of our user may be the group's. That first
+// list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
+// times: another since begins a new list. Where all of that list have ended, no call asks again.
+func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
+	if v.clones.Ended(ref.UID, since) {
+		return nil
+	}
+	running, err := v.fresh.Clones(ctx)
+	if err != nil {
+		return err
+	}
+	if left := v.clones.Left(ref.UID, since, running); left > 0 {
+		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; the server waits for them.")
+	}
+	return nil
+}
+
+// withQuarantine returns a folder and the quarantine in it, if it has one.
+func withQuarantine(folder types.ManagedObjectReference, quarantine string) []types.ManagedObjectReference {
+	if quarantine == "" {
+		return []types.ManagedObjectReference{folder}
+	}
+	return []types.ManagedObjectReference{folder, inventory.FolderRef(quarantine)}
+}
+
+// unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task would delete them, so it is for what has no such
+// method, which every vCenter has: govmomi's simulator.
+func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
+	var vcenter string
+	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		vcenter = s.UUID
+		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folders[0]})
+		if err == nil {
+			return res.Returnval, nil
+		}
+		if !vcfault.Has[*types.MethodNotFound](err) {
+			return task, err
+		}
+		destroy, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: folders[0]})
+		if err == nil {
+			task = destroy.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return err
+	}
+	told := inventory.Reading{VCenter: vcenter}
+	for _, folder := range folders {
+		told.Gone = append(told.Gone, folder.Value)
+	}
+	return v.reader.Told(ctx, told)
+}
+
+// keptFolder turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does
+// not wait for that, nor for an unmanaged VM in the folder. The server tries no other way: Destroy_Task needs the same
+// privilege, and would delete the disks of a VM that gets into the folder.
+func (v *VCenter) keptFolder(ref plan.Ref, err error) error {
+	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.NotSupported](err) &&
+		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
+		return err
+	}
+	v.clones.Forget(ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
+	stays := vcfault.New(plan.ReasonFolderStays, false, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
+		vcfault.Classify("", err).Message)
+	stays.Err = err
+	return stays
+}
