@@ -30,7 +30,7 @@ func newLibraryRig(t *testing.T) *rig {
 // addGolden makes golden, and the VM templates of two versions of it, of which the first is the present one.
 func (r *rig) addGolden() (versions [2]types.ManagedObjectReference) {
 	r.t.Helper()
-	r.AddLibrary("golden")
+	r.must(r.AddLibrary("golden"))
 	versions = [...]types.ManagedObjectReference{r.libraryTemplate("ubuntu"), r.libraryTemplate("ubuntu 2")}
 	r.must(r.AddLibraryItem("golden", "ubuntu", "vm-template", versions[0]))
 	return versions
@@ -96,7 +96,7 @@ func TestAGroupOfALibraryItemStaysWhenTheItemGoesAndSaysSoWhenItGrows(t *testing
 		time.Sleep(time.Minute)
 		up(t, g) // now with all addresses
 		was, writes := refs(r.members()), g.Writes
-		r.RemoveLibraryItem("ubuntu")
+		r.must(r.RemoveLibraryItem("ubuntu"))
 		for range 20 {
 			_, err := g.Sync(within(t))
 			r.must(err)
@@ -123,12 +123,12 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 	}{
 		"an OVF": {template: "golden/appliance", says: `only VM templates can be cloned: deploy it once as a VM`,
 			mend: func(r *rig) {
-				r.RemoveLibraryItem("appliance")
+				r.must(r.RemoveLibraryItem("appliance"))
 				r.must(r.AddLibraryItem("golden", "appliance", "vm-template", r.libraryTemplate("appliance")))
 			}},
 		"no such library": {template: "gold/ubuntu", says: `there is no content library "gold"; libraries there: golden`,
 			mend: func(r *rig) {
-				r.AddLibrary("gold")
+				r.must(r.AddLibrary("gold"))
 				r.must(r.AddLibraryItem("gold", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 3")))
 			}},
 		"two of one name": {template: golden, says: `2 items of the content library "golden" are named "ubuntu"`,
@@ -136,7 +136,7 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 				r.must(r.AddLibraryItem("golden", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 3")))
 			},
 			mend: func(r *rig) {
-				r.RemoveLibraryItem("ubuntu")
+				r.must(r.RemoveLibraryItem("ubuntu"))
 				r.must(r.AddLibraryItem("golden", "ubuntu", "vm-template", r.libraryTemplate("ubuntu 4")))
 			}},
 		"a privilege is missing": {template: golden, says: `lacks the privilege System.Read on the content library`,

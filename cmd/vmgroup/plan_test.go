@@ -148,7 +148,9 @@ func TestPlanKnowsWhatATemplateNamesInAContentLibraryWhenItIsAskedForTheFirstTim
 	if err != nil {
 		t.Fatal(err)
 	}
-	vc.AddLibrary("golden")
+	if err := vc.AddLibrary("golden"); err != nil {
+		t.Fatal(err)
+	}
 	for name, kind := range map[string]string{"ubuntu": "vm-template", "appliance": "ovf"} {
 		if err := vc.AddLibraryItem("golden", name, kind, ref); err != nil {
 			t.Fatal(err)

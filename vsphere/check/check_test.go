@@ -266,7 +266,7 @@ func rich(t *testing.T) *world {
 	w.Must(w.SetVAppProperties("debian"))
 	w.Must(w.AddCustomizationSpec("linux", false))
 	vctest.Value(w.AddTag("team", "shop"))
-	w.AddLibrary("golden")
+	w.Must(w.AddLibrary("golden"))
 	w.Must(w.AddLibraryItem("golden", "ubuntu", "vm-template", vctest.Value(w.AddTemplate("/DC0/vm", "ubuntu of the library"))))
 	w.Must(w.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
 	w.Must(w.AddLibraryItem("golden", "hidden", "vm-template", types.ManagedObjectReference{Value: "vm-9999"}))

@@ -271,7 +271,7 @@ func (v *VCenter) setUp(c Config) error {
 	if err := v.loginAdmin(); err != nil {
 		return err
 	}
-	v.operator = &operator{v: v.inventory, admin: v.admin, tags: v.tagManager}
+	v.operator, v.libraries.login = &operator{v: v.inventory, admin: v.admin, tags: v.tagManager}, v.tagManager
 	for _, name := range c.Templates {
 		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
 			return err

@@ -1,142 +1,102 @@
 package vcsim
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/vapi/library"
-	"github.com/vmware/govmomi/vapi/rest"
+	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-const (
-	libraryPath  = rest.Path + "/com/vmware/content/library"
-	itemPath     = libraryPath + "/item"
-	templatePath = rest.Path + "/vcenter/vm-template/library-items/"
-)
-
-// libraries are the content libraries, as far as clients read them. govmomi's simulator does not say which VM template an item
-// is (v0.56.0, vapi/simulator/simulator.go:3345).
+// libraries are the content libraries of govmomi's simulator, and which VM template an item is, which that does not say
+// (v0.56.0, vapi/simulator/simulator.go:3345).
 type libraries struct {
 	world     *world
-	libraries []*library.Library // in the order of their creation
-	items     []*item
+	login     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
+	templates map[string]*template                         // by the items' ids
 }
 
-type item struct {
-	library.Item
-	template string // the moRef of a VM template
+// template is the VM template that an item is.
+type template struct {
+	item string // its name
+	ref  types.ManagedObjectReference
+}
+
+// change changes the libraries as the admin.
+func (l *libraries) change(what string, do func(context.Context, *library.Manager) error) error {
+	ctx := context.Background()
+	m, err := l.login(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = m.Logout(ctx) }()
+	if err := do(ctx, library.NewManager(m.Client)); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
 }
 
 // AddLibrary creates a content library.
-func (l *libraries) AddLibrary(name string) {
-	l.world.Lock()
-	defer l.world.Unlock()
-	l.libraries = append(l.libraries, &library.Library{ID: uuid.NewString(), Name: name, Type: "LOCAL"})
+func (l *libraries) AddLibrary(name string) error {
+	return l.change("add library "+name, func(ctx context.Context, m *library.Manager) error {
+		datastore := l.world.Objects.Any("Datastore").Reference().Value
+		_, err := m.CreateLibrary(ctx, library.Library{Name: name, Type: "LOCAL", Storage: []library.StorageBacking{{DatastoreID: datastore, Type: "DATASTORE"}}})
+		return err
+	})
 }
 
-// AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf".
-func (l *libraries) AddLibraryItem(in, name, kind string, template types.ManagedObjectReference) error {
-	l.world.Lock()
-	defer l.world.Unlock()
-	for _, x := range l.libraries {
-		if x.Name == in {
-			l.items = append(l.items, &item{library.Item{ID: uuid.NewString(), LibraryID: x.ID, Name: name, Type: kind, Version: "1"}, template.Value})
-			return nil
+// AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf". Two items may
+// have one name.
+func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjectReference) error {
+	return l.change("add item "+name, func(ctx context.Context, m *library.Manager) error {
+		of, err := m.GetLibraryByName(ctx, in)
+		if err != nil {
+			return err
 		}
-	}
-	return fmt.Errorf("add item %s: there is no library %s", name, in)
+		id, err := m.CreateLibraryItem(ctx, library.Item{Name: uuid.NewString(), LibraryID: of.ID, Type: kind})
+		if err != nil {
+			return err
+		}
+		if kind == library.ItemTypeVMTX {
+			l.world.Lock()
+			l.templates[id] = &template{name, ref}
+			l.world.Unlock()
+		}
+		return m.UpdateLibraryItem(ctx, &library.Item{ID: id, Name: name})
+	})
 }
 
 // CheckIn makes another VM template the newest version of the items with that name.
-func (l *libraries) CheckIn(name string, template types.ManagedObjectReference) {
+func (l *libraries) CheckIn(name string, ref types.ManagedObjectReference) {
 	l.world.Lock()
 	defer l.world.Unlock()
-	for _, i := range l.items {
-		if i.Name == name {
-			i.template, i.Version = template.Value, i.Version+"1"
+	for _, t := range l.templates {
+		if t.item == name {
+			t.ref = ref
 		}
 	}
 }
 
 // RemoveLibraryItem removes the items with that name.
-func (l *libraries) RemoveLibraryItem(name string) {
-	l.world.Lock()
-	defer l.world.Unlock()
-	l.items = slices.DeleteFunc(l.items, func(i *item) bool { return i.Name == name })
+func (l *libraries) RemoveLibraryItem(name string) error {
+	return l.change("remove item "+name, func(ctx context.Context, m *library.Manager) error {
+		ids, err := m.FindLibraryItems(ctx, library.FindItem{Name: name})
+		for i := 0; err == nil && i < len(ids); i++ {
+			err = m.DeleteLibraryItem(ctx, &library.Item{ID: ids[i]})
+		}
+		return err
+	})
 }
 
-func isLibraryCall(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, libraryPath) || strings.HasPrefix(r.URL.Path, templatePath)
-}
-
-// serve answers a call that reads.
-//
-// [doc] vSphere Automation API, content/library find and content/library/item find: "The name is case-insensitive".
-func (l *libraries) serve(w http.ResponseWriter, r *http.Request) {
-	path, id, byID := strings.Cut(r.URL.Path, "/id:")
-	find := r.Method == http.MethodPost && r.URL.Query().Get("~action") == "find"
-	var spec struct {
-		Spec struct {
-			Name      string `json:"name"`
-			LibraryID string `json:"library_id"`
-		} `json:"spec"`
+// describe answers which VM template an item is.
+func (l *libraries) describe(w http.ResponseWriter, id string) {
+	if t := l.templates[id]; t != nil {
+		answerJSON(w, vcenter.TemplateInfo{VmTemplate: t.ref.Value})
+		return
 	}
-	if find {
-		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
-			refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
-			return
-		}
-	}
-	named := func(name string) bool { return spec.Spec.Name == "" || strings.EqualFold(name, spec.Spec.Name) }
-	switch list := r.Method == http.MethodGet && !byID; {
-	case path == libraryPath && (find || list):
-		ids := []string{}
-		for _, x := range l.libraries {
-			if named(x.Name) {
-				ids = append(ids, x.ID)
-			}
-		}
-		answerJSON(w, ids)
-	case path == itemPath && (find || list):
-		in, ids := spec.Spec.LibraryID+r.URL.Query().Get("library_id"), []string{}
-		for _, i := range l.items {
-			if i.LibraryID == in && named(i.Name) {
-				ids = append(ids, i.ID)
-			}
-		}
-		answerJSON(w, ids)
-	case r.Method != http.MethodGet:
-		refuseREST(w, &types.InvalidArgument{InvalidProperty: "action"})
-	case path == libraryPath:
-		if at := slices.IndexFunc(l.libraries, func(x *library.Library) bool { return x.ID == id }); at >= 0 {
-			answerJSON(w, l.libraries[at])
-			return
-		}
-		refuseREST(w, &types.NotFound{})
-	default:
-		l.serveItem(w, path, id)
-	}
-}
-
-// serveItem answers a call about one item, or its VM template.
-func (l *libraries) serveItem(w http.ResponseWriter, path, id string) {
-	of, isTemplate := strings.CutPrefix(path, templatePath)
-	if isTemplate {
-		id = of
-	}
-	at := slices.IndexFunc(l.items, func(i *item) bool { return i.ID == id })
-	switch {
-	case at < 0 || isTemplate && l.items[at].Type != library.ItemTypeVMTX:
-		refuseREST(w, &types.NotFound{})
-	case isTemplate:
-		answerJSON(w, vcenter.TemplateInfo{VmTemplate: l.items[at].template})
-	default:
-		answerJSON(w, l.items[at].Item)
-	}
+	refuseREST(w, &types.NotFound{})
 }

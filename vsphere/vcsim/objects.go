@@ -51,7 +51,6 @@ type inventory struct {
 	kept         []Kept
 
 	refuseLate, idDirectories atomic.Bool
-	lastRule                  int32
 	lastMAC                   int
 
 	mu       sync.Mutex // guards captures
@@ -72,8 +71,7 @@ func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inven
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
 	}
-	v.objects.AddHandler(&taskListener{TaskManager: v.taskManager(), v: v})
-	v.objects.AddHandler(ruleCleaner{v})
+	v.objects.AddHandler(&listener{TaskManager: v.taskManager(), v: v})
 	return v
 }
 
@@ -91,7 +89,7 @@ func (v *inventory) wrap(m *simulator.Method, obj mo.Reference, c *call) mo.Refe
 			return &datacenter{Datacenter: o, call: c, v: v}
 		}
 	case *simulator.StorageResourceManager:
-		return &storageManager{StorageResourceManager: o, v: v}
+		return &storageManager{StorageResourceManager: o}
 	case *simulator.EventManager:
 		return &eventManager{EventManager: o, v: v}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on eligible objects, and the content libraries
-// of library.go. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
+// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on eligible objects, and which VM templates
+// the items of libraries are. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
 type restAPI struct {
 	*libraries
 	world    *world
@@ -50,7 +50,7 @@ const (
 func newREST(w *world, r *rights, valid func(*types.Login) bool) *restAPI {
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	of := func(name string) any { return reflect.ValueOf(inner).Elem().FieldByName(name).Interface() }
-	a := &restAPI{libraries: &libraries{world: w}, world: w, rights: r, valid: valid, inner: inner.(vapiSimulator),
+	a := &restAPI{libraries: &libraries{world: w, templates: make(map[string]*template)}, world: w, rights: r, valid: valid, inner: inner.(vapiSimulator),
 		sessions: of("Session").(map[string]*rest.Session), tags: of("Tag").(map[string]*tags.Tag), category: of("Category").(map[string]*tags.Category)}
 	for _, pattern := range patterns {
 		w.Service.ServeMux.Handle(pattern, a)
@@ -80,8 +80,8 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.login(w, r)
 	case !known:
 		refuseREST(w, new(types.NotAuthenticated))
-	case isLibraryCall(r):
-		a.libraries.serve(w, r)
+	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, items):
+		a.libraries.describe(w, strings.TrimPrefix(r.URL.Path, items))
 	case strings.HasPrefix(r.URL.Path, restAssociation) && strings.HasPrefix(r.URL.Query().Get("~action"), "attach"):
 		a.attach(w, r)
 	default:

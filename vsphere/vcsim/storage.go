@@ -1,14 +1,10 @@
 package vcsim
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -16,102 +12,17 @@ import (
 // storageManager wraps the StorageResourceManager for one call.
 type storageManager struct {
 	*simulator.StorageResourceManager
-	v *inventory
 }
 
-// RecommendDatastores recommends all datastores of a pod for a clone, the emptiest first. The simulator supports a clone into a pod only
-// disk by disk.
+// RecommendDatastores recommends the datastores of the pod that a clone names. The simulator recommends those of its disks' pods.
 //
-// [doc] StorageDrsPodSelectionSpec.storagePod: "The storage pod where the virtual machine should be located";
-// StoragePlacementSpec.folder, vm, cloneName and cloneSpec describe the clone.
+// [doc] StorageDrsPodSelectionSpec.storagePod: "The storage pod where the virtual machine should be located".
 func (m *storageManager) RecommendDatastores(ctx *simulator.Context, req *types.RecommendDatastores) soap.HasFault {
-	spec := req.StorageSpec
-	body := new(methods.RecommendDatastoresBody)
-	if property := m.wrong(spec); property != "" {
-		body.Fault_ = simulator.Fault("", &types.InvalidArgument{InvalidProperty: "storageSpec." + property})
-		return body
+	named := *req
+	if pods := &named.StorageSpec.PodSelectionSpec; pods.StoragePod != nil && len(pods.InitialVmConfig) == 0 {
+		pods.InitialVmConfig = []types.VmPodConfigForPlacement{{StoragePod: *pods.StoragePod}}
 	}
-	if spec.Type != string(types.StoragePlacementSpecPlacementTypeClone) || len(spec.PodSelectionSpec.InitialVmConfig) > 0 {
-		return m.StorageResourceManager.RecommendDatastores(ctx, req)
-	}
-	pod := m.v.objects.Get(*spec.PodSelectionSpec.StoragePod).(*simulator.StoragePod)
-	body.Res = new(types.RecommendDatastoresResponse)
-	for i, ds := range m.byFreeSpace(ctx, pod) {
-		body.Res.Returnval.Recommendations = append(body.Res.Returnval.Recommendations, recommend(i+1, pod.Self, ds, spec.Vm))
-	}
-	return body
-}
-
-// wrong names the property of a request that is missing or of the wrong type, on which the simulator panics.
-func (m *storageManager) wrong(spec types.StoragePlacementSpec) string {
-	pods := []*types.ManagedObjectReference{spec.PodSelectionSpec.StoragePod}
-	for i := range spec.PodSelectionSpec.InitialVmConfig {
-		pods = append(pods, &spec.PodSelectionSpec.InitialVmConfig[i].StoragePod)
-	}
-	for _, ref := range pods {
-		if ref == nil {
-			continue
-		}
-		// Without Storage DRS there are no recommendations.
-		pod, ok := m.v.objects.Get(*ref).(*simulator.StoragePod)
-		if !ok || !pod.PodStorageDrsEntry.StorageDrsConfig.PodConfig.Enabled {
-			return "podSelectionSpec.storagePod"
-		}
-	}
-	if spec.Type != string(types.StoragePlacementSpecPlacementTypeClone) {
-		return ""
-	}
-	switch {
-	case spec.Folder == nil:
-		return "folder"
-	case spec.Vm == nil:
-		return "vm"
-	case spec.CloneName == "":
-		return "cloneName"
-	case spec.CloneSpec == nil:
-		return "cloneSpec"
-	case spec.PodSelectionSpec.StoragePod == nil && len(spec.PodSelectionSpec.InitialVmConfig) == 0:
-		return "podSelectionSpec.storagePod"
-	}
-	return ""
-}
-
-// byFreeSpace lists the usable datastores of a pod, the emptiest first.
-func (m *storageManager) byFreeSpace(ctx *simulator.Context, pod *simulator.StoragePod) []types.ManagedObjectReference {
-	type one struct {
-		ref  types.ManagedObjectReference
-		free int64
-	}
-	var all []one
-	for _, ref := range pod.ChildEntity {
-		ds, ok := m.v.objects.Get(ref).(*simulator.Datastore)
-		if !ok {
-			continue
-		}
-		if ds.Summary.Accessible && ds.Summary.MaintenanceMode == string(types.DatastoreSummaryMaintenanceModeStateNormal) {
-			all = append(all, one{ref, ds.Summary.FreeSpace})
-		}
-	}
-	slices.SortFunc(all, func(a, b one) int {
-		return cmp.Or(cmp.Compare(b.free, a.free), cmp.Compare(a.ref.Value, b.ref.Value))
-	})
-	refs := make([]types.ManagedObjectReference, len(all))
-	for i, o := range all {
-		refs[i] = o.ref
-	}
-	return refs
-}
-
-func recommend(key int, pod, ds types.ManagedObjectReference, vm *types.ManagedObjectReference) types.ClusterRecommendation {
-	return types.ClusterRecommendation{
-		Key: strconv.Itoa(key), Type: "V1", Time: time.Now(), Rating: 1,
-		Reason: "storagePlacement", ReasonText: "Satisfy storage initial placement requests", Target: &pod,
-		Action: []types.BaseClusterAction{&types.StoragePlacementAction{
-			ClusterAction: types.ClusterAction{Type: "StoragePlacementV1"},
-			Vm:            vm, Destination: ds,
-			RelocateSpec: types.VirtualMachineRelocateSpec{Datastore: &ds},
-		}},
-	}
+	return m.StorageResourceManager.RecommendDatastores(ctx, &named)
 }
 
 // MaintainDatastore makes the datastore at a path enter or exit maintenance mode.

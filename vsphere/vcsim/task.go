@@ -255,14 +255,14 @@ func (v *inventory) inner(ctx *simulator.Context, entity types.ManagedObjectRefe
 	return caught.run(caught.task)
 }
 
-// taskListener receives the simulator's new tasks before they run.
-type taskListener struct {
+// listener receives the simulator's new tasks before they run, and what leaves the inventory.
+type listener struct {
 	*simulator.TaskManager
 	v *inventory
 }
 
 // PutObject implements simulator.RegisterObject.
-func (b *taskListener) PutObject(ctx *simulator.Context, obj mo.Reference) {
+func (b *listener) PutObject(ctx *simulator.Context, obj mo.Reference) {
 	switch t := obj.(type) {
 	case *job:
 		b.TaskManager.PutObject(ctx, t.Task)
