@@ -233,18 +233,13 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 
 // identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
 // their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
-// A member that is prepared has both from then. Of any other the inventory tells what is needed, or now, if the step has just read the VM: a
-// call is made only where something is missing or to be written.
-func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action, now *FreshVM) (*inventory.Member, error) {
-	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) && now == nil {
+// A member that is prepared has both from then. Of any other the inventory tells what is needed: a call is made only where something is missing
+// or to be written.
+func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action) (*inventory.Member, error) {
+	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
 		return m, nil
 	}
-	var err error
-	if now == nil {
-		if now, err = v.ReadFresh(ctx, inventory.VMRef(a.MoRef)); err == nil {
-			err = check(now, ref, a)
-		}
-	}
+	now, err := v.lookAgain(ctx, ref, a)
 	if err == nil {
 		err = v.completeOrUsed(ctx, m, a, now)
 	}

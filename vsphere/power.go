@@ -187,14 +187,13 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if a.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
 		return vcfault.Untried(chosenMeanwhile(a))
 	}
-	var now *FreshVM
-	if a.Marked || a.Op == plan.PowerOn && time.Since(m.ReadAt) > readLately {
-		if now, err = v.lookAgain(ctx, ref, a); err != nil {
+	if a.Marked {
+		if _, err := v.lookAgain(ctx, ref, a); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
 	if a.Op == plan.PowerOn {
-		if m, err = v.identifyDisks(ctx, ref, m, a, now); err == nil {
+		if m, err = v.identifyDisks(ctx, ref, m, a); err == nil {
 			err = v.hasDisks(ctx, ref, m, a)
 		}
 		if err != nil {
@@ -239,10 +238,6 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	}
 	return v.reader.Read(ctx, vm)
 }
-
-// readLately is the maximum age of what is known of a member that is to be powered on: a step of ours has just read it. Otherwise the
-// server reads it first: another replica may have marked it, and rely on its being off.
-const readLately = 100 * time.Millisecond
 
 // shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
 // at once; the inventory shows later that the VM is off.

@@ -73,7 +73,7 @@ func (s *step) start() (over bool, err error) {
 			err = untried(changed)
 			break
 		}
-		if g := v.vms[a.MoRef]; a.Marked || a.Op == plan.PowerOn && time.Since(g.read) > 100*time.Millisecond {
+		if a.Marked {
 			err = untried(s.look())
 		}
 		if err == nil && a.Op == plan.PowerOn {

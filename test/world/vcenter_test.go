@@ -227,7 +227,6 @@ type seenVM struct {
 	gone  bool
 	over  bool // another VM is the member since it vanished
 	state int
-	read  time.Time
 }
 
 // view is what a replica has seen of vCenter. The stream updates it, one change at a time; so do the reads of the replica's own
@@ -275,7 +274,7 @@ func (v *view) read(ref string) {
 		g = &seenVM{blind: true}
 		v.vms[ref] = g
 	}
-	g.state, g.gone, g.read = m.state, m.gone, time.Now()
+	g.state, g.gone = m.state, m.gone
 	switch {
 	case m.gone:
 	case m.hidden:
