@@ -25,7 +25,7 @@ type size struct {
 func sizes(t *testing.T) map[string]size {
 	t.Helper()
 	all := map[string]size{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MB) \| (\w+), (\w+) \| (\w+) \| (\w+) \| ([0-9.]+ s) \|`).FindAllStringSubmatch(document(t, "install.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MiB) \| (\w+), (\w+) \| (\w+) \| (\w+) \| ([0-9.]+ s) \|`).FindAllStringSubmatch(document(t, "install.md"), -1) {
 		all[row[1]] = size{row[2], row[7], row[4], corev1.ResourceRequirements{
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(row[3])},
 			Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(row[5]), corev1.ResourceCPU: resource.MustParse(row[6])},
@@ -49,11 +49,11 @@ func document(t *testing.T, name string) string {
 // The benchmark measures with the limits of the table (limitFor in test/bench).
 func TestEachSizeHasRoomForItsPeak(t *testing.T) {
 	measured := map[string][]string{}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MB) \|.*\|$`).FindAllStringSubmatch(document(t, "figures.md"), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| (\d+ MiB) \|.*\|$`).FindAllStringSubmatch(document(t, "figures.md"), -1) {
 		measured[row[1]] = strings.Split(row[0], " | ")
 	}
 	for vms, s := range sizes(t) {
-		peak, err := strconv.ParseInt(strings.TrimSuffix(s.peak, " MB"), 10, 64)
+		peak, err := strconv.ParseInt(strings.TrimSuffix(s.peak, " MiB"), 10, 64)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func (l *life) off() string {
 			return fmt.Sprintf("%s: %s, %+v", vm.Path, vm.Power, stamp)
 		}
 		if stamp.Revision != l.revision() || vm.CPUs != s.CPU || vm.MemoryMB != 1024*s.Memory {
-			return fmt.Sprintf("%s has %d CPUs, %d MB, revision %s; want %d, %d GB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, l.revision())
+			return fmt.Sprintf("%s has %d CPUs, %d MiB, revision %s; want %d, %d GiB, %s", vm.Path, vm.CPUs, vm.MemoryMB, stamp.Revision, s.CPU, s.Memory, l.revision())
 		}
 		if text := l.offPlace(vm, stamp); text != "" {
 			return text

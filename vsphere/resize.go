@@ -50,12 +50,12 @@ func SizeRefusal(a plan.Action, err error) error {
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration || e.Reason == vcfault.ReasonNotSupported
 	switch {
 	case a.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
-		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MB of memory. %s", a.CPU, a.MemoryMB, e.Message)
+		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", a.CPU, a.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// Somebody powered it on a moment ago: that is no reason to replace it.
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
 	case refused:
-		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
+		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
 			a.CPU, a.MemoryMB, e.Message)
 	}
 	return err

@@ -24,17 +24,17 @@ const (
 	MaxGivenUp, MaxUID = 1000, 64
 )
 
-// Disk is one disk that each member has beside those of the template. It belongs to the member, and is removed with it, or, if it is
-// persistent, to the member's ordinal.
+// Disk is a disk that each member has beside those of the template. It belongs to the member, or, if it is persistent, to the member's
+// ordinal.
 type Disk struct {
-	// name of the disk, unique in the list: at most 30 characters, a-z, 0-9 and '-', beginning with a letter. The guest finds
-	// the disk by it: {{ ds.meta_data.disks.<name> }} in user data, with '_' for '-', is its device.
+	// name of the disk, unique in the list: at most 30 characters, a-z, 0-9 and '-', beginning with a letter. In user data, {{
+	// ds.meta_data.disks.<name> }} is its device, with '_' for '-'.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=30
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="must be a-z, 0-9 and '-', begin with a letter, and end with a letter or digit"
 	// +required
 	Name string `json:"name"`
-	// sizeGiB is its size in GiB: 1 to 63488. It can grow, while the member runs, but not shrink.
+	// sizeGiB is its size in GiB: 1 to 63488. It can grow, but not shrink.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=63488
 	// +required
@@ -44,37 +44,35 @@ type Disk struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`
-	// storagePolicy is the name of the disk's VM storage policy, of at most 80 characters. By default that of spec.placement.
+	// storagePolicy is the name of the disk's VM storage policy, of at most 80 characters; by default that of spec.placement.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// provisioning says when space is taken and zeroed: Thin (the default) as it is written, Thick takes it at once, EagerZeroed also
-	// zeroes it at once. Storage that decides by itself (vSAN, NFS) may ignore it.
+	// provisioning is Thin (the default: space is taken as it is written), Thick (at once) or EagerZeroed (at once, and zeroed).
 	// +default="Thin"
 	// +optional
 	Provisioning Provisioning `json:"provisioning,omitempty"`
-	// persistent says that the disk belongs to the ordinal: the next VM of that ordinal gets it, with what is on it, before it is powered
-	// on for the first time. Default false.
+	// persistent says that the disk belongs to the ordinal: the next VM of that ordinal gets it, with its data. Default false.
 	// +optional
 	Persistent bool `json:"persistent,omitempty"`
-	// retention says what becomes of a persistent disk when its member is permanently removed.
+	// retention says what happens to a persistent disk when its member is permanently removed.
 	// +optional
 	Retention DiskRetention `json:"retention,omitzero"`
 }
 
-// DiskRetention says what becomes of a persistent disk when its member is permanently removed. When the member is replaced, the disk always stays.
+// DiskRetention says what happens to a persistent disk when its member is permanently removed.
 type DiskRetention struct {
 	// whenDeleted is for the group's deletion: Retain (the default) or Delete.
 	// +default="Retain"
 	// +optional
 	WhenDeleted Retention `json:"whenDeleted,omitempty"`
-	// whenScaled is for a member that is scaled in: Retain (the default), so that it has the disk again when it is back, or Delete.
+	// whenScaled is for a scale-in: Retain (the default) or Delete.
 	// +default="Retain"
 	// +optional
 	WhenScaled Retention `json:"whenScaled,omitempty"`
 }
 
-// Retention is what becomes of a persistent disk.
+// Retention is what happens to a persistent disk.
 // +kubebuilder:validation:Enum=Retain;Delete
 type Retention string
 
@@ -84,7 +82,7 @@ const (
 	RetentionDelete Retention = "Delete"
 )
 
-// PersistentDisk is a disk of an ordinal, as it was last known.
+// PersistentDisk is a disk of an ordinal, as it was last seen.
 type PersistentDisk struct {
 	// name in spec.disks.
 	// +required
@@ -196,7 +194,7 @@ const (
 
 // RootDisk is the first disk that a member has from the template.
 type RootDisk struct {
-	// sizeGiB is its size in GiB: 1 to 63488, and no less than the template's. It can grow, while the member runs, but not shrink.
+	// sizeGiB is its size in GiB: 1 to 63488, and no less than the template's. It can grow, but not shrink.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=63488
 	// +required

@@ -43,13 +43,13 @@ const (
 
 // Clone says how members are cloned.
 type Clone struct {
-	// mode says how: Full (the default) copies the template's disks; Linked creates child disks of a snapshot of the template,
-	// which takes seconds and little space, and needs the template and the snapshot as long as there are members.
+	// mode is Full (the default), which copies the template's disks, or Linked: child disks of a snapshot, created in seconds. Template and
+	// snapshot must then stay as long as there are members.
 	// +default="Full"
 	// +optional
 	Mode CloneMode `json:"mode,omitempty"`
-	// snapshot of the template to clone from: its name, or its path in the tree of snapshots ("base/patched"), of at
-	// most 1024 characters. With Linked the default is the template's current snapshot, with Full the template as it is.
+	// snapshot of the template to clone from: its name or path ("base/patched"), of at most 1024 characters. With Linked the default is the
+	// current snapshot, with Full the template as it is.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Snapshot string `json:"snapshot,omitempty"`
@@ -66,43 +66,38 @@ const (
 	AntiAffinityRequired  AntiAffinity = "Required"
 )
 
-// Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name, or
-// by their inventory path where several have that name; another pool, datastore, storagePolicy or list of zones replaces
-// the members.
+// Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name or inventory path.
 //
 // +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
 type Placement struct {
-	// datacenter is the datacenter's name or inventory path; by default that of the server's settings. It cannot change
-	// while the group has members.
+	// datacenter is its name or inventory path, of at most 1024 characters. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datacenter string `json:"datacenter,omitempty"`
-	// pool is the cluster, host or resource pool that members run in: its name or inventory path
-	// ("/DC0/host/C0/Resources/web").
+	// pool is the cluster, host or resource pool that members run in: its name or inventory path ("/DC0/host/C0/Resources/web"), of at most
+	// 1024 characters.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Pool string `json:"pool,omitempty"`
-	// datastore is the datastore, or the datastore cluster (which recommends one), for members' disks:
-	// its name or inventory path. By default that of the server's settings, otherwise the template's own.
+	// datastore is the datastore, or the datastore cluster, for members' disks: its name or inventory path, of at most 1024 characters. The
+	// last default is the template's own.
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Datastore string `json:"datastore,omitempty"`
-	// storagePolicy is the name of the VM storage policy of members' files and disks.
+	// storagePolicy is the name of the VM storage policy of members' files and disks, of at most 80 characters.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// folder is a path below the datacenter's VM folder ("teams/shop"), which holds the group's folder <namespace>/<group>;
-	// by default the server's --folder does. Names of at most 80 characters, 1024 in total. It cannot change while the
-	// group has members.
+	// folder is a path below the datacenter's VM folder ("teams/shop") that holds the group's folder <namespace>/<group>: names of at most
+	// 80 characters, 1024 in total. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name"
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names"
 	// +optional
 	Folder string `json:"folder,omitempty"`
-	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most
-	// 32, instead of pool. The member with ordinal n runs in the (n modulo their number)-th of them, counted from 0, also
-	// when it is replaced.
+	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most 32, instead of pool.
+	// The member with ordinal n runs in the (n modulo their number)-th, counted from 0.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members spread over different ones"
 	// +kubebuilder:validation:items:MinLength=1
@@ -110,8 +105,8 @@ type Placement struct {
 	// +listType=atomic
 	// +optional
 	Zones []string `json:"zones,omitempty"`
-	// antiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member
-	// is not powered on before the rule exists, nor where it would break the rule).
+	// antiAffinity keeps members on different hosts with a DRS rule: None (the default), Preferred, or Required (a member is not powered on
+	// where it would break the rule).
 	// +default="None"
 	// +optional
 	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
@@ -160,12 +155,10 @@ type Network struct {
 	SearchDomains []string `json:"searchDomains,omitempty"`
 }
 
-// Addresses gives each member a static address: the member with ordinal n has the n-th (from 0) of all in ranges, also
-// when it is replaced. A group needs one for each ordinal that it uses: replicas, and maxSurge more during updates.
-// More addresses replace no member, as long as each keeps its own.
+// Addresses gives each member a static address: the member with ordinal n has the n-th (from 0) of all in ranges. A group needs one for
+// each ordinal: replicas, standby, and maxSurge more during updates.
 type Addresses struct {
-	// ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"), in the order in which they are used: at most
-	// 64, of one network, none of them twice. A member without an address is not created.
+	// ranges are addresses ("10.0.0.7") and ranges ("10.0.0.10-10.0.0.59"): at most 64, of one network, none of them twice.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
@@ -180,17 +173,15 @@ type Addresses struct {
 	// +kubebuilder:validation:Maximum=128
 	// +required
 	PrefixLength int32 `json:"prefixLength"`
-	// gateway is the default gateway's address: in the network of the members' addresses, or with IPv6 link-local
-	// ("fe80::1"); and not in ranges.
+	// gateway is the default gateway's address, in the members' network or, with IPv6, link-local ("fe80::1"); not in ranges.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
 	// +optional
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// UserData names cloud-init user data in a Secret or a ConfigMap of the group's namespace. Every member gets the text
-// as it is. With "## template: jinja" as its first line, cloud-init itself fills in what a member knows:
-// {{ ds.meta_data.ordinal }}, and group, namespace, hostname, instance_id, zone.
+// UserData names cloud-init user data in a Secret or a ConfigMap of the group's namespace. With "## template: jinja" as its first line,
+// cloud-init fills in {{ ds.meta_data.ordinal }}, and group, namespace, hostname, instance_id, zone.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: remove one of them",fieldPath=".configMapKeyRef",reason=FieldValueInvalid

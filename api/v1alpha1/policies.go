@@ -42,36 +42,34 @@ const (
 	ReadyGuestIP ReadinessCheck = "GuestIP"
 )
 
-// Readiness says when a member is ready. readyReplicas, updates and healing use it.
+// Readiness says when a member is ready.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.tcpSocket) && has(self.httpGet))",message="tcpSocket and httpGet exclude each other: remove one",fieldPath=".httpGet",reason=FieldValueInvalid
 type Readiness struct {
-	// check is what makes a member ready: PoweredOn (the default), ToolsRunning (VMware Tools run in the guest), or
-	// GuestIP (Tools report an address that is neither link-local nor loopback). Each includes the one before. What Tools
-	// reported since the VM was powered on counts while they are silent.
+	// check is what makes a member ready: PoweredOn (the default), ToolsRunning, or GuestIP (VMware Tools report an address that is neither
+	// link-local nor loopback). Each includes the one before. A report counts until the VM is powered off.
 	// +default="PoweredOn"
 	// +optional
 	Check ReadinessCheck `json:"check,omitempty"`
-	// initialDelaySeconds is how long after power-on a member may be unready before the time-out begins, in
-	// seconds: 0 (the default) to 2592000 (30 days).
+	// initialDelaySeconds is how long after power-on the time-out begins, in seconds: 0 (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	InitialDelaySeconds int32 `json:"initialDelaySeconds,omitempty"`
-	// timeoutSeconds is how long a powered-on member may stay unready before it is unhealthy and spec.healing applies, in
-	// seconds: 1 to 2592000 (30 days), default 600.
+	// timeoutSeconds is how long a powered-on member can stay unready before it is unhealthy, in seconds: 1 to 2592000 (30 days), default
+	// 600.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=600
 	// +optional
 	TimeoutSeconds *int32 `json:"timeoutSeconds,omitempty"`
 
-	// tcpSocket makes a member ready only while one of its ports accepts connections from the server. The server asks the first
-	// of the addresses in its status, within its --probe-networks. Not together with httpGet.
+	// tcpSocket makes a member ready only while this port accepts connections from the server. The server connects to the first address in
+	// the member's status, within its --probe-networks. Not with httpGet.
 	// +optional
 	TCPSocket *TCPSocket `json:"tcpSocket,omitempty"`
-	// httpGet makes a member ready only while it answers an HTTP request of the server with a status of 200 to 399. The server asks the
-	// first of the addresses in its status, within its --probe-networks. Not together with tcpSocket.
+	// httpGet makes a member ready only while it answers the server's GET request with a status of 200 to 399. The server asks the first
+	// address in the member's status, within its --probe-networks. Not with tcpSocket.
 	// +optional
 	HTTPGet *HTTPGet `json:"httpGet,omitempty"`
 	// periodSeconds is how often a member is asked, in seconds: 1 to 3600, default 10.
@@ -89,8 +87,8 @@ type Readiness struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
-	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. When all members that answered before
-	// fail together, the path to them is suspected (the condition ReadinessDoubted), and nothing changes.
+	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. When all members that answered before fail
+	// together, nothing changes (ReadinessDoubted).
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -135,77 +133,71 @@ const (
 	TemplateChangeReplace TemplateChange = "Replace"
 )
 
-// Update says how a changed spec reaches the members: a few at a time, so that enough of them stay available.
-// A member is available when it has been ready for minReadySeconds.
+// Update says how a changed spec reaches the members.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.maxAgeSeconds) || self.maxAgeSeconds > (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="maxAgeSeconds must be greater than progressDeadlineSeconds (default 1800)",fieldPath=".maxAgeSeconds",reason=FieldValueInvalid
 type Update struct {
-	// strategy says when: RollingUpdate (the default) updates members that differ from the spec automatically; with OnDelete, only
-	// new members use the new spec (because one was deleted, or named in spec.replace).
+	// strategy is RollingUpdate (the default), which updates members that differ from the spec, or OnDelete: only new members use the new
+	// spec.
 	// +default="RollingUpdate"
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
-	// resize says how a change of cpu or memory reaches the members. InPlace: added to the running VM where its hot-plug flags
-	// allow it; otherwise the guest is shut down, the VM changed and powered on. Replace: a new clone. Auto (the default):
-	// in place, and by a new clone where the VM refuses.
+	// resize says how a change of cpu or memory reaches the members: InPlace (added to the running VM where it allows that, otherwise by a
+	// power cycle), Replace (a new clone), or Auto (the default): in place, and by a new clone where the VM refuses.
 	// +default="Auto"
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`
-	// maxSurge is how many extra members beyond spec.replicas an update may create: a number, or a percentage
-	// of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; default 25%. It and maxUnavailable may not both be 0.
+	// maxSurge is how many members beyond spec.replicas an update can create: a number, or a percentage of spec.replicas, rounded up: 0 to
+	// 1000, or 0% to 100%; default 25%.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +default="25%"
 	// +optional
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
-	// maxUnavailable is how many of spec.replicas may be unavailable during an update: a number, or a percentage of
-	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge may not both be 0; if
-	// their percentages come out as 0, it is 1.
+	// maxUnavailable is how many of spec.replicas can be unavailable during an update: a number, or a percentage of spec.replicas, rounded
+	// down: 0 to 1000, or 0% to 100%; default 25%. It and maxSurge cannot both be 0; if their percentages come out as 0, it is 1.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +default="25%"
 	// +optional
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// minReadySeconds is how long a member must be ready to count as available, in seconds: 0 (the default) to
-	// 2592000 (30 days), and less than progressDeadlineSeconds.
+	// minReadySeconds is how long a member must be ready to count as available, in seconds: 0 (the default) to 2592000 (30 days), and less
+	// than progressDeadlineSeconds.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	MinReadySeconds int32 `json:"minReadySeconds,omitempty"`
-	// canary pauses an update, while it is set, once this many members are updated: a number, or a
-	// percentage of spec.replicas, rounded up: 0 to 1000, or 0% to 100%; not set by default. Remove it to continue.
+	// canary pauses an update once this many members are updated: a number, or a percentage of spec.replicas, rounded up: 0 to 1000, or 0%
+	// to 100%. Remove it to continue.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +optional
 	Canary *intstr.IntOrString `json:"canary,omitempty"`
-	// paused holds an update while it is true. Healing and scaling continue. Default false.
+	// paused pauses updates. Healing and scaling continue. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// progressDeadlineSeconds is how long an update may make no progress, while members that it created are not
-	// available, before it stops and reports it, in seconds: 1 to 2592000 (30 days), default 1800. It must be greater
-	// than minReadySeconds.
+	// progressDeadlineSeconds is how long an update can make no progress, while members that it created are not available, before it stops,
+	// in seconds: 1 to 2592000 (30 days), default 1800; more than minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=1800
 	// +optional
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// onTemplateChange says what to do when the template's disks changed, or another template took its name:
-	// Ignore (the default; the condition TemplateChanged reports it) or Replace the members.
+	// onTemplateChange says what to do when the template's disks change under its name: Ignore (the default; the condition TemplateChanged
+	// reports it) or Replace the members.
 	// +default="Ignore"
 	// +optional
 	OnTemplateChange TemplateChange `json:"onTemplateChange,omitempty"`
-	// maxAgeSeconds is how old members become, in seconds: 3600 (an hour) to 31536000 (365 days), and greater than progressDeadlineSeconds;
-	// not set by default. Older ones are replaced as if the spec had changed. So that members that were made together don't all go
-	// together, each goes at an age of its own between 90% of that and all of it.
+	// maxAgeSeconds is the age at which members are replaced, in seconds: 3600 (an hour) to 31536000 (365 days), and more than
+	// progressDeadlineSeconds. Each member goes at an age of its own, between 90% of that and all of it.
 	// +kubebuilder:validation:Minimum=3600
 	// +kubebuilder:validation:Maximum=31536000
 	// +optional
 	MaxAgeSeconds *int32 `json:"maxAgeSeconds,omitempty"`
-	// windows are when an update may begin to take members down, whatever it is for (the spec, a template's version, age): at most 20. By
-	// default, or with none, it may at any time. What was begun is finished after they close. Healing, scaling and spec.replace don't wait
-	// for them, nor do sizes that grow while a VM runs.
+	// windows are when an update can begin to take members down: at most 20; by default at any time. What was begun is finished after they
+	// close. Healing, scaling and spec.replace do not wait for them.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional
@@ -224,32 +216,28 @@ const (
 )
 
 // Healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-// (In any case, a member that is powered off is powered on, one that was destroyed is recreated, and
-// one that vCenter cannot reach is left alone.)
 type Healing struct {
-	// action says what: RestartThenReplace (the default) resets the VM, and replaces it if it stays unready for as long again;
-	// Replace replaces it at once; None leaves it.
+	// action is RestartThenReplace (the default), which resets the VM, and replaces it if it stays unready for as long again; Replace,
+	// which replaces it at once; or None.
 	// +default="RestartThenReplace"
 	// +optional
 	Action HealingAction `json:"action,omitempty"`
-	// maxUnhealthy is how many members may be unready for healing to continue: a number, or a percentage of
-	// spec.replicas, rounded down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed. Above it the cause is
-	// likely elsewhere: healing is suspended, and the condition HealingSuspended lists the members.
+	// maxUnhealthy is how many members can be unhealthy before healing is suspended: a number, or a percentage of spec.replicas, rounded
+	// down: 0 to 1000, or 0% to 100%, default 40%; one is always allowed.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9]?[0-9])%$') : (self >= 0 && self <= 1000)",message="must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	// +default="40%"
 	// +optional
 	MaxUnhealthy *intstr.IntOrString `json:"maxUnhealthy,omitempty"`
-	// maxConcurrent is how many members may be healed at once: a number, or a percentage of spec.replicas, rounded up:
-	// 1 to 1000, or 1% to 100%; default 10%.
+	// maxConcurrent is how many members can be healed at once: a number, or a percentage of spec.replicas, rounded up: 1 to 1000, or 1% to
+	// 100%; default 10%.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self.matches('^(100|[1-9][0-9]?)%$') : (self >= 1 && self <= 1000)",message="must be a number from 1 to 1000 or a percentage from 1% to 100%"
 	// +default="10%"
 	// +optional
 	MaxConcurrent *intstr.IntOrString `json:"maxConcurrent,omitempty"`
-	// replaceVanishedAfterSeconds gives up members that have vanished from vCenter without having been destroyed (their host was removed
-	// from the inventory, say), this long after they were missed, in seconds: 60 to 2592000 (30 days). Such a VM may still run, so there
-	// may be two of one name and address until it comes back, and is powered off and kept. By default members that have vanished are kept.
+	// replaceVanishedAfterSeconds replaces missing members this long after they went missing, in seconds: 60 to 2592000 (30 days). Such a
+	// VM can still run, with the same name and address. By default missing members keep their ordinals.
 	// +kubebuilder:validation:Minimum=60
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
@@ -267,26 +255,23 @@ const (
 	ScaleInNewest         ScaleInOrder = "Newest"
 )
 
-// ScaleIn says which members go first when there are more than spec.replicas: those in remove, then the unready, then
-// those that differ from the spec, then by order; those in protected last.
+// ScaleIn says which members go first when there are more than spec.replicas: those in remove, then the unready, then those that differ
+// from the spec, then by order; those in protected last.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
-	// order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when
-	// they were cloned or adopted).
+	// order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when they were cloned or adopted).
 	// +default="HighestOrdinal"
 	// +optional
 	Order ScaleInOrder `json:"order,omitempty"`
-	// protected are names of members ("web-0") that go last, and never while others can: at most 1000. Updates and
-	// healing replace them like any other.
+	// protected are names of members ("web-0") that go last: at most 1000. Updates and healing replace them like any other.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
 	// +listType=set
 	// +optional
 	Protected []string `json:"protected,omitempty"`
-	// remove are names of members ("web-3") that go first when there are too many: at most 1000, none of them in
-	// protected. It removes no member by itself: lower replicas as well.
+	// remove are names of members ("web-3") that go first: at most 1000, none of them in protected. Lower replicas as well.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -302,8 +287,8 @@ type Replacement struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
-	// moRef of the VM to replace ("vm-42", from status.members; letters, digits and '-', at most 63). Once
-	// that VM is gone, the request is done, and may stay in the spec.
+	// moRef of the VM to replace, from status.members ("vm-42"): letters, digits and '-', at most 63. Once that VM is gone, the entry has
+	// no effect.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
@@ -311,7 +296,7 @@ type Replacement struct {
 	MoRef string `json:"moRef"`
 }
 
-// DeletionPolicy says what becomes of the VMs when the group is deleted.
+// DeletionPolicy says what happens to the VMs when the group is deleted.
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
@@ -325,38 +310,34 @@ const (
 
 // Deletion says how members are removed.
 type Deletion struct {
-	// policy applies when the group is deleted: Delete (the default) removes its VMs and their disks. Retain powers
-	// nothing off, removes the stamp, and so leaves ordinary VMs behind; adopted ones get their name and folder back.
+	// policy is Delete (the default), which removes the VMs and their disks with the group, or Retain, which removes the stamp and leaves
+	// them running.
 	// +default="Delete"
 	// +optional
 	Policy DeletionPolicy `json:"policy,omitempty"`
-	// shutdownTimeoutSeconds is how long a guest may take to shut down before its VM is powered off, in seconds: 0 (power
-	// off at once) to 2592000 (30 days), default 60. A guest without running VMware Tools is powered
-	// off at once. Also for the power cycle of a resize.
+	// shutdownTimeoutSeconds is how long a guest can take to shut down before its VM is powered off, in seconds: 0 (power off at once) to
+	// 2592000 (30 days), default 60. A guest without running VMware Tools is powered off at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=60
 	// +optional
 	ShutdownTimeoutSeconds *int32 `json:"shutdownTimeoutSeconds,omitempty"`
-	// quarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off and in
-	// the folder "quarantine" of its group, before it is destroyed, in seconds: 0 (the default: destroyed at once) to
-	// 2592000 (30 days). If replicas rises meanwhile, a member that fits the spec comes back. Deleting the
-	// group destroys them at once.
+	// quarantineSeconds is how long a member that scale-in, an update or healing removed is kept, powered off, before it is destroyed, in
+	// seconds: 0 (the default: destroyed at once) to 2592000 (30 days). Deleting the group destroys it at once.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
-	// holdTimeoutSeconds lets annotations of the group hold members that are about to be taken down, for so long at most, in seconds:
-	// 1 to 2592000 (30 days), or 0 (the default: none is held). An annotation whose key begins with hold.vm.codeconnect.vmworld.com/ and continues
-	// as you like, and whose value is a member and its moRef (web-1/vm-42), keeps that VM from being removed or powered off, from when it is
-	// marked until the annotation is removed.
+	// holdTimeoutSeconds is how long annotations of the group can hold a member that is about to be taken down, in seconds: 1 to 2592000
+	// (30 days), or 0 (the default: not at all). The key begins with hold.vm.codeconnect.vmworld.com/, and the value is a member and its
+	// moRef (web-1/vm-42).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional
 	HoldTimeoutSeconds int32 `json:"holdTimeoutSeconds,omitempty"`
 }
 
-// ReplaceState says what an entry of spec.replace does for a member that has vanished.
+// ReplaceState says what an entry of spec.replace does for a missing member.
 // +kubebuilder:validation:Enum=Held
 type ReplaceState string
 

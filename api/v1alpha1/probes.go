@@ -38,8 +38,7 @@ const (
 	ProbeHTTPS ProbeScheme = "HTTPS"
 )
 
-// HTTPGet asks a member by an HTTP request. A status of 200 to 399 is success. Redirects are not followed: a 3xx is success, wherever it
-// leads. The member's own address is asked, so there is no field host; httpHeaders can have a Host.
+// HTTPGet is an HTTP request to a member's own address. Redirects are not followed: a 3xx is success.
 type HTTPGet struct {
 	// port of the member: 1 to 65535.
 	// +kubebuilder:validation:Minimum=1
@@ -54,8 +53,7 @@ type HTTPGet struct {
 	// scheme is HTTP (the default) or HTTPS, which verifies no certificate, as for a Pod.
 	// +optional
 	Scheme ProbeScheme `json:"scheme,omitempty"`
-	// httpHeaders of the request: at most 20. No secrets: anyone who can read the VmGroup can read them, and so can the server at that address;
-	// gets them.
+	// httpHeaders of the request: at most 20. They hold no secrets: anyone who can read the VmGroup can read them.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional

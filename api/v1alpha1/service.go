@@ -23,9 +23,8 @@ const (
 	ServiceClusterIP ServiceType = "ClusterIP"
 )
 
-// Service publishes the group in Kubernetes: a Service with the group's name, without selector, and EndpointSlices
-// whose endpoints are the addresses that members' guests report. They follow spec.readiness. The group's name must then
-// begin with a letter, as a Service's.
+// Service is a Kubernetes Service with the group's name, and EndpointSlices with the addresses that members' guests report. The group's
+// name must then begin with a letter.
 //
 // +kubebuilder:validation:XValidation:rule="self.?type.orValue(\"\") != 'ClusterIP' || self.?ports.orValue([]).size() > 0",message="a ClusterIP Service needs a port: add one, or set type to Headless",fieldPath=".ports",reason=FieldValueRequired
 type Service struct {
@@ -33,8 +32,8 @@ type Service struct {
 	// +default="Headless"
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
-	// ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each port of the
-	// members, may occur once, whatever its protocol: Metacontroller tells ports apart by their numbers alone.
+	// ports that members serve: at most 100. A ClusterIP Service needs one or more. Each port, and each target port, can occur once,
+	// whatever its protocol.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1 || self.all(p, p.?name.orValue('') != '')",message="each port needs a name if there are several"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, p.?name.orValue('') == '' || self.exists_one(q, q.?name.orValue('') == p.name))",message="must not give two ports the same name"
@@ -43,15 +42,15 @@ type Service struct {
 	// +listType=atomic
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
-	// annotations of the Service: at most 50, of 16384 characters together. Not those in which Metacontroller and kubectl record what they applied.
+	// annotations of the Service: at most 50, of 16384 characters together; none of Metacontroller's and kubectl's own.
 	// +kubebuilder:validation:MaxProperties=50
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.matches('^([A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="must have names of annotations, such as example.com/owner",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.exists(k, k.startsWith('metacontroller.k8s.io/') || k.startsWith('metacontroller.io/') || k == 'kubectl.kubernetes.io/last-applied-configuration')",message="must not be those of Metacontroller or kubectl, metacontroller.k8s.io/..., metacontroller.io/..., kubectl.kubernetes.io/last-applied-configuration",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.map(k, k.size() + self[k].size()).sum() <= 16384",message="may have 16384 characters together, names and values",reason=FieldValueInvalid
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// drainSeconds is how long a ready member that will be removed, or power-cycled for its size, is left alone, in
-	// seconds, after its endpoints are seen to be terminating: 0 (the default) to 2592000 (30 days).
+	// drainSeconds is how long a member that is about to be taken down keeps running after its endpoints are terminating, in seconds: 0
+	// (the default) to 2592000 (30 days).
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=2592000
 	// +optional

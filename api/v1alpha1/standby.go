@@ -1,14 +1,14 @@
 package v1alpha1
 
-// StandbyMember is a VM that is cloned and prepared like any member, and stays powered off until it is needed.
+// StandbyMember is a VM that is cloned and prepared like any member, and powered off until it is needed.
 type StandbyMember struct {
-	// name that it has as a member, <group>-<ordinal>.
+	// name of the member, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
-	// vmName is the VM's name in vCenter, if somebody gave it another one.
+	// vmName is the VM's name in vCenter, if somebody renamed it.
 	// +optional
 	VMName string `json:"vmName,omitempty"`
-	// ordinal is the number that it has, and keeps as a member.
+	// ordinal is its number in the group.
 	// +required
 	Ordinal int32 `json:"ordinal"`
 	// moRef is the VM's managed object reference, such as vm-42.
@@ -23,7 +23,7 @@ type StandbyMember struct {
 	// revision is a short hash of what the VM was cloned from.
 	// +optional
 	Revision string `json:"revision,omitempty"`
-	// ready reports whether it can be powered on now, because it is prepared and matches the spec.
+	// ready reports whether it can be powered on now.
 	// +required
 	Ready bool `json:"ready"`
 	// reason says in one word why it is not ready.

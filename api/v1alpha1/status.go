@@ -20,8 +20,7 @@ const (
 	PhaseError Phase = "ERROR"
 )
 
-// VmGroupStatus is the observed state of a group. It holds facts only, never intentions, so equal facts give
-// equal bytes.
+// VmGroupStatus is the observed state of a group.
 type VmGroupStatus struct {
 	// observedGeneration is the generation of the spec that this status is about. Metacontroller sets it.
 	// +optional
@@ -29,7 +28,7 @@ type VmGroupStatus struct {
 	// phase is PENDING, RUNNING or ERROR.
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
-	// currentReplicas is the number of members that exist in vCenter, in whatever state.
+	// currentReplicas is the number of members that exist in vCenter.
 	// +optional
 	CurrentReplicas int32 `json:"currentReplicas"`
 	// desiredReplicas is the desired number of members: spec.replicas.
@@ -38,27 +37,25 @@ type VmGroupStatus struct {
 	// readyReplicas is the number of members that are ready, as spec.readiness says.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not
-	// about to go.
+	// availableReplicas is the number of members that have been ready for spec.update.minReadySeconds and are not about to go.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 	// updatedReplicas is the number of members that match the spec: cloned from it, and of its size.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
-	// standbyReplicas is the number of standby members that exist, whether or not they can be powered on now (status.standby says
-	// that). No other number counts them.
+	// standbyReplicas is the number of standby members. No other number counts them.
 	// +optional
 	StandbyReplicas int32 `json:"standbyReplicas,omitempty"`
 	// selector selects the objects that belong to this group (for the scale subresource).
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// lastMessage says what is happening, or what prevents it; "successfully reconciled VmGroup" once the group is as its spec says.
+	// lastMessage says what is happening, or what prevents it.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
 	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
-	// conditions are Ready, VCenterReachable and MembersDiffer, and of the others those that are True. One that was True and can't be
+	// conditions are Ready, VCenterReachable and MembersDiffer, and of the others those that are True. One that was True and cannot be
 	// judged now is Unknown.
 	// +listType=map
 	// +listMapKey=type
@@ -68,12 +65,11 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Members []Member `json:"members,omitempty"`
-	// standby are the group's standby members, by ordinal. members has them once they are powered on.
+	// standby are the group's standby members, by ordinal.
 	// +listType=atomic
 	// +optional
 	Standby []StandbyMember `json:"standby,omitempty"`
-	// quarantined are removed VMs that are kept for a while, and those that are kept, powered off, because another VM is the member now
-	// (reason Duplicate). They are not members.
+	// quarantined are removed VMs that are kept, powered off. They are not members.
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
@@ -81,9 +77,8 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
-	// disks are the persistent disks of the group's ordinals. A detached one waits for the next member of its ordinal; one that nobody
-	// needs any more is removed in vCenter (govc disk.rm), and given up by the annotation vm.codeconnect.vmworld.com/give-up-disks.
-	// At most 4000; the server makes no other disk by then.
+	// disks are the persistent disks of the group's ordinals: at most 4000. A detached one waits for the next member of its ordinal; remove
+	// it with govc disk.rm and the annotation vm.codeconnect.vmworld.com/give-up-disks.
 	// +kubebuilder:validation:MaxItems=4000
 	// +listType=atomic
 	// +optional
@@ -91,7 +86,7 @@ type VmGroupStatus struct {
 	// update is the progress of the update that is under way.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
-	// canary is there while spec.update.canary is set and members differ from the spec, or are missing.
+	// canary is what spec.update.canary needs to know of the past.
 	// +optional
 	Canary *CanaryProgress `json:"canary,omitempty"`
 	// orphaned says that the group was deleted with --cascade=orphan: its VMs are released, as with spec.deletion.policy Retain.
@@ -101,7 +96,7 @@ type VmGroupStatus struct {
 
 // UpdateProgress is the progress of an update.
 type UpdateProgress struct {
-	// target is what the update changes members to, for people to read.
+	// target is what the update changes members to.
 	// +required
 	Target string `json:"target"`
 	// available is the highest number of updated members that were seen available.
@@ -112,7 +107,7 @@ type UpdateProgress struct {
 	LastProgressTime metav1.Time `json:"lastProgressTime"`
 }
 
-// CanaryProgress is what spec.update.canary needs to know of the past, for people to read as well.
+// CanaryProgress is what spec.update.canary needs to know of the past.
 type CanaryProgress struct {
 	// target is what members are made from, as in status.update.
 	// +required
@@ -122,8 +117,8 @@ type CanaryProgress struct {
 	// +listType=atomic
 	// +optional
 	Tried []string `json:"tried,omitempty"`
-	// back is true if the spec was edited back to target: members that match what was tried are replaced, and spec.update.canary
-	// does not hold that.
+	// back is true if the spec was edited back to target: spec.update.canary does not pause the replacement of members that match what was
+	// tried.
 	// +optional
 	Back bool `json:"back,omitempty"`
 }
@@ -139,8 +134,8 @@ type Quarantined struct {
 	// moRef is the VM's managed object reference.
 	// +required
 	MoRef string `json:"moRef"`
-	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, so this one is kept until
-	// somebody deletes it in vCenter.
+	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, and this one is kept
+	// until somebody deletes it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// since is when its quarantine began.
@@ -150,10 +145,10 @@ type Quarantined struct {
 
 // Member is one VM of a group, as vCenter shows it.
 type Member struct {
-	// name of the member, <group>-<ordinal>: lists of the spec that name members take it.
+	// name of the member, <group>-<ordinal>.
 	// +required
 	Name string `json:"name"`
-	// vmName is the VM's name in vCenter, if somebody gave it another one than the member's. The server leaves it so.
+	// vmName is the VM's name in vCenter, if somebody renamed it.
 	// +optional
 	VMName string `json:"vmName,omitempty"`
 	// ordinal is the member's number in its group.
@@ -168,14 +163,12 @@ type Member struct {
 	// powerState is poweredOn, poweredOff or suspended.
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
-	// ips are the addresses that the guest reports for the VM's network adapters: its static ones first, then those of
-	// the first of spec.networks, then its primary one. Those that it reported last stay while VMware Tools are silent, until the VM is
-	// powered off, or on again.
+	// ips are the addresses that the guest reports: its static ones first, then those of the first of spec.networks, then its primary one.
+	// They stay while VMware Tools are silent, until the VM is powered off.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`
-	// bootTime is when the VM was powered on, by vCenter's clock, once VMware Tools have reported since: while they are silent, ips are of
-	// that boot.
+	// bootTime is when the VM was powered on, by vCenter's clock, once VMware Tools have reported since.
 	// +optional
 	BootTime metav1.Time `json:"bootTime,omitzero"`
 	// zone is the one of spec.placement.zones that the member belongs to.
@@ -193,8 +186,7 @@ type Member struct {
 	// lastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// vanishedAt is when the server found that vCenter no longer has the VM, although nothing says that it was destroyed. message
-	// says why, as far as vCenter's events tell.
+	// vanishedAt is when the server found the member missing: vCenter no longer has its VM, and nothing says that it was destroyed.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
 	// heldUntil is when the member is taken down at the latest that is about to be, and that annotations of the group hold

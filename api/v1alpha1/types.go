@@ -18,7 +18,7 @@ const (
 	MaxNameLength = 57
 	// MaxCPU is the most virtual CPUs a VM can have (VMware Configuration Maximums, vSphere 8: 768).
 	MaxCPU = 768
-	// MaxMemory is the most memory a VM can have, in GB (VMware Configuration Maximums, vSphere 8: 24 TB).
+	// MaxMemory is the most memory a VM can have, in GiB (VMware Configuration Maximums, vSphere 8: 24 TB).
 	MaxMemory = 24576
 	// MaxTemplateLength bounds the template's name or inventory path, in characters.
 	MaxTemplateLength = 512
@@ -30,8 +30,7 @@ const (
 	DefaultReplicas = 1
 )
 
-// VmGroup is a group of like virtual machines in vSphere: cloned from one template, powered on, kept running, scaled,
-// and removed with the group.
+// VmGroup is a group of like virtual machines in vSphere, cloned from one template.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:metadata:annotations="helm.sh/resource-policy=keep"
@@ -42,7 +41,7 @@ const (
 // +kubebuilder:printcolumn:name="Current",type=integer,JSONPath=`.status.currentReplicas`,description="Members that exist in vCenter"
 // +kubebuilder:printcolumn:name="Desired",type=integer,JSONPath=`.status.desiredReplicas`,description="Members that the spec asks for"
 // +kubebuilder:printcolumn:name="CPU",type=integer,JSONPath=`.spec.cpu`,description="Virtual CPUs of a member"
-// +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GB"
+// +kubebuilder:printcolumn:name="Memory",type=integer,JSONPath=`.spec.memory`,description="Memory of a member, in GiB"
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Members that are ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the group was created"
@@ -90,15 +89,14 @@ type VmGroupSpec struct {
 	// +required
 	CPU int32 `json:"cpu"`
 
-	// memory of each member in GB of 1,024 MB: 1 to 24576.
+	// memory of each member, in GiB: 1 to 24576.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=24576
 	// +required
 	Memory int32 `json:"memory"`
 
-	// template is the VM template that members are cloned from: its name, or its inventory path
-	// ("/DC0/vm/templates/ubuntu-24.04") where several have that name; or "library/item": an item of a content library that is
-	// a VM template, if the inventory has no template at that path.
+	// template is the VM template to clone: its name, its inventory path ("/DC0/vm/templates/ubuntu-24.04"), or "library/item", a VM
+	// template in a content library; at most 512 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +required
@@ -111,63 +109,54 @@ type VmGroupSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// standby is the number of members beyond replicas that are cloned, prepared and powered off: 0 to 100, default 0. Where a
-	// member is missing (scale-out, healing, updates), one of them is powered on instead of a new clone, and another is made. A
-	// changed spec reaches them first. They serve nobody: only status.standbyReplicas counts them.
+	// standby is the number of members beyond replicas that are cloned, prepared and powered off: 0 to 100, default 0. Where a member is
+	// missing, one of them is powered on instead of a new clone. Only status.standbyReplicas counts them.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Standby int32 `json:"standby,omitempty"`
 
-	// inventory says how the members are published for pods and scripts to read: ConfigMap (the default) keeps
-	// a ConfigMap "<group>-members" with the members as JSON; None keeps none.
+	// inventory publishes the members for pods and scripts: ConfigMap (the default) keeps a ConfigMap "<group>-members"; None keeps none.
 	// +kubebuilder:validation:Enum=ConfigMap;None
 	// +default="ConfigMap"
 	// +optional
 	Inventory Inventory `json:"inventory,omitempty"`
 
-	// paused keeps everything in vCenter as it is while it is true, even when the group is deleted: the deletion then waits.
-	// The status stays up to date, and /plan shows what would be done. Default false.
+	// paused keeps everything in vCenter as it is, and makes a deletion wait. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
-	// readiness says when a member is ready; by default when it is powered on. readyReplicas, updates and healing use
-	// it.
+	// readiness says when a member is ready.
 	// +optional
 	Readiness Readiness `json:"readiness,omitzero"`
 
-	// update says how a changed spec reaches the members: by default a few at a time, so that enough of them stay
-	// available. A member is available when it has been ready for minReadySeconds.
+	// update says how a changed spec reaches the members.
 	// +optional
 	Update Update `json:"update,omitzero"`
 
-	// healing says what to do with members that are powered on and stay unready past spec.readiness.timeoutSeconds.
-	// (In any case, a member that is powered off is powered on, one that was destroyed is recreated, and
-	// one that vCenter cannot reach is left alone.)
+	// healing says what to do with members that stay unready.
 	// +optional
 	Healing Healing `json:"healing,omitzero"`
 
-	// scaleIn says which members go first when there are more than replicas: those in remove, then the unready, then
-	// those that differ from the spec, then by order; those in protected last.
+	// scaleIn says which members go first when there are more than replicas.
 	// +optional
 	ScaleIn ScaleIn `json:"scaleIn,omitzero"`
 
-	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. To name one that has
-	// vanished from vCenter gives it up: a new clone takes its ordinal, and if its VM comes back, it is powered off and kept.
+	// replace names members to replace once, within the limits of spec.update: at most 1000, one for each moRef. A new clone takes the
+	// ordinal of a missing member that is named after it went missing.
 	// +kubebuilder:validation:MaxItems=1000
 	// +listType=map
 	// +listMapKey=moRef
 	// +optional
 	Replace []Replacement `json:"replace,omitempty"`
 
-	// deletion says how members are removed, and what becomes of them when the group is deleted.
+	// deletion says how members are removed, and what happens to them when the group is deleted.
 	// +optional
 	Deletion Deletion `json:"deletion,omitzero"`
 
-	// adopt are existing VMs that become members instead of new clones: at most 1000 inventory paths
-	// ("/DC0/vm/legacy/web-a", of at most 1024 characters) or moRefs ("vm-42"). Only from folders that the server's
-	// --adopt-from allows, and only while members are missing. They are stamped, moved into the group's folder and
-	// renamed, but not cloned; from then on they are resized, rolled and REMOVED like any other member.
+	// adopt are existing VMs that become members where some are missing: at most 1000 inventory paths ("/DC0/vm/legacy/web-a", of at most
+	// 1024 characters) or moRefs ("vm-42"), from folders that the server's --adopt-from allows. From then on they are resized, replaced and
+	// REMOVED like any other member.
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=1024
@@ -176,22 +165,20 @@ type VmGroupSpec struct {
 	// +optional
 	Adopt []string `json:"adopt,omitempty"`
 
-	// clone says how members are cloned: in full, or linked to a snapshot of the template.
+	// clone says how members are cloned.
 	// +optional
 	Clone Clone `json:"clone,omitzero"`
 
-	// placement says where members run, and which hosts they may share.
+	// placement says where members run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
 
-	// rootDisk is the first disk that members have from the template. By default it has the template's size. Full clones only.
+	// rootDisk is the first disk that members have from the template; by default it has the template's size. Full clones only.
 	// +optional
 	RootDisk *RootDisk `json:"rootDisk,omitempty"`
 
-	// disks are disks that members have beside those of the template, in the order in which they were added: at most 14. They
-	// belong to the member, and are removed with it, or to its ordinal (persistent). While the group has members, disks can be added at the end and grow, on
-	// members that run; they cannot shrink, go or change places. The first one, and another datastore, storagePolicy or provisioning,
-	// replaces the members.
+	// disks are disks that members have beside those of the template: at most 14. While the group has members, disks can be added at the
+	// end, and can grow. The first one, and another datastore, storagePolicy or provisioning, replaces the members.
 	// +kubebuilder:validation:MaxItems=14
 	// +listType=map
 	// +listMapKey=name
@@ -204,18 +191,17 @@ type VmGroupSpec struct {
 	// +optional
 	Networks []Network `json:"networks,omitempty"`
 
-	// userData is what cloud-init applies in each member at its first boot. A change of the text replaces the members.
+	// userData is what cloud-init applies at a member's first boot. A change of the text replaces the members.
 	// +optional
 	UserData *UserData `json:"userData,omitempty"`
 
-	// customizationSpec is the name of a guest customization specification of vCenter (Linux or Windows), for guests
-	// without cloud-init; at most 80 characters. Each member gets its own name as host name, and the addresses of
-	// spec.networks. Not together with userData.
+	// customizationSpec is the name of a guest customization specification of vCenter, for guests without cloud-init; at most 80
+	// characters. It sets the host name and the addresses of spec.networks. Not with userData.
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	CustomizationSpec string `json:"customizationSpec,omitempty"`
 
-	// tags are vSphere tags, attached to members before they are powered on for the first time: at most 20.
+	// tags are vSphere tags, attached to members before their first power-on: at most 20.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=map
 	// +listMapKey=category
@@ -223,8 +209,8 @@ type VmGroupSpec struct {
 	// +optional
 	Tags []Tag `json:"tags,omitempty"`
 
-	// customAttributes are vSphere custom attributes of members, by name: at most 20, with names of at most 80 and values
-	// of at most 255 characters. An attribute that does not exist in vCenter is created.
+	// customAttributes are vSphere custom attributes by name: at most 20, with names of at most 80 and values of at most 255 characters.
+	// The server creates those that do not exist.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 80)",message="must have names of 1 to 80 characters",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 255)",message="must have values of at most 255 characters",reason=FieldValueInvalid

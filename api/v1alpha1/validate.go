@@ -17,7 +17,7 @@ func (g *VmGroup) Replicas() int32 {
 	return *g.Spec.Replicas
 }
 
-// MemoryMB returns the memory of a member in MB: spec.memory is in GB of 1,024 MB.
+// MemoryMB returns the memory of a member in MiB, which vSphere calls MB: spec.memory is in GiB.
 func (g *VmGroup) MemoryMB() int64 { return int64(g.Spec.Memory) * 1024 }
 
 // Validate checks the bounds that the CRD's schema and its rules state, for groups that bypassed them (an older CRD, a request made

@@ -32,17 +32,16 @@ type Weekday string
 // Weekdays are the days of the week, as time.Weekday counts them.
 var Weekdays = []Weekday{"Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"}
 
-// Window is a time that recurs, in which updates may take members down.
+// Window is a recurring time in which updates can take members down.
 type Window struct {
-	// days on which it opens: Sunday, Monday, Tuesday, Wednesday, Thursday, Friday, Saturday; every day by default. One that opens before
-	// midnight stays open into the next day.
+	// days on which it opens, Sunday to Saturday; every day by default. One that opens before midnight stays open into the next day.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=7
 	// +listType=set
 	// +optional
 	Days []Weekday `json:"days,omitempty"`
-	// start is when it opens, by the clocks of timeZone, as HH:MM from 00:00 to 23:59. If they skip that time (daylight saving), it opens as
-	// they are set forward; if they show it twice, it opens the first time.
+	// start is when it opens, by the clocks of timeZone, as HH:MM from 00:00 to 23:59. A time that daylight saving skips is moved forward;
+	// of a time that occurs twice, the first counts.
 	// +kubebuilder:validation:MinLength=5
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^([01][0-9]|2[0-3]):[0-5][0-9]$`

@@ -245,7 +245,7 @@ func inUserTerms(text []byte, err error) error {
 		got = value
 	}
 	accepts := map[string]string{
-		"spec.memory": "a whole number of GB, such as 4, without a unit",
+		"spec.memory": "a whole number of GiB, such as 4, without a unit",
 		"spec.cpu":    "a whole number of virtual CPUs, such as 2",
 	}[wrong.Field]
 	if accepts == "" {

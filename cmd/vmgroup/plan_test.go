@@ -202,8 +202,8 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 	t.Parallel()
 	for spec, says := range map[string]string{
-		"memory: 4Gi":            `spec.memory: "4Gi" is invalid: use a whole number of GB, such as 4, without a unit`,
-		"memory: 1.5":            `spec.memory: 1.5 is invalid: use a whole number of GB`,
+		"memory: 4Gi":            `spec.memory: "4Gi" is invalid: use a whole number of GiB, such as 4, without a unit`,
+		"memory: 1.5":            `spec.memory: 1.5 is invalid: use a whole number of GiB`,
 		`cpu: "2"`:               `spec.cpu: "2" is invalid: use a whole number of virtual CPUs`,
 		"template: 24.04":        `spec.template: 24.04 is invalid: use a string (put it in quotation marks)`,
 		"networks: prod":         `spec.networks: "prod" is invalid: use a list`,

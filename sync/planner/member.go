@@ -156,7 +156,7 @@ func (v *view) sizeDifference(vm *plan.VM) string {
 		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), v.Group.Spec.CPU))
 	}
 	if want := v.Group.MemoryMB(); vm.MemoryMB != want {
-		in = append(in, fmt.Sprintf("%d MB of memory instead of %d", vm.MemoryMB, want))
+		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))
 	}
 	if len(in) == 0 {
 		return ""

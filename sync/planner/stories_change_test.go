@@ -51,16 +51,16 @@ var changeStories = map[string]func(*story){
 		s.happens("three members are applied; their template allows CPUs to be added", nothing)
 		each(func(m *plan.VM) { m.CPUHotAdd = true })(&s.o)
 		s.happens("4 CPUs instead of 2: added while they run", edit(func(g *spec) { g.CPU = 4 }))
-		s.happens("8 GB instead of 4: memory cannot be added, so each is power-cycled; with maxUnavailable 0 a fourth helps out",
+		s.happens("8 GiB instead of 4: memory cannot be added, so each is power-cycled; with maxUnavailable 0 a fourth helps out",
 			edit(func(g *spec) { g.Memory = 8 }))
-		s.happens("16 GB, and one may be unavailable: no helper is needed", edit(func(g *spec) {
+		s.happens("16 GiB, and one may be unavailable: no helper is needed", edit(func(g *spec) {
 			g.Memory, g.Update.MaxUnavailable = 16, of(1)
 		}))
 	},
 	"resize down": func(s *story) {
 		s.happens("three members are applied; one may be unavailable", edit(func(g *spec) { g.Update.MaxUnavailable = of(1) }))
 		s.happens("1 CPU instead of 2: nothing can be taken from a VM that runs", edit(func(g *spec) { g.CPU = 1 }))
-		s.happens("2 GB instead of 4, by new clones", edit(func(g *spec) { g.Memory, g.Update.Resize = 2, v1alpha1.ResizeReplace }))
+		s.happens("2 GiB instead of 4, by new clones", edit(func(g *spec) { g.Memory, g.Update.Resize = 2, v1alpha1.ResizeReplace }))
 		s.happens("64 CPUs: vCenter refuses them, so that Auto replaces the members", func(o *plan.Observed) {
 			edit(func(g *spec) { g.CPU, g.Update.Resize = 64, "" })(o)
 			o.State.VMs[0].Power = plan.PoweredOff

@@ -187,9 +187,9 @@ func madeFrom(m *member) string {
 }
 
 func targetText(revision string, cpu int32, memoryMB int64) string {
-	memory := fmt.Sprintf("%d GB", memoryMB/1024)
+	memory := fmt.Sprintf("%d GiB", memoryMB/1024)
 	if memoryMB%1024 != 0 {
-		memory = fmt.Sprintf("%d MB", memoryMB)
+		memory = fmt.Sprintf("%d MiB", memoryMB)
 	}
 	return fmt.Sprintf("%s, %d CPUs, %s", revision, cpu, memory)
 }

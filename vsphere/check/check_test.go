@@ -417,7 +417,7 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 				r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
 				r.only("CD-ROM", "resource limits", "reserved memory", "vTPM", "privilege Cryptographer.Clone", "privilege Cryptographer.EncryptNew")
 				r.has("CD-ROM", Warn, "[LocalDS_0] tools.iso", "disconnect it")
-				r.has("resource limits", Warn, "limited to 512 MB of memory", "remove the limit")
+				r.has("resource limits", Warn, "limited to 512 MiB of memory", "remove the limit")
 				r.has("reserved memory", Warn, "reserves all its memory", "with that much free memory")
 				r.has("hot-add", OK, "more CPUs while powered on, more memory with a power cycle", "")
 				r.has("vTPM", Warn, tpm, "")

@@ -73,7 +73,7 @@ func (c *checker) datastore(ctx context.Context) {
 	case !state.Usable:
 		c.add(check, Fail, state.Path+" is not accessible or in maintenance mode", "make it accessible in vCenter, or select another with --datastore")
 	default:
-		c.ok(check, "%s, %d GB free", state.Path, state.Free>>30)
+		c.ok(check, "%s, %d GiB free", state.Path, state.Free>>30)
 	}
 }
 

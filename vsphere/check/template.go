@@ -51,7 +51,7 @@ var traits = []struct {
 		return whenever(x.limitMHz > 0, "is limited to %d MHz, and so are its clones of any size", x.limitMHz)
 	}, "remove the limit from the template"},
 	{"resource limits", Warn, func(x *templateInfo) string {
-		return whenever(x.limitMB > 0, "is limited to %d MB of memory, and so are its clones of any size", x.limitMB)
+		return whenever(x.limitMB > 0, "is limited to %d MiB of memory, and so are its clones of any size", x.limitMB)
 	}, "remove the limit from the template: a guest with more memory than its limit swaps"},
 	// CAPV#2358
 	{"reserved memory", Warn, func(x *templateInfo) string {
@@ -192,7 +192,7 @@ func (c *checker) describe(ctx context.Context, t *foundTemplate) {
 		c.add(check, Fail, t.path+": cannot read its configuration", "grant System.Read on it, and check that its host and datastore are accessible")
 		return
 	}
-	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MB, disks %d (%d GB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.nics, x.version)
+	seen := fmt.Sprintf("%s (%s): CPUs %d, memory %d MiB, disks %d (%d GiB), network adapters %d, %s", t.path, t.moRef, x.cpu, x.memory, x.disks, x.space>>30, x.nics, x.version)
 	switch {
 	case x.disks == 0:
 		c.add(check, Warn, seen, "clones have no disk to boot from: check that this is the right template")

@@ -33,7 +33,7 @@ func (r *race) took() time.Duration {
 // compete starts two clones with one name at once: vCenter's uniqueness of names in a folder is the lock on a member's ordinal. Meanwhile
 // it polls the running clones, as the end of a group does, and the new VM.
 func (t *trial) compete(context.Context) outcome {
-	t.progress("cloning %s (disks of %d GB) twice in parallel with one name", t.template.path, t.template.info.space>>30)
+	t.progress("cloning %s (disks of %d GiB) twice in parallel with one name", t.template.path, t.template.info.space>>30)
 	r, begun, ends := &t.race, make(chan types.ManagedObjectReference, 2), make(chan ended, 2)
 	for range 2 {
 		go func() {

@@ -119,7 +119,7 @@ func hotPlug(c *types.VirtualMachineConfigInfo, spec types.VirtualMachineConfigS
 // hotPlugMemory returns the limit and the increment of a powered-on VM's memory in MB; zero without memory hot-add.
 //
 // [doc] VirtualMachineConfigInfo.hotPlugMemoryLimit, hotPlugMemoryIncrementSize. The figures are ESXi's: 16 times the memory at power-on,
-// but for a Linux guest with up to 3 GB no more than that.
+// but for a Linux guest with up to 3 GiB no more than that.
 func hotPlugMemory(c *types.VirtualMachineConfigInfo) (limit, increment int64) {
 	if !isTrue(c.MemoryHotAddEnabled) {
 		return 0, 0
