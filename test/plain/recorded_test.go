@@ -67,15 +67,14 @@ func unpacked(t *testing.T) string {
 	}
 }
 
-// load serves the recorded vCenter. govmomi's emulation of vSAN refuses clones with one host, as a vSAN with too few fault domains does, so
-// its datastore may be made another kind.
-func load(t *testing.T, vsan bool) *plain {
-	t.Helper()
-	dir := unpacked(t)
-	m := simulator.VPX()
-	t.Cleanup(m.Remove)
-	if err := m.Load(dir); err != nil {
-		t.Fatal(err)
+// recordedDir is the environment variable that tells the simulator's process where the recorded objects are.
+const recordedDir = "VMGROUP_PLAIN_RECORDED"
+
+// loadRecorded loads the recorded vCenter. govmomi's emulation of vSAN refuses clones with one host, as a vSAN with too few fault domains does,
+// so its datastore can be made another kind.
+func loadRecorded(m *simulator.Model, vsan bool) error {
+	if err := m.Load(os.Getenv(recordedDir)); err != nil {
+		return err
 	}
 	if !vsan {
 		for _, e := range m.Map().All("Datastore") {
@@ -90,14 +89,14 @@ func load(t *testing.T, vsan bool) *plain {
 			vm.DisabledMethod = nil // as it was recorded while the VM ran
 		}
 	}
-	return serveModel(t, m)
+	return nil
 }
 
 // snapTemplate is the recorded VM whose disk is a chain of seven, with an ISO in its CD-ROM drive. The tests make a template of it.
 const snapTemplate = "test-snap"
 
 func TestTheRecordedVCenterPassesTheCheck(t *testing.T) {
-	p := load(t, true)
+	p := start(t, "recorded", recordedDir+"="+unpacked(t))
 	vc, err := vsphere.New(vsphere.Config{Config: p.settings(), Selection: inventory.Selection{Folder: "vm-operator"}})
 	p.must(err)
 	ok := 0
@@ -115,7 +114,7 @@ func TestTheRecordedVCenterPassesTheCheck(t *testing.T) {
 }
 
 func TestAGroupLivesOnTheRecordedVCenter(t *testing.T) {
-	p := load(t, false)
+	p := start(t, "recordedWithVMFS", recordedDir+"="+unpacked(t))
 	g := p.serve(inventory.Selection{}, 2)
 	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
 	p.life(g)
@@ -123,7 +122,7 @@ func TestAGroupLivesOnTheRecordedVCenter(t *testing.T) {
 
 // With one host, vSAN lacks fault domains. vCenter says so beside the fault (MethodFault.faultMessage).
 func TestTheRecordedVCenterSaysWhyItRefusesAClone(t *testing.T) {
-	p := load(t, true)
+	p := start(t, "recorded", recordedDir+"="+unpacked(t))
 	g := p.serve(inventory.Selection{}, 1)
 	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
 	a := p.until(g, "the clone is refused", func(a metacontroller.Answer) bool { return a.Status.Phase == v1alpha1.PhaseError })
