@@ -20,7 +20,7 @@ var defects = []struct {
 	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the clones listed again", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
-	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, "10:"},
+	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, "10:"},
 	{"the doubt after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
 	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "14:"},
 }

@@ -134,17 +134,9 @@ func (x *search) agedAndLooked(p *place, r int8, then func(move, *place, string)
 	}
 	for i := range int8(p.n) {
 		q := *p
-		if q.look(r, i); c.touched {
-			q.lookAtAll(r)
-		}
-		if q.replicas[r].seen != c.seen {
+		if q.look(r, i); q.replicas[r].seen != c.seen {
 			then(move{what: "sees what became of", who: r, ordinal: int8(p.vms[i].ordinal)}, &q, "")
 		}
-	}
-	if c.touched {
-		q := *p
-		q.lookAtAll(r)
-		then(move{what: "sees what became of all", who: r, ordinal: none}, &q, "")
 	}
 	if c.folder != p.folder {
 		q := *p
@@ -168,7 +160,6 @@ func (p *place) lookAtAll(r int8) {
 			p.look(r, i)
 		}
 	}
-	p.replicas[r].touched = false
 }
 
 // lookAtEverything shows a replica everything.
@@ -176,7 +167,7 @@ func (p *place) lookAtEverything(r int8) {
 	for i := range int8(p.n) {
 		p.look(r, i)
 	}
-	p.replicas[r].folder, p.replicas[r].touched = p.folder, false
+	p.replicas[r].folder = p.folder
 }
 
 // owns is what a call records of the folder, before the group is finalized (group.owns).

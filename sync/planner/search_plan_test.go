@@ -141,7 +141,7 @@ type decision struct {
 // decide makes the plan of a replica. It is made once for all places in which the replica knows the same.
 func (x *search) decide(p *place, r int8) *decision {
 	c := p.replicas[r] // without what it does not know
-	c.asked, c.touched = false, false
+	c.asked = false
 	for i := range c.seen {
 		c.seen[i].current = false
 	}

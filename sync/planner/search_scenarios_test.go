@@ -5,8 +5,8 @@ package planner_test
 //
 // The comments are from a run of all with -search.full -search.states 1000000: the number of places, where no new one appeared, or at the
 // bound the number of those that were found and not visited. (Those at the bound, and those that a plain run bounds, are from when a place also
-// held whether a mark was older than the last call: there are fewer now.) The search is breadth first, so it has followed every way up to a number of
-// moves. The last four, of three members and a kill, are bounded at 4,000,000 as well, after 18 (delete), 19 (scale), 34 (resize) and 36
+// held whether a mark was older than the last call, and whether all was to be read after a lost one: there are fewer now.) The search is
+// breadth first, so it has followed every way up to a number of moves. The last four, of three members and a kill, are bounded at 4,000,000 as well, after 18 (delete), 19 (scale), 34 (resize) and 36
 // (roll) moves. What is beyond is longer ways only, and the planted defects are found within 32 moves, all but two of them within 19.
 var scenarios = []struct {
 	scenario
@@ -15,17 +15,17 @@ var scenarios = []struct {
 }{
 	{scenario{edit: "scale", from: 1, to: 2, surge: 1, unmanaged: none}, 82, true},                                            // 82
 	{scenario{edit: "scale", from: 1, to: 3, surge: 1, unmanaged: none}, 4_057, true},                                         // 4,057
-	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none}, 4_218, true},                                         // 4,218
+	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none}, 3_526, true},                                         // 3,526
 	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, 8_000, false},                                  // bound; 272,469 not visited
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none}, 4_218, true},                                   // 4,218
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, 433, true},                     // 433
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true, kills: 1}, 2_199, true},         // 2,199
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none}, 3_526, true},                                   // 3,526
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, 372, true},                     // 372
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true, kills: 1}, 1_935, true},         // 1,935
 	{scenario{edit: "scale", from: 2, to: 3, unavailable: 1, unmanaged: 2}, 6, true},                                          // 6
-	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},                                         // 14 after 1,088,471, where a lost mark is read back late
+	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},                                         // bound; 467,866 not visited, at 3,000,000
 	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},                                   // bound; 285,844 not visited
 	{scenario{edit: "roll", from: 2, to: 2, surge: 1, unavailable: 1, unmanaged: none}, 8_000, false},                         // bound; 440,499 not visited
 	{scenario{edit: "roll", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},                                   // bound; 302,083 not visited
-	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none}, 1_152, true},                                  // 1,152
+	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none}, 1_059, true},                                  // 1,059
 	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},                                 // bound; 32,527 not visited
 	{scenario{edit: "resize", from: 1, to: 1, surge: 1, unmanaged: none}, 8_000, false},                                       // bound; 284,342 not visited
 	{scenario{edit: "resize", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},                                 // bound; 281,688 not visited
@@ -34,13 +34,13 @@ var scenarios = []struct {
 	{scenario{edit: "delete", from: 3, to: 3, unavailable: 1, unmanaged: none}, 8_000, false},                                 // bound; 456,151 not visited
 	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, 8_000, false},                          // bound; 46,531 not visited
 	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: anotherName}, 8_000, false},                          // bound; 269,253 not visited
-	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, unmanaged: none}, 4_072, true},                                  // 4,072
+	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, unmanaged: none}, 3_677, true},                                  // 3,677
 	{scenario{edit: "retain", from: 2, to: 2, unavailable: 1, unmanaged: none}, 8_000, false},                                 // 49,654
 	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none, kills: 1}, 8_000, false},                              // bound; 149,415 not visited
 	{scenario{edit: "scale", from: 1, to: 2, surge: 1, unmanaged: none, kills: 1}, 450, true},                                 // 450
 	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none, kills: 1}, 8_000, false},                               // bound; 271,858 not visited
 	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},                         // bound; 327,526 not visited
-	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 5_459, true},                        // 5,459
+	{scenario{edit: "resize", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 5_071, true},                        // 5,071
 	{scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},                       // bound; 281,868 not visited
 	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},                       // bound; 159,251 not visited
 	{scenario{edit: "delete", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, 8_000, false},                       // bound; 318,443 not visited
@@ -56,7 +56,7 @@ var scenarios = []struct {
 	{scenario{edit: "retain", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none}, 8_000, false},                     // bound; 145,332 not visited
 	{scenario{edit: "delete", from: 1, to: 1, unavailable: 1, standby: 1, unmanaged: none, kills: 1}, 8_000, false},           // bound; 292,895 not visited
 	{scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},                   // bound; 193,882 not visited
-	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 2_707, true},                    // 2,707
+	{scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 2_228, true},                    // 2,228
 	{scenario{edit: "scale", from: 2, to: 1, surge: 1, unmanaged: none, kills: 2, inOrder: true}, 8_000, false},               // bound; 130,406 not visited
 	{scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none, kills: 1, inOrder: true}, 8_000, false},                // 77,089
 	{scenario{edit: "roll", from: 2, to: 2, unavailable: 1, unmanaged: none, inOrder: true}, 8_000, false},                    // bound; 28,973 not visited

@@ -60,7 +60,7 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 	}
 	lost := q
 	if f.is(plan.Mark) && !x.without("the look at all after a mark") {
-		lost.replicas[r].touched = true // vsphere's mark has all members read anyway, and these reads are one
+		lost.lookAtAll(r)
 	}
 	if wrong == "" {
 		fail("does, and hears nothing of it:", &lost, false)
@@ -77,9 +77,7 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 		c.emptied = c.finalizing
 		q.lookAtEverything(r)
 	case vm >= 0:
-		if q.look(r, vm); c.touched { // pending reads happen at once
-			q.lookAtAll(r)
-		}
+		q.look(r, vm)
 	case f.key == folderAt:
 		if c.folder = q.folder; f.is(plan.CreateFolder) {
 			c.owned |= 1 << c.folder

@@ -60,7 +60,6 @@ type replica struct {
 	finalizing, emptied bool
 	leaseOver           bool // since its finalizing began one lease has passed
 	folderSince         bool // the folder was seen since the last call
-	touched             bool // its next read shows all VMs that it knows
 	asked               bool // noCloneUnderWay was asked for the group
 	newest              uint8
 	owned               uint8 // bits of the folders that were the group's; bit 0: others before
@@ -341,7 +340,7 @@ func (l *looks) read(b []byte) []byte {
 }
 
 func (c *replica) append(b []byte, n uint8) []byte {
-	b = append(b, c.gen|c.call<<2|c.newest<<4, bits(c.finalizing, c.emptied, c.leaseOver, c.folderSince, c.asked, c.touched), c.owned, c.folder)
+	b = append(b, c.gen|c.call<<2|c.newest<<4, bits(c.finalizing, c.emptied, c.leaseOver, c.folderSince, c.asked), c.owned, c.folder)
 	for i := range n {
 		g := &c.seen[i]
 		if b = append(b, bits(g.seen, g.current)); g.seen {
@@ -363,7 +362,7 @@ func (c *replica) append(b []byte, n uint8) []byte {
 func (c *replica) read(b []byte, n uint8) []byte {
 	x := b[1]
 	*c = replica{gen: b[0] & 3, call: b[0] >> 2 & 3, newest: b[0] >> 4, owned: b[2], folder: b[3], finalizing: x&1 != 0,
-		emptied: x&2 != 0, leaseOver: x&4 != 0, folderSince: x&8 != 0, asked: x&16 != 0, touched: x&32 != 0}
+		emptied: x&2 != 0, leaseOver: x&4 != 0, folderSince: x&8 != 0, asked: x&16 != 0}
 	b = b[4:]
 	for i := range n {
 		g := &c.seen[i]
