@@ -18,30 +18,28 @@ type calling struct {
 // Where the privileges are documented. A SOAP method's own page says "Required privileges", in the Virtual Infrastructure JSON
 // API: https://developer.broadcom.com/xapis/virtual-infrastructure-json-api/latest/
 const (
-	docPage = "its page"
 	// docTasks: "Deploy a virtual machine from a template" needs, on the destination folder, Create from existing and Add
 	// new disk; and Network.Assign on the network. "Moving an object ... requires appropriate privileges on the object
 	// itself, the source parent object, and the destination parent object."
 	// https://docs.vmware.com/en/VMware-vSphere/6.7/com.vmware.vsphere.vm_admin.doc/GUID-4D0F8E63-2961-4B71-B365-BBFA24673FDB.html
-	docTasks = "Required Privileges for Common Tasks"
+	docTasks = "Tasks"
 	// docDestroy: "The appropriate privilege must be held on the parent of the destroyed entity as well as the entity itself."
-	docDestroy = "its page; on the parent, too"
+	docDestroy = "on the parent, too"
 	// docInventory: "a user or group must have this privilege assigned in both the object and its parent object."
 	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-C81A92E3-4A73-4CE7-88D5-031079A53693.html
-	docInventory = "vSphere Security, Virtual Machine Edit Inventory Privileges"
+	docInventory = "Inventory"
 	// docTags: https://developer.vmware.com/apis/vsphere-automation/latest/cis/tagging/tag_association/, and the names in
 	// https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-2F8C5B02-7EF6-428A-BDB6-B2CC3D307097.html
-	docTags = "tagging API; Privileges for Tags"
+	docTags = "Tags"
 	// docLibrary: https://developer.broadcom.com/xapis/vsphere-automation-api/latest/api/vcenter/vm-template/library-items/templateLibraryItem/get/,
 	// and the names in https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-D490C499-8D68-42A1-AEB2-781F1DDA8A93.html
-	docLibrary = "its page; Content Library Privileges"
+	docLibrary = "Libraries"
 	// docPBM: view is required on the root vCenter.
 	// docDisks: the page says System.View or System.Read, and marks the datastore, which needs FileManagement as for the others.
 	// OpenShift grants Datastore.FileManagement on the datastores of the vSphere CSI driver's disks.
 	// https://github.com/openshift/installer: privileges.md among its documents for users of vSphere.
-	docDisks = "its page does not say all; OpenShift's privileges.md"
-	docPBM   = "vSphere Security, Profile-Driven Storage; its page names none"
-	docSelf  = "any session"
+	docDisks = "OpenShift"
+	docPBM   = "Storage"
 )
 
 // calls are all methods that the server, and `vmgroup check`, may use. REST calls are named as session.RESTCall names them.
@@ -62,20 +60,20 @@ var calls = map[string]calling{
 	"FindChild":                       {needs: []string{privView}},
 	"QueryEvents":                     {needs: []string{privView}},
 	"CreateCollectorForEvents":        {needs: []string{privView}},
-	"ReadNextEvents":                  {needs: []string{privView}, doc: "its page names none; CreateCollectorForEvents's"},
-	"DestroyCollector":                {needs: []string{privView}, doc: "its page names none; CreateCollectorForEvents's"},
+	"ReadNextEvents":                  {needs: []string{privView}, doc: "as CreateCollectorForEvents"},
+	"DestroyCollector":                {needs: []string{privView}, doc: "as CreateCollectorForEvents"},
 	"FindExtension":                   {needs: []string{privView}},
-	"RecommendDatastores":             {needs: []string{privView, "Datastore.AllocateSpace", "Resource.AssignVMToPool", "VirtualMachine.Provisioning.DeployTemplate"}, doc: "System.View on its page; and those of the clone that is asked about"},
+	"RecommendDatastores":             {needs: []string{privView, "Datastore.AllocateSpace", "Resource.AssignVMToPool", "VirtualMachine.Provisioning.DeployTemplate"}, doc: "and those of the clone"},
 	"FetchUserPrivilegeOnEntities":    {needs: []string{privView}},
 	"CreateFolder":                    {needs: []string{"Folder.Create"}},
-	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete", privUnregister}, doc: docPage + "; the other one, of a folder with VMs: " + docInventory},
-	"RegisterVM_Task":                 {needs: []string{"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"}, doc: docPage},
-	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: docPage + "; on both folders, too: " + docTasks},
-	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, doc: docPage + " (an encrypted template needs Cryptographer.Clone as well); AddNewDisk, Network.Assign: " + docTasks + "; those of Config: ReconfigVM_Task's, for CloneSpec.config"},
+	"UnregisterAndDestroy_Task":       {needs: []string{"Folder.Delete", privUnregister}, doc: "Unregister: for a folder with VMs, " + docInventory},
+	"RegisterVM_Task":                 {needs: []string{"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"}},
+	"MoveIntoFolder_Task":             {needs: []string{"VirtualMachine.Inventory.Move"}, doc: "on both folders, too: " + docTasks},
+	"CloneVM_Task":                    {needs: []string{"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, doc: "an encrypted template also needs Cryptographer.Clone; AddNewDisk, Network.Assign: " + docTasks + "; Config: as ReconfigVM_Task"},
 	"ReconfigVM_Task":                 {needs: []string{"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Rename", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.ChangeTracking", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"}},
 	"Destroy_Task":                    {needs: []string{"VirtualMachine.Inventory.Delete"}, doc: docDestroy},
-	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}, doc: docPage + "; " + docTasks + " names the datacenter, too"},
-	"PowerOnMultiVM_Task":             {needs: []string{"VirtualMachine.Interact.PowerOn", privView}, doc: docPage + " (System.View on the datacenter)"},
+	"PowerOnVM_Task":                  {needs: []string{"VirtualMachine.Interact.PowerOn"}, doc: docTasks + " names the datacenter, too"},
+	"PowerOnMultiVM_Task":             {needs: []string{"VirtualMachine.Interact.PowerOn", privView}, doc: "System.View on the datacenter"},
 	"PowerOffVM_Task":                 {needs: []string{"VirtualMachine.Interact.PowerOff"}},
 	"ResetVM_Task":                    {needs: []string{"VirtualMachine.Interact.Reset"}},
 	"ShutdownGuest":                   {needs: []string{"VirtualMachine.Interact.PowerOff"}},
@@ -97,9 +95,9 @@ var calls = map[string]calling{
 	"PbmRetrieveContent":        {needs: []string{"StorageProfile.View"}, doc: docPBM},
 	"PbmCheckRequirements":      {needs: []string{"StorageProfile.View"}, doc: docPBM},
 
-	"POST session":                                  {needs: []string{privAnyone}, doc: docSelf},
-	"GET session":                                   {needs: []string{privView}, doc: docSelf},
-	"DELETE session":                                {needs: []string{privView}, doc: docSelf},
+	"POST session":                                  {needs: []string{privAnyone}},
+	"GET session":                                   {needs: []string{privView}},
+	"DELETE session":                                {needs: []string{privView}},
 	"GET tagging/category":                          {needs: []string{privRead}, doc: docTags},
 	"GET tagging/tag":                               {needs: []string{privRead}, doc: docTags},
 	"tagging/tag list-tags-for-category":            {needs: []string{privRead}, doc: docTags},

@@ -5,17 +5,17 @@ import "slices"
 // Scope is the kind of object that a privilege is needed on.
 type Scope string
 
-// The objects that privileges are needed on. A permission on the root folder of all groups, propagated, is one on the
-// groups' folders and on the members in them.
+// The objects that privileges are needed on. Permissions on the root and on --folder, the root folder of all groups, are propagated: that
+// on --folder is one on the groups' folders and on the members in them.
 const (
-	OnRoot      Scope = "the root, propagated"
-	OnGlobal    Scope = "globally"
-	OnFolder    Scope = "the root folder of all groups, propagated"
-	OnTemplate  Scope = "the templates"
-	OnPool      Scope = "the resource pools"
-	OnDatastore Scope = "the datastores"
-	OnNetwork   Scope = "the networks"
-	OnCluster   Scope = "the clusters"
+	OnRoot      Scope = "root"
+	OnGlobal    Scope = "global"
+	OnFolder    Scope = "`--folder`"
+	OnTemplate  Scope = "templates"
+	OnPool      Scope = "pools"
+	OnDatastore Scope = "datastores"
+	OnNetwork   Scope = "networks"
+	OnCluster   Scope = "clusters"
 )
 
 // Privilege is one line of the least role: what vCenter has to allow the server's user, and why.
@@ -54,10 +54,10 @@ const ExtensionKey = "com.vmworld.codeconnect.vmgroup"
 func Least() []Privilege { return slices.Clone(least) }
 
 var least = []Privilege{
-	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory (every role has it)"},
-	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory (every role has it)", Also: "globally, for templates in content libraries"},
-	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders, and the folder `quarantine` in each", Also: "the VM folder, if the root folder of all groups is to be made; `placement.folder`"},
-	{ID: "Folder.Delete", On: []Scope{OnFolder}, Why: "the group's folder, when the group is deleted", Also: "`placement.folder`"},
+	{ID: privView, On: []Scope{OnRoot}, Why: "the inventory"},
+	{ID: privRead, On: []Scope{OnRoot}, Why: "the inventory", Also: "global, for content libraries"},
+	{ID: "Folder.Create", On: []Scope{OnFolder}, Why: "the groups' folders", Also: "the VM folder, if `--folder` does not exist; `placement.folder`"},
+	{ID: "Folder.Delete", On: []Scope{OnFolder}, Why: "the folder of a deleted group", Also: "`placement.folder`"},
 	{ID: "VirtualMachine.Provisioning.DeployTemplate", On: []Scope{OnTemplate}, Why: "clone"},
 	{ID: "VirtualMachine.Inventory.CreateFromExisting", On: []Scope{OnFolder}, Why: "clone into the folder"},
 	{ID: "VirtualMachine.Config.AddNewDisk", On: []Scope{OnFolder}, Why: "the disks of a clone"},
@@ -69,22 +69,22 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Interact.PowerOff", On: []Scope{OnFolder}, Why: "power; asking a guest to shut down"},
 	{ID: "Datastore.AllocateSpace", On: []Scope{OnDatastore}, Why: "the files of a clone"},
 	{ID: "Resource.AssignVMToPool", On: []Scope{OnPool}, Why: "where a clone runs"},
-	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "what a clone is connected with"},
+	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "a clone's networks"},
 
-	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec", Without: "clones fail where vCenter asks for it: its reference names it for a reconfigure only, and `vmgroup check --deep` shows it"},
+	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec", Without: "clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted"},
-	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere before a VM is destroyed", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
+	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
-	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "the same", Without: "no quarantine and no adoption", Also: "VMs to adopt, and the folders they come from"},
+	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "quarantine, adopt", Without: "no quarantine and no adoption", Also: "VMs to adopt, and their folders"},
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
-	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "people are not warned who edit members by hand"},
+	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "vCenter does not warn people who edit members"},
 	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
-	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "templates with vApp properties: a clone without them, because cloud-init prefers them to guestinfo", Without: "no templates with vApp properties, but for groups with a `customizationSpec`"},
+	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "remove a template's vApp properties, which cloud-init prefers to guestinfo", Without: "no templates with vApp properties, except with a `customizationSpec`"},
 	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
-	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks`: changed block tracking on for the next VM, where backup software turned it on for a disk", Without: "such a disk is not attached (MissingPrivilege)"},
-	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "`disks`: make those larger that go with the VM", Without: "such disks keep their size until the VM is replaced"},
-	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "`disks`: make them larger", Without: "disks keep their size"},
+	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks` with changed block tracking", Without: "such a disk is not attached (MissingPrivilege)"},
+	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "grow `disks` of the VM", Without: "such disks keep their size until the VM is replaced"},
+	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "grow `disks`", Without: "disks keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},

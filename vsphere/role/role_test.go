@@ -190,21 +190,21 @@ func trialTable() string {
 
 // callTable lists, in Markdown, what each call needs, and the source: the table in docs/vcenter.md.
 func callTable() string {
-	var b strings.Builder
-	b.WriteString("| call | privileges that it can need | source |\n|---|---|---|\n")
+	alike := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(calls)) {
 		c := calls[name]
-		doc := c.doc
-		if doc == "" {
-			doc = docPage
-		}
 		needs := slices.Clone(c.needs)
 		for i, id := range needs {
 			if slices.ContainsFunc(trial, func(p Privilege) bool { return p.ID == id }) {
 				needs[i] += " (deep check)"
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, strings.Join(needs, ", "), doc)
+		row := fmt.Sprintf("%s | %s", strings.Join(needs, ", "), c.doc)
+		alike[row] = append(alike[row], name)
 	}
-	return b.String()
+	rows := make([]string, 0, len(alike))
+	for row, names := range alike {
+		rows = append(rows, fmt.Sprintf("| %s | %s |\n", strings.Join(names, ", "), row))
+	}
+	return "| calls | privileges that they can need | source |\n|---|---|---|\n" + strings.Join(slices.Sorted(slices.Values(rows)), "")
 }
