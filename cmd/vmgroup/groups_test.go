@@ -121,12 +121,20 @@ func TestThePlanTableHasNoVMForStepsOfTheGroup(t *testing.T) {
 		{Round: 2, Action: plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: "c"}},
 		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "d"}},
 	}
-	a := hook.Answer(t.Context(), nil, plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{}, &plan.Outlook{Steps: steps})
+	verdicts := []plan.Verdict{
+		{VM: "web-0", MoRef: "vm-1", Is: plan.Update, Reason: "e", WaitsFor: "f"}, {VM: "web-1", MoRef: "vm-2", Is: plan.Update, Reason: "e", WaitsFor: "f"},
+		{VM: "web-2", Is: plan.Create, Reason: "g"},
+	}
+	a := hook.Answer(t.Context(), nil, plan.Ref{Namespace: "default", Name: "web"}, &plan.Result{Verdicts: verdicts}, &plan.Outlook{Steps: steps})
 	var out bytes.Buffer
 	if err := planTable(&out, []hook.PlanAnswer{a}); err != nil {
 		t.Fatal(err)
 	}
 	want := `default/web is : 
+VERDICT  VM            REASON
+Update   web-0, web-1  e; waits for f
+Create   web-2         g
+
 ROUND  ACTION        VM     REASON
 1      CreateFolder  -      a
 2      Prepare       web-0  b

@@ -36,6 +36,7 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "%s is %s: %s\n", plan.Printable(a.Group), plan.Printable(string(a.Phase)), plan.Printable(a.Message))
+		planVerdicts(w, &a)
 		planSteps(w, &a)
 		for _, b := range a.Blocked {
 			where := strings.Join(strings.Fields(b.Op+" "+b.VM+" "+b.Part), " ")
@@ -58,6 +59,31 @@ func unsaid(message, text string) string {
 		return strings.Contains(strings.ToLower(message), strings.ToLower(strings.TrimSuffix(part, ".")))
 	})
 	return strings.Join(parts, "; ")
+}
+
+// planVerdicts lists the verdicts, each with those that it is about.
+func planVerdicts(w io.Writer, a *hook.PlanAnswer) {
+	if len(a.Verdicts) == 0 {
+		return
+	}
+	var order []plan.Verdict
+	whom := map[plan.Verdict][]string{}
+	for _, d := range a.Verdicts {
+		same := plan.Verdict{Is: d.Is, Reason: d.Reason, WaitsFor: d.WaitsFor}
+		if whom[same] == nil {
+			order = append(order, same)
+		}
+		whom[same] = append(whom[same], d.VM)
+	}
+	fmt.Fprintln(w, "VERDICT\tVM\tREASON")
+	for _, d := range order {
+		why := d.Reason
+		if d.WaitsFor != "" {
+			why = strings.TrimPrefix(why+"; waits for "+d.WaitsFor, "; ")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", plan.Printable(string(d.Is)), plan.Printable(plan.AtMost(whom[d], 3)), plan.Printable(why))
+	}
+	fmt.Fprintln(w)
 }
 
 func planSteps(w io.Writer, a *hook.PlanAnswer) {

@@ -18,6 +18,8 @@ type PlanAnswer struct {
 	// and Phase is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
 	Message string         `json:"message"`
+	// Verdicts say what becomes of whom, now. A VM that has none is kept as it is.
+	Verdicts []plan.Verdict `json:"verdicts,omitempty"`
 	// Steps lead to the desired state, or to what blocks the group, if each succeeds.
 	Steps []PlanStep `json:"steps"`
 	// More reports that there are more steps than listed.
@@ -91,7 +93,7 @@ func asCreated(req *Request, body []byte) {
 // Answer turns a preview into the answer of POST /plan. preflight looks what the first clone of each zone would meet, and, where none is
 // cloned, the first Prepare and SetDisks; nil if nobody does.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
-	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
 		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}

@@ -25,6 +25,8 @@ type groupBody struct {
 	Members                  []member
 	Pages                    pages
 	Recent                   []deed
+	// Ordinals are the verdicts about ordinals that no VM has.
+	Ordinals []plan.Verdict
 }
 
 // block is what blocks a group, and what to do about it; a note says how its members are.
@@ -44,6 +46,8 @@ type member struct {
 	v1alpha1.Member
 	Key string
 	Why reason
+	// Verdict is what becomes of it; nil if it is kept as it is.
+	Verdict *plan.Verdict
 }
 
 func (p *Page) group(w http.ResponseWriter, r *http.Request) {
@@ -87,12 +91,27 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	}
 	b.Pages = pagesOf(len(g.Members), membersAtOnce, page, func(page int) string { return groupLink(g) + "?page=" + strconv.Itoa(page) + "#members" })
 	for _, m := range g.Members[b.Pages.from:b.Pages.to] {
-		b.Members = append(b.Members, member{m, "m-" + m.MoRef, p.manual.reason(m.Reason)})
+		b.Members = append(b.Members, member{m, "m-" + m.MoRef, p.manual.reason(m.Reason), verdictOf(g, m.MoRef)})
+	}
+	for _, d := range g.Verdicts {
+		if d.MoRef == "" {
+			b.Ordinals = append(b.Ordinals, d)
+		}
 	}
 	for i := range g.Actions {
 		b.Recent = append(b.Recent, deedOf(g, &g.Actions[i]))
 	}
 	return b
+}
+
+// verdictOf is the verdict about a VM; nil if it has none.
+func verdictOf(g *plan.Report, moRef string) *plan.Verdict {
+	for i := range g.Verdicts {
+		if g.Verdicts[i].MoRef == moRef {
+			return &g.Verdicts[i]
+		}
+	}
+	return nil
 }
 
 // utc is a time as people read it; the script makes it relative. iso is the same for programs.

@@ -44,6 +44,9 @@ func report(namespace, name string, phase v1alpha1.Phase, word string) plan.Repo
 		Members: []v1alpha1.Member{
 			{Name: name + "-0" + word, MoRef: "vm-1" + word, PowerState: "poweredOn", IPs: []string{"10.0.0.7", word}, Host: "host " + word, Zone: "zone " + word, Ready: true},
 			{Name: name + "-1", MoRef: "vm-2", PowerState: word, Reason: "NotReady", Message: "not yet " + word}},
+		Verdicts: []plan.Verdict{
+			{VM: name + "-1", MoRef: "vm-2", Is: plan.Heal, Reason: "unready " + word, WaitsFor: "its turn " + word},
+			{VM: name + "-2" + word, Is: plan.Create, Reason: "one more " + word}},
 		Pending: []plan.PendingReport{
 			{Op: plan.Clone, VM: name + "-2" + word, State: plan.Running, Reason: "too few " + word, Since: began},
 			{Op: plan.PowerOn, VM: name + "-3", State: plan.BackingOff, Reason: "is off " + word, RetryAfter: began, Fault: &fault}},
@@ -99,7 +102,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 		"web Error Deleting cloning x", "vCenter's state is not known ( InventoryNotRead ): nothing is done", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
 		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or give its path",
 		"Clone web-2x Under way since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
-		"The group waits for a free slot: clones from x : 4 running; limit 4 of at most 32 vCenter queued x all steps : 32 running; limit 32 of at most 32 --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x",
+		"The group waits for a free slot: clones from x : 4 running; limit 4 of at most 32 vCenter queued x all steps : 32 running; limit 32 of at most 32 --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x Heal: unready x (waits for its turn x)", "web-2x Create: one more x",
 		"2026-11-22 09:00:00 UTC Destroy web-9x scale-in x 3.0 s ok", "Clone web-8 because x 1 min 35 s DatastoreFull full x", "vmgroup v1",
 	} {
 		if !strings.Contains(text, want) {

@@ -21,6 +21,8 @@ type Result struct {
 	// Actions are the steps wanted now, ordered by rank, at most one for each member. All of one result can
 	// be started, in any order.
 	Actions []Action
+	// Verdicts say what becomes of whom. A VM that has none is kept as it is.
+	Verdicts []Verdict
 	// Finalized ends the group: nothing of it is left in vCenter, nor among its children.
 	Finalized bool
 	// Resync is the longest time until the next hook call.

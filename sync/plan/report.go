@@ -40,6 +40,8 @@ type Report struct {
 	// Standby and Disks are as in the status.
 	Standby []v1alpha1.StandbyMember  `json:"standby,omitempty"`
 	Disks   []v1alpha1.PersistentDisk `json:"disks,omitempty"`
+	// Verdicts say what becomes of whom, by the last plan. A VM that has none is kept as it is.
+	Verdicts []Verdict `json:"verdicts,omitempty"`
 	// Pending is what is under way or backing off; Faults are what is unusual.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`

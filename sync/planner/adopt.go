@@ -33,7 +33,7 @@ func (v *view) adopt(count int) (used int) {
 			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
 			used++
-			v.decide(toAdopt, c.Entry, v.adoptOne(&c))
+			v.adoptOne(&c)
 		}
 	}
 	return used
@@ -49,21 +49,26 @@ func (v *view) beingAdopted(moRef string) bool {
 	return false
 }
 
-// adoptOne adopts one VM, and reports whether nothing blocks it.
-func (v *view) adoptOne(c *plan.Candidate) bool {
+// adoptOne adopts one VM.
+func (v *view) adoptOne(c *plan.Candidate) {
+	m := v.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
 	if v.State.Folder == "" {
-		return v.createFolder()
+		m.begins(adopting, v.createFolder())
+		return
 	}
 	ordinal := v.ordinalFor(c)
+	v.assign(m, ordinal)
+	m.MoRef, m.Reachable = c.MoRef, true
 	details, _ := v.details(ordinal)
 	if fault := v.Related.Fault; fault != nil { // the revision for its stamp is not known
 		v.faults = append(v.faults, named{Who: c.Entry, Fault: *fault})
-		return false
+		m.awaits = fault.Message
+		return
 	}
 	v.arriving = append(v.arriving, ordinal)
-	return v.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+	m.begins(adopting, v.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
 		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint, Generation: v.Group.Generation,
-		Reason: fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry)})
+		Reason: m.why}))
 }
 
 // ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.

@@ -33,6 +33,7 @@ type view struct {
 	members     []member               // the VMs that are members, by ordinal and moRef, without the standby ones
 	standby     []member               // the standby members, likewise
 	quarantined []member               // the VMs that were, and are kept for a while
+	free        []*member              // the ordinals that no VM has, and that are to have one
 	asking      []*member              // the VMs, of both kinds, that wait for an operator's answer
 	unseen      []absent               // recorded in the status, not seen, and not confirmed gone
 	unseenKept  []v1alpha1.Quarantined // the same of those in quarantine
@@ -54,12 +55,9 @@ type view struct {
 	stuck     *plan.Fault              // why an update has stopped
 	closed    string                   // why an update begins nothing now: see outsideWindows
 	suspended string                   // what was seen when healing was suspended
-	verdicts  []verdict                // what becomes of whom
-	actions   []plan.Action
-	acted     map[string]bool // the members with an action, pending or not
-	missing   int             // members to be cloned whose clones are not under way
-	failing   int             // steps for members that are wanted and failed the last time; the figures above are without them
-	later     bool            // a folder came after the newest hook call: see hideLaterFolder
+	steps     []step                   // the steps that are wanted, started or not
+	stepOf    map[string]int           // their indices, by the key of the member
+	later     bool                     // a folder came after the newest hook call: see hideLaterFolder
 	waitCall  bool
 	waitDisks bool // a member goes when the status lists its disks
 	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
@@ -275,13 +273,15 @@ func (v *view) sortMembers() {
 func (v *view) sortArriving() {
 	for _, p := range v.Pending {
 		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) && !v.isStandby(p.Ordinal) {
-			if p.Standby && !v.Finalizing {
+			m := v.vacancy("it is being made")
+			v.assign(m, p.Ordinal)
+			if m.Standby = p.Standby && !v.Finalizing; m.Standby {
 				v.standbyComing = append(v.standbyComing, p.Ordinal)
 				continue
 			}
 			v.arriving = append(v.arriving, p.Ordinal)
 			if p.Op == plan.Clone && p.Fault.Reason == "" {
-				v.decide(toClone, plan.MemberName(v.Group.Name, p.Ordinal), true)
+				m.begins(cloning, true)
 			}
 		}
 	}

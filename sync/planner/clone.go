@@ -42,67 +42,89 @@ func (v *view) clone(count int) {
 	if count <= 0 {
 		return
 	}
-	v.missing = count
-	if v.State.Folder == "" && v.sourceFault() == nil {
-		if v.createFolder() {
-			for range count {
-				v.decide(toClone, "", true)
-			}
-		}
-		return
-	}
 	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
 	if v.dense() {
 		missing = count
-	} else if missing < count && v.policy.MinAvailable < v.want && !v.extraComesFirst() { // those that go give their addresses back
-		if count = missing; count == 0 {
-			return
-		}
 	}
-	fresh, failed := v.cloneEach(count, v.pickOrdinals(), func(n int) plan.Action {
-		if n >= missing {
-			return plan.Action{Reason: extra}
+	vacant := make([]*member, count)
+	for n := range vacant {
+		vacant[n] = v.vacancy(extra)
+		if n < missing {
+			vacant[n].why = v.membersText()
 		}
-		return plan.Action{Reason: v.membersText()}
-	})
-	if failed == 0 { // after a failure, the other clones wait
-		for _, name := range fresh {
-			v.decide(toClone, name, true)
+		vacant[n].missing = true
+	}
+	ordinals := v.pickOrdinals()
+	if v.State.Folder == "" && v.sourceFault() == nil {
+		goesOn := v.createFolder()
+		for _, m := range vacant {
+			m.begins(cloning, goesOn)
+		}
+		v.assignEach(vacant, ordinals, "the group's folder")
+		return
+	}
+	if missing < count && v.policy.MinAvailable < v.want && !v.extraComesFirst() { // those that go give their addresses back
+		vacant = vacant[:missing]
+	}
+	fresh, failed := v.cloneEach(vacant, ordinals)
+	for _, m := range fresh {
+		m.begins(cloning, failed == 0) // after a failure, the other clones wait
+	}
+}
+
+// assignEach tells which ordinals are to have VMs, and what they wait for.
+func (v *view) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
+	for _, m := range vacant {
+		for {
+			ordinal, ok := v.nextPlace(ordinals)
+			if !ok {
+				return
+			}
+			if !v.assigned(ordinal) {
+				v.assign(m, ordinal)
+				m.awaits = awaits
+				break
+			}
 		}
 	}
 }
 
-// cloneEach adds clones at the lowest free ordinals, and names those that nothing blocks. each returns what the n-th one is for.
-func (v *view) cloneEach(count int, ordinals *zonePicker, each func(n int) plan.Action) (fresh []string, failed int) {
+// cloneEach adds clones at the lowest free ordinals, and returns those that nothing blocks.
+func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
+	if len(vacant) == 0 {
+		return nil, 0
+	}
 	if fault := v.sourceFault(); fault != nil {
 		v.blockClone("", *fault)
+		v.assignEach(vacant, ordinals, fault.Message)
 		return nil, 0
 	}
 	if v.State.Folder == "" {
 		v.createFolder()
+		v.assignEach(vacant, ordinals, "the group's folder")
 		return nil, 0
 	}
-	for n := range count {
-		a := each(n)
+	for _, m := range vacant {
 		ordinal, ok := v.nextPlace(ordinals)
 		name := plan.MemberName(v.Group.Name, ordinal)
 		details, _ := v.details(ordinal)
-		if !ok && a.Standby && v.updating()+v.decided(toLeave) > 0 { // members that go give theirs back
+		if !ok && m.Standby && v.updating()+v.doing(leaving) > 0 { // members that go give theirs back
 			break
 		}
 		if !ok {
 			v.blockClone(name, v.addressesFault())
 			break
 		}
-		if a.Standby {
+		v.assign(m, ordinal)
+		if m.Standby {
 			v.standbyComing = append(v.standbyComing, ordinal)
 		} else {
 			v.arriving = append(v.arriving, ordinal)
 		}
 		clone := v.cloneOf(name, ordinal, details)
-		clone.Standby, clone.Reason = a.Standby, a.Reason
+		clone.Standby, clone.Reason = m.Standby, m.why
 		if v.act(clone) {
-			fresh = append(fresh, name)
+			fresh = append(fresh, m)
 		} else {
 			failed++
 		}

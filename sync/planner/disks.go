@@ -21,10 +21,13 @@ func (v *view) disksDue(m *member) string {
 func (v *view) setDisks() {
 	for i := range v.members {
 		m := &v.members[i]
-		if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable || v.acted[m.name] {
+		if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
 			continue
 		}
-		v.decide(toSetDisks, m.name, v.setDisksOf(m, "disks: it "+m.disks))
+		if _, has := v.stepOf[m.name]; has {
+			continue
+		}
+		m.begins(settingDisks, v.setDisksOf(m, "disks: it "+m.disks))
 	}
 }
 

@@ -68,7 +68,7 @@ func (v *view) settleDuplicates() {
 	for _, members := range [][]member{v.members, v.standby} {
 		for i := range members {
 			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !v.registeredAgain(m) {
-				v.decide(toTidy, m.name, v.settle(m))
+				m.begins(tidying, v.settle(m))
 			}
 		}
 	}
@@ -88,8 +88,10 @@ func (v *view) registeredAgain(m *member) bool {
 	return false
 }
 
+func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s now", m.name) }
+
 func (v *view) settle(m *member) (goesOn bool) {
-	reason := fmt.Sprintf("another VM is %s now", m.name)
+	reason := duplicateReason(m)
 	p := v.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {

@@ -32,12 +32,12 @@ func (v *view) finalize() plan.Result {
 		default:
 			v.removeFolder()
 		}
-		plan.SortByRank(v.actions)
 		v.collectStandstills()
 	}
 	r := plan.Result{
 		Children:  v.children(),
-		Actions:   v.actions,
+		Verdicts:  v.verdicts(),
+		Actions:   v.actions(),
 		Finalized: v.hold == nil && v.empty() && v.Emptied && v.childless(),
 		Resync:    min(resyncBusy, v.Resync),
 		Wake:      v.untilWake(),
@@ -116,7 +116,6 @@ func (v *view) exist() int {
 // marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
 func (v *view) removeAll() {
 	v.holdMissing()
-	v.failing += len(v.missingNames())
 	v.setRules()
 	if !v.isAnnounced() {
 		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before anything is removed"))
@@ -125,17 +124,14 @@ func (v *view) removeAll() {
 	if v.drainsAll() {
 		for i := range v.members {
 			if m := &v.members[i]; m.ready {
-				m.waits = drains
+				m.waits = &draining
 			}
 		}
 		return
 	}
-	on, reason := deleted, "the group is deleted"
+	on, reason := deleted, v.deletionReason()
 	if v.policy.Retain {
-		on, reason = retained, "the group is deleted, and its VMs are retained (deletion.policy)"
-	}
-	if v.orphaned() {
-		reason = "the group is deleted with --cascade=orphan, and its VMs are retained"
+		on = retained
 	}
 	for i := range v.quarantined {
 		if q := &v.quarantined[i]; q.Why == plan.WhyDuplicate {
@@ -150,6 +146,17 @@ func (v *view) removeAll() {
 	for i := range v.standby { // none ever served, so there is nothing to retain
 		v.remove(&v.standby[i], deleted, "the group is deleted")
 	}
+}
+
+// deletionReason says why the members of a deleted group go.
+func (v *view) deletionReason() string {
+	switch {
+	case v.orphaned():
+		return "the group is deleted with --cascade=orphan, and its VMs are retained"
+	case v.policy.Retain:
+		return "the group is deleted, and its VMs are retained (deletion.policy)"
+	}
+	return "the group is deleted"
 }
 
 // leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began.

@@ -147,7 +147,7 @@ func TestAnOldMemberIsNotKeptOffForATag(t *testing.T) {
 	}
 }
 
-func TestNoMemberIsReplacedThatCannotBeRecreated(t *testing.T) {
+func TestNoMemberIsReplacedThatCannotBeCreated(t *testing.T) {
 	o := observed(1)
 	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
 	addMembers(&o, 1, func(m *plan.VM) { m.Boot = now.Add(-time.Hour) })
@@ -262,7 +262,7 @@ func TestAMemberWithAnAbandonedStepIsCountedOn(t *testing.T) {
 
 // A group that is recreated under its old name has a new folder, which is empty until its first member is there. A replica
 // of the server that still ends the old group must not take it for its own.
-func TestTheFolderOfARecreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
+func TestTheFolderOfACreatedGroupIsNotRemovedWithTheOldOne(t *testing.T) {
 	o := observed(1)
 	remove(&o)
 	o.OwnFolders, o.State.Folder = []string{"group-v7"}, "group-v8"

@@ -85,7 +85,7 @@ func (v *view) heal(order []int) {
 		}
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
-			m.retire, m.matter = plan.WhyHealing, "healing: it stayed unready"
+			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			underWay++
 		case m.retire != "" || m.leaves:
 		case v.sick(m):
@@ -109,13 +109,23 @@ func (v *view) heal(order []int) {
 	for _, f := range v.untaken() {
 		seen = append(seen, f.Who+" (has not taken its addresses)")
 	}
+	for _, m := range sick {
+		m.decide(plan.Heal, v.sickText(m))
+	}
 	if len(seen) > v.policy.MaxUnhealthy {
+		for _, m := range sick {
+			m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
+		}
 		v.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
-	for _, m := range sick[:min(len(sick), max(0, v.policy.AtOnce-underWay))] {
+	room := min(len(sick), max(0, v.policy.AtOnce-underWay))
+	for _, m := range sick[:room] {
 		v.healOne(m)
+	}
+	for _, m := range sick[room:] {
+		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
 	}
 }
 
@@ -129,7 +139,7 @@ func (v *view) cloneElsewhere(order []int) {
 		m := &v.members[i]
 		p := v.Pending[m.name]
 		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
-			m.retire, m.matter = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
+			m.retire, m.why = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
 		}
 	}
 }
@@ -145,21 +155,26 @@ func (v *view) checkOf(m *member) string {
 	return string(v.policy.Check)
 }
 
+// sickText says for how long a member was not ready.
+func (v *view) sickText(m *member) string {
+	return fmt.Sprintf("healing: not ready for %d s (%s)", int((v.policy.InitialDelay + v.policy.Timeout).Seconds()), v.checkOf(m))
+}
+
 func (v *view) healOne(m *member) {
-	limit := int((v.policy.InitialDelay + v.policy.Timeout).Seconds())
-	if v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted() {
-		m.restart = fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.checkOf(m))
+	switch {
+	case v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
+		m.restart = m.why
+		return
+	case v.stuck != nil && m.differs() == "": // a new clone of the same spec would not become ready either
+		m.awaits = "an edit of the spec: the update has stopped"
+		return
+	case v.cloneBlocked(m): // it could not be recreated
+		m.awaits = anOperator
 		return
 	}
-	if v.stuck != nil && m.differs() == "" {
-		return // a new clone of the same spec would not become ready either
-	}
-	if v.cloneBlocked(m) {
-		return // it could not be recreated
-	}
-	m.retire, m.matter = plan.WhyHealing, fmt.Sprintf("healing: not ready for %d s (%s)", limit, v.checkOf(m))
+	m.retire = plan.WhyHealing
 	if m.restarted() {
-		m.matter += ", despite a restart"
+		m.why += ", despite a restart"
 	}
 }
 

@@ -12,7 +12,10 @@ import (
 // member is a VM and what the plan thinks of it.
 type member struct {
 	plan.VM
+	verdict
 	name string // the member's name, whatever the VM is called now
+	// missing: it is to be cloned, and its clone is not under way.
+	missing bool
 	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
 	duplicate, contested bool
 
@@ -32,7 +35,6 @@ type member struct {
 
 	// retire is why it is to be replaced; empty if it stays.
 	retire plan.Why
-	matter string
 	// restart is why it is reset; empty if it is not.
 	restart string
 	// held: it differs from the spec, and stays as it is. yet: it does so until the standby members are as the spec says.
@@ -43,8 +45,6 @@ type member struct {
 	leaves, cycles bool
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
 	heldUntil time.Time
-	// waits is what the precondition says at which it waits, marked; empty if it waits at none, or that one says nothing.
-	waits string
 }
 
 // available members are those that count: serving, and not about to go.

@@ -69,32 +69,32 @@ var activities = []struct {
 	text func(v *view, n int) string
 }{
 	{(*view).updatesNow, share("updating %d of %d")},
-	{unlessDeleted(toClone), share("cloning %d of %d")},
-	{doing(toAdopt), counted("adopting %s", "VM")},
-	{doing(toBringBack), counted("bringing %s back from quarantine", "VM")},
-	{doing(toResize), share("resizing %d of %d")},
-	{doing(toStart), share("powering on %d of %d")},
-	{unlessDeleted(toLeave), func(v *view, n int) string {
+	{unlessDeleted(cloning), share("cloning %d of %d")},
+	{only(adopting), counted("adopting %s", "VM")},
+	{only(returning), counted("bringing %s back from quarantine", "VM")},
+	{only(resizing), share("resizing %d of %d")},
+	{only(starting), share("powering on %d of %d")},
+	{unlessDeleted(leaving), func(v *view, n int) string {
 		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
 	}},
 	{(*view).waiting, (*view).waitingText},
 	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
-	{doing(toPrepare), share("preparing %d of %d (tags, attributes, network)")},
-	{doing(toSetDisks), share("changing the disks of %d of %d")},
-	{unlessDeleted(toStandBy), func(v *view, n int) string {
+	{only(preparing), share("preparing %d of %d (tags, attributes, network)")},
+	{only(settingDisks), share("changing the disks of %d of %d")},
+	{unlessDeleted(standingBy), func(v *view, n int) string {
 		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
 	}},
-	{doing(toDiscard), counted("removing %s", "standby member")},
-	{unlessDeleted(toTidy), counted("quarantining or removing %s", "VM")},
+	{only(discarding), counted("removing %s", "standby member")},
+	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
 }
 
-func doing(what decision) func(*view) int {
-	return func(v *view) int { return v.decided(what) }
+func only(what activity) func(*view) int {
+	return func(v *view) int { return v.doing(what) }
 }
 
-// unlessDeleted is doing, for what the sentence about a deletion says already.
-func unlessDeleted(what decision) func(*view) int {
-	return func(v *view) int { return v.decided(what) * int(oneIf(!v.Finalizing)) }
+// unlessDeleted is only, for what the sentence about a deletion says already.
+func unlessDeleted(what activity) func(*view) int {
+	return func(v *view) int { return v.doing(what) * int(oneIf(!v.Finalizing)) }
 }
 
 func share(format string) func(*view, int) string {
@@ -107,7 +107,7 @@ func counted(format, noun string) func(*view, int) string {
 
 // updatesNow returns how many members are to be updated, while any update is going on.
 func (v *view) updatesNow() int {
-	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.decided(toClone, toBringBack, toResize, toStart, toLeave, toPrepare, toSetDisks) == 0 {
+	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
 	return v.updating()
@@ -120,9 +120,9 @@ func (v *view) rulesToSet() int {
 // deletion says what remains to be done until the group is gone.
 func (v *view) deletion() []string {
 	leaving := v.exist()
-	going := leaving - v.failing
+	going := leaving - v.failing()
 	switch {
-	case v.failing > 0 && going <= 1: // the last one waits for the others
+	case v.failing() > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
 	case leaving == 1 && v.policy.Retain && !v.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
@@ -272,7 +272,7 @@ func (v *view) unreached() (names []string) {
 
 // busy reports whether something is under way or to be done that needs no operator, other than for standby members.
 func (v *view) busy() bool {
-	if v.missing+len(v.arriving)+v.decided(toStart, toResize, toPrepare, toSetDisks, toLeave)+v.updating()+v.failing > 0 || v.Finalizing {
+	if v.missing()+len(v.arriving)+v.doing(starting, resizing, preparing, settingDisks, leaving)+v.updating()+v.failing() > 0 || v.Finalizing {
 		return true
 	}
 	for name, p := range v.Pending {
@@ -280,7 +280,7 @@ func (v *view) busy() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.actions, func(a plan.Action) bool { return !v.aside(a.VM) })
+	return slices.ContainsFunc(v.steps, func(s step) bool { return s.starts && !v.aside(s.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.

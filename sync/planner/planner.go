@@ -54,9 +54,9 @@ func Make(o plan.Observed) plan.Result {
 	if v.hold == nil {
 		v.reconcile()
 	}
-	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing > 1
+	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing() > 1
 	if v.hold == nil && !v.paused() {
-		r.Actions = v.actions
+		r.Actions = v.actions()
 	}
 	switch {
 	case !v.sighted:
@@ -64,7 +64,7 @@ func Make(o plan.Observed) plan.Result {
 	case v.blocked():
 		r.Resync = min(v.resyncBlocked(), o.Resync)
 	case v.paused():
-	case v.hold != nil || v.busy() || v.decided(toStandBy, toDiscard) > 0 || v.update != nil || v.countReady() < len(v.members):
+	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members):
 		r.Resync = min(resyncBusy, o.Resync)
 	case o.Group.Spec.Service != nil, o.Group.Spec.Readiness.Probes():
 		r.Resync = min(resyncServed, o.Resync)
@@ -72,7 +72,7 @@ func Make(o plan.Observed) plan.Result {
 	if r.Wake > 0 {
 		r.Resync = min(r.Resync, max(r.Wake, time.Second))
 	}
-	r.Status = v.status(v.message())
+	r.Status, r.Verdicts = v.status(v.message()), v.verdicts()
 	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
 		r.Notes = v.notes(&r.Status)
 	}

@@ -25,24 +25,27 @@ type precondition struct {
 	opens func(*view, *member) bool
 	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
 	says string
+	// until is what each of them waits for.
+	until string
 }
+
+// draining is the precondition of a member that is ready, and to which endpoints lead.
+var draining = precondition{(*view).drained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // preconditions are what a marked member passes before it is taken down.
-var preconditions = []precondition{
-	{(*view).drained, drains},
-	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)"},
-	{(*view).choiceIsMade, ""},
+var preconditions = []*precondition{
+	&draining,
+	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
+	{(*view).choiceIsMade, "", "the marks of others, which are being written or withdrawn"},
 }
-
-const drains = "draining %s before (spec.service.drainSeconds)"
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
 func (v *view) passes(m *member) bool {
-	m.waits = ""
+	m.waits = nil
 	all := true
 	for i := len(preconditions) - 1; i >= 0; i-- {
 		if !preconditions[i].opens(v, m) {
-			all, m.waits = false, preconditions[i].says
+			all, m.waits = false, preconditions[i]
 		}
 	}
 	return all
@@ -56,7 +59,7 @@ func (v *view) choiceIsMade(m *member) bool {
 // waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
 func (v *view) waiting() (n int) {
 	for i := range v.members {
-		n += int(oneIf(v.members[i].waits != ""))
+		n += int(oneIf(v.members[i].waits != nil && v.members[i].waits.says != ""))
 	}
 	return n
 }
@@ -66,7 +69,7 @@ func (v *view) waitingText(int) string {
 	for _, g := range preconditions {
 		n := 0
 		for i := range v.members {
-			n += int(oneIf(v.members[i].waits == g.says))
+			n += int(oneIf(v.members[i].waits == g))
 		}
 		if g.says != "" && n > 0 {
 			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))

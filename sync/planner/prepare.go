@@ -33,10 +33,10 @@ func (v *view) prepareLater() {
 
 // prepareMember prepares a member. If it has another step already, that one is what is going on.
 func (v *view) prepareMember(m *member, reason string) bool {
-	first := !v.acted[m.name]
+	_, later := v.stepOf[m.name]
 	goesOn := v.prepare(m, reason)
-	if first {
-		v.decide(toPrepare, m.name, goesOn)
+	if !later {
+		m.begins(preparing, goesOn)
 	}
 	return goesOn
 }

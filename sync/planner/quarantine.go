@@ -54,7 +54,8 @@ func (v *view) bringBack(count int) (back int) {
 			back++
 			q.leaves = true // leaves quarantine
 			v.arriving = append(v.arriving, q.Ordinal)
-			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "it is back from quarantine instead of a new clone"}
+			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
+			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: q.why}
 			switch {
 			case q.VM.Name != q.name:
 				a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, q.name
@@ -63,7 +64,7 @@ func (v *view) bringBack(count int) (back int) {
 			default:
 				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, v.Group.Generation
 			}
-			v.decide(toBringBack, q.name, v.act(a))
+			q.begins(returning, v.act(a))
 		}
 	}
 	return back
@@ -91,15 +92,19 @@ func (v *view) keepInQuarantine() {
 			continue
 		}
 		v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
+		q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
 		a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
 		case v.due(q) && q.Power != plan.PoweredOff:
 			v.faults = append(v.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
+			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
+			q.awaits = "somebody to power it off"
 			continue
 		case v.due(q):
-			v.decide(toTidy, q.VM.Name, true)
-			v.remove(q, expired, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			q.begins(tidying, true)
+			v.remove(q, expired, q.why)
 			continue
 		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
@@ -114,6 +119,6 @@ func (v *view) keepInQuarantine() {
 		default:
 			a.Op, a.Folder = plan.Move, v.State.Quarantine
 		}
-		v.decide(toTidy, q.VM.Name, v.act(a))
+		q.begins(tidying, v.act(a))
 	}
 }

@@ -34,7 +34,6 @@ func (v *view) reconcile() {
 	v.keepStandby()
 	v.tellStaying()
 	v.keepInQuarantine()
-	plan.SortByRank(v.actions)
 	v.collectFaults()
 }
 
@@ -58,7 +57,7 @@ func (v *view) powerOn() {
 			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
 				Reason: m.Power.Text() + "; should be on"})
 		}
-		v.decide(toStart, m.name, goesOn)
+		m.begins(starting, goesOn)
 	}
 }
 
@@ -73,27 +72,50 @@ func nextPowerOn(m *member) string {
 // act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
 // is wanted, the status tells why its last try failed; act then returns false.
 func (v *view) act(a plan.Action) (goesOn bool) {
-	if v.acted[a.VM] {
+	if _, has := v.stepOf[a.VM]; has {
 		return true
 	}
-	if v.acted == nil {
-		v.acted = map[string]bool{}
+	if v.stepOf == nil {
+		v.stepOf = map[string]int{}
 	}
-	v.acted[a.VM] = true
-	if v.asks(a.MoRef) {
-		v.failing += int(oneIf(a.MemberKey()))
-		return false
-	}
+	v.stepOf[a.VM] = len(v.steps)
 	p, pending := v.Pending[a.VM]
-	if !pending || p.State == plan.Due || p.Lets(a) {
-		v.actions = append(v.actions, a)
+	asks := v.asks(a.MoRef)
+	failed := !asks && p.Fault.Reason != "" && p.Op == a.Op
+	if failed {
+		v.faults = append(v.faults, named{Who: a.VM, Fault: p.Fault})
 	}
-	if p.Fault.Reason == "" || p.Op != a.Op {
-		return true
+	s := step{Action: a, starts: !asks && (!pending || p.State == plan.Due || p.Lets(a)), blocked: asks || failed}
+	v.steps = append(v.steps, s)
+	return !s.blocked
+}
+
+// step is a step that is wanted. starts: it can be started now. blocked: it failed the last time, or its VM waits for an answer.
+type step struct {
+	plan.Action
+	starts, blocked bool
+}
+
+// actions are the steps that can be started now, by rank.
+func (v *view) actions() (all []plan.Action) {
+	for i := range v.steps {
+		if v.steps[i].starts {
+			all = append(all, v.steps[i].Action)
+		}
 	}
-	v.faults = append(v.faults, named{Who: a.VM, Fault: p.Fault})
-	v.failing += int(oneIf(a.MemberKey()))
-	return false
+	plan.SortByRank(all)
+	return all
+}
+
+// failing counts the members whose steps are blocked.
+func (v *view) failing() (n int) {
+	for i := range v.steps {
+		n += int(oneIf(v.steps[i].blocked && v.steps[i].MemberKey()))
+	}
+	if v.Finalizing {
+		n += len(v.missingNames())
+	}
+	return n
 }
 
 // collectFaults adds what blocks members that no action is wanted for.

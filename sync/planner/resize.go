@@ -77,7 +77,7 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		default:
 			goesOn = v.takeDown(m, "power cycle: it "+m.resize)
 		}
-		v.decide(toResize, m.name, goesOn)
+		m.begins(resizing, goesOn)
 	}
 }
 

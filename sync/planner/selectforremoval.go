@@ -118,7 +118,8 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 	if v.dense() {
 		surplus = v.tooMany()
 	}
-	blocked := false
+	blocked, queued := false, 0
+	scaleIn := fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
 	mayGo := func(m *member) bool { // one that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
@@ -127,6 +128,7 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 		m.replaced = m.retire != "" && !v.stays(m)
 		switch {
 		case m.replaced && !v.follows(m):
+			m.awaits = aSuccessor
 		case m.replaced && m.retire == plan.WhyHealing:
 			m.leaves = true
 		case m.replaced && m.serving:
@@ -140,13 +142,23 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 			surplus--
 		case surplus > 0:
 			blocked = true // members further down in the order must not go instead
+			if queued++; queued <= surplus {
+				m.decide(plan.Remove, scaleIn)
+				m.awaits = otherMembers
+			}
 		}
 		if m.leaves {
 			v.successors.here--
 			slack -= int(oneIf(m.serving))
 		}
-		if m.leaves && !m.replaced {
-			m.matter = fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
+		switch {
+		case m.leaves && !m.replaced:
+			m.decide(plan.Remove, scaleIn)
+		case m.leaves:
+		case m.replaced && m.awaits == "":
+			m.awaits = otherMembers
+		case m.retire != "" && !m.replaced:
+			m.awaits = anOperator
 		}
 	}
 	return slack
@@ -190,14 +202,14 @@ func (v *view) removeChosen() {
 		switch {
 		case !m.Reachable:
 		case !m.going() && m.replaced:
-			goesOn = v.act(v.replacing(m, m.retire, m.matter))
+			goesOn = v.act(v.replacing(m, m.retire, m.why))
 			v.tellUnrehearsed(m)
 		case !m.going():
-			goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.matter))
+			goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.why))
 		default:
-			goesOn = v.remove(m, chosen, m.matter)
+			goesOn = v.remove(m, chosen, m.why)
 		}
-		v.decide(toLeave, m.name, goesOn)
+		m.begins(leaving, goesOn)
 	}
 }
 

@@ -101,7 +101,8 @@ func (v *view) promote(most int) (promoted int) {
 		}
 		next.leaves = true // the standby members
 		load.Count(next.Ordinal)
-		v.decide(toStart, next.name, v.act(v.promotion(next, "standby member promoted: "+v.promotionText(promoted))))
+		next.decide(plan.Create, "standby member promoted: "+v.promotionText(promoted))
+		next.begins(starting, v.act(v.promotion(next, next.why)))
 	}
 	return promoted
 }
@@ -182,16 +183,21 @@ func (v *view) keepStandby() {
 			left--
 			v.removeStandby(m, left >= int(v.Group.Spec.Standby))
 		case m.unprepared() || m.Prepared != v.prepared && v.preparable(m):
-			v.decide(toStandBy, m.name, v.prepare(m, "prepared as a standby member"))
+			m.decide(plan.Update, "prepared as a standby member")
+			m.begins(standingBy, v.prepare(m, m.why))
 		case m.disks != "":
-			v.decide(toStandBy, m.name, v.setDisksOf(m, "disks: it "+m.disks))
+			m.decide(plan.Update, "disks: it "+m.disks)
+			m.begins(standingBy, v.setDisksOf(m, m.why))
 		case m.resize != "":
-			v.decide(toStandBy, m.name, v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize of a standby member: it " + m.resize}))
+			m.decide(plan.Update, "resize of a standby member: it "+m.resize)
+			m.begins(standingBy, v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+				CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: m.why}))
 		}
 	}
-	for _, ordinal := range v.standbyComing {
-		v.decide(toStandBy, plan.MemberName(v.Group.Name, ordinal), true)
+	for _, m := range v.free {
+		if m.Standby {
+			m.begins(standingBy, true)
+		}
 	}
 	v.cloneStandby(int(v.Group.Spec.Standby) - here - len(v.standbyComing))
 }
@@ -211,9 +217,14 @@ func (v *view) cloneStandby(count int) {
 		ordinals.Count(ordinal)
 	}
 	reason := fmt.Sprintf("too few standby members: %d of %d", int(v.Group.Spec.Standby)-count, v.Group.Spec.Standby)
-	fresh, _ := v.cloneEach(count, ordinals, func(int) plan.Action { return plan.Action{Standby: true, Reason: reason} })
-	for _, name := range fresh {
-		v.decide(toStandBy, name, true)
+	vacant := make([]*member, count)
+	for n := range vacant {
+		vacant[n] = v.vacancy(reason)
+		vacant[n].Standby = true
+	}
+	fresh, _ := v.cloneEach(vacant, ordinals)
+	for _, m := range fresh {
+		m.begins(standingBy, true)
 	}
 }
 
@@ -224,6 +235,9 @@ func (v *view) removeStandby(m *member, enough bool) {
 	if again {
 		why, reason = plan.WhyUpdate, "standby member made again: "+cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
 	}
+	if m.decide(plan.Remove, reason); again {
+		m.becomes = plan.Update
+	}
 	switch m.leaves = true; {
 	case !m.going() && again:
 		v.act(v.replacing(m, why, reason))
@@ -233,7 +247,7 @@ func (v *view) removeStandby(m *member, enough bool) {
 	default:
 		v.remove(m, idle, reason)
 	}
-	v.decide(toDiscard, m.name, true)
+	m.begins(discarding, true)
 }
 
 // prefixed puts a prefix before a text that is not empty.

@@ -55,9 +55,9 @@ func (v *view) findChanges(order []int) {
 		case waits:
 			m.yet = true
 		case m.outdated != "":
-			m.retire, m.matter = plan.WhyUpdate, "update: it "+m.outdated
+			m.retire, m.why = plan.WhyUpdate, "update: it "+m.outdated
 		case v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m):
-			m.retire, m.matter = plan.WhyResize, "resize by a new clone: it "+m.resize
+			m.retire, m.why = plan.WhyResize, "resize by a new clone: it "+m.resize
 		}
 	}
 	v.findRequested(order)
@@ -125,7 +125,7 @@ func (v *view) findRequested(order []int) {
 				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
-				m.retire, m.matter, m.held = plan.WhyReplace, "spec.replace names it", false
+				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false
 			}
 		}
 	}

@@ -1,47 +1,83 @@
 package planner
 
 import (
+	"cmp"
+	"fmt"
+	"iter"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what is to become of a VM of the group, or of a member that doesn't exist yet. A VM without a decision is kept as it is, or
-// waits: for a precondition, for its turn, or because the spec holds it.
-type decision int
+// activity is something that is being done for a VM, or for an ordinal that no VM has yet.
+type activity int
 
 const (
-	toClone     decision = iota // a member that is missing is cloned, or is being cloned
-	toAdopt                     // a VM becomes a member
-	toBringBack                 // a VM in quarantine becomes a member again
-	toStart                     // a member is powered on
-	toResize                    // a member gets another size in place
-	toPrepare                   // a member gets tags, attributes and its network configuration
-	toSetDisks                  // a member gets disks, or larger ones
-	toLeave                     // a member is removed
-	toStandBy                   // a standby member is made, prepared or resized
-	toDiscard                   // a standby member is removed
-	toTidy                      // a duplicate, or a VM in or for quarantine, is moved or removed
+	cloning       activity = iota // it is made from the template
+	adopting                      // it becomes a member
+	returning                     // a VM in quarantine becomes a member again
+	starting                      // it is powered on
+	resizing                      // it gets another size in place
+	preparing                     // it gets tags, attributes and its network configuration
+	settingDisks                  // it gets disks, or larger ones
+	leaving                       // a member is removed
+	standingBy                    // a standby member is made, prepared or resized
+	discarding                    // a standby member is removed
+	tidying                       // a duplicate, or a VM in or for quarantine, is moved or removed
+	allActivities = iota
 )
 
-// verdict is a decision about one VM.
+// verdict is what becomes of a VM, or of an ordinal that no VM has yet. All that is said about what is going on is counted from these.
 type verdict struct {
-	// who is the member's name; empty for one that has no ordinal yet.
-	who string
-	to  decision
-	// blocked: its last try failed, and what has to happen first is among the faults.
-	blocked bool
+	// becomes and why are the verdict; empty where those of a member follow from the rest, as the table at verdictOf says.
+	becomes plan.Decision
+	why     string
+	// awaits is what it waits for before its next step; waits is the precondition at which it waits, marked.
+	awaits string
+	waits  *precondition
+	// does are the activities that concern it. Those that are blocked are not counted: their last try failed, and what has to happen
+	// first is among the faults.
+	does, blocked [allActivities]bool
 }
 
-// decide records a verdict. All that the status says about what is going on is counted from these.
-func (v *view) decide(to decision, who string, goesOn bool) {
-	v.verdicts = append(v.verdicts, verdict{who: who, to: to, blocked: !goesOn})
+// decide records the verdict about a VM that is no member, or about an ordinal.
+func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = becomes, why }
+
+// begins notes an activity, and whether something blocks it.
+func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
+
+// everyone yields the VMs of the group, and the ordinals that are to have one.
+func (v *view) everyone() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, members := range [][]member{v.members, v.standby, v.quarantined} {
+			for i := range members {
+				if !yield(&members[i]) {
+					return
+				}
+			}
+		}
+		for _, m := range v.free {
+			if !yield(m) {
+				return
+			}
+		}
+	}
 }
 
-// decided counts the verdicts of these kinds that nothing blocks.
-func (v *view) decided(kinds ...decision) (n int) {
-	for _, d := range v.verdicts {
-		n += int(oneIf(!d.blocked && slices.Contains(kinds, d.to)))
+// doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
+func (v *view) doing(what ...activity) (n int) {
+	for m := range v.everyone() {
+		for _, a := range what {
+			n += int(oneIf(m.does[a] && !m.blocked[a]))
+		}
+	}
+	return n
+}
+
+// missing counts the members that are to be cloned and whose clones are not under way.
+func (v *view) missing() (n int) {
+	for _, m := range v.free {
+		n += int(oneIf(m.missing))
 	}
 	return n
 }
@@ -56,4 +92,161 @@ func (v *view) updating() (n int) {
 		n += int(oneIf(!m.duplicate && (m.differs() != "" && !m.held || m.retire == plan.WhyReplace)))
 	}
 	return n
+}
+
+// vacancy notes that a VM is wanted where there is none. Its ordinal may not be known yet.
+func (v *view) vacancy(why string) *member {
+	m := &member{}
+	m.decide(plan.Create, why)
+	v.free = append(v.free, m)
+	return m
+}
+
+// assign tells which ordinal a vacancy has.
+func (v *view) assign(m *member, ordinal int32) {
+	m.Ordinal, m.name = ordinal, plan.MemberName(v.Group.Name, ordinal)
+}
+
+// assigned reports whether a vacancy has that ordinal.
+func (v *view) assigned(ordinal int32) bool {
+	return slices.ContainsFunc(v.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
+}
+
+// verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
+func (v *view) verdicts() (all []plan.Verdict) {
+	say := func(d plan.Verdict) {
+		if d.Reason, d.WaitsFor = plan.Printable(d.Reason), plan.Printable(d.WaitsFor); d.Is != plan.Keep || d.Reason+d.WaitsFor != "" {
+			all = append(all, d)
+		}
+	}
+	if !v.sighted {
+		for i := range v.Group.Status.Members {
+			m := &v.Group.Status.Members[i]
+			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: v.hold.Message})
+		}
+		return all
+	}
+	for m := range v.everyone() {
+		if m.name == "" {
+			continue
+		}
+		d := v.verdictOf(m)
+		if v.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
+			d.WaitsFor = "spec.paused"
+		}
+		say(d)
+	}
+	for i := range v.unseen {
+		m := &v.unseen[i]
+		d := plan.Verdict{VM: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
+		switch {
+		case m.missing:
+			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"
+		case m.hidden():
+			d.WaitsFor = "vCenter to show it, or to report it as gone"
+		}
+		say(d)
+	}
+	return all
+}
+
+// verdictOf says what becomes of a VM, or of an ordinal. The first row that applies:
+//
+//	what                                    verdict    why, and what it waits for
+//	--------------------------------------  ---------  ---------------------------------------------------------------
+//	any, while nothing may be done          Wait       what holds the group back
+//	not reachable, or has a question        Wait       vCenter to reach it; an answer
+//	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
+//	an ordinal, standby, in quarantine      as decided where that was (fill, keepStandby, keepInQuarantine)
+//	a duplicate                             Remove     another VM is the member
+//	chosen to be replaced for healing       Heal       its unreadiness; its turn, a successor, a precondition
+//	chosen to be replaced otherwise         Update     how it differs; the same
+//	to be restarted                         Heal       its unreadiness
+//	one too many, and goes now              Remove     scale-in; a precondition
+//	one too many, and does not go           Keep       the same; other members to be available
+//	differs, and is kept                    Keep       how; the field that keeps it
+//	differs, and waits for standby members  Update     how; the standby members
+//	is resized in place                     Update     how; a precondition, or other members to be available
+//	any other for which there is a step     Update     why the step is there
+//	any other                               Keep       -
+func (v *view) verdictOf(m *member) plan.Verdict {
+	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: plan.Keep, Reason: m.why, WaitsFor: v.waitsFor(m)}
+	if !m.Quarantined.IsZero() {
+		d.VM = plan.Printable(m.VM.Name)
+	}
+	switch {
+	case v.hold != nil:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, v.hold.Message, ""
+	case m.MoRef != "" && !m.Reachable:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
+	case m.Question != "":
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
+	case v.Finalizing:
+		d.Is, d.Reason = plan.Remove, v.deletionReason()
+	case m.becomes != "":
+		d.Is = m.becomes
+	case m.duplicate:
+		d.Is, d.Reason = plan.Remove, duplicateReason(m)
+	case m.retire == plan.WhyHealing:
+		d.Is = plan.Heal
+	case m.retire != "":
+		d.Is = plan.Update
+	case m.restart != "" && !m.leaves:
+		d.Is, d.Reason = plan.Heal, m.restart
+	case m.leaves:
+		d.Is = plan.Remove
+	case m.awaits != "" && m.why != "":
+	case m.held:
+		d.Reason, d.WaitsFor = "it "+m.differs(), cmp.Or(v.whatHolds(), d.WaitsFor)
+	case m.yet:
+		d.Is, d.Reason, d.WaitsFor = plan.Update, "it "+m.differs(), "the standby members, which are updated first"
+	case m.resizes():
+		d.Is, d.Reason = plan.Update, "resize: it "+m.resize
+		if v.wantsCycle(m) && !m.cycles {
+			d.WaitsFor = cmp.Or(d.WaitsFor, otherMembers)
+		}
+	default:
+		if i, has := v.stepOf[v.stepKey(m)]; has && v.steps[i].MoRef == m.MoRef {
+			d.Is, d.Reason = plan.Update, v.steps[i].Reason
+		}
+	}
+	return d
+}
+
+// What a member may wait for.
+const (
+	otherMembers = "other members to be available"
+	aSuccessor   = "its successor"
+	anOperator   = "an operator: no successor can be made"
+)
+
+// waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
+func (v *view) waitsFor(m *member) string {
+	switch p := v.Pending[v.stepKey(m)]; {
+	case p.Fault.Reason != "":
+		return p.Fault.WithHelp().Message
+	case m.waits != nil:
+		return m.waits.until
+	}
+	return m.awaits
+}
+
+// stepKey is the key of a VM's steps among those that are pending.
+func (v *view) stepKey(m *member) string {
+	if m.Quarantined.IsZero() {
+		return m.name
+	}
+	return v.key(m)
+}
+
+// whatHolds says which field keeps members that differ from the spec as they are.
+func (v *view) whatHolds() string {
+	why := cmp.Or(v.heldBy(), v.closed)
+	switch {
+	case v.stuck != nil:
+		return v.stuck.Message
+	case why == "" && v.policy.Canary >= 0:
+		return fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
+	}
+	return why
 }
