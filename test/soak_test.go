@@ -1,6 +1,7 @@
 package test
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -61,6 +63,7 @@ type soak struct {
 	started    int
 	troubles   int
 	abandoned  int
+	logouts    failedLogouts
 	outage     bool // since sessions were last dropped
 	table      []string
 }
@@ -82,7 +85,7 @@ func newSoak(t *testing.T) *soak {
 func (s *soak) start(i int) {
 	registry := prometheus.NewRegistry()
 	c := s.serve(func(v *vsphere.Config, l *loop.Config) {
-		v.Metrics, l.Metrics = registry, registry
+		v.Metrics, l.Metrics, v.Log = registry, registry, zerolog.New(&s.logouts)
 		l.Lease, l.Resync = 4*time.Second, 2*time.Second
 	})
 	s.mu.Lock()
@@ -209,7 +212,7 @@ func (s *soak) endAbandoned() {
 		return
 	}
 	c := s.Counts()
-	if !s.outage || !lostCollectors(c) {
+	if !(s.outage && lostCollectors(c)) && s.logouts.Swap(0) == 0 {
 		if s.abandoned++; s.abandoned > 1 {
 			s.t.Fatalf("sessions are left again and again: %+v", c)
 		}
@@ -217,6 +220,16 @@ func (s *soak) endAbandoned() {
 	s.t.Logf("a session or a collector is left: %+v", c)
 	s.DropSessions()
 	s.outage = false
+}
+
+// failedLogouts counts the logouts that replicas gave up, by what they log.
+type failedLogouts struct{ atomic.Int64 }
+
+func (f *failedLogouts) Write(line []byte) (int, error) {
+	if bytes.Contains(line, []byte("vCenter logout failed")) {
+		f.Add(1)
+	}
+	return len(line), nil
 }
 
 // lostCollectors reports whether all that is left over is at most one collector for each replica.

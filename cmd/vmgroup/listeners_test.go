@@ -64,7 +64,7 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 	} {
 		p := serve(t, c.env, append([]string{"--simulator"}, c.args...)...)
 		p.stop(t)
-		warned := strings.Contains(p.logged(), `"level":"warn"`)
+		warned := strings.Contains(p.logged(), "--allow-") // a slow machine causes other warnings
 		if warned != (c.warns != "") || !strings.Contains(p.logged(), c.warns) {
 			t.Errorf("%v: %s", c.args, p.logged())
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
-	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
@@ -17,7 +16,7 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 	vc := startVCenter(t, vcsim.Config{})
 	p := serve(t, against(vc))
 	g := metacontroller.New(p.url, "default", "web", "uid-web", 2)
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		t.Fatal(err)

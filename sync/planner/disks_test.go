@@ -205,21 +205,19 @@ func TestTheAnnotationAndTheStatusOfDisksAreReadOnce(t *testing.T) {
 		"the status":   func(g *v1alpha1.VmGroup, vms []plan.VM) int { return len(plan.DiskStatuses(g, vms)) },
 		"what is left": func(g *v1alpha1.VmGroup, _ []plan.VM) int { return len(g.DisksLeft()) },
 	} {
-		cost := func(disks, ids int) (least time.Duration) {
+		cost := func(disks, ids int) time.Duration {
 			g, vms := group(disks, ids)
-			for range 5 {
-				began := time.Now()
-				n := of(g, vms)
-				if took := time.Since(began); least == 0 || took < least {
-					least = took
-				}
-				if n != disks-1 {
-					t.Fatalf("%s: %d of %d disks", what, n, disks)
-				}
+			began := time.Now()
+			if n := of(g, vms); n != disks-1 {
+				t.Fatalf("%s: %d of %d disks", what, n, disks)
 			}
-			return least
+			return time.Since(began)
 		}
-		if both, alone := cost(many, 5*many), cost(many, 0)+cost(2, 5*many); both > 20*alone {
+		both, alone := time.Hour, time.Hour
+		for n := 0; n < 5 || n < 100 && both > 20*alone; n++ { // on a busy machine each may take long
+			both, alone = min(both, cost(many, 5*many)), min(alone, cost(many, 0)+cost(2, 5*many))
+		}
+		if both > 20*alone {
 			t.Errorf("%s: %d disks and %d ids take %s, each alone %s", what, many, 5*many, both, alone)
 		}
 	}

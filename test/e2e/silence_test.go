@@ -46,8 +46,8 @@ func TestASettledClusterIsSilent(t *testing.T) {
 	}
 	began, calls, writes, stored, changes := time.Now(), r.calls(t), len(r.writes(t)), versions(), r.changesOfVCenter()
 	time.Sleep(4 * resync)
-	passed := time.Since(began)
 	calls2, writes2, stored2, changes2 := r.calls(t), r.writes(t), versions(), r.changesOfVCenter()
+	passed := time.Since(began)
 
 	periods := groups * (int(passed/time.Second) + 1 + int(passed/time.Minute) + 1)
 	for hook, n := range calls2 {

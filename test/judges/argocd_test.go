@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	lua "github.com/yuin/gopher-lua"
 	"go.yaml.in/yaml/v2"
@@ -27,7 +26,7 @@ func healthScript(t *testing.T) string {
 	return patch.Data["resource.customizations.health.vm.codeconnect.vmworld.com_VmGroup"]
 }
 
-// health runs the script as Argo CD does: in its Lua interpreter, with the libraries package, base and table, for at most a second,
+// health runs the script as Argo CD does: in its Lua interpreter, with the libraries package, base and table,
 // and with the object as obj (argo-cd, util/lua/lua.go, runLua and ExecuteHealthLua).
 func health(t *testing.T, script string, object any) (status, message string) {
 	t.Helper()
@@ -36,7 +35,7 @@ func health(t *testing.T, script string, object any) (status, message string) {
 	for name, open := range map[string]lua.LGFunction{lua.LoadLibName: lua.OpenPackage, lua.BaseLibName: lua.OpenBase, lua.TabLibName: lua.OpenTable} {
 		must(t, l.CallByParam(lua.P{Fn: l.NewFunction(open), Protect: true}, lua.LString(name)))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience) // Argo CD gives it a second
 	defer cancel()
 	l.SetContext(ctx)
 	text, err := json.Marshal(object)

@@ -33,7 +33,7 @@ func discover(t *testing.T, settings string) (map[string]map[string]string, erro
 	must(t, metrics.Register())
 	d, err := discoveryhttp.NewDiscovery(&c, discovery.DiscovererOptions{Metrics: metrics, SetName: "vm-nodes"})
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	groups, err := d.Refresh(ctx)
 	if err != nil {

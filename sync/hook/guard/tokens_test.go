@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -224,40 +225,47 @@ func TestOPTIONSNeedsAuthentication(t *testing.T) {
 // network.
 func TestASenderOfABodyLearnsWhyItIsRefused(t *testing.T) {
 	t.Parallel()
-	_, cfg := tokenFiles(t, first, "", "")
-	d := open(t, cfg, generous)
-	conn := dial(t, d)
-	const length = 128 << 10
-	fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", length)
-	if _, err := conn.Write(make([]byte, length)); err != nil {
-		t.Error(err)
-	}
-	answer, err := io.ReadAll(conn)
-	if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
-		t.Errorf("%q %v", answer, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		_, cfg := tokenFiles(t, first, "", "")
+		d := openInMemory(t, cfg, generous)
+		conn := dial(t, d)
+		const length = 128 << 10
+		go func() { // nothing on the way buffers it
+			fmt.Fprintf(conn, "POST /sync HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", length)
+			if _, err := conn.Write(make([]byte, length)); err != nil {
+				t.Error(err)
+			}
+		}()
+		answer, err := io.ReadAll(conn)
+		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 401 ") {
+			t.Errorf("%q %v", answer, err)
+		}
+	})
 }
 
 func TestManyRefusalsAreFewLogLines(t *testing.T) {
 	t.Parallel()
-	_, cfg := tokenFiles(t, first, "", "")
-	d := open(t, cfg, generous)
-	c := client(t, nil, nil)
-	for range 50 {
-		if got := d.code(c, "POST", "Bearer a-wrong-token-of-another"); got != 401 {
-			t.Fatal(got)
+	synctest.Test(t, func(t *testing.T) {
+		_, cfg := tokenFiles(t, first, "", "")
+		d := openInMemory(t, cfg, generous)
+		c := client(t, nil, nil)
+		c.Transport.(*http.Transport).DialContext = d.dial
+		for range 50 {
+			if got := d.code(c, "POST", "Bearer a-wrong-token-of-another"); got != 401 {
+				t.Fatal(got)
+			}
 		}
-	}
-	log := d.log.String()
-	if n := strings.Count(log, "\n"); n < 1 || n > 3 || !strings.Contains(log, `"reason":"wrong-token"`) || !strings.Contains(log, `"from":"127.0.0.1:`) {
-		t.Errorf("%d lines: %s", n, log)
-	}
-	if strings.Contains(log, "a-wrong-token") {
-		t.Error("the log has the token tried, which may be that of another server")
-	}
-	if n := d.counted(wrongToken); n != 50 {
-		t.Errorf("counted: %v", n)
-	}
+		log := d.log.String()
+		if n := strings.Count(log, "\n"); n != 1 || !strings.Contains(log, `"reason":"wrong-token"`) || !strings.Contains(log, `"from":"127.0.0.1:`) {
+			t.Errorf("%d lines: %s", n, log)
+		}
+		if strings.Contains(log, "a-wrong-token") {
+			t.Error("the log has the token tried, which may be that of another server")
+		}
+		if n := d.counted(wrongToken); n != 50 {
+			t.Errorf("counted: %v", n)
+		}
+	})
 }
 
 func TestLocalNamesKeepWebPagesOut(t *testing.T) {
