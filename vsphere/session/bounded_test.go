@@ -83,6 +83,9 @@ func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
 	t.Parallel()
 	for name, of := range endlessAnswers {
 		for _, zip := range []bool{false, true} {
+			if zip && name != "a text" {
+				continue // what it decompresses to is bounded alike
+			}
 			t.Run(fmt.Sprintf("%s, compressed: %t", name, zip), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
