@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"maps"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,28 +139,6 @@ func TestAnUpdateWhoseGuestsNeverBootStopsAndAnEditUndoesIt(t *testing.T) {
 			t.Errorf("as few as %d of 3 were available", e.least)
 		}
 		r.sameVMs(was)
-	})
-}
-
-func TestACanaryHoldsTheUpdateUntilItIsRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 4)
-		up(t, g)
-		was := refs(r.members())
-		g.Edit(func(s *spec) { s.Template, s.Update.Canary = otherTemplate, number(1) })
-		a := up(t, g)
-		if a.Status.UpdatedReplicas != 1 || condition(a, v1alpha1.ConditionUpdateHeld).Status != "True" || !strings.Contains(a.Status.LastMessage, "update.canary") {
-			t.Errorf("%+v", a.Status)
-		}
-		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
-		if n := tally(r.members(), isOfOther); n != 1 {
-			t.Errorf("%d are new", n)
-		}
-		g.Edit(func(s *spec) { s.Update.Canary = nil })
-		up(t, g)
-		r.allNew(was, 4)
 	})
 }
 
