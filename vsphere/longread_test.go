@@ -75,7 +75,7 @@ func inLongReads(t *testing.T, pages *slowPages, f func(t *testing.T, w *world, 
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.fill(27)
-		w.SetPageSize(7)
+		w.cutReads(7)
 		c := w.config()
 		c.Through = pages.through(c.Through)
 		v, err := New(c)

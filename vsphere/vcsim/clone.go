@@ -105,7 +105,7 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 		return nil, fault
 	}
 	v.policies[vm.Self] = policies
-	if spec.PowerOn && !spec.Template {
+	if spec.PowerOn {
 		// As in a real vCenter, this is a separate task, and the clone task does not wait for it.
 		on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnVM_Task"}, v: v}
 		on.PowerOnVMTask(ctx, &types.PowerOnVM_Task{This: vm.Self})
@@ -125,10 +125,6 @@ func (v *inventory) finishClone(ctx *simulator.Context, vm *simulator.VirtualMac
 	}
 	if fault := v.configure(ctx, vm, change); fault != nil {
 		return fault
-	}
-	if spec.Template {
-		vm.MarkAsTemplate(&types.MarkAsTemplate{This: vm.Self})
-		return nil
 	}
 	if spec.Customization == nil {
 		return nil

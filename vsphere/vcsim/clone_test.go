@@ -52,17 +52,3 @@ func TestRunningCloneReservesItsNameButIsInvisible(t *testing.T) {
 		}
 	})
 }
-
-func TestCancelledCloneLeavesNothingBehind(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
-		v.Hold(vcsim.Clone)
-		task := c.startClone(t, "vm")
-		ok(t, task.Cancel(c.ctx))
-		v.Release(vcsim.Clone)
-		wantFault[*types.RequestCanceled](t, task.Wait(c.ctx))
-		eventually(t, "the name is available again", func() bool { return c.startClone(t, "vm").Wait(c.ctx) == nil })
-		if n := len(v.VMs()); n != 2 {
-			t.Errorf("got %d VMs, want the template and the second clone", n)
-		}
-	})
-}

@@ -20,18 +20,9 @@ type collector struct {
 	gone     <-chan struct{} // closed when the client has gone
 }
 
-// RetrievePropertiesEx takes the pages and faults of reads into account.
+// RetrievePropertiesEx takes the faults of reads into account.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
-	return pc.changed(ctx, pc.failed(ctx, pc.read(ctx, pc.paged(ctx, req))))
-}
-
-// RetrieveProperties is the old form of RetrievePropertiesEx, without pages.
-func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
-	body := pc.failed(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}))
-	if body.Fault_ != nil {
-		return &methods.RetrievePropertiesBody{Fault_: body.Fault_}
-	}
-	return &methods.RetrievePropertiesBody{Res: &types.RetrievePropertiesResponse{Returnval: body.Res.Returnval.Objects}}
+	return pc.changed(ctx, pc.failed(ctx, pc.read(ctx, req)))
 }
 
 // ContinueRetrievePropertiesEx omits objects hidden since the first page.
@@ -98,12 +89,6 @@ func (pc *collector) DestroyPropertyCollector(ctx *simulator.Context, req *types
 	return pc.PropertyCollector.DestroyPropertyCollector(ctx, req)
 }
 
-// CancelWaitForUpdates ends a wait in progress.
-func (pc *collector) CancelWaitForUpdates(ctx *simulator.Context, _ *types.CancelWaitForUpdates) soap.HasFault {
-	pc.v.stream(ctx, pc.PropertyCollector).cancelWait()
-	return &methods.CancelWaitForUpdatesBody{Res: new(types.CancelWaitForUpdatesResponse)}
-}
-
 // unlocked keeps the simulator from locking an object during a call.
 type unlocked struct{}
 
@@ -127,11 +112,10 @@ func (f *propertyFilter) DestroyPropertyFilter(ctx *simulator.Context, req *type
 
 // reads makes reads of all users but Admin fail or take long.
 type reads struct {
-	world    *world
-	failing  map[types.ManagedObjectReference]types.BaseMethodFault
-	pageSize int32
-	first    time.Duration
-	change   func(*types.ObjectContent)
+	world   *world
+	failing map[types.ManagedObjectReference]types.BaseMethodFault
+	first   time.Duration
+	change  func(*types.ObjectContent)
 }
 
 // FailReadsOf makes every read whose result includes an object fail as a whole with a fault; nil ends this.
@@ -149,15 +133,6 @@ func (r *reads) FailReadsOf(ref types.ManagedObjectReference, fault types.BaseMe
 		delete(failing, ref)
 	}
 	r.failing = failing
-}
-
-// SetPageSize limits the objects in one answer of RetrievePropertiesEx; 0: no limit.
-//
-// vCenter 8.0 returns one hundred: https://github.com/vmware/vsphere-automation-sdk-java/issues/217
-func (r *reads) SetPageSize(objects int) {
-	r.world.Lock()
-	defer r.world.Unlock()
-	r.pageSize = int32(objects)
 }
 
 // DelayFirstUpdates sets how long each page of a stream's first answer takes, regardless of maxWaitSeconds.
@@ -203,17 +178,6 @@ func (pc *collector) failed(ctx *simulator.Context, body *methods.RetrieveProper
 		}
 	}
 	return body
-}
-
-// paged returns a request with the page size of SetPageSize.
-func (pc *collector) paged(ctx *simulator.Context, req *types.RetrievePropertiesEx) *types.RetrievePropertiesEx {
-	size := pc.v.reads.pageSize
-	if size == 0 || req.Options.MaxObjects > 0 && req.Options.MaxObjects < size || pc.isAdmins(ctx) {
-		return req
-	}
-	paged := *req
-	paged.Options.MaxObjects = size
-	return &paged
 }
 
 func (pc *collector) isAdmins(ctx *simulator.Context) bool {

@@ -14,7 +14,7 @@ type Kind string
 // Latency is the duration of tasks by kind. Admin's tasks take no time.
 type Latency struct {
 	Clone       time.Duration
-	Power       time.Duration // power on, power off, suspend, reset, and the guest's own shutdown and reboot
+	Power       time.Duration // power on, power off, reset, and the guest's own shutdown
 	Reconfigure time.Duration
 	Other       time.Duration
 }
@@ -93,18 +93,13 @@ func (c *course) Failure(kind Kind, name string) types.BaseMethodFault {
 	return c.faults[i].fault
 }
 
-// Limits bound how many tasks run at once. The others are queued, in their order, except that those of a busy host let others pass. The
+// Limits bound how many clones run at once. The others are queued, in their order, except that those of a busy host let others pass. The
 // zero value bounds nothing.
 //
-// A real vCenter runs about 640 operations at once, and a host has 16 units, of which a full clone takes 4 and a linked one 1 (VMware's
-// performance blog, 2021-02); 60 to 70 operations a second were measured on vCenter 6.5.
+// A host of a real vCenter has 16 units, of which a full clone takes 4 and a linked one 1 (VMware's performance blog, 2021-02).
 type Limits struct {
-	// Operations is how many tasks run at once. 0: any number.
-	Operations int
 	// HostUnits is how many units each host has. 0: any number.
 	HostUnits int
-	// PerSecond is how many tasks start in a second. 0: any number.
-	PerSecond int
 	// Unseen makes queued tasks say that they run.
 	Unseen bool
 }
@@ -125,12 +120,11 @@ func cloneClaim(from, to string, linked bool) claim {
 
 // queue lets tasks run. The zero value bounds nothing.
 type queue struct {
+	limits Limits // set before the first task
+
 	mu      sync.Mutex
-	limits  Limits
-	running int
 	units   map[string]int // in use, by host
 	waiting []*ticket
-	next    time.Time // when the next task may start
 }
 
 // ticket is a task in the queue.
@@ -138,23 +132,6 @@ type ticket struct {
 	queue *queue
 	claim claim
 	turn  chan struct{}
-	// At is when it starts, once its turn has come; in the past or in the future.
-	At time.Time
-}
-
-// SetLimits changes how many tasks of clients run at once. Tasks that run continue.
-func (q *queue) SetLimits(l Limits) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.limits = l
-	q.admit()
-}
-
-// Unseen reports whether queued tasks say that they run.
-func (q *queue) Unseen() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.limits.Unseen
 }
 
 // Enter puts a task into the queue.
@@ -167,7 +144,7 @@ func (q *queue) Enter(c claim) *ticket {
 	return t
 }
 
-// Turn is closed when it is the task's turn, at At.
+// Turn is closed when it is the task's turn.
 func (t *ticket) Turn() <-chan struct{} { return t.turn }
 
 // Leave ends a task whose turn had come, or takes it from the queue.
@@ -179,7 +156,6 @@ func (t *ticket) Leave() {
 		q.waiting = slices.Delete(q.waiting, i, i+1)
 		return
 	}
-	q.running--
 	for host, n := range t.claim {
 		q.units[host] -= n
 	}
@@ -188,23 +164,15 @@ func (t *ticket) Leave() {
 
 // admit lets those run for which there is room. The caller holds mu.
 func (q *queue) admit() {
-	now, l := time.Now(), &q.limits
 	q.waiting = slices.DeleteFunc(q.waiting, func(t *ticket) bool {
-		if l.Operations > 0 && q.running >= l.Operations || l.HostUnits > 0 && !q.fits(t.claim) {
+		if q.limits.HostUnits > 0 && !q.fits(t.claim) {
 			return false
 		}
-		q.running++
 		for host, n := range t.claim {
 			if q.units == nil {
 				q.units = map[string]int{}
 			}
 			q.units[host] += n
-		}
-		if t.At = now; l.PerSecond > 0 {
-			if q.next.After(now) {
-				t.At = q.next
-			}
-			q.next = t.At.Add(time.Second / time.Duration(l.PerSecond))
 		}
 		close(t.turn)
 		return true

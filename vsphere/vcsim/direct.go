@@ -123,7 +123,7 @@ func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Re
 	switch {
 	case fault != nil:
 		return nil, fault
-	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrieveProperties" && m.Name != "RetrievePropertiesEx":
+	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrievePropertiesEx":
 		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &c.this, PrivilegeId: "System.View"}}
 	case h == nil && ctx.Session != nil:
 		h = ctx.Session.Get(c.this)

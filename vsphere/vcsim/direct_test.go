@@ -30,9 +30,6 @@ func TestDirectCallsReturnTheSameAsHTTP(t *testing.T) {
 			"properties": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.RetrievePropertiesEx(ctx, c, &types.RetrievePropertiesEx{This: content.PropertyCollector, SpecSet: all(vm)})
 			},
-			"the old form": func(ctx context.Context, c soap.RoundTripper) (any, error) {
-				return methods.RetrieveProperties(ctx, c, &types.RetrieveProperties{This: content.PropertyCollector, SpecSet: all(folder)})
-			},
 			"a page": func(ctx context.Context, c soap.RoundTripper) (any, error) {
 				return methods.RetrievePropertiesEx(ctx, c, &types.RetrievePropertiesEx{This: content.PropertyCollector, SpecSet: all(vm), Options: types.RetrieveOptions{MaxObjects: 1}})
 			},

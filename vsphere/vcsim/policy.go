@@ -13,8 +13,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// storagePolicies is the storage policy service at /pbm: govmomi's simulator with what it lacks (v0.56.0, pbm/simulator/simulator.go:379,
-// :202): which datastores satisfy a policy, and the policies of a VM home. Its own policies are those of all vCenters in the process, which
+// storagePolicies is the storage policy service at /pbm: govmomi's simulator with what it lacks (v0.56.0, pbm/simulator/simulator.go:379):
+// which datastores satisfy a policy. Its own policies are those of all vCenters in the process, which
 // each of them modifies (:123).
 type storagePolicies struct {
 	world    *world
@@ -42,11 +42,11 @@ func newPolicies(w *world) *storagePolicies {
 }
 
 // service returns the API under /pbm. The caller handles its calls and sessions.
-func (s *storagePolicies) service(v *inventory) *simulator.Registry {
+func (s *storagePolicies) service() *simulator.Registry {
 	r := simulator.NewRegistry()
 	r.Namespace, r.Path = pbm.Namespace, pbm.Path
 	r.Put(&pbmsimulator.ServiceInstance{ManagedObjectReference: pbm.ServiceInstance, Content: pbmContent})
-	r.Put(&profileManager{s.profiles, v})
+	r.Put(s.profiles)
 	r.Put(&placementSolver{pbmContent.PlacementSolver, s})
 	return r
 }
@@ -73,20 +73,6 @@ func (s *storagePolicies) has(id string) bool {
 func (s *storagePolicies) fits(id string, ref types.ManagedObjectReference) bool {
 	fitting, ok := s.fitting[id]
 	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.world.Below(ds, ref) })
-}
-
-type profileManager struct {
-	*pbmsimulator.ProfileManager
-	v *inventory
-}
-
-// PbmQueryAssociatedProfile lists the policies of a VM home.
-func (m *profileManager) PbmQueryAssociatedProfile(req *pbmtypes.PbmQueryAssociatedProfile) soap.HasFault {
-	res := new(pbmtypes.PbmQueryAssociatedProfileResponse)
-	for _, id := range m.v.policies[types.ManagedObjectReference{Type: "VirtualMachine", Value: req.Entity.Key}].home {
-		res.Returnval = append(res.Returnval, pbmtypes.PbmProfileId{UniqueId: id})
-	}
-	return &methods.PbmQueryAssociatedProfileBody{Res: res}
 }
 
 type placementSolver struct {

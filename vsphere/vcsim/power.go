@@ -116,13 +116,6 @@ func (vm *machine) PowerOffVMTask(_ *simulator.Context, req *types.PowerOffVM_Ta
 	}}
 }
 
-// SuspendVMTask has a latency.
-func (vm *machine) SuspendVMTask(_ *simulator.Context, req *types.SuspendVM_Task) soap.HasFault {
-	return &methods.SuspendVM_TaskBody{Res: &types.SuspendVM_TaskResponse{
-		Returnval: vm.power(Suspend, func(ctx *simulator.Context) soap.HasFault { return vm.VirtualMachine.SuspendVMTask(ctx, req) }),
-	}}
-}
-
 // ResetVMTask restarts the guest; the power state does not change. The simulator powers the VM off and on.
 //
 // [doc] ResetVM_Task: "Resets power on this virtual machine. If the current state is poweredOn, then
@@ -319,7 +312,7 @@ func (vm *machine) awaitAnswer(ctx *simulator.Context, j *job) (fault types.Base
 
 // checkBusy rejects tasks that a VM with a question does not allow.
 func (v *inventory) checkBusy(w work) types.BaseMethodFault {
-	if !slices.Contains([]Kind{PowerOn, PowerOff, Suspend, Reset, Reconfigure, Destroy, Relocate}, w.kind) {
+	if !slices.Contains([]Kind{PowerOn, PowerOff, Reset, Reconfigure, Destroy, Relocate}, w.kind) {
 		return nil
 	}
 	return v.mustHaveNoQuestion(w.entity.Reference())

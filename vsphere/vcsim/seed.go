@@ -3,16 +3,13 @@ package vcsim
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
+	"slices"
 	"sync"
 
-	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/esx"
 	"github.com/vmware/govmomi/vim25"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
@@ -35,7 +32,7 @@ func seed(c shape, instanceUUID string) (*world, error) {
 	about.InstanceUuid = instanceUUID
 	// The simulator reports 6.5, but this vCenter is as strict as an 8.0.
 	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", c.APIVersion
-	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores, c.Pools
+	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores+c.Pods*podDatastores, c.Pools
 	m.Host, m.Machine, m.Portgroup, m.OpaqueNetwork, m.Pod = 0, 0, c.Portgroups, c.OpaqueNetworks, c.Pods
 	if m.OpaqueNetwork > 0 && m.Portgroup == 0 {
 		m.PortgroupNSX = 1 // only for a port group does the simulator create the switch that an opaque network needs
@@ -51,7 +48,7 @@ func seed(c shape, instanceUUID string) (*world, error) {
 	skipFieldKey(w)
 	connectOpaque(w)
 	if c.Pods > 0 {
-		return w, fillPods(w)
+		return w, fillPods(w, c.Datastores)
 	}
 	return w, nil
 }
@@ -111,64 +108,33 @@ func connectOpaque(w *world) {
 // podDatastores is the number of datastores in each datastore cluster.
 const podDatastores = 2
 
-// fillPods creates the datastores of each datastore cluster, on all hosts of its datacenter.
-func fillPods(w *world) error {
-	ctx := context.Background()
+// fillPods moves the last datastores of each datacenter into its datastore clusters.
+func fillPods(w *world, datastores int) error {
+	ctx, taken := context.Background(), make(map[*simulator.Datacenter]int)
 	c, err := vim25.NewClient(ctx, w.Service)
 	if err != nil {
 		return fmt.Errorf("fill the datastore clusters: %w", err)
 	}
-	for _, pod := range w.Objects.All("StoragePod") {
-		if err := fillPod(w, ctx, c, pod.(*simulator.StoragePod)); err != nil {
-			return fmt.Errorf("fill the datastore cluster %s: %w", pod.Entity().Name, err)
+	for _, e := range w.Objects.All("StoragePod") {
+		pod, dc := e.(*simulator.StoragePod), w.DatacenterOf(e.Reference())
+		first := datastores + taken[dc]*podDatastores
+		own := slices.Clone(dc.Datastore[first : first+podDatastores])
+		taken[dc]++
+		for i, ref := range own {
+			ds := w.Objects.Get(ref).(*simulator.Datastore)
+			ds.Name = fmt.Sprintf("%s_DS%d", pod.Name, i)
+			ds.Summary.Name, ds.Info.GetDatastoreInfo().Name = ds.Name, ds.Name
+		}
+		// All at once, because each move makes the simulator count the existing contents again.
+		task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, own)
+		if err == nil {
+			err = task.Wait(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("fill the datastore cluster %s: %w", pod.Name, err)
 		}
 	}
 	return nil
-}
-
-func fillPod(w *world, ctx context.Context, c *vim25.Client, pod *simulator.StoragePod) error {
-	dc := w.Objects.Get(*w.Objects.Get(*pod.Parent).(mo.Entity).Entity().Parent).(mo.Entity).Entity().Name
-	hosts, err := find.NewFinder(c).HostSystemList(ctx, "/"+dc+"/host/*/*")
-	if err != nil {
-		return err
-	}
-	var made []types.ManagedObjectReference
-	for i := range podDatastores {
-		name := fmt.Sprintf("%s_DS%d", pod.Name, i)
-		dir := filepath.Join(home(w), dc+"-"+name)
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			return err
-		}
-		for n, host := range hosts {
-			system, err := host.ConfigManager().DatastoreSystem(ctx)
-			if err != nil {
-				return err
-			}
-			ds, err := system.CreateLocalDatastore(ctx, name, dir)
-			if err != nil {
-				return err
-			}
-			if n == 0 { // the simulator returns none for the other hosts
-				made = append(made, ds.Reference())
-			}
-		}
-	}
-	// All at once, because each move makes the simulator count the existing contents again.
-	task, err := object.NewFolder(c, pod.Self).MoveInto(ctx, made)
-	if err != nil {
-		return err
-	}
-	return task.Wait(ctx)
-}
-
-// home returns the directory of the simulator's files, which Drain removes.
-func home(w *world) string {
-	for _, o := range w.Objects.OptionManager().Setting {
-		if o.GetOptionValue().Key == "vcsim.home" {
-			return o.GetOptionValue().Value.(string)
-		}
-	}
-	return os.TempDir()
 }
 
 // The simulator copies a host's configuration through XML for each host it creates. Most of the startup time of an embedded vCenter went

@@ -9,7 +9,6 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/task"
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -20,7 +19,6 @@ const (
 	Clone                Kind = "VirtualMachine.clone"
 	PowerOn              Kind = "VirtualMachine.powerOn"
 	PowerOff             Kind = "VirtualMachine.powerOff"
-	Suspend              Kind = "VirtualMachine.suspend"
 	Reset                Kind = "VirtualMachine.reset"
 	ShutdownGuest        Kind = "VirtualMachine.shutdownGuest"
 	Reconfigure          Kind = "VirtualMachine.reconfigure"
@@ -94,7 +92,7 @@ func (v *inventory) newJob(method string, kind Kind, on mo.Entity, user string) 
 	j.Info = types.TaskInfo{
 		Key: ref.Value, Task: ref, Name: method, DescriptionId: string(kind),
 		Entity: &entity, EntityName: on.Entity().Name,
-		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now, Cancelable: kind == Clone,
+		State: types.TaskInfoStateRunning, QueueTime: now, StartTime: &now,
 		// [doc] TaskInfo.reason: TaskReasonUser for a task started by a user, with the session's userName.
 		Reason: &types.TaskReasonUser{UserName: user},
 	}
@@ -177,9 +175,6 @@ func (v *inventory) perform(ctx *simulator.Context, j *job, w work) (res types.A
 		}
 	}()
 	entity := w.entity.Reference()
-	if j.Info.Cancelled {
-		return nil, nil
-	}
 	if v.objects.Get(entity) == nil {
 		return nil, &types.ManagedObjectNotFound{Obj: entity}
 	}
@@ -206,22 +201,11 @@ func (v *inventory) finish(ctx *simulator.Context, j *job, res types.AnyType, fa
 	v.show(ctx, j, changes...)
 }
 
-// show changes a task's properties, unless it was cancelled.
+// show changes a task's properties.
 func (v *inventory) show(ctx *simulator.Context, j *job, changes ...types.PropertyChange) {
 	v.world.Lock()
 	defer v.world.Unlock()
-	if !j.Info.Cancelled {
-		v.objects.AtomicUpdate(ctx, j, changes)
-	}
-}
-
-// CancelTask cancels a running clone, which then leaves nothing behind. The simulator's only marks a task as cancelled.
-func (j *job) CancelTask(ctx *simulator.Context, req *types.CancelTask) soap.HasFault {
-	if !j.Info.Cancelable {
-		// [doc] CancelTask: NotSupported if the task is not cancelable.
-		return &methods.CancelTaskBody{Fault_: simulator.Fault("", new(types.NotSupported))}
-	}
-	return j.Task.CancelTask(ctx, req)
+	v.objects.AtomicUpdate(ctx, j, changes)
 }
 
 // capture takes the work from a task that the simulator is about to run.
@@ -319,7 +303,7 @@ func latencyOf(l *Latency, k Kind) time.Duration {
 	switch k {
 	case Clone:
 		return l.Clone
-	case PowerOn, PowerOff, Suspend, Reset, ShutdownGuest:
+	case PowerOn, PowerOff, Reset, ShutdownGuest:
 		return l.Power
 	case Reconfigure:
 		return l.Reconfigure
@@ -338,24 +322,19 @@ func (v *inventory) SetLatency(l Latency) {
 func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) *ticket {
 	t := v.Enter(c)
 	show := func(state types.TaskInfoState, start types.AnyType) {
-		if !v.Unseen() {
+		if !v.limits.Unseen {
 			v.show(ctx, j, types.PropertyChange{Name: "info.state", Val: state}, types.PropertyChange{Name: "info.startTime", Val: start})
 		}
 	}
 	select {
 	case <-t.Turn():
-		if !t.At.After(time.Now()) {
-			return t
-		}
+		return t
 	default:
 	}
 	show(types.TaskInfoStateQueued, nil)
 	select {
 	case <-t.Turn():
 	case <-v.world.Ctx.Done():
-		return nil
-	}
-	if !v.waitOut(time.Until(t.At), nil) {
 		return nil
 	}
 	show(types.TaskInfoStateRunning, time.Now())

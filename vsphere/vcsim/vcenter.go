@@ -71,7 +71,7 @@ func Start(c Config) (*VCenter, error) {
 		return nil, errors.Join(err, v.Close())
 	}
 	v.SetLatency(c.Latency)
-	v.SetLimits(c.Limits)
+	v.limits = c.Limits
 	return v, nil
 }
 
@@ -95,7 +95,7 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 	v.services = newServices(v.runsAt)
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
-	v.servePBM(policies.service(v.inventory))
+	v.servePBM(policies.service())
 	v.rest = newREST(v.world, v.rights, v.validLogin)
 	v.libraries = v.rest.libraries
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
@@ -138,7 +138,7 @@ type Config struct {
 	Templates []string
 	// Latency is the duration of tasks. Default: zero.
 	Latency Latency
-	// Limits bound how many tasks run at once. Default: none.
+	// Limits bound how many clones run at once. Default: none.
 	Limits Limits
 	// Guest configures what starts in a powered-on VM. Default: nothing.
 	Guest Guest
