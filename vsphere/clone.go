@@ -986,7 +986,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 	return stamp.Stamp{
 		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint,
+		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint, Template: b.details.Spec.Template,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
 		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.action.Standby,
 	}

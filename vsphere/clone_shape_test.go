@@ -409,3 +409,14 @@ func TestAfterAnObjectIsGoneEverythingIsLookedUpAgain(t *testing.T) {
 		p.made(2, linked)
 	})
 }
+
+func TestACloneRemembersWhatTheSpecCalledItsTemplate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{})
+		p.made(0, v1alpha1.VmGroupSpec{})
+		if vms := p.State(web, plan.Query{Template: "ubuntu"}).VMs; len(vms) != 1 || vms[0].Template != "ubuntu" {
+			t.Errorf("%+v", vms)
+		}
+	})
+}

@@ -17,6 +17,7 @@ type planned struct {
 	at        time.Time
 	status    v1alpha1.VmGroupStatus
 	verdicts  []plan.Verdict
+	former    []string // templates
 	finalized bool
 	last      *plan.PlanReport // the last that wanted anything
 }
@@ -27,6 +28,9 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 		return
 	}
 	g.planned.at, g.planned.status, g.planned.verdicts, g.planned.finalized = o.Now, r.Status, r.Verdicts, r.Finalized
+	if o.State.Known {
+		g.planned.former = o.FormerTemplates()
+	}
 	if r.Finalized {
 		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
@@ -87,7 +91,9 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	s := &g.planned.status
 	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
 		Lease: leased, LastCall: told(g.renewed), LeaseEnds: told(g.renewed.Add(lease)), Finalizing: g.finalizing,
-		Phase: s.Phase, Message: s.LastMessage, DesiredReplicas: s.DesiredReplicas, Members: s.Members, Standby: s.Standby, Disks: s.Disks, Verdicts: g.planned.verdicts, Pending: g.pendingReports(now),
+		Phase: s.Phase, Message: s.LastMessage, Since: plan.PhaseSince(s), Spec: plan.ReportSpec(g.call.Group),
+		DesiredReplicas: s.DesiredReplicas, UpdatedReplicas: s.UpdatedReplicas, Update: s.Update, FormerTemplates: g.planned.former,
+		Members: s.Members, Standby: s.Standby, Quarantined: s.Quarantined, Disks: s.Disks, Verdicts: g.planned.verdicts, Pending: g.pendingReports(now),
 		LastPlan: g.planned.last, Actions: g.history}
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}

@@ -65,6 +65,9 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 of 2") {
 			t.Errorf("%+v", web)
 		}
+		if s := web.Spec; !web.Since.Equal(began) || s == nil || s.Template != call("web", 2).Group.Spec.Template || s.Strategy != "RollingUpdate, maxSurge 25%, maxUnavailable 25%" || web.Update != nil || web.FormerTemplates != nil {
+			t.Errorf("%+v, spec %+v", web, s)
+		}
 		if p := web.Pending; len(p) != 2 || p[0].VM != "web-0" || p[0].Op != plan.Clone || p[0].State != plan.Running || p[0].Since.IsZero() || p[0].Reason != "too few members: 0 of 2" || p[0].Fault != nil || p[1].VM != "web-1" {
 			t.Errorf("pending %+v", p)
 		}

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"golang.org/x/net/html"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -63,8 +64,12 @@ func links(t *testing.T, body string) (all []string) {
 func hostile(word string) *source {
 	g := report(word, word, v1alpha1.PhaseError, word)
 	g.Faults[1].Condition, g.Faults[1].VM, g.Members[1].Reason, g.Actions[1].Result = word, word, "Why"+word, "Result"+word
+	g.Since, g.Spec = began, &plan.SpecReport{Template: word, CPU: 1, MemoryMB: 1000, Strategy: word, QuarantineSeconds: 60}
+	g.Update, g.FormerTemplates = &v1alpha1.UpdateProgress{Target: word, LastProgressTime: metav1.NewTime(began)}, []string{word, "b" + word}
+	g.Quarantined = []v1alpha1.Quarantined{{Name: word, MoRef: "vm-9" + word, Reason: "Why" + word, Since: metav1.NewTime(began)}}
 	g.Pending[0].Op, g.Actions[0].Op = plan.Op("Op"+word), plan.Op("Op"+word)
-	return &source{groups: []plan.Report{g}, health: plan.Health{Trouble: &plan.Fault{Reason: "Reason" + word, Message: word}}}
+	g.Finalizing, g.DesiredReplicas = false, 3
+	return &source{groups: []plan.Report{g}, health: plan.Health{VCenter: word, UnknownSince: began, Trouble: &plan.Fault{Reason: "Reason" + word, Message: word}}}
 }
 
 // FuzzNamesNeverBecomeMarkup renders pages with a word in every name and message, and again with a plain one: both have the same
@@ -79,7 +84,7 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 	const plain = "plain"
 	shapes := map[string]string{} // of pages with a plain word
 	for _, path := range []string{"/", "/?q=plain", "/?q=no+such", groupPath + "plain/plain"} {
-		_, body, _ := get(New(Config{Source: hostile(plain), Next: next(plain)}), path, "")
+		_, body, _ := get(New(Config{Source: hostile(plain), Next: next(plain), VCenter: plain}), path, "")
 		shapes[path] = shape(f, body)
 	}
 	form := func(query string) string {
@@ -93,7 +98,7 @@ func FuzzNamesNeverBecomeMarkup(f *testing.F) {
 		if strings.TrimSpace(word) == "" || len(word) > 4000 {
 			return
 		}
-		p := New(Config{Source: hostile(word), Next: next(word)})
+		p := New(Config{Source: hostile(word), Next: next(word), VCenter: word})
 		for _, prefix := range []string{"", "Reason", "Own", "Why", "Result"} {
 			if p.manual.reason(prefix+word).Link != "" {
 				return

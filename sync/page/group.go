@@ -1,9 +1,12 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -20,13 +23,14 @@ type groupBody struct {
 	Elsewhere                bool
 	Blocks                   []block
 	Notes                    []block
+	Progress                 *progress
 	UnderWay                 []step
 	Next                     plan.Outlook
+	NoNext                   string
 	Members                  []member
+	Kept                     []kept
 	Pages                    pages
 	Recent                   []deed
-	// Ordinals are the verdicts about ordinals that no VM has.
-	Ordinals []plan.Verdict
 }
 
 // block is what blocks a group, and what to do about it; a note says how its members are.
@@ -42,12 +46,30 @@ type step struct {
 	Failed *reason
 }
 
+// member is one that exists, or that is to: then it has no moRef.
 type member struct {
 	v1alpha1.Member
-	Key string
-	Why reason
+	Key, Class, Word string
+	Why              reason
 	// Verdict is what becomes of it; nil if it is kept as it is.
 	Verdict *plan.Verdict
+}
+
+// kept is a VM in quarantine. Until is zero if it stays until somebody deletes it.
+type kept struct {
+	v1alpha1.Quarantined
+	Until time.Time
+	Why   reason
+}
+
+// progress is how far an update is.
+type progress struct {
+	Updated, Of, Available int32
+	// From are the templates that members were cloned from.
+	From []string
+	To   string
+	// Since is when another member became available.
+	Since time.Time
 }
 
 func (p *Page) group(w http.ResponseWriter, r *http.Request) {
@@ -69,12 +91,14 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
-	b := groupBody{Report: *g, Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+	b := groupBody{Report: *g, Progress: progressOf(g), Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+	b.Message = plan.WithoutHelp(g.Message)
 	if g.Lease && g.Phase != v1alpha1.PhaseRunning {
-		b.Next = p.next(g.UID)
+		b.Next = notUnderWay(p.next(g.UID), g.Pending)
 	}
 	for i := range g.Faults {
 		f := g.Faults[i]
+		f.Message = plan.WithoutHelp(f.Message)
 		list := &b.Notes
 		if f.Blocks() {
 			list = &b.Blocks
@@ -89,14 +113,16 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 		}
 		b.UnderWay = append(b.UnderWay, s)
 	}
-	b.Pages = pagesOf(len(g.Members), membersAtOnce, page, func(page int) string { return groupLink(g) + "?page=" + strconv.Itoa(page) + "#members" })
-	for _, m := range g.Members[b.Pages.from:b.Pages.to] {
-		b.Members = append(b.Members, member{m, "m-" + m.MoRef, p.manual.reason(m.Reason), verdictOf(g, m.MoRef)})
-	}
-	for _, d := range g.Verdicts {
-		if d.MoRef == "" {
-			b.Ordinals = append(b.Ordinals, d)
+	b.NoNext = b.noNext()
+	members := p.membersOf(g)
+	b.Pages = pagesOf(len(members), membersAtOnce, page, func(page int) string { return groupLink(g) + "?page=" + strconv.Itoa(page) + "#members" })
+	b.Members = members[b.Pages.from:b.Pages.to]
+	for _, q := range g.Quarantined {
+		k := kept{Quarantined: q, Why: p.manual.reason(q.Reason)}
+		if g.Spec != nil && q.Reason != string(plan.WhyDuplicate) {
+			k.Until = q.Since.Add(time.Duration(g.Spec.QuarantineSeconds) * time.Second)
 		}
+		b.Kept = append(b.Kept, k)
 	}
 	for i := range g.Actions {
 		b.Recent = append(b.Recent, deedOf(g, &g.Actions[i]))
@@ -114,9 +140,127 @@ func verdictOf(g *plan.Report, moRef string) *plan.Verdict {
 	return nil
 }
 
+// notUnderWay is the forecast without the steps that are already under way.
+func notUnderWay(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
+	var steps []plan.Step
+	running := map[string]plan.Op{}
+	for i := range pending {
+		if pending[i].State == plan.Running {
+			running[pending[i].VM] = pending[i].Op
+		}
+	}
+	for _, s := range next.Steps {
+		if name := s.MemberName(); running[name] == s.Op {
+			delete(running, name) // the same step may come again later
+			continue
+		}
+		steps = append(steps, s)
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
+		steps[i].Round -= steps[0].Round - 1
+	}
+	next.Steps = steps
+	return next
+}
+
+// noNext says why there is no next step.
+func (b *groupBody) noNext() string {
+	switch b.State {
+	case stateElsewhere:
+		return "Known to the replica of the server that is called for the group."
+	case stateUnreachable:
+		return "None while vCenter's state is unknown."
+	case statePaused:
+		return "None while the group is paused (spec.paused)."
+	case stateHeld:
+		for i := range b.Faults {
+			if b.Faults[i].Condition == v1alpha1.ConditionUpdateHeld {
+				return "None: " + b.Faults[i].Message + "."
+			}
+		}
+	case stateRunning:
+		if len(b.UnderWay) == 0 && len(b.Blocks) == 0 {
+			return "None: the group is as its spec says."
+		}
+	}
+	none := "None"
+	if len(b.UnderWay) > 0 {
+		none = "None beyond what is in progress"
+	}
+	if len(b.Blocks) > 0 {
+		return none + ": " + strings.TrimSuffix(cmp.Or(b.Blocks[0].Message, b.Blocks[0].Reason), ".") + "."
+	}
+	return none + "."
+}
+
+// progressOf is how far the update is; nil if there is none.
+func progressOf(g *plan.Report) *progress {
+	held := slices.ContainsFunc(g.Faults, func(f plan.FaultReport) bool { return f.Condition == v1alpha1.ConditionUpdateHeld })
+	if g.Spec == nil || g.Finalizing || g.Update == nil && !held {
+		return nil
+	}
+	u := progress{Updated: g.UpdatedReplicas, Of: max(g.DesiredReplicas, g.UpdatedReplicas), From: g.FormerTemplates, To: g.Spec.Template}
+	if g.Update != nil {
+		u.Available, u.Since = g.Update.Available, g.Update.LastProgressTime.Time
+	}
+	return &u
+}
+
+// membersOf are a group's members, and those that are to be made, those first that need attention.
+func (p *Page) membersOf(g *plan.Report) []member {
+	all := make([]member, 0, len(g.Members))
+	for _, m := range g.Members {
+		m.Message = plan.WithoutHelp(m.Message)
+		class, word := memberState(&m)
+		all = append(all, member{m, "m-" + m.MoRef, class, word, p.manual.reason(m.Reason), verdictOf(g, m.MoRef)})
+	}
+	for i := range g.Verdicts {
+		if d := &g.Verdicts[i]; d.MoRef == "" { // about an ordinal that no VM has
+			all = append(all, member{Member: v1alpha1.Member{Name: d.VM}, Key: "o-" + d.VM, Class: "pending", Word: "Not there yet", Verdict: d})
+		}
+	}
+	urgency := map[string]int{"error": 0, "pending": 1, "other": 2, "running": 4}
+	rank := func(m *member) int {
+		if m.Ready && m.Reason != "" {
+			return 3 // it differs from the spec, is about to go, and so on
+		}
+		return urgency[m.Class]
+	}
+	slices.SortStableFunc(all, func(a, b member) int { return cmp.Compare(rank(&a), rank(&b)) })
+	return all
+}
+
+// memberState is how a member is shown.
+func memberState(m *v1alpha1.Member) (class, word string) {
+	switch m.Reason {
+	case plan.ReasonMemberVanished:
+		return "error", "Missing"
+	case plan.ReasonMemberNotSeen:
+		return "error", "Not seen"
+	case plan.ReasonUnreachable:
+		return "error", "Unreachable"
+	case plan.ReasonMemberGivenUp:
+		return "pending", "Given up"
+	case "NoLease":
+		return "other", "Not known"
+	}
+	if m.Ready {
+		return "running", "Ready"
+	}
+	return "pending", "Not ready"
+}
+
 // utc is a time as people read it; the script makes it relative. iso is the same for programs.
 func utc(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") + " UTC" }
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// memory is a size as people read it.
+func memory(mb int64) string {
+	if mb%1024 != 0 {
+		return fmt.Sprintf("%d MiB", mb)
+	}
+	return fmt.Sprintf("%d GiB", mb/1024)
+}
 
 // after says how long the server waits before a step.
 func after(d time.Duration) string {

@@ -67,6 +67,10 @@ func (m *manual) reason(name string) reason {
 }
 
 func (p *Page) document(w http.ResponseWriter, r *http.Request) {
+	if picture, err := docs.Pages.ReadFile(r.PathValue("name")); err == nil && strings.HasSuffix(r.PathValue("name"), ".svg") {
+		serve(w, r, file{"image/svg+xml", string(picture)})
+		return
+	}
 	d, known := p.manual.pages[r.PathValue("name")]
 	if !known {
 		p.problem(w, r, http.StatusNotFound, "There is no such page of the documentation.")

@@ -108,3 +108,18 @@ func TestADocumentIsAPageWithItsOwnLinks(t *testing.T) {
 		}
 	}
 }
+
+// The picture is the one that README shows.
+func TestTheDocumentationShowsHowItWorks(t *testing.T) {
+	t.Parallel()
+	p := New(Config{Source: &source{}})
+	for _, path := range []string{"/", "/ui/docs/operations"} {
+		if _, body, _ := get(p, path, ""); !strings.Contains(body, `<img src="/ui/docs/how-it-works.svg"`) {
+			t.Errorf("%s has no picture", path)
+		}
+	}
+	code, body, header := get(p, "/ui/docs/how-it-works.svg", "")
+	if code != 200 || header.Get("Content-Type") != "image/svg+xml; charset=utf-8" || !strings.HasPrefix(body, "<svg ") {
+		t.Errorf("%d %v", code, header)
+	}
+}

@@ -60,10 +60,35 @@ func todo(anchor ast.Node, source []byte, html func(ast.Node) template.HTML) (sa
 	if cell.Kind() != extensionast.KindTableCell || plain(cell.Parent().Parent().FirstChild().LastChild(), source) != "what to do" {
 		return ""
 	}
-	for n := cell.Parent().LastChild().FirstChild(); n != nil; n = n.NextSibling() {
+	last := cell.Parent().LastChild()
+	if link, is := last.FirstChild().(*ast.Link); is && link.NextSibling() == nil {
+		_, id, _ := strings.Cut(string(link.Destination), "#") // as pageLinks left it
+		for _, n := range sectionOf(last, id) {
+			said += html(n)
+		}
+		if said != "" {
+			return said
+		}
+	}
+	for n := last.FirstChild(); n != nil; n = n.NextSibling() {
 		said += html(n)
 	}
 	return said
+}
+
+// sectionOf are the lists below the heading with that id, in the document of a node: the ways out, without the story.
+func sectionOf(n ast.Node, id string) (section []ast.Node) {
+	inside := false
+	for n := n.OwnerDocument().FirstChild(); n != nil; n = n.NextSibling() {
+		if n.Kind() == ast.KindHeading {
+			name, _ := n.AttributeString("id")
+			text, _ := name.([]byte)
+			inside = string(text) == id
+		} else if inside && n.Kind() == ast.KindList {
+			section = append(section, n)
+		}
+	}
+	return section
 }
 
 // walk calls visit for a node and all below it.
@@ -112,6 +137,8 @@ func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Cont
 			default:
 				elsewhere = append(elsewhere, n)
 			}
+		case *ast.Image:
+			n.Destination = []byte(docsPath + string(n.Destination))
 		case *extensionast.TableHeader:
 			for cell := n.FirstChild(); cell != nil; cell = cell.NextSibling() {
 				cell.SetAttributeString("scope", []byte("col"))

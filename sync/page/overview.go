@@ -74,27 +74,41 @@ func (f filter) matches(r *plan.Report) bool {
 		(text == "" || strings.Contains(strings.ToLower(r.Namespace+"/"+r.Name), text))
 }
 
-// state is a group's phase as it is shown.
+// state is what a group's phase and conditions come to for a person.
 type state struct{ Key, Word, Meaning string }
 
-// The states, in the order in which groups are listed: those first that wait for a person.
-var states = []state{
-	{"error", "Error", "waits for an operator"},
-	{"pending", "Pending", "in progress"},
-	{"other", "Elsewhere", "known to another replica"},
-	{"running", "Running", "as the spec says"},
-}
+var (
+	stateError       = state{"error", "Error", "waits for an operator"}
+	stateUnreachable = state{"unreachable", "Unreachable", "vCenter's state is unknown"}
+	statePending     = state{"pending", "Pending", "in progress"}
+	stateHeld        = state{"held", "Update held", "runs; members differ from the spec"}
+	statePaused      = state{"paused", "Paused", "spec.paused: nothing is changed"}
+	stateElsewhere   = state{"other", "Elsewhere", "known to another replica"}
+	stateRunning     = state{"running", "Running", "as the spec says"}
+
+	// states has them in the order in which groups are listed: those first that wait for an operator.
+	states = []state{stateError, stateUnreachable, statePending, stateHeld, statePaused, stateElsewhere, stateRunning}
+)
 
 func stateOf(r *plan.Report) state {
-	switch r.Phase {
-	case v1alpha1.PhaseError:
-		return states[0]
-	case v1alpha1.PhasePending:
-		return states[1]
-	case v1alpha1.PhaseRunning:
-		return states[3]
+	has := func(condition string) bool {
+		return slices.ContainsFunc(r.Faults, func(f plan.FaultReport) bool { return f.Condition == condition })
 	}
-	return states[2]
+	switch {
+	case r.Phase == "":
+		return stateElsewhere
+	case r.Phase == v1alpha1.PhaseError:
+		return stateError
+	case has(v1alpha1.ConditionVCenterReachable):
+		return stateUnreachable
+	case has(v1alpha1.ConditionPaused):
+		return statePaused
+	case r.Phase == v1alpha1.PhasePending:
+		return statePending
+	case has(v1alpha1.ConditionUpdateHeld):
+		return stateHeld
+	}
+	return stateRunning
 }
 
 // tile counts the groups of a state, and leads to them.
@@ -109,6 +123,7 @@ type tile struct {
 type row struct {
 	Key, Namespace, Name, Link, InNamespace string
 	State                                   state
+	Since                                   time.Time
 	Deleting                                bool
 	Ready, Desired                          int
 	Message                                 string
@@ -158,7 +173,7 @@ func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[s
 func (f filter) tiles(counts map[string]int) (all []tile) {
 	for _, s := range states {
 		selected := f.State == s.Key
-		if s.Key == "other" && counts[s.Key] == 0 && !selected {
+		if counts[s.Key] == 0 && !selected && !slices.Contains([]state{stateError, statePending, stateRunning}, s) {
 			continue
 		}
 		to := f
@@ -172,7 +187,7 @@ func (f filter) tiles(counts map[string]int) (all []tile) {
 
 func (p *Page) rowOf(g *plan.Report) row {
 	r := row{Key: "g-" + string(g.UID), Namespace: g.Namespace, Name: g.Name, Link: groupLink(g), InNamespace: filter{Namespace: g.Namespace}.link(1),
-		State: stateOf(g), Deleting: g.Finalizing, Desired: desiredOf(g), Ready: readyOf(g), Message: g.Message, Activity: activityOf(g)}
+		State: stateOf(g), Since: g.Since, Deleting: g.Finalizing, Desired: desiredOf(g), Ready: readyOf(g), Message: plan.WithoutHelp(g.Message), Activity: activityOf(g)}
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
 		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
@@ -229,14 +244,16 @@ func desiredOf(g *plan.Report) int {
 
 // health is vCenter's, as it is shown.
 type health struct {
-	Known   bool
-	Since   time.Time
-	Reasons []reason
-	Message string
+	// Address is vCenter's, and ID its instanceUuid, as far as they are known.
+	Address, ID string
+	Known       bool
+	Since       time.Time
+	Reasons     []reason
+	Message     string
 }
 
 func (p *Page) healthOf(h *plan.Health) health {
-	shown := health{Known: h.Known, Since: h.UnknownSince}
+	shown := health{Address: p.cfg.VCenter, ID: h.VCenter, Known: h.Known, Since: h.UnknownSince}
 	fault := h.Trouble
 	if fault == nil {
 		fault = h.Unfit

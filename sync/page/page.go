@@ -40,6 +40,8 @@ type Config struct {
 	Source Source
 	// Next forecasts at most so many steps for a group. It may be nil.
 	Next func(group types.UID, most int) plan.Outlook
+	// VCenter is the address of the vCenter that the server uses; empty if it is not to be shown.
+	VCenter string
 	// Version is the server's.
 	Version string
 	// SignedIn reports whether a request comes from a browser that can sign out. It may be nil.
@@ -83,7 +85,7 @@ var layouts = parse("overview", "group", "document", "problem", "signin")
 func parse(names ...string) map[string]*template.Template {
 	all := map[string]*template.Template{}
 	for _, name := range names {
-		all[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{"utc": utc, "iso": iso, "seconds": seconds, "after": after}).
+		all[name] = template.Must(template.New("layout.html").Funcs(template.FuncMap{"utc": utc, "iso": iso, "seconds": seconds, "after": after, "memory": memory}).
 			ParseFS(files, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
 	return all
@@ -243,6 +245,11 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "there is no such file\n")
 		return
 	}
+	serve(w, r, f)
+}
+
+func serve(w http.ResponseWriter, r *http.Request, f file) {
+	protect(w.Header())
 	w.Header().Set("Content-Type", f.kind+"; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
 	if !unchanged(w, r, f.text) {

@@ -339,7 +339,7 @@ func TestEveryAnswerForbidsTheBrowserToLoadAndRunAnythingElse(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: []plan.Report{report("shop", "web", v1alpha1.PhaseError, "")}}, SignedIn: func(*http.Request) bool { return true }})
 	for path, want := range map[string]int{"/": 200, "/ui/groups/shop/web": 200, "/ui/docs/troubleshooting": 200, "/ui/assets/style.css": 200, "/ui/assets/page.js": 200,
-		"/ui/assets/icon.svg": 200, "/ui/assets/none.css": 404, "/ui/assets/..": 404, "/ui/docs/none": 404, "/ui/docs/docs.go": 404, "/ui/groups/shop/none": 404, "/ui/none": 404, "/ui/sign-in": 303} {
+		"/ui/assets/icon.svg": 200, "/ui/assets/none.css": 404, "/ui/assets/..": 404, "/ui/docs/how-it-works.svg": 200, "/ui/docs/none": 404, "/ui/docs/docs.go": 404, "/ui/groups/shop/none": 404, "/ui/none": 404, "/ui/sign-in": 303} {
 		code, body, header := get(p, path, "")
 		if path == "/ui/assets/.." {
 			if code == 200 {

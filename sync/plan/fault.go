@@ -1,6 +1,9 @@
 package plan
 
-import "strings"
+import (
+	"regexp"
+	"strings"
+)
 
 // Fault is a failure in words that a user can act on.
 type Fault struct {
@@ -18,6 +21,11 @@ type Fault struct {
 
 // Help is where the documents say what to do about a reason or a condition.
 func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
+
+// WithoutHelp is a message without the places in the documents that WithHelp adds, for a reader who is given links.
+func WithoutHelp(message string) string { return helps.ReplaceAllString(message, "") }
+
+var helps = regexp.MustCompile(` \(` + regexp.QuoteMeta(Help("")) + `\w*\)`)
 
 // WithHelp is the fault with a message that names its Help, if somebody has to act.
 func (f Fault) WithHelp() Fault {

@@ -29,7 +29,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
 			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(), Disks: a.disks(false), Standby: a.Standby,
+			Prepared: a.unprepared(), Disks: a.disks(false), Standby: a.Standby, Template: a.template(),
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -120,6 +120,13 @@ func (a *Action) home() string {
 		return ""
 	}
 	return a.Details.Home
+}
+
+func (a *Action) template() string {
+	if a.Details == nil || a.Details.Spec == nil {
+		return ""
+	}
+	return a.Details.Spec.Template
 }
 
 // unprepared is what the stamp of a clone says of its preparation.

@@ -297,8 +297,8 @@ type VM struct {
 
 	// Created is when it was cloned or adopted; zero if an older server did it.
 	Created time.Time
-	// Fingerprint is the template's, as it was cloned.
-	Fingerprint string
+	// Fingerprint is the template's, as it was cloned; Template is what spec.template named it, empty if an older server cloned the VM.
+	Fingerprint, Template string
 	// Why it is marked. Quarantined is since when it has been in quarantine; zero if it is not.
 	Why         Why
 	Quarantined time.Time

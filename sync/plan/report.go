@@ -7,8 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -33,13 +35,22 @@ type Report struct {
 	Finalizing bool           `json:"finalizing,omitempty"`
 	Phase      v1alpha1.Phase `json:"phase,omitempty"`
 	Message    string         `json:"message"`
-	// DesiredReplicas is as in the status; 0 too where this replica was not called.
-	DesiredReplicas int32 `json:"desiredReplicas,omitempty"`
+	// Since is since when the group has had its phase, or been paused.
+	Since time.Time `json:"since,omitzero"`
+	// Spec is the group's, in short; nil where this replica was not called.
+	Spec *SpecReport `json:"spec,omitempty"`
+	// DesiredReplicas, UpdatedReplicas and Update are as in the status; not there where this replica was not called.
+	DesiredReplicas int32                    `json:"desiredReplicas,omitempty"`
+	UpdatedReplicas int32                    `json:"updatedReplicas,omitempty"`
+	Update          *v1alpha1.UpdateProgress `json:"update,omitempty"`
+	// FormerTemplates are those that members were cloned from, other than the spec's.
+	FormerTemplates []string `json:"formerTemplates,omitempty"`
 	// Members are as in the status.
 	Members []v1alpha1.Member `json:"members"`
-	// Standby and Disks are as in the status.
-	Standby []v1alpha1.StandbyMember  `json:"standby,omitempty"`
-	Disks   []v1alpha1.PersistentDisk `json:"disks,omitempty"`
+	// Standby, Quarantined and Disks are as in the status.
+	Standby     []v1alpha1.StandbyMember  `json:"standby,omitempty"`
+	Quarantined []v1alpha1.Quarantined    `json:"quarantined,omitempty"`
+	Disks       []v1alpha1.PersistentDisk `json:"disks,omitempty"`
 	// Verdicts say what becomes of whom, by the last plan. A VM that has none is kept as it is.
 	Verdicts []Verdict `json:"verdicts,omitempty"`
 	// Pending is what is under way or backing off; Faults are what is unusual.
@@ -53,6 +64,64 @@ type Report struct {
 	LastPlan *PlanReport `json:"lastPlan,omitempty"`
 	// Actions are the last ones that ended, newest first. Only the report of a single group has them.
 	Actions []ActionReport `json:"actions,omitempty"`
+}
+
+// SpecReport is what a group's spec asks for, in short.
+type SpecReport struct {
+	Template string `json:"template"`
+	CPU      int32  `json:"cpu"`
+	MemoryMB int64  `json:"memoryMB"`
+	// Strategy says how members are updated, in the words of the spec.
+	Strategy string `json:"strategy"`
+	// QuarantineSeconds is how long removed members are kept.
+	QuarantineSeconds int32 `json:"quarantineSeconds,omitempty"`
+}
+
+// ReportSpec reports what a group asks for.
+func ReportSpec(g *v1alpha1.VmGroup) *SpecReport {
+	u := &g.Spec.Update
+	is := []string{string(cmp.Or(u.Strategy, v1alpha1.UpdateRolling))}
+	if u.Strategy != v1alpha1.UpdateOnDelete {
+		orDefault := func(n *intstr.IntOrString, usual string) string {
+			if n == nil {
+				return usual
+			}
+			return n.String()
+		}
+		is = append(is, "maxSurge "+orDefault(u.MaxSurge, v1alpha1.DefaultMaxSurge), "maxUnavailable "+orDefault(u.MaxUnavailable, v1alpha1.DefaultMaxUnavailable))
+	}
+	if u.Canary != nil {
+		is = append(is, "canary "+u.Canary.String())
+	}
+	if u.Paused {
+		is = append(is, "paused")
+	}
+	if len(u.Windows) > 0 {
+		is = append(is, Count(len(u.Windows), "window"))
+	}
+	return &SpecReport{Template: Printable(g.Spec.Template), CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Strategy: strings.Join(is, ", "), QuarantineSeconds: g.Spec.Deletion.QuarantineSeconds}
+}
+
+// FormerTemplates are the templates, other than the spec's, that members were cloned from, as far as their stamps say.
+func (o *Observed) FormerTemplates() (former []string) {
+	for i := range o.State.VMs {
+		vm := &o.State.VMs[i]
+		if vm.Template != "" && vm.Template != o.Group.Spec.Template && !vm.Standby && vm.Quarantined.IsZero() {
+			former = append(former, Printable(vm.Template))
+		}
+	}
+	slices.Sort(former)
+	return slices.Compact(former)
+}
+
+// PhaseSince is since when a group has had its phase, or been paused; zero if that is not known.
+func PhaseSince(status *v1alpha1.VmGroupStatus) time.Time {
+	for _, kind := range []string{v1alpha1.ConditionPaused, v1alpha1.ConditionStalled, v1alpha1.ConditionReconciling, v1alpha1.ConditionReady} {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c != nil && c.Status == metav1.ConditionTrue {
+			return c.LastTransitionTime.UTC()
+		}
+	}
+	return time.Time{}
 }
 
 // ActionReport is an action that ended.

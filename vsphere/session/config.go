@@ -58,6 +58,15 @@ type trust struct {
 	insecure   bool
 }
 
+// Address is vCenter's host, with its port if that is not the usual one; empty if the configuration is wrong.
+func (c Config) Address() string {
+	u, err := c.endpoint()
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
 // endpoint returns the URL of vCenter's API. Errors name the flag and its variable, and never have a password.
 func (c Config) endpoint() (*url.URL, error) {
 	if c.Host == "" {

@@ -40,7 +40,7 @@ var (
 //
 // and, where they are set:
 //
-//	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "why":"Healing", "quarantined":"…", "restarted":"…",
+//	{"created":"2026-01-02T03:04:05Z", "fingerprint":"0a1b2c3d4e", "template":"ubuntu-24.04", "why":"Healing", "quarantined":"…", "restarted":"…",
 //	 "shutdown":{"at":"…", "boot":"…"}, "adopted":{"entry":"/DC0/vm/legacy/a", "name":"a", "folder":"group-v7"},
 //	 "markedAt":"…", "home":"DC1:teams/shop", "addresses":"10.0.0.7", "prepared":"{…}", "disks":"2000=6000C29e-… 2001=6000C296-…",
 //	 "given":"[{\"name\":\"data\",\"at\":\"1000:1\",\"uuid\":\"6000C29e-…\",\"sizeGiB\":20,\"shape\":\"…\"}]", "standby":true}
@@ -62,8 +62,8 @@ type Stamp struct {
 	Why    plan.Why
 	// Created is when the VM was cloned or adopted, by our clock.
 	Created time.Time
-	// Fingerprint is the template's, as it was cloned.
-	Fingerprint string
+	// Fingerprint is the template's, as it was cloned; Template is what spec.template named it.
+	Fingerprint, Template string
 	// Quarantined is since when the VM has been in quarantine.
 	Quarantined time.Time
 	// Shutdown is the last time that the guest was asked to shut down. Its Boot is vCenter's time, in full precision, to be
@@ -107,7 +107,7 @@ func (s *Stamp) fields() map[string]any {
 // optional returns the keys that are written only if they are set.
 func (s *Stamp) optional() map[string]any {
 	return map[string]any{
-		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "why": &s.Why,
+		"created": (*stampedTime)(&s.Created), "fingerprint": &s.Fingerprint, "template": &s.Template, "why": &s.Why,
 		"quarantined": (*stampedTime)(&s.Quarantined), "restarted": (*stampedTime)(&s.Restarted),
 		"markedAt": (*stampedTime)(&s.MarkedAt), "home": &s.Home, "addresses": &s.Addresses, "prepared": &s.Prepared, "disks": &s.Disks, "given": &s.Given,
 		"standby":  &s.Standby,
@@ -188,7 +188,7 @@ func (s *Stamp) Unprepared() bool { return strings.HasPrefix(s.Prepared, plan.Un
 func (s *Stamp) Onto(vm plan.VM) plan.VM {
 	vm.Ordinal, vm.Revision, vm.Generation, vm.VCenter = s.Ordinal, s.Revision, s.Generation, s.VCenter
 	vm.Marked, vm.Why, vm.Quarantined = s.Marked, s.Why, s.Quarantined
-	vm.Created, vm.Fingerprint, vm.Former = s.Created, s.Fingerprint, s.Former
+	vm.Created, vm.Fingerprint, vm.Template, vm.Former = s.Created, s.Fingerprint, s.Template, s.Former
 	vm.Shutdown, vm.Restarted, vm.MarkedAt = s.Shutdown, s.Restarted, s.MarkedAt
 	vm.Home, vm.Addresses, vm.Prepared, vm.Disks, vm.Standby = s.Home, s.Addresses, s.Prepared, s.Given, s.Standby
 	vm.InstanceUUID = s.InstanceUUID

@@ -30,7 +30,7 @@ func TestAStampIsReadAsItWasWritten(t *testing.T) {
 // fullStamp has every optional key.
 func fullStamp() Stamp {
 	s := goodStamp
-	s.Why, s.Fingerprint = plan.WhyHealing, "0a1b2c3d4e"
+	s.Why, s.Fingerprint, s.Template = plan.WhyHealing, "0a1b2c3d4e", "ubuntu-24.04"
 	s.Created = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s.Quarantined, s.Restarted = s.Created.Add(time.Hour), s.Created.Add(time.Minute)
 	s.Shutdown = plan.Moment{At: s.Created.Add(time.Second), Boot: time.Date(2026, 1, 2, 3, 0, 0, 123456789, time.UTC)}
@@ -42,7 +42,7 @@ func TestOptionalKeysAreWrittenOnlyIfTheyAreSet(t *testing.T) {
 	const golden = `{"adopted":{"entry":"/DC0/vm/legacy/a","name":"a","folder":"group-v7"},"cluster":"prod","created":"2026-01-02T03:04:05Z",` +
 		`"fingerprint":"0a1b2c3d4e","generation":3,"instanceUuid":"50aa","marked":true,"name":"web","namespace":"shop","ordinal":2,` +
 		`"quarantined":"2026-01-02T04:04:05Z","restarted":"2026-01-02T03:05:05Z","revision":"5f3c","revisionAlgorithm":1,` +
-		`"shutdown":{"at":"2026-01-02T03:04:06Z","boot":"2026-01-02T03:00:00.123456789Z"},"uid":"uid-1","v":1,"vcenter":"dbed","why":"Healing"}`
+		`"shutdown":{"at":"2026-01-02T03:04:06Z","boot":"2026-01-02T03:00:00.123456789Z"},"template":"ubuntu-24.04","uid":"uid-1","v":1,"vcenter":"dbed","why":"Healing"}`
 	if text := fullStamp().Encode(); text != golden {
 		t.Errorf("the format has changed: VMs in the field have the old one\n got %s\nwant %s", text, golden)
 	}

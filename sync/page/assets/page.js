@@ -14,7 +14,8 @@
       const seconds = Math.round((at - Date.now()) / 1000);
       const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size) || units[3];
       t.title = at.toISOString().replace('T', ' ').replace(/\.\d+Z/, ' UTC');
-      t.textContent = words.format(Math.trunc(seconds / size), unit);
+      const n = Math.trunc(seconds / size);
+      t.textContent = t.matches('.since') ? 'for ' + new Intl.NumberFormat('en', { style: 'unit', unit, unitDisplay: 'long' }).format(Math.max(0, -n)) : words.format(n, unit);
     }
   };
 

@@ -1,0 +1,69 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+func TestASpecIsReportedInShort(t *testing.T) {
+	n, one := intstr.FromInt32(0), intstr.FromInt32(1)
+	g := &v1alpha1.VmGroup{Spec: v1alpha1.VmGroupSpec{Template: "ubuntu-24.04", CPU: 2, Memory: 4,
+		Update: v1alpha1.Update{MaxUnavailable: &n, Canary: &one, Paused: true, Windows: make([]v1alpha1.Window, 2)}, Deletion: v1alpha1.Deletion{QuarantineSeconds: 60}}}
+	want := SpecReport{Template: "ubuntu-24.04", CPU: 2, MemoryMB: 4096, Strategy: "RollingUpdate, maxSurge 25%, maxUnavailable 0, canary 1, paused, 2 windows", QuarantineSeconds: 60}
+	if got := *ReportSpec(g); got != want {
+		t.Errorf("got %+v", got)
+	}
+	g.Spec.Update = v1alpha1.Update{Strategy: v1alpha1.UpdateOnDelete}
+	if got := ReportSpec(g).Strategy; got != "OnDelete" {
+		t.Error(got)
+	}
+}
+
+func TestTheTemplatesThatMembersWereClonedFromAreKnown(t *testing.T) {
+	spec := v1alpha1.VmGroupSpec{Template: "b"}
+	o := Observed{Group: &v1alpha1.VmGroup{Spec: spec}}
+	for ordinal, template := range []string{"c", "a", "b", "", "a"} {
+		Apply(&o, Action{Op: Clone, VM: MemberName("web", int32(ordinal)), Ordinal: int32(ordinal), Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: template}}})
+	}
+	Apply(&o, Action{Op: Clone, VM: "web-8", Ordinal: 8, Standby: true, Details: &Details{Spec: &v1alpha1.VmGroupSpec{Template: "standby"}}})
+	if got := o.FormerTemplates(); !slices.Equal(got, []string{"a", "c"}) {
+		t.Error(got)
+	}
+}
+
+func TestAPhaseHasATimeSinceWhenItIsSo(t *testing.T) {
+	at := func(minute int) metav1.Time {
+		return metav1.NewTime(time.Date(2026, 11, 22, 9, minute, 0, 0, time.UTC))
+	}
+	status := &v1alpha1.VmGroupStatus{Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, LastTransitionTime: at(1)},
+		{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, LastTransitionTime: at(2)}}}
+	if got := PhaseSince(status); !got.Equal(at(2).Time) {
+		t.Error(got)
+	}
+	status.Conditions = append(status.Conditions, metav1.Condition{Type: v1alpha1.ConditionPaused, Status: metav1.ConditionTrue, LastTransitionTime: at(3)})
+	if got := PhaseSince(status); !got.Equal(at(3).Time) {
+		t.Error(got)
+	}
+	if got := PhaseSince(&v1alpha1.VmGroupStatus{}); !got.IsZero() {
+		t.Error(got)
+	}
+}
+
+func TestAMessageForAReaderWithLinksNamesNoPath(t *testing.T) {
+	f := Fault{Reason: "DatastoreFull", Message: "the datastore is full.", Person: true}
+	other := Fault{Reason: "TemplateNotFound", Message: "no template (see its folder)", Person: true}
+	if got, want := WithoutHelp(f.WithHelp().Message+"; "+other.WithHelp().Message+"; cloning 1 of 2"), "the datastore is full; no template (see its folder); cloning 1 of 2"; got != want {
+		t.Errorf("got %q", got)
+	}
+	if with := f.WithHelp().Message; !strings.Contains(with, Help("DatastoreFull")) {
+		t.Error(with)
+	}
+}
