@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"regexp"
-	"strings"
-)
+import "strings"
 
 // Fault is a failure in words that a user can act on.
 type Fault struct {
@@ -23,9 +20,16 @@ type Fault struct {
 func Help(word string) string { return "docs/troubleshooting.md#" + strings.ToLower(word) }
 
 // WithoutHelp is a message without the places in the documents that WithHelp adds, for a reader who is given links.
-func WithoutHelp(message string) string { return helps.ReplaceAllString(message, "") }
-
-var helps = regexp.MustCompile(` \(` + regexp.QuoteMeta(Help("")) + `\w*\)`)
+func WithoutHelp(message string) string {
+	for {
+		before, after, has := strings.Cut(message, " ("+Help(""))
+		_, rest, ends := strings.Cut(after, ")")
+		if !has || !ends {
+			return message
+		}
+		message = before + rest
+	}
+}
 
 // WithHelp is the fault with a message that names its Help, if somebody has to act.
 func (f Fault) WithHelp() Fault {

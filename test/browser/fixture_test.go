@@ -49,6 +49,10 @@ func group(namespace, name string, phase v1alpha1.Phase, desired int, message st
 	r := plan.Report{Namespace: namespace, Name: name, UID: types.UID(fmt.Sprintf("5f0c2c1e-1111-4000-8000-%012x", len(namespace)*1e6+len(name))), Generation: 4, Lease: phase != "",
 		LastCall: time.Now().Add(-12 * time.Second), LeaseEnds: time.Now().Add(78 * time.Second), Phase: phase, DesiredReplicas: int32(desired), Message: message}
 	r.UID += types.UID(namespace + name)
+	if phase != "" {
+		r.Since, r.UpdatedReplicas = time.Now().Add(-time.Hour), int32(desired)
+		r.Spec = &plan.SpecReport{Template: "ubuntu-24.04-web", CPU: 2, MemoryMB: 4096, Strategy: "RollingUpdate, maxSurge 25%, maxUnavailable 25%"}
+	}
 	for i := range desired {
 		r.Members = append(r.Members, v1alpha1.Member{Name: fmt.Sprintf("%s-%d", name, i), Ordinal: int32(i), MoRef: fmt.Sprintf("vm-%d", 4000+len(name)*100+i), PowerState: "poweredOn",
 			IPs: []string{fmt.Sprintf("10.20.%d.%d", len(name), 10+i)}, Host: fmt.Sprintf("esx-%02d.example.com", i%4+1), Revision: "7d9f4c", Ready: true,
@@ -89,6 +93,25 @@ func newWorld() *world {
 		{Time: ago(75 * time.Second), Op: plan.Clone, VM: "web-3", Reason: "surge: one extra member during the update", Result: plan.ResultOK, DurationSeconds: 41.7},
 		{Time: ago(4 * time.Minute), Op: plan.Destroy, VM: "web-3", Reason: "update: it was made from another template", Result: plan.ResultOK, DurationSeconds: 3.2},
 	}
+	shop.UpdatedReplicas, shop.FormerTemplates = 1, []string{"ubuntu-22.04-web"}
+	shop.Update = &v1alpha1.UpdateProgress{Target: "7d9f4c, 2 CPUs, 4 GB", Available: 1, LastProgressTime: metav1.NewTime(ago(2 * time.Minute))}
+	held := group("shop", "canary", v1alpha1.PhaseRunning, 8, "7 of 8 members differ from the spec and are kept (update.canary holds at 1)")
+	held.UpdatedReplicas, held.FormerTemplates = 1, []string{"ubuntu-22.04-web"}
+	held.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: held.Message}}
+	stopped := group("shop", "stopped", v1alpha1.PhaseError, 3, "the update has stopped: stopped-3 did not become available within 1800 s (update.progressDeadlineSeconds); edit the spec to continue or to go back")
+	stopped.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "ProgressDeadlineExceeded", Message: stopped.Message}}
+	paused := group("shop", "paused", v1alpha1.PhasePending, 3, "paused (spec.paused), so nothing is changed; otherwise: cloning 1 of 3")
+	paused.Members = paused.Members[:2]
+	paused.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionPaused, Reason: "Paused", Message: "spec.paused is true: nothing is changed in vCenter"}}
+	cut := group("edge", "unreachable", v1alpha1.PhasePending, 2, "vCenter cannot be reached (the connection is refused); the last known figures are kept")
+	cut.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vCenter cannot be reached (the connection is refused)"}}
+	lost := group("shop", "missing", v1alpha1.PhaseError, 4, "missing-2: vCenter does not have its VM any more, and it may still run (docs/troubleshooting.md#membervanished)")
+	lost.Members[2].Ready, lost.Members[2].Reason, lost.Members[2].Message = false, plan.ReasonMemberVanished, "it was unregistered by VSPHERE.LOCAL\\admin"
+	lost.Members[3].Ready, lost.Members[3].Reason, lost.Members[3].Message = false, plan.ReasonUnreachable, "the VM is disconnected: it is left alone"
+	lost.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "missing-2 (vm-4702: it was unregistered by VSPHERE.LOCAL\\admin)"}}
+	lost.Standby = []v1alpha1.StandbyMember{{Name: "missing-4", MoRef: "vm-4704", Ready: true, Host: "esx-01.example.com"}}
+	lost.Spec.QuarantineSeconds = 86400
+	lost.Quarantined = []v1alpha1.Quarantined{{Name: "missing-1-vm-4601", Ordinal: 1, MoRef: "vm-4601", Reason: "Healing", Since: metav1.NewTime(ago(time.Hour))}}
 	db := group("shop", "postgres", v1alpha1.PhaseError, 3, "cannot clone postgres-2: there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web")
 	db.Members = db.Members[:2]
 	db.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionCloneBlocked, Reason: "TemplateNotFound", Message: "there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web"}}
@@ -105,7 +128,7 @@ func newWorld() *world {
 		elsewhere.Members[i].Ready, elsewhere.Members[i].Reason = false, "NoLease"
 	}
 	w := &world{slots: plan.Slots{Most: 8, Running: 8, Waiting: 1}, health: plan.Health{Known: true, VCenter: "vc"},
-		groups: []plan.Report{shop, db, queue, waits, gone, elsewhere}}
+		groups: []plan.Report{shop, held, stopped, paused, cut, lost, db, queue, waits, gone, elsewhere}}
 	for _, name := range []string{"api", "frontend", "search", "mail", "grafana", "ingress"} {
 		w.groups = append(w.groups, group("production", name, v1alpha1.PhaseRunning, 3, reconciled))
 	}

@@ -79,7 +79,7 @@ func serve(t *testing.T, w *world, locked bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = page.New(page.Config{Source: w, Next: forecast, Version: "v1.2.3", SignedIn: g.SignedIn})
+	pages = page.New(page.Config{Source: w, Next: forecast, VCenter: "vc.example.com", Version: "v1.2.3", SignedIn: g.SignedIn})
 	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
 	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
 	t.Cleanup(func() { _ = server.Close() })
@@ -119,7 +119,8 @@ func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 	c := start(t)
 	for _, width := range []int{1280, 768, 390} {
 		p := c.open(width)
-		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "elsewhere": "/ui/groups/edge/cache-frankfurt",
+		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "held": "/ui/groups/shop/canary", "stopped": "/ui/groups/shop/stopped", "paused": "/ui/groups/shop/paused",
+			"unreachable": "/ui/groups/edge/unreachable", "lost": "/ui/groups/shop/missing", "deleting": "/ui/groups/staging/old-frontend", "waits": "/ui/groups/batch/workers", "elsewhere": "/ui/groups/edge/cache-frankfurt",
 			"filtered": "/?q=shop", "nothing": "/?q=nothing-has-this-name", "docs": "/ui/docs/troubleshooting#templatenotfound", "reference": "/ui/docs/reference", "missing": "/ui/groups/no/such"} {
 			p.visit("about:blank") // a visit to the same page is none
 			p.visit(url + path)
@@ -157,7 +158,7 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 		w.groups = append(w.groups, group("brand-new", "fresh", v1alpha1.PhaseError, 1, "<b>no</b> markup"))
 	})
 	p.until("the change is shown", `document.body.innerText.includes("cloning 1 of 3")`)
-	p.until("the new group is shown", `document.body.innerText.includes("<b>no</b> markup") && document.title === "(2) Groups · VmGroup"`)
+	p.until("the new group is shown", `document.body.innerText.includes("<b>no</b> markup") && document.title === "(4) Groups · VmGroup"`)
 	if !eval[bool](p, `document.activeElement === kept && kept.isConnected && row.isConnected && row.innerText.includes("Pending") && scrollY === 120`) {
 		t.Errorf("focus is on %s, scrolled to %d", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))
 	}
@@ -280,7 +281,7 @@ func TestThePageWorksWithoutItsScript(t *testing.T) {
 	p.until("the form", `document.activeElement.id === "token"`)
 	p.insert(token)
 	p.loads(func() { p.press("Enter") })
-	p.until("the requested page", `document.querySelectorAll(".groups tbody tr").length === 2 && document.querySelector("time").textContent.endsWith(" UTC")`)
+	p.until("the requested page", `document.querySelectorAll(".groups tbody tr").length === 4 && document.querySelector("time").textContent.endsWith(" UTC")`)
 	eval[bool](p, `document.getElementById("q").focus(); true`)
 	p.insert("postgres")
 	p.loads(func() { p.press("Enter") })
