@@ -115,7 +115,7 @@ func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 	g.Spec.QuarantineSeconds = 3600
 	text, _ := shown(t, g)
 	at := 0
-	for _, want := range []string{"web-6 vm-6 Unreachable", "web-7 vm-7 Missing", "its host was removed", "web-5 vm-5 Not ready", "web-8 Not there yet Create : too few members: 8 of 9", "web-0 vm-0 Ready", "web-4 vm-4 Ready",
+	for _, want := range []string{"web-6 vm-6 Unreachable", "web-7 vm-7 Missing", "its host was removed", "web-5 vm-5 Not ready", "web-8 Not there yet Create: too few members: 8 of 9", "web-0 vm-0 Ready", "web-4 vm-4 Ready",
 		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; stays until somebody deletes it in vCenter",
 		"Standby members", "web-20 vm-20 Not ready"} {
 		next := strings.Index(text[at:], want)
@@ -154,7 +154,7 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	}
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "ProgressDeadlineExceeded", Message: "the update has stopped"}}
 	group, _ = shown(t, g)
-	says(t, group, "What to do: Roll back : put the former template")
+	says(t, group, "What to do: Roll back : put the former spec back")
 }
 
 func TestWhatToDoIsSaidWhereItIsNeeded(t *testing.T) {
