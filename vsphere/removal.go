@@ -356,8 +356,8 @@ func withQuarantine(folder types.ManagedObjectReference, quarantine string) []ty
 }
 
 // unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
-// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task would delete them, so it is for what has no such
-// method, which every vCenter has: govmomi's simulator.
+// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task of a vCenter would delete them. But every vCenter has
+// the other method: what lacks it is govmomi's simulator, whose Destroy_Task of a folder leaves the VMs (test/plain holds that).
 func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
 	var vcenter string
 	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {

@@ -21,12 +21,14 @@ import (
 
 	"github.com/rs/zerolog"
 	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/find"
 	"github.com/vmware/govmomi/object"
 	_ "github.com/vmware/govmomi/pbm/simulator" // as vcsim has it
 	"github.com/vmware/govmomi/simulator"
 	_ "github.com/vmware/govmomi/vapi/simulator" // as vcsim has it
 	"github.com/vmware/govmomi/view"
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 	apitypes "k8s.io/apimachinery/pkg/types"
@@ -285,4 +287,25 @@ func TestADatastoreClusterOfGovmomisSimulatorIsUnderstood(t *testing.T) {
 	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = "DC0_C0_RP0_VM0", 1, 1
 	g.Spec.Placement.Datastore = pods[0].InventoryPath
 	p.life(g)
+}
+
+// The server removes an empty folder by Destroy_Task where UnregisterAndDestroy_Task is missing, which is here alone. A VM that gets in at
+// that moment must not be deleted.
+func TestAFolderOfGovmomisSimulatorIsDestroyedWithoutTheVMsInIt(t *testing.T) {
+	p := start(t, "pod")
+	vm, err := p.find.VirtualMachine(p.ctx, "DC0_C0_RP0_VM0")
+	p.must(err)
+	above, err := p.find.Folder(p.ctx, "/DC0/vm")
+	p.must(err)
+	folder, err := above.CreateFolder(p.ctx, "web")
+	p.must(err)
+	p.wait(folder.MoveInto(p.ctx, []types.ManagedObjectReference{vm.Reference()}))
+	_, err = methods.UnregisterAndDestroy_Task(p.ctx, p.client.Client, &types.UnregisterAndDestroy_Task{This: folder.Reference()})
+	if _, is := fault.As(err, new(*types.MethodNotFound)); !is {
+		t.Errorf("it has UnregisterAndDestroy_Task: %v", err)
+	}
+	p.wait(folder.Destroy(p.ctx))
+	var left mo.VirtualMachine
+	p.must(vm.Properties(p.ctx, vm.Reference(), []string{"config.files"}, &left))
+	p.wait(vm.PowerOn(p.ctx))
 }
