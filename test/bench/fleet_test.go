@@ -55,6 +55,7 @@ type fleetServer struct {
 	url    string
 	intact []int // members that were not powered off yet, in random order
 	stop   func()
+	called int // how often groups were called while they were watched: in turn, as one that is not called loses its lease
 }
 
 func startFleetServer(b *testing.B, f *fleet) *fleetServer {
@@ -72,7 +73,7 @@ func startFleetServer(b *testing.B, f *fleet) *fleetServer {
 	if _, err := fmt.Fscanln(out, &address); err != nil {
 		b.Fatal(err)
 	}
-	return &fleetServer{b, "http://" + address, rand.Perm(f.groups * perGroup), func() { _ = in.Close(); _ = c.Wait() }}
+	return &fleetServer{b, "http://" + address, rand.Perm(f.groups * perGroup), func() { _ = in.Close(); _ = c.Wait() }, 0}
 }
 
 func (s *fleetServer) get(path string) []byte {
@@ -130,8 +131,10 @@ func (s *fleetServer) watch(f *fleet, bodies [][]byte, done <-chan struct{}) (se
 			all.Wait()
 			return seen
 		case <-call.C:
+			body := bodies[s.called%len(bodies)]
+			s.called++
 			all.Go(func() {
-				res, err := http.Post(s.url+"/sync", "application/json", bytes.NewReader(bodies[rand.IntN(len(bodies))]))
+				res, err := http.Post(s.url+"/sync", "application/json", bytes.NewReader(body))
 				if err == nil {
 					_, _ = io.Copy(io.Discard, res.Body)
 					_ = res.Body.Close()
