@@ -49,6 +49,8 @@ var (
 	stamp     = layer{"./vsphere/stamp", "."}
 	faults    = layer{"./vsphere/vcfault", "."}
 	disks     = layer{"./vsphere/disks", "."}
+	session   = layer{"./vsphere/session", "."}
+	hooks     = layer{"./sync/hook", "."}
 )
 
 // promises are tests from outside.

@@ -43,6 +43,8 @@ func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 		{"HEAD", "Bearer " + reader, 200},
 		{"POST", "", 401},
 		{"GET", "", 401},
+		{"HEAD", "", 401},
+		{"HEAD", "Bearer " + first + "x", 401},
 		{"POST", "Bearer", 401},
 		{"POST", "Bearer ", 401},
 		{"POST", "Basic " + first, 401},
@@ -65,7 +67,7 @@ func TestOnlyCallersWithAValidTokenAreAdmitted(t *testing.T) {
 	if n := d.calls.Load(); n != 6 {
 		t.Errorf("%d got in", n)
 	}
-	if a, b, c := d.counted(noToken), d.counted(wrongToken), d.counted(onlyReads); a != 6 || b != 4 || c != 2 {
+	if a, b, c := d.counted(noToken), d.counted(wrongToken), d.counted(onlyReads); a != 7 || b != 5 || c != 2 {
 		t.Errorf("counted: %v without, %v with a wrong one, %v readers", a, b, c)
 	}
 	twice, _ := http.NewRequest("POST", d.url, nil)
