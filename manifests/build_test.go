@@ -202,27 +202,6 @@ func TestAFileDeletesNoMoreThanOneObject(t *testing.T) {
 	}
 }
 
-func TestEveryFileParses(t *testing.T) {
-	for _, path := range files(t) {
-		if filepath.Ext(path) == ".env" {
-			continue
-		}
-		content, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, document := range strings.Split(string(content), "\n---\n") {
-			var v any // a patch may be a list
-			if err := yaml.UnmarshalStrict([]byte(document), &v); err != nil {
-				t.Errorf("%s, document %d: %v", path, i+1, err)
-			}
-			if v == nil {
-				t.Errorf("%s, document %d is empty", path, i+1)
-			}
-		}
-	}
-}
-
 func TestTheBaseHasNoSecretAndNoKindThatAClusterMayLack(t *testing.T) {
 	for id := range build(t, "root") {
 		switch kind, _, _ := strings.Cut(id, "/"); kind {
