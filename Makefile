@@ -63,7 +63,7 @@ bench: ## Run the benchmarks
 # Go before 1.27 may say "context deadline exceeded" at the end of the time (golang/go#75804), and gives a worker up that
 # stood still for 10 s, as on a busy machine. Making inputs small is not worth its time here.
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for 10 s (FUZZTIME=..., FUZZ=<pattern of their names>)
+fuzz: ## Run every fuzz target for 10 s (FUZZTIME=1m or 1000x, FUZZ=<pattern of their names>)
 	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; failed=; \
 	for at in $$(grep -rE '^func ($(FUZZ))\(' --include='*_test.go' . | sed -E 's|^(.*)/[^/]*:func (Fuzz[^(]*).*|\1:\2|' | sort); do \
 		dir=$${at%:*}; target=$${at#*:}; said=; \
