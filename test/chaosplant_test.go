@@ -65,7 +65,10 @@ var defects = []defect{
 			return s
 		},
 		step: func(a plan.Action) plan.Action {
-			a.Successor = nil
+			if mark, is := a.Args.(plan.MarkArgs); is {
+				mark.Successor = nil
+				a.Args = mark
+			}
 			return a
 		}},
 }

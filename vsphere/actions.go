@@ -36,8 +36,8 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	ctx = secret.WithBag(ctx)
-	if a.Details != nil {
-		secret.BagOf(ctx).Add(a.Details.UserData.Reveal())
+	if a.Details() != nil {
+		secret.BagOf(ctx).Add(a.Details().UserData.Reveal())
 	}
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
 	ends := v.inFlight.Begin(ref.UID, a)
@@ -89,11 +89,11 @@ func concerned(a plan.Action) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	switch {
 	case a.Op == plan.Clone:
-		refs = append(refs, inventory.VMRef(a.Template), inventory.FolderRef(a.Folder))
+		refs = append(refs, inventory.VMRef(plan.ArgsOf[plan.CloneArgs](a.Args).Template), inventory.FolderRef(a.Folder()))
 	case a.Op == plan.CreateQuarantine:
-		refs = append(refs, inventory.FolderRef(a.Folder))
+		refs = append(refs, inventory.FolderRef(a.Folder()))
 	case a.Op == plan.Move:
-		refs = append(refs, inventory.VMRef(a.MoRef), inventory.FolderRef(a.Folder))
+		refs = append(refs, inventory.VMRef(a.MoRef), inventory.FolderRef(a.Folder()))
 	case a.Op == plan.RemoveFolder:
 		refs = append(refs, inventory.FolderRef(a.MoRef))
 	case a.MoRef != "":
@@ -462,10 +462,10 @@ func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.Managed
 	switch {
 	case on == nil:
 		return ""
-	case on.Type == "VirtualMachine" && on.Value != a.Template:
+	case on.Type == "VirtualMachine" && on.Value != plan.ArgsOf[plan.CloneArgs](a.Args).Template:
 		m, path, _ := v.inventory.Holder(on.Value)
 		if m == nil {
-			_, path, _ = v.inventory.Holder(a.Folder)
+			_, path, _ = v.inventory.Holder(a.Folder())
 			path += "/"
 		}
 		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]

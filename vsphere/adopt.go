@@ -62,14 +62,15 @@ func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
 		return changedMeanwhile()
 	}
+	as := plan.ArgsOf[plan.AdoptArgs](a.Args)
 	stamp := stamp.Stamp{
 		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
-		Generation: a.Generation, Ordinal: a.Ordinal, Revision: a.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: a.Fingerprint,
-		Former: plan.Former{Entry: a.Entry, Name: m.Name, Folder: m.Folder},
+		Generation: a.Generation, Ordinal: a.Ordinal, Revision: as.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
+		Former: plan.Former{Entry: as.Entry, Name: m.Name, Folder: m.Folder},
 	}
-	if a.Details != nil { // as in a clone's stamp, so that adoption alone replaces nothing
-		stamp.Home, stamp.Addresses = a.Details.Home, a.Details.AddressText
+	if a.Details() != nil { // as in a clone's stamp, so that adoption alone replaces nothing
+		stamp.Home, stamp.Addresses = a.Details().Home, a.Details().AddressText
 	}
 	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
 }

@@ -37,8 +37,10 @@ import (
 
 // cloneBuilder builds a clone spec.
 type cloneBuilder struct {
-	ref     plan.Ref
-	action  plan.Action
+	ref    plan.Ref
+	action plan.Action
+	// clone are the action's arguments; of another action's that is like a clone in part, only the folder.
+	clone   plan.CloneArgs
 	details *plan.Details // never nil, nor is its Spec
 	// plain reports whether the action has no details, so that only the VM itself is wanted.
 	plain bool
@@ -68,7 +70,7 @@ type cloneBuilder struct {
 // The look-ups before only read, and their answers are kept for other clones (session.Cache). If the reply to
 // CloneVM_Task is lost, the clone may run nevertheless: the error is returned, and the next try finds the VM, or its name.
 func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	b, err := v.newCloneBuilder(ref, a)
+	b, err := v.newCloneBuilder(ref, a, a.Folder())
 	if err != nil {
 		return err
 	}
@@ -135,16 +137,17 @@ func (v *VCenter) cloneSteps() []cloneStep {
 	}
 }
 
-func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, error) {
+func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*cloneBuilder, error) {
 	at, err := v.settings()
 	if err != nil {
 		return nil, err
 	}
-	b := &cloneBuilder{ref: ref, action: a, details: a.Details, id: uuid.NewString(), settings: at}
-	if b.plain = a.Details == nil || a.Details.Spec == nil; b.plain {
+	b := &cloneBuilder{ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at}
+	b.clone.Folder = folder
+	if b.plain = a.Details() == nil || a.Details().Spec == nil; b.plain {
 		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
 	}
-	b.datacenter, err = v.datacenterOf(inventory.FolderRef(a.Folder))
+	b.datacenter, err = v.datacenterOf(inventory.FolderRef(folder))
 	return b, err
 }
 
@@ -156,7 +159,7 @@ func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action) (*cloneBuilder, e
 //	Linked               child disks of the template's current snapshot
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
-	key := sourceKey{inventory.VMRef(b.action.Template), b.action.Fingerprint}
+	key := sourceKey{inventory.VMRef(b.clone.Template), b.clone.Fingerprint}
 	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
 		clone := b.details.Spec.Clone
@@ -337,7 +340,7 @@ func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Cl
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
 func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
 	b.spec.Config = &types.VirtualMachineConfigSpec{
-		NumCPUs: b.action.CPU, NumCoresPerSocket: b.source.cores(b.action.CPU), MemoryMB: b.action.MemoryMB, InstanceUuid: b.id,
+		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
 	}
 	return nil
 }
@@ -697,7 +700,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 	}
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
-	vm, folder := inventory.VMRef(b.action.Template), inventory.FolderRef(b.action.Folder)
+	vm, folder := inventory.VMRef(b.clone.Template), inventory.FolderRef(b.clone.Folder)
 	req := types.RecommendDatastores{
 		StorageSpec: types.StoragePlacementSpec{
 			Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
@@ -965,7 +968,6 @@ func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
 
 // begin starts the clone, and waits for it to end.
 func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
-	a := b.action
 	return v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
@@ -973,7 +975,7 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 		if b.source.hasTPM() && s.Has(session.TPMPolicy) {
 			spec.TpmProvisionPolicy = string(types.VirtualMachineCloneSpecTpmProvisionPolicyReplace)
 		}
-		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(a.Template), Folder: inventory.FolderRef(a.Folder), Name: a.VM, Spec: spec})
+		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(b.clone.Template), Folder: inventory.FolderRef(b.clone.Folder), Name: b.action.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval
 		}
@@ -985,10 +987,10 @@ func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, 
 func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 	return stamp.Stamp{
 		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
-		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.action.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.action.Fingerprint, Template: b.details.Spec.Template,
+		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.clone.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.clone.Fingerprint, Template: b.details.Spec.Template,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
-		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.action.Standby,
+		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
 	}
 }
 
@@ -1063,7 +1065,7 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
-		if holder, err = v.Child(ctx, inventory.FolderRef(a.Folder), a.VM); err != nil {
+		if holder, err = v.Child(ctx, inventory.FolderRef(a.Folder()), a.VM); err != nil {
 			return err
 		}
 	}

@@ -42,13 +42,11 @@ func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	placement := plan.HomeOf(&spec)
 	folder := func() string { return p.State(web, plan.Query{Template: "ubuntu", Home: placement}).Folder }
 	if folder() == "" {
-		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &spec}})
+		p.do(plan.Action{Op: plan.CreateFolder, Args: &plan.Details{Spec: &spec}})
 	}
 	s := p.State(web, plan.Query{Template: "ubuntu", Home: placement})
 	addresses, _ := plan.AddressesOf(&spec, ordinal)
-	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
-		Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
-		Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}
+	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}, Generation: 1}
 }
 
 // made is the VM that a clone of that spec makes.
@@ -154,7 +152,7 @@ func TestInAnotherDatacenterTheSettingsDoNotApply(t *testing.T) {
 		p.until("the other template is seen", func() bool {
 			return len(p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Template.Paths) == 1
 		})
-		p.do(plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &away}})
+		p.do(plan.Action{Op: plan.CreateFolder, Args: &plan.Details{Spec: &away}})
 		p.until("its folder is seen", func() bool {
 			return p.State(web, plan.Query{Template: "ubuntu", Home: plan.HomeOf(&away)}).Folder != ""
 		})
@@ -270,7 +268,7 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 		_, err = w.AddStoragePolicy("gold")
 		w.must(err)
 		a := p.shaped(0, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}, Placement: v1alpha1.Placement{StoragePolicy: "gold"}})
-		b, err := p.newCloneBuilder(web, a)
+		b, err := p.newCloneBuilder(web, a, a.Folder())
 		w.must(err)
 		for _, fill := range []func(context.Context, *cloneBuilder) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
 			w.must(fill(t.Context(), b))

@@ -94,7 +94,7 @@ func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration string) {
 	p.t.Helper()
 	a := p.shaped(0, spec)
-	b, err := p.newCloneBuilder(web, a)
+	b, err := p.newCloneBuilder(web, a, a.Folder())
 	p.world.must(err)
 	b.id = "id"
 	for _, step := range p.cloneSteps() {
@@ -104,10 +104,10 @@ func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration strin
 	for range spec.Networks {
 		nics = append(nics, &vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{MacAddress: "00:50:56:00:00:01"}}})
 	}
-	byCloudInit := *a.Details
-	byCloudInit.Spec = a.Details.Spec.DeepCopy()
+	byCloudInit := *a.Details()
+	byCloudInit.Spec = a.Details().Spec.DeepCopy()
 	byCloudInit.Spec.CustomizationSpec = ""
-	a.Details = &byCloudInit
+	a.Args = &byCloudInit
 	options, err := guestOptions(web, a, "id", nics, nil)
 	p.world.must(err)
 	return asJSON(p.t, b.spec), asJSON(p.t, options)

@@ -176,7 +176,7 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 	if m, now, err = v.growPersistent(ctx, ref, a, m, now, given); err != nil {
 		return err
 	}
-	given, changes, missing, err := disks.Growing(given, a.Details.Spec, now.Devices, m.Stamp.Disks, a.VM)
+	given, changes, missing, err := disks.Growing(given, a.Details().Spec, now.Devices, m.Stamp.Disks, a.VM)
 	if err == nil && len(changes) > 0 && now.Snapshots {
 		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", a.VM)
 	}
@@ -186,8 +186,7 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 	var added []plan.MemberDisk
 	var attached []disks.Disk
 	if len(missing) > 0 {
-		a.Folder = m.Folder
-		b, err := v.newCloneBuilder(ref, a)
+		b, err := v.newCloneBuilder(ref, a, m.Folder)
 		if err != nil {
 			return err
 		}
@@ -355,7 +354,7 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 
 // growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did.
 func (v *VCenter) growPersistent(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
-	grew, err := v.persistent.GrowAll(ctx, given, a.Details.Spec, now.Devices)
+	grew, err := v.persistent.GrowAll(ctx, given, a.Details().Spec, now.Devices)
 	if err != nil || !grew {
 		return m, now, err
 	}
@@ -408,19 +407,19 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 	if err != nil {
 		return err
 	}
-	parted := m.Stamp
-	parted.Given = plan.PartDisks(parted.Given, plan.PartedDeleted, a.GiveUp)
+	parted, ids := m.Stamp, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs
+	parted.Given = plan.PartDisks(parted.Given, plan.PartedDeleted, ids)
 	vm := disks.VM{MoRef: a.MoRef, ChangeVersion: now.ChangeVersion}
 	if text := parted.Encode(); text != m.Stamp.Encode() { // also if none is attached: a replica that destroys the VM must know
 		vm.Options = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}
 	}
-	if err := v.persistent.Detach(ctx, vm, now.Devices, a.GiveUp...); err != nil {
+	if err := v.persistent.Detach(ctx, vm, now.Devices, ids...); err != nil {
 		return err
 	}
 	var gone []disks.Ref
 	var kept []plan.MemberDisk
 	for _, d := range plan.DisksIn(m.Stamp.Given) {
-		if slices.Contains(a.GiveUp, d.ID) {
+		if slices.Contains(ids, d.ID) {
 			gone = append(gone, disks.Where(d, now.Devices))
 		} else {
 			kept = append(kept, d)

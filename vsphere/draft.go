@@ -24,13 +24,13 @@ type Draft struct {
 
 // Draft begins a draft for an action, a Clone with details.
 func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
-	b, err := v.newCloneBuilder(ref, a)
+	b, err := v.newCloneBuilder(ref, a, a.Folder())
 	return &Draft{v, b}, err
 }
 
 // As sets the instanceUuid, name and folder of the VM.
 func (d *Draft) As(instanceUUID, name, folder string) {
-	d.b.id, d.b.action.VM, d.b.action.Folder = instanceUUID, name, folder
+	d.b.id, d.b.action.VM, d.b.clone.Folder = instanceUUID, name, folder
 }
 
 // Fill takes the steps of a clone, except those that need data that only a clone has, and reports each that failed. It stops
@@ -71,7 +71,7 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 	tell := func(part string, err error) {
 		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
 	}
-	d, err := v.draftAtHome(ref, &a)
+	d, err := v.draftAtHome(ref, a)
 	if err != nil {
 		tell("placement", err)
 		return all
@@ -92,19 +92,20 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 }
 
 // draftAtHome begins a draft in the group's folder, or the one that exists above.
-func (v *VCenter) draftAtHome(ref plan.Ref, a *plan.Action) (*Draft, error) {
-	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details.Spec))
+func (v *VCenter) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
+	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details().Spec))
 	if err != nil {
 		return nil, err
 	}
-	_, a.Folder = v.inventory.Standing(at)
-	return v.Draft(ref, *a)
+	_, folder := v.inventory.Standing(at)
+	b, err := v.newCloneBuilder(ref, a, folder)
+	return &Draft{v, b}, err
 }
 
 // rehearse looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
 // successor that cannot be made.
 func (v *VCenter) rehearse(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	d, err := v.draftAtHome(ref, &a)
+	d, err := v.draftAtHome(ref, a)
 	if err != nil {
 		return err
 	}
@@ -133,7 +134,7 @@ func (d *Draft) FillBare(ctx context.Context) error {
 func (d *Draft) Spec() types.VirtualMachineCloneSpec { return d.b.spec }
 
 // Folder returns the moRef of the folder that the clone would be made in.
-func (d *Draft) Folder() string { return d.b.action.Folder }
+func (d *Draft) Folder() string { return d.b.clone.Folder }
 
 // Group returns the details of the action.
 func (d *Draft) Group() *plan.Details { return d.b.details }

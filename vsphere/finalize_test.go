@@ -122,7 +122,7 @@ func TestFinalizeWaitsOnlyForTheClonesUnderWayWhenItBegan(t *testing.T) {
 		}
 		// The list of one deletion says nothing of another: a group may become unselected again and again.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
-			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Since: since}); f.Reason != vcfault.ReasonCloneUnderWay {
+			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneUnderWay {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
 			}
 		}

@@ -33,10 +33,10 @@ func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action)
 
 // placementIn returns the placement in an action; that of the settings if it has no details.
 func placementIn(a plan.Action) plan.Home {
-	if a.Details == nil || a.Details.Spec == nil {
+	if a.Details() == nil || a.Details().Spec == nil {
 		return plan.Home{}
 	}
-	return plan.HomeOf(a.Details.Spec)
+	return plan.HomeOf(a.Details().Spec)
 }
 
 // createAway does so for another placement than that of the settings. Somebody may have removed some of the known folders:
@@ -102,11 +102,11 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 
 // createQuarantine creates the folder for removed members, in the group's own.
 func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
-	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder), plan.QuarantineFolder)
+	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder()), plan.QuarantineFolder)
 	if err != nil {
 		return err
 	}
-	return v.reader.Read(ctx, inventory.FolderRef(a.Folder), folder)
+	return v.reader.Read(ctx, inventory.FolderRef(a.Folder()), folder)
 }
 
 // rename changes the name of a VM of the group within its folder, where names are unique. Reconfiguring does that as well as Rename_Task
@@ -114,14 +114,15 @@ func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
 // which one puts a VM into quarantine and the other brings it back, don't take the name from each other.
 func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
-	if err != nil || m.Name == a.NewName {
+	name := plan.ArgsOf[plan.RenameArgs](a.Args).Name
+	if err != nil || m.Name == name {
 		return err
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	if err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, Name: a.NewName}); err != nil {
-		err = v.nameRefusal(ctx, ref, a, err, m.Parent, a.NewName)
+	if err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, Name: name}); err != nil {
+		err = v.nameRefusal(ctx, ref, a, err, m.Parent, name)
 	}
 	if err != nil {
 		return err
@@ -132,22 +133,22 @@ func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error
 // move moves a VM of the group into another folder. Its name must be free there, so the name stays the lock.
 func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	m, err := v.own(ref, a)
-	if err != nil || m.Folder == a.Folder {
+	if err != nil || m.Folder == a.Folder() {
 		return err
 	}
 	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{
-			This: inventory.FolderRef(a.Folder), List: []types.ManagedObjectReference{inventory.VMRef(a.MoRef)}})
+			This: inventory.FolderRef(a.Folder()), List: []types.ManagedObjectReference{inventory.VMRef(a.MoRef)}})
 		if err == nil {
 			task = res.Returnval
 		}
 		return task, err
 	})
 	switch {
-	case vcfault.MissingObject(err) == inventory.FolderRef(a.Folder):
+	case vcfault.MissingObject(err) == inventory.FolderRef(a.Folder()):
 		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
 	case err != nil:
-		err = v.nameRefusal(ctx, ref, a, err, a.Folder, m.Name)
+		err = v.nameRefusal(ctx, ref, a, err, a.Folder(), m.Name)
 	}
 	if err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 
 // creating is the step that creates a group's folder at a placement.
 func creating(placement plan.Home) plan.Action {
-	return plan.Action{Op: plan.CreateFolder, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+	return plan.Action{Op: plan.CreateFolder, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
 		Placement: v1alpha1.Placement{Datacenter: placement.Datacenter, Folder: placement.Folder}}}}
 }
 

@@ -48,7 +48,7 @@ func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
 		return notOurs(a)
 	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return wantedAfterAll(a)
-	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(a.Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
+	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
 		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Disks of %s have been deleted meanwhile; it stays until the status tells.", a.VM)
 	case a.Op == plan.PowerOn && has.Marked:
 		return chosenMeanwhile(a)

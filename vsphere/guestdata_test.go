@@ -52,7 +52,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
 			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
 	} {
-		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs, nil)
+		options, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -61,12 +61,12 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		if compact(t, got) != compact(t, c.want) {
 			t.Errorf("%s: got %s", name, got)
 		}
-		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Details: c.details}, "uuid-1", c.macs, nil)
+		again, _ := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Ordinal: 2, Args: c.details}, "uuid-1", c.macs, nil)
 		if fmt.Sprint(optionMap(options)) != fmt.Sprint(optionMap(again)) {
 			t.Errorf("%s: equal facts give other bytes", name)
 		}
 	}
-	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
+	_, err := guest.Metadata(guest.MetadataKey, web, plan.Action{VM: "web-2", Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}}}, "uuid-1", []string{"00:50:56:aa:00:01"}, nil)
 	if err == nil {
 		t.Error("one MAC address is accepted for three networks")
 	}
@@ -102,12 +102,12 @@ func TestAMemberGetsItsOwnMetadataAndUserDataInsteadOfTheTemplates(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		a := p.shaped(0, v1alpha1.VmGroupSpec{})
-		a.Template = w.talkative().Value
-		a.Details.UserData = "#cloud-config\npassword: planted\n"
+		changeArgs(&a, func(of *plan.CloneArgs) { of.Template = w.talkative().Value })
+		a.Details().UserData = "#cloud-config\npassword: planted\n"
 		p.do(a)
 		d, err := w.Details("web-0")
 		w.must(err)
-		if got := vctest.Decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details.UserData.Reveal() {
+		if got := vctest.Decoded(t, d.ExtraConfig, "guestinfo.userdata"); got != a.Details().UserData.Reveal() {
 			t.Errorf("its user data are %q", got)
 		}
 		var m map[string]any
@@ -126,7 +126,7 @@ func TestACustomizedMemberKeepsItsDataWhereCloudInitDoesNotLook(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		w.must(w.AddCustomizationSpec("linux", false))
 		a := p.shaped(0, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"})
-		a.Template = w.talkative().Value
+		changeArgs(&a, func(of *plan.CloneArgs) { of.Template = w.talkative().Value })
 		p.do(a)
 		d, err := w.Details("web-0")
 		w.must(err)
@@ -160,7 +160,7 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 			{spec: v1alpha1.VmGroupSpec{Networks: networks, CustomizationSpec: "linux"}, keeps: true},
 		} {
 			a := p.shaped(int32(i), c.spec)
-			a.Template, a.Details.UserData = ref.Value, c.userData
+			changeArgs(&a, func(of *plan.CloneArgs) { of.Template, of.Details.UserData = ref.Value, c.userData })
 			p.do(a)
 			d, err := w.Details(a.VM)
 			w.must(err)
@@ -187,7 +187,7 @@ func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 			echo(value), echo("<value>" + value + "</value>"), echo(secret), echo(value[10:50]), &vim.SystemError{Reason: value}} {
 			w.FailTask(vcsim.Clone, nil, fault, 1)
 			a := p.shaped(int32(i), v1alpha1.VmGroupSpec{})
-			a.Details.UserData = secret
+			a.Details().UserData = secret
 			err := p.Do(t.Context(), web, a)
 			if err == nil {
 				t.Fatal("it did not fail")

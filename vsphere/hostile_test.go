@@ -214,9 +214,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	clone := func(ordinal int32, spec *v1alpha1.VmGroupSpec) func(v *VCenter) (plan.Action, bool) {
 		return func(v *VCenter) (plan.Action, bool) {
 			s := state(v)
-			return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder, Template: s.Template.MoRef,
-				Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1,
-				Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, s.Folder != "" && s.Template.MoRef != ""
+			return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: spec, UserData: "#cloud-config"}}, Generation: 1}, s.Folder != "" && s.Template.MoRef != ""
 		}
 	}
 	member := func(op plan.Op, ordinal int32, more ...func(*VCenter, *plan.Action)) func(v *VCenter) (plan.Action, bool) {
@@ -234,24 +232,26 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 		clone(0, &spec),
 		clone(1, &v1alpha1.VmGroupSpec{Template: "ubuntu"}),
 		member(plan.Prepare, 0, func(_ *VCenter, a *plan.Action) {
-			a.Details = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
+			a.Args = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
 		}),
 		func(*VCenter) (plan.Action, bool) { return settingRules(spec.Placement.AntiAffinity), true },
 		member(plan.PowerOn, 0),
 		member(plan.PowerOn, 1),
 		member(plan.Reset, 0),
-		member(plan.Mark, 0, func(_ *VCenter, a *plan.Action) { a.Why, a.Generation = plan.WhyUpdate, 1 }),
+		member(plan.Mark, 0, func(_ *VCenter, a *plan.Action) { a.Args, a.Generation = plan.MarkArgs{Why: plan.WhyUpdate}, 1 }),
 		member(plan.ShutdownGuest, 0),
 		member(plan.PowerOff, 0),
 		member(plan.Unmark, 0),
-		member(plan.Reconfigure, 0, func(_ *VCenter, a *plan.Action) { a.CPU, a.MemoryMB = 4, 2048 }),
+		member(plan.Reconfigure, 0, func(_ *VCenter, a *plan.Action) { a.Args = plan.ResizeArgs{CPU: 4, MemoryMB: 2048} }),
 		func(v *VCenter) (plan.Action, bool) {
 			s := state(v)
-			return plan.Action{Op: plan.CreateQuarantine, Folder: s.Folder}, s.Folder != ""
+			return plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: s.Folder}}, s.Folder != ""
 		},
 		member(plan.Quarantine, 0),
-		member(plan.Rename, 0, func(_ *VCenter, a *plan.Action) { a.NewName = plan.QuarantineName("web", 0, a.MoRef) }),
-		member(plan.Move, 0, func(v *VCenter, a *plan.Action) { a.Folder = state(v).Quarantine }),
+		member(plan.Rename, 0, func(_ *VCenter, a *plan.Action) {
+			a.Args = plan.RenameArgs{Name: plan.QuarantineName("web", 0, a.MoRef)}
+		}),
+		member(plan.Move, 0, func(v *VCenter, a *plan.Action) { a.Args = plan.MoveArgs{Folder: state(v).Quarantine} }),
 		member(plan.Destroy, 0),
 		func(v *VCenter) (plan.Action, bool) {
 			s := state(v)
@@ -263,7 +263,7 @@ func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 		member(plan.Release, 2),
 		member(plan.PowerOff, 1),
 		clone(3, &v1alpha1.VmGroupSpec{Template: "ubuntu"}),
-		member(plan.Destroy, 3, func(_ *VCenter, a *plan.Action) { a.NeverOn = true }),
+		member(plan.Destroy, 3, func(_ *VCenter, a *plan.Action) { a.Args = plan.DestroyArgs{NeverOn: true} }),
 		member(plan.Destroy, 1),
 		func(v *VCenter) (plan.Action, bool) {
 			s := state(v)

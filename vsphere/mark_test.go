@@ -21,11 +21,11 @@ func TestAClonesStampRecordsItsTimeAndSourceAndNothingElse(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
-		a.Fingerprint = p.state().Template.Fingerprint
+		changeArgs(&a, func(of *plan.CloneArgs) { of.Fingerprint = p.state().Template.Fingerprint })
 		began := time.Now().Truncate(time.Second)
 		p.do(a)
 		vm := p.state().VMs[0]
-		if len(vm.Fingerprint) != 10 || vm.Fingerprint != a.Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
+		if len(vm.Fingerprint) != 10 || vm.Fingerprint != plan.ArgsOf[plan.CloneArgs](a.Args).Fingerprint || vm.Created.Before(began) || vm.Created.After(time.Now()) {
 			t.Errorf("%+v", vm)
 		}
 		for _, key := range []string{"why", "quarantined", "shutdown", "restarted", "adopted"} {

@@ -39,7 +39,7 @@ func TestAMissingPrivilegeIsNamedWithThePathOfItsObject(t *testing.T) {
 		w.Must(err)
 		resources, err := find.ResourcePool(t.Context(), "/DC0/host/DC0_C0/Resources")
 		w.Must(err)
-		folder, datastore, pool, template, member := inventory.FolderRef(clone.Folder), store.Reference(), resources.Reference(), inventory.VMRef(clone.Template), inventory.VMRef(vm.MoRef)
+		folder, datastore, pool, template, member := inventory.FolderRef(clone.Folder()), store.Reference(), resources.Reference(), inventory.VMRef(plan.ArgsOf[plan.CloneArgs](clone.Args).Template), inventory.VMRef(vm.MoRef)
 		for _, c := range []struct {
 			call    string
 			a       plan.Action

@@ -11,7 +11,7 @@ func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		destroy := step(plan.Destroy, vm)
-		destroy.NeverOn = true
+		destroy.Args = plan.DestroyArgs{NeverOn: true}
 		w.must(w.PowerOn("web-0"))
 		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.Person {
 			t.Errorf("while it is on: %+v", f)
@@ -24,7 +24,7 @@ func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 			t.Fatal("it was destroyed")
 		}
 		never := step(plan.Destroy, p.member(1))
-		never.NeverOn = true
+		never.Args = plan.DestroyArgs{NeverOn: true}
 		p.do(never)
 		if slices.Contains(w.Names(), "web-1") {
 			t.Error("one that was never on is left")

@@ -53,10 +53,10 @@ func sizes(devices []vim.BaseVirtualDevice) string {
 func (p *process) preparedWith(spec v1alpha1.VmGroupSpec) {
 	p.t.Helper()
 	a := p.shaped(0, spec)
-	a.Details.Prepared = plan.PreparationOf(a.Details.Spec)
+	a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
 	p.do(a)
 	_, _, vm := p.given("web-0")
-	p.do(preparing(vm, *a.Details.Spec))
+	p.do(preparing(vm, *a.Details().Spec))
 }
 
 func (p *process) settingDisks(spec v1alpha1.VmGroupSpec) plan.Action {
@@ -64,7 +64,7 @@ func (p *process) settingDisks(spec v1alpha1.VmGroupSpec) plan.Action {
 	_, _, vm := p.given("web-0")
 	a := guarded(plan.SetDisks, vm)
 	spec.Template = "ubuntu"
-	a.Details = &plan.Details{Spec: &spec}
+	a.Args = &plan.Details{Spec: &spec}
 	return a
 }
 

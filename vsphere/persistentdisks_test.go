@@ -30,10 +30,10 @@ func lasting() v1alpha1.VmGroupSpec {
 func (p *process) attached(held ...v1alpha1.PersistentDisk) (plan.VM, error) {
 	p.t.Helper()
 	a := p.shaped(0, lasting())
-	a.Details.Prepared = plan.PreparationOf(a.Details.Spec)
+	a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
 	p.do(a)
 	set := p.settingDisks(lasting())
-	set.Details.Held = held
+	set.Details().Held = held
 	err := p.Do(context.Background(), web, set)
 	_, _, vm := p.given("web-0")
 	return vm, err
@@ -177,7 +177,7 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 					p.until("the former group's VM is seen", func() bool { return p.inventory.HasMembers("former") })
 				}
 				set := p.settingDisks(lasting())
-				set.Details.DisksOf = c.disksOf
+				set.Details().DisksOf = c.disksOf
 				err = p.Do(t.Context(), web, set)
 				_, _, vm := p.given("web-0")
 				got := plan.Persistent(vm.Disks)
@@ -186,7 +186,7 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 					if len(got) != 0 || len(w.FirstClassDisks()) != 1 || !strings.Contains(err.Error(), c.says) {
 						t.Errorf("it has %+v, of %d disks: %v", got, len(w.FirstClassDisks()), err)
 					}
-					set.Details.DisksOf = "" // the annotation is removed
+					set.Details().DisksOf = "" // the annotation is removed
 					p.do(set)
 					if _, _, vm = p.given("web-0"); len(plan.Persistent(vm.Disks)) != 1 || len(w.FirstClassDisks()) != 2 {
 						t.Errorf("without the annotation it has %s, of %d disks", vm.Disks, len(w.FirstClassDisks()))
@@ -288,7 +288,7 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 				before := len(w.FirstClassDisks())
 				p.do(p.shaped(0, lasting()))
 				set := p.settingDisks(lasting())
-				set.Details.Held, set.Details.DisksOf = held, c.disksOf
+				set.Details().Held, set.Details().DisksOf = held, c.disksOf
 				err = p.Do(t.Context(), web, set)
 				_, _, vm := p.given("web-0")
 				got, made := plan.Persistent(vm.Disks), len(w.FirstClassDisks())-before
@@ -459,7 +459,7 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 			p.do(guarded(plan.Mark, vm))
 			_, _, vm = p.given("web-0")
 			a := guarded(op, vm)
-			a.Marked, a.GiveUp = true, []string{plan.Persistent(vm.Disks)[0].ID}
+			a.Marked, a.Args = true, plan.DeleteDisksArgs{IDs: []string{plan.Persistent(vm.Disks)[0].ID}}
 			go func() { done <- p.Do(context.Background(), web, a) }()
 			time.Sleep(time.Minute)
 			w.Release(vcsim.PowerOn)
@@ -467,8 +467,8 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 				t.Errorf("%s: not exactly one of the two succeeds: %v, %v", op, one, two)
 			}
 			_, devices, vm := p.given("web-0")
-			if vm.Power != plan.PoweredOn || disks.Attached(devices, a.GiveUp[0]) == nil {
-				t.Errorf("%s: it is %s, its disk attached: %t", op, vm.Power, disks.Attached(devices, a.GiveUp[0]) != nil)
+			if vm.Power != plan.PoweredOn || disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) == nil {
+				t.Errorf("%s: it is %s, its disk attached: %t", op, vm.Power, disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) != nil)
 			}
 		})
 	}
@@ -492,7 +492,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			p.do(guarded(plan.Mark, vm))
 			_, _, vm = p.given("web-0")
 			a := guarded(op, vm)
-			a.Marked, a.GiveUp = true, []string{id}
+			a.Marked, a.Args = true, plan.DeleteDisksArgs{IDs: []string{id}}
 			w.FailTask(fails, nil, new(vim.TaskInProgress), 1)
 			if err := p.Do(context.Background(), web, a); err == nil {
 				t.Fatalf("%s succeeds", op)
@@ -505,9 +505,9 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			g := v1alpha1.VmGroup{Spec: spec}
 			g.Status.Disks = listed
 			set := p.settingDisks(spec)
-			set.Details.Held = plan.DiskStatuses(&g, []plan.VM{vm})
-			if (len(set.Details.Held) == 0) != (op == plan.DeleteDisks) {
-				t.Errorf("%s: the status has %v", op, set.Details.Held)
+			set.Details().Held = plan.DiskStatuses(&g, []plan.VM{vm})
+			if (len(set.Details().Held) == 0) != (op == plan.DeleteDisks) {
+				t.Errorf("%s: the status has %v", op, set.Details().Held)
 			}
 			lists := w.Calls()["ListVStorageObject"]
 			p.do(set)
@@ -534,15 +534,16 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 		p.do(guarded(plan.Mark, vm))
 		_, devices, vm := p.given("web-0")
 		replace, remove := guarded(plan.Destroy, vm), guarded(plan.DeleteDisks, vm)
-		replace.Marked, replace.Keeps = true, plan.KeptDisks(vm.Disks)
-		remove.Marked, remove.GiveUp = true, replace.Keeps
+		ids := plan.KeptDisks(vm.Disks)
+		replace.Marked, replace.Args = true, plan.DestroyArgs{Keeps: ids}
+		remove.Marked, remove.Args = true, plan.DeleteDisksArgs{IDs: ids}
 		concurrent := func(a plan.Action) {
 			t.Helper()
 			if e := vctest.AsError(p.Do(context.Background(), web, a)); e == nil || e.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: got %v", a.Op, e)
 			}
 		}
-		w.must(disks.NewFirstClass(p.VCenter).Detach(t.Context(), disks.VM{MoRef: vm.MoRef}, devices, remove.GiveUp...)) // by the other's Destroy
+		w.must(disks.NewFirstClass(p.VCenter).Detach(t.Context(), disks.VM{MoRef: vm.MoRef}, devices, ids...)) // by the other's Destroy
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		_, _, vm = p.given("web-0")
 		remove.ChangeVersion = vm.ChangeVersion
@@ -555,7 +556,7 @@ func TestAVMStaysUntilItIsKnownThatItsDisksWereDeleted(t *testing.T) {
 			t.Error("the disk is still there")
 		}
 		concurrent(replace)
-		replace.Keeps = nil // the status has left it out
+		replace.Args = nil // the status has left it out
 		p.do(replace)
 	})
 }
@@ -567,7 +568,7 @@ func TestDisksAreDeletedOnlyWithTheMarkOfTheirMember(t *testing.T) {
 		vm, err := p.attached()
 		w.must(err)
 		a := guarded(plan.DeleteDisks, vm)
-		a.GiveUp, a.Marked = []string{plan.Persistent(vm.Disks)[0].ID}, true
+		a.Args, a.Marked = plan.DeleteDisksArgs{IDs: []string{plan.Persistent(vm.Disks)[0].ID}}, true
 		if err := p.Do(context.Background(), web, a); err == nil || len(w.FirstClassDisks()) != 1 {
 			t.Errorf("an unmarked member lost its disk: %v", err)
 		}

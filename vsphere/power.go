@@ -174,12 +174,12 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if err != nil {
 		return err
 	}
-	if a.Unheeded && !v.unheeded(m) {
+	if plan.ArgsOf[plan.PowerOffArgs](a.Args).Unheeded && !v.unheeded(m) {
 		if err := v.shutdownGuest(ctx, ref, a); err == nil || vcfault.Classify("", err).Reason != vcfault.ReasonToolsUnavailable {
 			return err
 		}
 	}
-	if a.Standby {
+	if a.Standby() {
 		if m, err = v.promote(ctx, ref, a, m); err != nil || m.Power == plan.PoweredOn {
 			return err
 		}
@@ -233,7 +233,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 	if a.Op == plan.PowerOn {
 		v.capacity.Ran(a.MoRef, m.HostRef)
 	}
-	if a.Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
+	if plan.ArgsOf[plan.PowerOffArgs](a.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
 		return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})
 	}
 	return v.reader.Read(ctx, vm)

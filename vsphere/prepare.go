@@ -39,16 +39,16 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	if err != nil {
 		return err
 	}
-	if a.Details == nil || a.Details.Spec == nil {
+	if a.Details() == nil || a.Details().Spec == nil {
 		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s has no details.", a.VM)
 	}
-	if m.Stamp.Prepared == a.Details.Prepared {
+	if m.Stamp.Prepared == a.Details().Prepared {
 		return nil // nothing to do, and published
 	}
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	wanted, former := plan.PreparationIn(a.Details.Prepared), plan.PreparationIn(m.Stamp.Prepared)
+	wanted, former := plan.PreparationIn(a.Details().Prepared), plan.PreparationIn(m.Stamp.Prepared)
 	first, given := m.Stamp.Unprepared() && m.Stamp.Former.Entry == "", plan.DisksIn(m.Stamp.Given)
 	now, err := v.lookPreparing(ctx, a, m.Stamp.Unprepared())
 	if err != nil {
@@ -80,9 +80,9 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 			}
 		}()
 		stamp := m.Stamp
-		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details().Prepared)
 		stamp.Generation = max(stamp.Generation, a.Generation)
-		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+a.Details.Prepared && stamp.Generation == m.Stamp.Generation {
+		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+a.Details().Prepared && stamp.Generation == m.Stamp.Generation {
 			return nil // the clone's stamp has it already
 		}
 		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
@@ -96,16 +96,16 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 			v.prepareAgain(ctx, ref, a, m.ChangeVersion)
 		}
 	}()
-	if err := v.setTags(ctx, a, a.Details.Spec.Tags, former.Tags, begin); stopped != nil {
+	if err := v.setTags(ctx, a, a.Details().Spec.Tags, former.Tags, begin); stopped != nil {
 		return stopped
 	} else if err != nil {
 		return v.tagFailure(ctx, ref, a, err)
 	}
-	if err := v.setAttributes(ctx, a, now.values, a.Details.Spec.CustomAttributes, former.Attributes, begin); err != nil {
+	if err := v.setAttributes(ctx, a, now.values, a.Details().Spec.CustomAttributes, former.Attributes, begin); err != nil {
 		return cmp.Or(stopped, err)
 	}
 	stamp := m.Stamp
-	stamp.Prepared, stamp.Generation = a.Details.Prepared, max(stamp.Generation, a.Generation)
+	stamp.Prepared, stamp.Generation = a.Details().Prepared, max(stamp.Generation, a.Generation)
 	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
 		stamp.Given = plan.DiskText(given)
@@ -129,7 +129,7 @@ func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action,
 			return // the VM is gone, or nobody wrote since, or the replica that did is not done
 		}
 		stamp := m.Stamp
-		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details.Prepared)
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details().Prepared)
 		if v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()) == nil {
 			return
 		}
@@ -182,8 +182,8 @@ func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool
 // guestOptions returns the extraConfig entries with what a guest learns once its VM exists: its disks, and the network configuration, in
 // which the n-th of spec.networks is for the n-th network adapter.
 func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice, given []plan.MemberDisk) ([]types.BaseOptionValue, error) {
-	key, macs, want := guest.MetadataKey, MACsOf(devices), len(a.Details.Spec.Networks)
-	if a.Details.Spec.CustomizationSpec != "" { // it has the networks
+	key, macs, want := guest.MetadataKey, MACsOf(devices), len(a.Details().Spec.Networks)
+	if a.Details().Spec.CustomizationSpec != "" { // it has the networks
 		key, want = guest.OwnMetadataKey, 0
 	}
 	if len(macs) < want {

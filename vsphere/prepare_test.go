@@ -29,7 +29,7 @@ import (
 // preparing is the plan's step that prepares a VM for a spec.
 func preparing(vm plan.VM, spec v1alpha1.VmGroupSpec) plan.Action {
 	a := guarded(plan.Prepare, vm)
-	a.Details = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
+	a.Args = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
 	return a
 }
 
@@ -112,7 +112,9 @@ func (p *process) unprepared(ordinal int32) plan.VM {
 		p.do(plan.Action{Op: plan.CreateFolder})
 	}
 	a := p.cloning(ordinal)
-	a.Details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}, Prepared: "something"}
+	changeArgs(&a, func(of *plan.CloneArgs) {
+		of.Details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}, Prepared: "something"}
+	})
 	p.do(a)
 	for _, vm := range p.state().VMs {
 		if vm.Ordinal == ordinal && strings.HasPrefix(vm.Prepared, plan.Unprepared) {

@@ -17,14 +17,14 @@ func (p *process) standby(ordinal int32) plan.VM {
 	p.t.Helper()
 	p.do(plan.Action{Op: plan.CreateFolder})
 	a := p.cloning(ordinal)
-	a.Standby = true
+	changeArgs(&a, func(of *plan.CloneArgs) { of.Standby = true })
 	p.do(a)
 	return p.state().VMs[0]
 }
 
 func promotion(vm plan.VM) plan.Action {
 	a := guarded(plan.PowerOn, vm)
-	a.Standby, a.Generation = true, 7
+	a.Args, a.Generation = plan.PowerOnArgs{Promotes: true}, 7
 	return a
 }
 
@@ -52,7 +52,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.standby(0)
 		mark := guarded(plan.Mark, vm)
-		mark.Why = plan.WhyUpdate
+		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
 		p.do(mark) // by another replica, which makes it again
 		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
 			t.Errorf("%+v", f)

@@ -42,8 +42,8 @@ func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
 		}
 		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
-	if a.Successor != nil {
-		if err := v.rehearse(ctx, ref, *a.Successor); err != nil {
+	if successor := plan.ArgsOf[plan.MarkArgs](a.Args).Successor; successor != nil {
+		if err := v.rehearse(ctx, ref, *successor); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
@@ -123,7 +123,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			return err
 		}
 		id.InstanceUUID = now.InstanceUUID
-		if a.NeverOn {
+		if plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn {
 			if err := v.neverOn(ctx, a, now); err != nil {
 				return err
 			}
@@ -231,7 +231,7 @@ const (
 // It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
 // not waited for.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
+	if err := v.noCloneUnderWay(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
 		return err
 	}
 	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(v.scanTook.Load())), confirmMost)); ; {
@@ -259,7 +259,7 @@ func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).A
 
 // removeFolder removes the group's folder if a fresh read shows it empty.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneUnderWay(ctx, ref, a.Since); err != nil {
+	if err := v.noCloneUnderWay(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
 		return err
 	}
 	folder := inventory.FolderRef(a.MoRef)

@@ -90,7 +90,7 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 		p.do(step(plan.PowerOn, vm))
 		time.Sleep(5 * time.Second)
 		off := step(plan.PowerOff, vm)
-		off.Deleted = true
+		off.Args = plan.PowerOffArgs{Deleted: true}
 		if n := w.reads(func() { p.do(off) }); n > 1 { // the stream may tell of it before the task's end is seen
 			t.Errorf("%d reads", n)
 		}

@@ -19,13 +19,13 @@ import (
 
 func renaming(vm plan.VM, name string) plan.Action {
 	a := guarded(plan.Rename, vm)
-	a.NewName = name
+	a.Args = plan.RenameArgs{Name: name}
 	return a
 }
 
 func moving(vm plan.VM, folder string) plan.Action {
 	a := step(plan.Move, vm)
-	a.Folder = folder
+	a.Args = plan.MoveArgs{Folder: folder}
 	return a
 }
 
@@ -33,7 +33,7 @@ func moving(vm plan.VM, folder string) plan.Action {
 func (p *process) quarantine(vm plan.VM) plan.VM {
 	p.t.Helper()
 	mark := guarded(plan.Mark, vm)
-	mark.Why = plan.WhyScaleIn
+	mark.Args = plan.MarkArgs{Why: plan.WhyScaleIn}
 	p.do(mark)
 	if vm.Power == plan.PoweredOn {
 		off := step(plan.PowerOff, vm)
@@ -48,7 +48,7 @@ func (p *process) quarantine(vm plan.VM) plan.VM {
 
 func (p *process) makeQuarantine() string {
 	p.t.Helper()
-	p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder})
+	p.do(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: p.state().Folder}})
 	return p.state().Quarantine
 }
 
@@ -64,7 +64,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		p.do(renaming(away, kept))
 		p.do(renaming(away, kept)) // already so: success
 		quarantine := p.makeQuarantine()
-		p.do(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder}) // likewise
+		p.do(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: p.state().Folder}}) // likewise
 		p.do(moving(vm, quarantine))
 		p.do(moving(vm, quarantine)) // likewise
 		away = p.vm(vm.MoRef)
@@ -193,7 +193,7 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 		if f := p.fault(moving(vm, folder.Value)); f.Reason != vcfault.ReasonFolderGone || f.Passing {
 			t.Errorf("%+v", f)
 		}
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: folder.Value}); f.Reason != vcfault.ReasonGone || !f.Passing {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: folder.Value}}); f.Reason != vcfault.ReasonGone || !f.Passing {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -213,7 +213,7 @@ func TestAVMWithTheQuarantinesNameIsAConflict(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
 		w.must(err)
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Folder: p.state().Folder}); f.Reason != vcfault.ReasonNameConflict {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: p.state().Folder}}); f.Reason != vcfault.ReasonNameConflict {
 			t.Errorf("%+v", f)
 		}
 	})

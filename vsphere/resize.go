@@ -22,13 +22,14 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 	if err := unchanged(m, a); err != nil {
 		return err
 	}
-	if on := m.Power == plan.PoweredOn; on != a.Hot {
+	to := plan.ArgsOf[plan.ResizeArgs](a.Args)
+	if on := m.Power == plan.PoweredOn; on != to.Hot {
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
 	}
-	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: a.CPU, MemoryMB: a.MemoryMB}
-	if fits := dividing(m.CoresPerSocket, a.CPU); fits != nil && (a.Hot || !m.AutoCores) {
-		if a.Hot { // cores per socket cannot change while a VM runs
-			return vcfault.New(vcfault.ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", a.CPU, m.CoresPerSocket)
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: to.CPU, MemoryMB: to.MemoryMB}
+	if fits := dividing(m.CoresPerSocket, to.CPU); fits != nil && (to.Hot || !m.AutoCores) {
+		if to.Hot { // cores per socket cannot change while a VM runs
+			return vcfault.New(vcfault.ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", to.CPU, m.CoresPerSocket)
 		}
 		spec.NumCoresPerSocket = fits
 	}
@@ -46,17 +47,17 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 // NotSupported or an InvalidArgument; for a running VM also that it must be off, or that the license does not include
 // hot-add. Errors about resources, privileges and other tasks stay as they are.
 func SizeRefusal(a plan.Action, err error) error {
-	e := vcfault.Classify("", err)
+	e, to := vcfault.Classify("", err), plan.ArgsOf[plan.ResizeArgs](a.Args)
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration || e.Reason == vcfault.ReasonNotSupported
 	switch {
-	case a.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
-		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", a.CPU, a.MemoryMB, e.Message)
+	case to.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
+		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", to.CPU, to.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// Somebody powered it on a moment ago: that is no reason to replace it.
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
 	case refused:
 		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
-			a.CPU, a.MemoryMB, e.Message)
+			to.CPU, to.MemoryMB, e.Message)
 	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 
 func sized(vm plan.VM, hot bool, cpu int32, memoryMB int64) plan.Action {
 	a := guarded(plan.Reconfigure, vm)
-	a.Hot, a.CPU, a.MemoryMB = hot, cpu, memoryMB
+	a.Args = plan.ResizeArgs{Hot: hot, CPU: cpu, MemoryMB: memoryMB}
 	return a
 }
 
@@ -80,7 +80,7 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 		mark := func(why plan.Why) {
 			t.Helper()
 			a := guarded(plan.Mark, vm)
-			a.Why = why
+			a.Args = plan.MarkArgs{Why: why}
 			p.do(a)
 			if vm = p.vm(vm.MoRef); !vm.Marked || vm.Why != why {
 				t.Fatalf("marked for %s, it is %+v", why, vm)

@@ -221,7 +221,7 @@ func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 		w.HangShutdown(func(vcsim.VM) bool { return true })
 		vm := p.running(0, true)
 		mark := guarded(plan.Mark, vm)
-		mark.Why = plan.WhyUpdate
+		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
 		p.do(mark)
 		ask := guarded(plan.ShutdownGuest, p.vm(vm.MoRef))
 		ask.Marked = true

@@ -26,8 +26,8 @@ const ruleTries = 3
 // setRules brings a group's rules in line, in all clusters. If nothing is left to do, that is success.
 func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	request := v1alpha1.AntiAffinityNone
-	if a.Details != nil && a.Details.Spec != nil {
-		request = a.Details.Spec.Placement.AntiAffinity
+	if a.Details() != nil && a.Details().Spec != nil {
+		request = a.Details().Spec.Placement.AntiAffinity
 	}
 	if err := v.reader.ReadClusters(ctx); err != nil {
 		return err

@@ -49,7 +49,7 @@ func (w *world) inFirstCluster() *process {
 const firstCluster, secondCluster = "/DC0/host/DC0_C0", "/DC0/host/DC0_C1"
 
 func settingRules(request v1alpha1.AntiAffinity) plan.Action {
-	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Details: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
 		Placement: v1alpha1.Placement{AntiAffinity: request}}}}
 }
 

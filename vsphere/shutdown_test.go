@@ -93,7 +93,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 		off := func(p *process, ignored bool) {
 			t.Helper()
 			a := step(plan.PowerOff, vm)
-			a.Unheeded = ignored
+			a.Args = plan.PowerOffArgs{Unheeded: ignored}
 			p.do(a)
 		}
 		for _, c := range []struct {
@@ -146,7 +146,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 		p.until("it sees the other time", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
 		before := w.Calls()["ShutdownGuest"]
 		off := step(plan.PowerOff, vm)
-		off.Unheeded = true
+		off.Args = plan.PowerOffArgs{Unheeded: true}
 		p.do(off)
 		if n := w.Calls()["ShutdownGuest"] - before; n != 0 || p.vm(vm.MoRef).Power != plan.PoweredOff {
 			t.Errorf("asked %d times more; %+v", n, p.vm(vm.MoRef))

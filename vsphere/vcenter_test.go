@@ -188,8 +188,14 @@ func (p *process) member(ordinal int32) plan.VM {
 
 func (p *process) cloning(ordinal int32) plan.Action {
 	s := p.state()
-	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Folder: s.Folder,
-		Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1", Generation: 1}
+	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, CPU: 2, MemoryMB: 1024, Revision: "r1"}, Generation: 1}
+}
+
+// changeArgs changes the arguments of a step.
+func changeArgs[T plan.Args](a *plan.Action, change func(*T)) {
+	of := plan.ArgsOf[T](a.Args)
+	change(&of)
+	a.Args = of
 }
 
 func step(op plan.Op, vm plan.VM) plan.Action {

@@ -116,7 +116,7 @@ func TestThePlanTableHasNoVMForStepsOfTheGroup(t *testing.T) {
 	t.Parallel()
 	steps := []plan.Step{
 		{Round: 1, Action: plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Reason: "a"}},
-		{Round: 2, Action: plan.Action{Op: plan.Prepare, VM: "web-0", Reason: "b", Details: &plan.Details{UserData: "planted"}}},
+		{Round: 2, Action: plan.Action{Op: plan.Prepare, VM: "web-0", Reason: "b", Args: &plan.Details{UserData: "planted"}}},
 		{Round: 2, Action: plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: "c"}},
 		{Round: 3, Action: plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "d"}},
 	}

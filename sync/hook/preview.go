@@ -102,13 +102,13 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 	looked, cloned := make(map[look]bool), false
 	for i, s := range outlook.Steps {
 		a.Steps[i] = PlanStep{Round: s.Round, AfterSeconds: s.After.Seconds(), Op: string(s.Op), VM: s.MemberName(), Reason: s.Reason}
-		if preflight == nil || s.Details == nil || s.Details.Spec == nil {
+		if preflight == nil || s.Details() == nil || s.Details().Spec == nil {
 			continue
 		}
 		at := look{string(s.Op), ""}
 		switch s.Op {
 		case plan.Clone:
-			at.zone, cloned = s.Details.Zone, true
+			at.zone, cloned = s.Details().Zone, true
 		case plan.Prepare, plan.SetDisks:
 			if cloned { // which looks for the same, and more
 				continue

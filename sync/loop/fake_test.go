@@ -70,7 +70,7 @@ func (m *model) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took,
 	m.peak = max(m.peak, m.now)
 	took, limit := m.took[a.Op], m.limit
 	if a.Op == plan.Clone && m.limits != nil {
-		limit = m.limits[cmp.Or(a.Details.Spec.Placement.Datastore, m.datastore)]
+		limit = m.limits[cmp.Or(a.Details().Spec.Placement.Datastore, m.datastore)]
 	}
 	m.mu.Unlock()
 	defer func() {

@@ -162,7 +162,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	}
 	past := g.past(now)
 	for vm, f := range g.failures {
-		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: f.action.Why, Standby: f.action.Standby}
+		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: plan.ArgsOf[plan.MarkArgs](f.action.Args).Why, Standby: f.action.Standby()}
 		if past[f.kind()] {
 			p.State, p.Fault = plan.Due, plan.Fault{}
 		} else if !now.Before(f.until) {
@@ -172,14 +172,14 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		o.Pending[vm] = p
 	}
 	for vm, a := range g.running {
-		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: a.Why, Standby: a.Standby}
+		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why, Standby: a.Standby()}
 		f := g.failures[vm]
 		if f.action.Op == a.Op && !past[f.kind()] {
 			p.Fault = f.fault
 		}
 		p.Tried = f.before(a)
-		if a.Details != nil {
-			p.Home = a.Details.Home
+		if a.Details() != nil {
+			p.Home = a.Details().Home
 		}
 		o.Pending[vm] = p
 	}
@@ -281,9 +281,9 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 		g.retryLike(a.VM, now)
 		delete(g.failures, a.VM)
 		if a.Op == plan.ConfirmGone { // it holds only for the time that it was started for
-			if a.Since.IsZero() {
+			if since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since; since.IsZero() {
 				g.emptied = g.finalizing
-			} else if a.Since.Equal(g.unselected.since) {
+			} else if since.Equal(g.unselected.since) {
 				g.unselected.emptied = true
 			}
 		}

@@ -16,7 +16,7 @@ import (
 func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 	m := newModel(0)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
-		if a.Op == plan.Reconfigure && a.Hot {
+		if a.Op == plan.Reconfigure && plan.ArgsOf[plan.ResizeArgs](a.Args).Hot {
 			return fault{Reason: "HotAddRefused", Message: "it has no licence for that"}
 		}
 		return nil

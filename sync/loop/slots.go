@@ -25,7 +25,8 @@ func kindOf(op plan.Op) limiter.Kind {
 func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 	w := limiter.Work{Kind: kindOf(a.Op), Like: string(a.Op)}
 	if a.Op == plan.Clone {
-		w.Source, w.Target, w.Like = cmp.Or(s.Template.Host, a.Template), s.Target, a.Template
+		template := plan.ArgsOf[plan.CloneArgs](a.Args).Template
+		w.Source, w.Target, w.Like = cmp.Or(s.Template.Host, template), s.Target, template
 	}
 	return w
 }

@@ -95,50 +95,17 @@ type Action struct {
 	// Reason says why the action is wanted, for people.
 	Reason string
 
-	// What a Clone is made from. Folder (also of a Move) and Template are moRefs. Fingerprint is the template's.
-	// Adopt also writes Revision and Fingerprint, and Reconfigure sets CPU and MemoryMB. Mark, Unmark and a PowerOn that promotes also leave
-	// Generation in the stamp: a replica of the server that knows only an older one then leaves the group
-	// alone.
-	Folder, Template string
-	CPU              int32
-	MemoryMB         int64
-	Revision         string
-	Fingerprint      string
-	Generation       int64
-	// Why is what Mark leaves in the stamp.
-	Why Why
-	// Successor is the Clone that follows if Mark is for a member that is replaced: if what it needs is not there, nothing is written, and
-	// the fault is Untried. Otherwise nil.
-	Successor *Action
-	// Standby: Clone makes a standby member, and PowerOn promotes one.
-	Standby bool
-	// Hot reports whether Reconfigure is for a VM that is on.
-	Hot bool
-	// NewName is what Rename names the VM.
-	NewName string
-	// Entry is the entry of spec.adopt that an Adopt carries out.
-	Entry string
-	// ChangeVersion guards Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine, Release, Reset, and a PowerOn that promotes.
+	// ChangeVersion guards what is written into the stamp: Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine,
+	// Release, Reset, and a PowerOn that promotes.
 	ChangeVersion string
-	// NeverOn allows Destroy only if the VM was never powered on.
-	NeverOn bool
-	// Details are for Clone, Adopt, Prepare, SetDisks and SetRules; nil for the others.
-	Details *Details
+	// Generation is left in the stamp by Clone, Adopt, Mark, Unmark, Prepare, SetDisks and a PowerOn that promotes: a replica of the
+	// server that knows only an older one then leaves the group alone.
+	Generation int64
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
 	// withdrawn meanwhile, the member stays.
 	Marked bool
-	// Unheeded: PowerOff is for a guest that was asked to shut down, and did not in time. A replica that has not asked it asks it now.
-	Unheeded bool
-	// Deleted: PowerOff is for a member of a group that is deleted. It is not read afterwards, for its Destroy reads it.
-	Deleted bool
-	// GiveUp are the ids of the disks that DeleteDisks deletes.
-	GiveUp []string
-	// Keeps are the ids of the persistent disks that outlive the VM that Destroy removes. If another replica has deleted one, the VM, whose
-	// stamp tells, stays until the status has left it out.
-	Keeps []string
-	// Since is when a group was found to be no longer selected, for its ConfirmGone; zero otherwise. The clones that
-	// it waits for are listed again for each.
-	Since time.Time
+	// Args are what this kind of step needs beyond that; nil if nothing.
+	Args Args
 }
 
 // MemberKey reports whether the action concerns one member, whose name is VM.

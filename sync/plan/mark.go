@@ -18,12 +18,13 @@ import (
 func (vm *VM) Restamp(a *Action, now time.Time) {
 	switch a.Op {
 	case Mark:
-		chosen := vm.Marked && (vm.Why != WhyPowerCycle || a.Why == WhyPowerCycle)
+		why := ArgsOf[MarkArgs](a.Args).Why
+		chosen := vm.Marked && (vm.Why != WhyPowerCycle || why == WhyPowerCycle)
 		if !chosen {
 			vm.MarkedAt = now
 		}
-		if !chosen || a.Why != "" {
-			vm.Why = a.Why
+		if !chosen || why != "" {
+			vm.Why = why
 		}
 		vm.Marked, vm.Generation = true, max(vm.Generation, a.Generation)
 	case Unmark:
@@ -33,7 +34,7 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 			vm.Shutdown = Moment{}
 		}
 	case Reconfigure:
-		if vm.Why == WhyPowerCycle && !a.Hot {
+		if vm.Why == WhyPowerCycle && !ArgsOf[ResizeArgs](a.Args).Hot {
 			vm.unmark()
 		}
 	}

@@ -20,16 +20,17 @@ func Apply(o *Observed, a Action) {
 	case CreateQuarantine:
 		s.Quarantine = "(new quarantine)"
 	case Clone:
+		of := ArgsOf[CloneArgs](a.Args)
 		moRef := "new-" + a.VM
 		for s.IsGone(moRef, "") || slices.ContainsFunc(s.VMs, func(vm VM) bool { return vm.MoRef == moRef }) ||
 			slices.ContainsFunc(s.Vanished, func(x Vanished) bool { return x.MoRef == moRef }) {
 			moRef += "-again"
 		}
 		s.VMs = append(s.VMs, VM{
-			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: a.Revision, Generation: a.Generation,
-			Power: PoweredOff, Reachable: true, CPU: a.CPU, MemoryMB: a.MemoryMB, VCenter: s.VCenter, Folder: a.Folder,
-			Fingerprint: a.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(), Disks: a.disks(false), Standby: a.Standby, Template: a.template(),
+			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: of.Revision, Generation: a.Generation,
+			Power: PoweredOff, Reachable: true, CPU: of.CPU, MemoryMB: of.MemoryMB, VCenter: s.VCenter, Folder: of.Folder,
+			Fingerprint: of.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
+			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(),
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -116,45 +117,45 @@ func (o *Observed) ruleOut(a Action) {
 }
 
 func (a *Action) home() string {
-	if a.Details == nil {
+	if a.Details() == nil {
 		return ""
 	}
-	return a.Details.Home
+	return a.Details().Home
 }
 
 func (a *Action) template() string {
-	if a.Details == nil || a.Details.Spec == nil {
+	if a.Details() == nil || a.Details().Spec == nil {
 		return ""
 	}
-	return a.Details.Spec.Template
+	return a.Details().Spec.Template
 }
 
 // unprepared is what the stamp of a clone says of its preparation.
 func (a *Action) unprepared() string {
-	if a.Details == nil || a.Details.Prepared == "" {
+	if a.Details() == nil || a.Details().Prepared == "" {
 		return ""
 	}
-	return Unprepared + a.Details.Prepared
+	return Unprepared + a.Details().Prepared
 }
 
 // disks is what the stamp says of the disks after a Clone or SetDisks.
 func (a *Action) disks(persistent bool) string {
-	if a.Details == nil || a.Details.Spec == nil {
+	if a.Details() == nil || a.Details().Spec == nil {
 		return ""
 	}
 	var all []MemberDisk
-	if root := a.Details.Spec.RootDisk; root != nil {
+	if root := a.Details().Spec.RootDisk; root != nil {
 		all = append(all, MemberDisk{SizeGiB: root.SizeGiB})
 	}
-	for i := range a.Details.Spec.Disks {
-		d := &a.Details.Spec.Disks[i]
+	for i := range a.Details().Spec.Disks {
+		d := &a.Details().Spec.Disks[i]
 		x := MemberDisk{Name: d.Name, SizeGiB: d.SizeGiB, Shape: DiskShape(d)}
 		if d.Persistent {
 			if !persistent {
 				continue
 			}
 			x.ID, x.Datastore = fmt.Sprintf("disk-%d-%s", a.Ordinal, d.Name), "(a datastore)"
-			for _, held := range a.Details.Held {
+			for _, held := range a.Details().Held {
 				if held.Name == d.Name {
 					x.ID, x.Datastore = held.ID, held.Datastore
 				}
@@ -177,10 +178,10 @@ func identified(text string) string {
 }
 
 func (a *Action) addresses() string {
-	if a.Details == nil {
+	if a.Details() == nil {
 		return ""
 	}
-	return a.Details.AddressText
+	return a.Details().AddressText
 }
 
 // change changes the VM as the action does.
@@ -196,18 +197,19 @@ func (vm *VM) change(a Action, now time.Time) {
 	case PowerOff, ShutdownGuest:
 		vm.Power, vm.Boot, vm.Tools, vm.Reported, vm.IPs, vm.Untaken = PoweredOff, time.Time{}, false, false, nil, nil
 	case Reconfigure:
-		vm.CPU, vm.MemoryMB = a.CPU, a.MemoryMB
+		to := ArgsOf[ResizeArgs](a.Args)
+		vm.CPU, vm.MemoryMB = to.CPU, to.MemoryMB
 	case Rename:
-		vm.Name = a.NewName
+		vm.Name = ArgsOf[RenameArgs](a.Args).Name
 	case Move:
-		vm.Folder = a.Folder
+		vm.Folder = a.Folder()
 	case Quarantine:
 		vm.Quarantined = now
 	case Prepare:
-		vm.Prepared, vm.Generation = a.Details.Prepared, max(vm.Generation, a.Generation)
+		vm.Prepared, vm.Generation = a.Details().Prepared, max(vm.Generation, a.Generation)
 		vm.Disks = identified(vm.Disks)
 	case DeleteDisks:
-		vm.Disks = DiskText(slices.DeleteFunc(DisksIn(vm.Disks), func(d MemberDisk) bool { return slices.Contains(a.GiveUp, d.ID) }))
+		vm.Disks = DiskText(slices.DeleteFunc(DisksIn(vm.Disks), func(d MemberDisk) bool { return slices.Contains(ArgsOf[DeleteDisksArgs](a.Args).IDs, d.ID) }))
 	case SetDisks:
 		vm.Disks, vm.Generation = identified(a.disks(true)), max(vm.Generation, a.Generation)
 	}
@@ -224,7 +226,7 @@ func (vm *VM) bootGuest() {
 
 // adoptInto makes a candidate a member.
 func adoptInto(o *Observed, a Action) {
-	s := &o.State
+	s, as := &o.State, ArgsOf[AdoptArgs](a.Args)
 	s.Candidates = slices.Clone(s.Candidates)
 	for i := range s.Candidates {
 		c := &s.Candidates[i]
@@ -233,7 +235,7 @@ func adoptInto(o *Observed, a Action) {
 		}
 		c.Done = true
 		s.VMs = append(s.VMs, VM{
-			MoRef: c.MoRef, Name: c.Name, Folder: c.Folder, Ordinal: a.Ordinal, Revision: a.Revision, Fingerprint: a.Fingerprint,
+			MoRef: c.MoRef, Name: c.Name, Folder: c.Folder, Ordinal: a.Ordinal, Revision: as.Revision, Fingerprint: as.Fingerprint,
 			Generation: a.Generation, Power: PoweredOff, Reachable: true, CPU: o.Group.Spec.CPU, MemoryMB: o.Group.MemoryMB(),
 			VCenter: s.VCenter, Created: o.Now, Home: a.home(), Addresses: a.addresses(), Former: Former{Entry: c.Entry, Name: c.Name, Folder: c.Folder},
 		})

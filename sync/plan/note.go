@@ -52,7 +52,7 @@ func (a *Action) Note(at time.Time) (n Note, worth bool) {
 	}[a.Op]
 	kept := a.MoRef != "" && strings.HasSuffix(a.VM, a.MoRef) // in quarantine
 	switch {
-	case a.Op == PowerOn && a.Standby:
+	case a.Op == PowerOn && a.Standby():
 		what = [2]string{"MemberPromoted", "Promoted"}
 	case a.Op == Unmark && kept:
 		what = [2]string{"MemberReturned", "Returned"}

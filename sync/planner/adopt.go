@@ -67,7 +67,7 @@ func (v *view) adoptOne(c *plan.Candidate) {
 	}
 	v.arriving = append(v.arriving, ordinal)
 	m.begins(adopting, v.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
-		Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint, Generation: v.Group.Generation,
+		Args: plan.AdoptArgs{Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint}, Generation: v.Group.Generation,
 		Reason: m.why}))
 }
 
@@ -99,9 +99,9 @@ func (v *view) finishAdoption() {
 				v.createFolder()
 				continue
 			}
-			a.Op, a.Folder = plan.Move, v.State.Folder
+			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
 		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
-			a.Op, a.ChangeVersion, a.NewName = plan.Rename, m.ChangeVersion, m.name
+			a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
 		default:
 			continue
 		}

@@ -121,8 +121,8 @@ func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*membe
 		} else {
 			v.arriving = append(v.arriving, ordinal)
 		}
-		clone := v.cloneOf(name, ordinal, details)
-		clone.Standby, clone.Reason = m.Standby, m.why
+		clone := v.cloneOf(name, ordinal, details, m.Standby)
+		clone.Reason = m.why
 		if v.act(clone) {
 			fresh = append(fresh, m)
 		} else {
@@ -136,9 +136,10 @@ func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*membe
 }
 
 // cloneOf is the clone of a member.
-func (v *view) cloneOf(name string, ordinal int32, details *plan.Details) plan.Action {
-	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
-		CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Generation: v.Group.Generation, Details: details}
+func (v *view) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
+	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: v.Group.Generation, Args: plan.CloneArgs{
+		Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
+		CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Standby: standby, Details: details}}
 }
 
 func (v *view) addressesFault() plan.Fault {
@@ -217,7 +218,7 @@ func (v *view) createFolder() bool {
 		v.waitCall = true
 		return true
 	}
-	return v.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Details: &plan.Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
+	return v.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.

@@ -42,8 +42,8 @@ func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T)
 		if len(r.Actions) != 1 || r.Actions[0].Op != op || r.Actions[0].Marked != (op == plan.ShutdownGuest) {
 			t.Fatalf("not just %s: %+v", op, r.Actions)
 		}
-		if op == plan.Mark && r.Actions[0].Why != plan.WhyPowerCycle {
-			t.Errorf("the mark's reason is %q", r.Actions[0].Why)
+		if op == plan.Mark && plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Why != plan.WhyPowerCycle {
+			t.Errorf("the mark's reason is %q", plan.ArgsOf[plan.MarkArgs](r.Actions[0].Args).Why)
 		}
 		plan.Apply(&o, r.Actions[0])
 	}
@@ -134,7 +134,7 @@ func TestUnreadyMembersGoBeforeAServingOneMarkedForItsSize(t *testing.T) {
 	o.State.VMs[0].Tools = false
 	marked(&o, 2, plan.WhyPowerCycle)
 	for _, a := range planner.Make(o).Actions {
-		if a.Op == plan.Mark && a.Why == plan.WhyScaleIn && a.VM != "web-0" {
+		if a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyScaleIn && a.VM != "web-0" {
 			t.Errorf("%s goes, and web-0 is not ready", a.VM)
 		}
 	}

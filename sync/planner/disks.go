@@ -35,7 +35,7 @@ func (v *view) setDisks() {
 func (v *view) setDisksOf(m *member, reason string) bool {
 	details, _ := v.details(m.Ordinal)
 	goesOn := v.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Generation: v.Group.Generation, Details: details, Reason: reason})
+		Generation: v.Group.Generation, Args: details, Reason: reason})
 	if p := v.Pending[m.name]; !goesOn && p.Fault.Person {
 		v.diskFaults = append(v.diskFaults, named{Who: m.name, Fault: p.Fault})
 	}

@@ -120,7 +120,7 @@ func stray(o *plan.Observed, a plan.Action) string {
 		}
 		return ""
 	case plan.Clone:
-		if a.Template != o.State.Template.MoRef || a.Folder != o.State.Folder || a.Folder == "" || a.Template == "" {
+		if plan.ArgsOf[plan.CloneArgs](a.Args).Template != o.State.Template.MoRef || a.Folder() != o.State.Folder || a.Folder() == "" || plan.ArgsOf[plan.CloneArgs](a.Args).Template == "" {
 			return "it is cloned from or into something else"
 		}
 		return ""
@@ -136,7 +136,7 @@ func stray(o *plan.Observed, a plan.Action) string {
 	switch m := o.State.VMs[at]; {
 	case !m.Reachable:
 		return "vCenter cannot reach it"
-	case a.Op == plan.Destroy && !o.Finalizing && !a.NeverOn && (!m.Marked || !a.Marked):
+	case a.Op == plan.Destroy && !o.Finalizing && !plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn && (!m.Marked || !a.Marked):
 		return "it is not marked"
 	case a.Op == plan.Destroy && m.Power != plan.PoweredOff:
 		return "it runs"

@@ -441,7 +441,7 @@ func serving(o *plan.Observed, actions []plan.Action) (n int) {
 		}
 		taken := halting(o, m) || down(o.Pending[plan.MemberName("web", m.Ordinal)].Op, true)
 		for _, a := range actions {
-			taken = taken || a.MoRef == m.MoRef && down(a.Op, a.Hot)
+			taken = taken || a.MoRef == m.MoRef && down(a.Op, plan.ArgsOf[plan.ResizeArgs](a.Args).Hot)
 		}
 		since := o.Now
 		for _, r := range o.Group.Status.Members {

@@ -229,12 +229,12 @@ func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 		m.Marked, m.Why, m.Tools, m.Boot = true, plan.WhyScaleIn, true, now.Add(-time.Hour)
 		m.Shutdown = plan.Moment{At: now.Add(-60 * time.Second), Boot: m.Boot}
 	})
-	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || !r.Actions[0].Unheeded {
+	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || !plan.ArgsOf[plan.PowerOffArgs](r.Actions[0].Args).Unheeded {
 		t.Errorf("it did not halt in time: %+v", r.Actions)
 	}
 	none := int32(0)
 	o.Group.Spec.Deletion.ShutdownTimeoutSeconds = &none
-	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || r.Actions[0].Unheeded {
+	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.PowerOff || plan.ArgsOf[plan.PowerOffArgs](r.Actions[0].Args).Unheeded {
 		t.Errorf("guests are no longer asked: %+v", r.Actions)
 	}
 }

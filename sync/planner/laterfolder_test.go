@@ -23,7 +23,7 @@ func TestAFolderThatCameAfterTheNewestCallIsLeftAlone(t *testing.T) {
 		t.Helper()
 		used := o
 		change(&used)
-		if r := planner.Make(used); !slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.Clone && a.Folder == "group-v8" }) {
+		if r := planner.Make(used); !slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.Clone && a.Folder() == "group-v8" }) {
 			t.Errorf("%s: it does %+v", what, r.Actions)
 		}
 	}

@@ -15,19 +15,19 @@ func TestAMarkKeepsWhenAndWhyAMemberWasChosenFirst(t *testing.T) {
 		a    plan.Action
 		want plan.VM
 	}{
-		"a member that was not chosen": {plan.VM{Generation: 2}, plan.Action{Op: plan.Mark, Why: plan.WhyHealing, Generation: 3},
+		"a member that was not chosen": {plan.VM{Generation: 2}, plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Why: plan.WhyHealing}, Generation: 3},
 			plan.VM{Marked: true, Why: plan.WhyHealing, MarkedAt: later, Generation: 3}},
-		"one that goes for another reason now": {marked(plan.WhyScaleIn), plan.Action{Op: plan.Mark, Why: plan.WhyUpdate, Generation: 8},
+		"one that goes for another reason now": {marked(plan.WhyScaleIn), plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Why: plan.WhyUpdate}, Generation: 8},
 			plan.VM{Marked: true, Why: plan.WhyUpdate, MarkedAt: before, Generation: 8}},
 		"a deletion keeps the former reason": {marked(plan.WhyHealing), plan.Action{Op: plan.Mark, Generation: 8},
 			plan.VM{Marked: true, Why: plan.WhyHealing, MarkedAt: before, Generation: 8}},
 		"a deletion of a member that was to be power-cycled": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Generation: 8},
 			plan.VM{Marked: true, MarkedAt: later, Generation: 8}},
-		"a power cycle does not permit removal": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Why: plan.WhyScaleIn, Generation: 6},
+		"a power cycle does not permit removal": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Mark, Args: plan.MarkArgs{Why: plan.WhyScaleIn}, Generation: 6},
 			plan.VM{Marked: true, Why: plan.WhyScaleIn, MarkedAt: later, Generation: 7}},
 		"a mark that is removed":                {marked(plan.WhyScaleIn), plan.Action{Op: plan.Unmark, Generation: 8}, plan.VM{Generation: 8}},
 		"the change that a power cycle was for": {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure}, plan.VM{Generation: 7}},
-		"a hot change leaves the mark":          {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure, Hot: true}, marked(plan.WhyPowerCycle)},
+		"a hot change leaves the mark":          {marked(plan.WhyPowerCycle), plan.Action{Op: plan.Reconfigure, Args: plan.ResizeArgs{Hot: true}}, marked(plan.WhyPowerCycle)},
 	} {
 		if c.vm.Restamp(&c.a, later); c.vm.Marked != c.want.Marked || c.vm.Why != c.want.Why || !c.vm.MarkedAt.Equal(c.want.MarkedAt) || c.vm.Generation != c.want.Generation {
 			t.Errorf("%s: %+v, want %+v", name, c.vm, c.want)

@@ -113,7 +113,7 @@ func (v *view) partDisks(m *member, on removalReason, reason string) (first, goe
 		v.waitDisks = true
 		v.wakeAt(v.Now.Add(resyncBusy))
 	case len(step.Delete) > 0:
-		return true, v.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, GiveUp: step.Delete,
+		return true, v.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})
 	}
 	return step.AwaitStatus, true

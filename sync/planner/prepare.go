@@ -47,7 +47,7 @@ func (v *view) prepare(m *member, reason string) bool {
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
-	return v.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Details: details, Reason: reason,
+	return v.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: details, Reason: reason,
 		Generation: v.Group.Generation})
 }
 
@@ -61,7 +61,7 @@ func (v *view) setRules() {
 		spec, reason = spec.DeepCopy(), "the group is deleted"
 		spec.Placement.AntiAffinity = v1alpha1.AntiAffinityNone
 	}
-	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Details: &plan.Details{Spec: spec}})
+	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
 // awaitsRules reports whether members may only be powered on after the rules are set.

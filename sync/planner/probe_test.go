@@ -188,8 +188,8 @@ func TestNothingIsDoneBecauseOfADoubt(t *testing.T) {
 		o.Answers.Doubted = true
 		r := planner.Make(o)
 		for _, a := range r.Actions {
-			if a.Op == plan.Mark && (a.Why == plan.WhyUpdate || a.Why == plan.WhyResize || a.Why == plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
-				t.Fatalf("%s %s for %s: %s", a.Op, a.VM, a.Why, a.Reason)
+			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {
+				t.Fatalf("%s %s for %s: %s", a.Op, a.VM, plan.ArgsOf[plan.MarkArgs](a.Args).Why, a.Reason)
 			}
 			if a.Op == plan.Reset && strings.HasSuffix(a.Reason, "Socket)") {
 				t.Fatalf("%s %s: %s", a.Op, a.VM, a.Reason)

@@ -44,7 +44,7 @@ func (w *world) begin(all bool) {
 		}
 		before := w.serving()
 		w.running[a.VM] = a
-		w.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby}
+		w.o.Pending[a.VM] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Standby: a.Standby()}
 		_, least := limits(&w.o)
 		if after := w.serving(); after < before && after < least {
 			w.Fatalf("%s %s: %d serve, %d would; %d are promised\n%s", a.Op, a.VM, before, after, least, lines(w.diary))
@@ -96,14 +96,14 @@ func (w *world) end(name string, calm bool) {
 	}
 	if outcome >= 6 {
 		w.say("%s %s fails (carried out: %v)", a.Op, name, outcome == 6)
-		w.o.Pending[name] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff, Standby: a.Standby,
+		w.o.Pending[name] = plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.BackingOff, Standby: a.Standby(),
 			Fault: plan.Fault{Reason: "Trouble", Message: "it failed"}}
 	}
 }
 
 // apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and may ignore a request to halt.
 func (w *world) apply(a plan.Action) {
-	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder }) {
+	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder() }) {
 		return
 	}
 	if m := w.vm(a.MoRef); a.Op == plan.ShutdownGuest && m != nil && w.one("guest ignores it", 4) {

@@ -34,14 +34,14 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		held, idle, made, idlers, promoted := withArriving(o), standby(o), 0, 0, 0
 		for _, a := range planner.Make(o).Actions {
-			promoted += isOne(a.Op == plan.PowerOn && a.Standby && idle[a.Ordinal])
+			promoted += isOne(a.Op == plan.PowerOn && a.Standby() && idle[a.Ordinal])
 			if a.Op != plan.Clone && a.Op != plan.Adopt && !(a.Op == plan.Unmark && isQuarantined(&o, a.MoRef)) {
 				continue
 			}
 			if held[a.Ordinal] {
 				t.Fatalf("ordinal %d exists, and %s would make another", a.Ordinal, a.Op)
 			}
-			made, idlers = made+isOne(!a.Standby), idlers+isOne(a.Standby)
+			made, idlers = made+isOne(!a.Standby()), idlers+isOne(a.Standby())
 		}
 		unhealthy, serving := 0, len(held)-len(idle)
 		for _, m := range o.State.VMs { // another is promoted before they are gone
@@ -64,7 +64,7 @@ func TestEveryObservation(t *testing.T) {
 			m := find(&o, a.MoRef)
 			switch {
 			case a.Op != plan.PowerOn || !m.Standby:
-			case !a.Standby:
+			case !a.Standby():
 				t.Fatalf("%s is powered on, and its stamp still says that it is a standby member", a.VM)
 			case m.Power == plan.PoweredOff && (m.Marked || m.Revision != plan.RevisionWith(&o.Group.Spec, o.Related.Digest) || m.CPU != 2):
 				t.Fatalf("%s is promoted: %+v", a.VM, m)
@@ -100,7 +100,7 @@ func TestEveryObservation(t *testing.T) {
 		for _, a := range planner.Make(o).Actions {
 			m := find(&o, a.MoRef)
 			switch {
-			case a.Op == plan.Mark && (replacing(a.Why) || a.Successor != nil):
+			case a.Op == plan.Mark && (replacing(plan.ArgsOf[plan.MarkArgs](a.Args).Why) || plan.ArgsOf[plan.MarkArgs](a.Args).Successor != nil):
 				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
 			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || twins > 0 || !m.Quarantined.IsZero(): // one is too many
 			case o.Group.Spec.HasPersistentDisks() && m.Ordinal >= o.Group.Replicas(): // so is this one: the ordinals are 0 … n-1
@@ -143,7 +143,7 @@ func TestEveryObservation(t *testing.T) {
 			case !m.Reachable:
 				t.Fatalf("%s of %s, which is unreachable", a.Op, a.VM)
 			case o.Finalizing:
-			case a.NeverOn: // vCenter's events decide about a duplicate that is off
+			case plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn: // vCenter's events decide about a duplicate that is off
 				aside[m.Ordinal]++
 				if perOrdinal[m.Ordinal] < 2 || m.Power != plan.PoweredOff || a.Op != plan.Destroy {
 					t.Fatalf("%s of %s, which is no duplicate that is off", a.Op, a.VM)
@@ -155,9 +155,9 @@ func TestEveryObservation(t *testing.T) {
 				if a.Op == plan.Destroy && m.Why == plan.WhyDuplicate {
 					t.Fatalf("%s of %s, which is kept", a.Op, a.VM)
 				}
-			case a.Op == plan.Mark && a.Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2:
+			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2:
 				t.Fatalf("%s of %s, which is the member", a.Op, a.VM)
-			case a.Op == plan.Mark && a.Why == plan.WhyDuplicate:
+			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate:
 				aside[m.Ordinal]++
 			case a.Op == plan.Release:
 				t.Fatalf("%s of %s, and the group is not deleted", a.Op, a.VM)
@@ -173,7 +173,7 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		o.Finalizing, o.Group.Spec.Disks = false, []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
 		for _, a := range planner.Make(o).Actions {
-			if m := find(&o, a.MoRef); a.Op == plan.Mark && a.Why == plan.WhyScaleIn && !m.Standby && m.Ordinal < o.Group.Replicas() {
+			if m := find(&o, a.MoRef); a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyScaleIn && !m.Standby && m.Ordinal < o.Group.Replicas() {
 				t.Fatalf("%s goes, of %d", a.VM, o.Group.Replicas())
 			}
 		}
@@ -230,7 +230,7 @@ func TestEveryObservation(t *testing.T) {
 			return n
 		}
 		for _, a := range r.Actions {
-			if a.Op != plan.Mark || a.Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
+			if a.Op != plan.Mark || plan.ArgsOf[plan.MarkArgs](a.Args).Why != plan.WhyScaleIn || o.Pending[a.VM].Op == plan.Mark || find(&o, a.MoRef).Standby {
 				continue
 			}
 			for _, m := range o.State.VMs {
@@ -259,7 +259,7 @@ func TestEveryObservation(t *testing.T) {
 		allowed, forty := 0, intstr.FromString("40%")
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
-			if unwell > max(1, allowed) && (a.Op == plan.Reset || a.Why == plan.WhyHealing) {
+			if unwell > max(1, allowed) && (a.Op == plan.Reset || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing) {
 				t.Fatalf("%s of %s while %d are unready, and %d may be", a.Op, a.VM, unwell, allowed)
 			}
 		}

@@ -58,9 +58,9 @@ func (v *view) bringBack(count int) (back int) {
 			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: q.why}
 			switch {
 			case q.VM.Name != q.name:
-				a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, q.name
+				a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
 			case q.VM.Folder == v.State.Quarantine && v.State.Quarantine != "":
-				a.Op, a.Folder = plan.Move, v.State.Folder
+				a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
 			default:
 				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, v.Group.Generation
 			}
@@ -111,13 +111,13 @@ func (v *view) keepInQuarantine() {
 		case q.Why == plan.WhyDuplicate && !v.blocksName(q):
 			continue
 		case q.VM.Name == q.name:
-			a.Op, a.ChangeVersion, a.NewName = plan.Rename, q.ChangeVersion, v.key(q)
+			a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: v.key(q)}
 		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
 			continue
 		case v.State.Quarantine == "":
-			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Folder: v.State.Folder, Reason: "removed members are kept in it"}
+			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: v.State.Folder}, Reason: "removed members are kept in it"}
 		default:
-			a.Op, a.Folder = plan.Move, v.State.Quarantine
+			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Quarantine}
 		}
 		q.begins(tidying, v.act(a))
 	}

@@ -40,10 +40,10 @@ const (
 //	          with deletion.policy Retain       replica's lease is over, too                      folder, then its stamp taken
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
-// (Action.Marked) and its events (Action.NeverOn) again.
+// (Action.Marked) and its events (DestroyArgs.NeverOn) again.
 func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
-		Marked: on == chosen || on == expired || on == idle, NeverOn: on == duplicate}
+		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
 	if kept { // its former name may belong to a new member
 		a.VM = v.key(m)
@@ -65,11 +65,15 @@ func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) 
 	case on == deleted && v.outlasts(m):
 		return true
 	}
-	if a.Op == plan.Destroy && on != duplicate {
+	switch {
+	case a.Op != plan.Destroy:
+	case on == duplicate:
+		a.Args = plan.DestroyArgs{NeverOn: true}
+	default:
 		if first, goesOn := v.partDisks(m, on, reason); first {
 			return goesOn
 		}
-		a.Keeps = plan.KeptDisks(m.VM.Disks)
+		a.Args = plan.DestroyArgs{Keeps: plan.KeptDisks(m.VM.Disks)}
 	}
 	return v.act(a)
 }
@@ -97,9 +101,9 @@ func (v *view) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
-		a.Op, a.ChangeVersion, a.NewName = plan.Rename, m.ChangeVersion, m.Former.Name
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.Former.Name}
 	case m.Former.Folder != "" && m.VM.Folder == v.State.Folder && m.Former.Folder != v.State.Folder && !v.refused(m, plan.Move):
-		a.Op, a.Folder = plan.Move, m.Former.Folder
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: m.Former.Folder}
 	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():
 		return true
 	default:

@@ -63,12 +63,12 @@ func (v *view) resizeInPlace(order []int, slack int) {
 		}
 		goesOn := true
 		a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-			CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: "resize: it " + m.resize}
+			Args: v.resizeArgs(false), Reason: "resize: it " + m.resize}
 		switch {
 		case m.Power == plan.PoweredOff:
 			goesOn = v.act(a)
 		case v.hot(m):
-			a.Hot = true
+			a.Args = v.resizeArgs(true)
 			goesOn = v.act(a)
 		case !m.cycles:
 		case !m.Marked:
@@ -81,10 +81,15 @@ func (v *view) resizeInPlace(order []int, slack int) {
 	}
 }
 
+// resizeArgs are the size that the spec gives to members.
+func (v *view) resizeArgs(hot bool) plan.ResizeArgs {
+	return plan.ResizeArgs{CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Hot: hot}
+}
+
 // takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
 // be asked, the VM is powered off. takeDown reports whether nothing blocks that.
 func (v *view) takeDown(m *member, reason string) bool {
-	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Deleted: v.Finalizing, Reason: reason}
+	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Args: plan.PowerOffArgs{Deleted: v.Finalizing}, Reason: reason}
 	p := v.Pending[m.name]
 	switch {
 	case m.Power != plan.PoweredOn || v.policy.Shutdown == 0:
@@ -93,10 +98,10 @@ func (v *view) takeDown(m *member, reason string) bool {
 			v.wakeAt(due)
 			return true
 		}
-		a.Unheeded = true
+		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: v.Finalizing}
 		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.Shutdown.Seconds()))
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
-		a.Op, a.ChangeVersion = plan.ShutdownGuest, m.ChangeVersion
+		a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil
 	}
 	return v.act(a)
 }

@@ -300,8 +300,8 @@ func keyName(k uint8) string {
 
 // flight is a step as the search keeps it. It checks what the search assumes of a step.
 func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
-	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, a.Why)), gen: c.gen, marked: a.Marked, never: a.NeverOn,
-		standby: a.Standby, guarded: a.ChangeVersion != ""}
+	f := flight{op: uint8(slices.Index(searchOps, a.Op)), vm: none, why: uint8(slices.Index(searchWhy, plan.ArgsOf[plan.MarkArgs](a.Args).Why)), gen: c.gen, marked: a.Marked, never: plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn,
+		standby: a.Standby(), guarded: a.ChangeVersion != ""}
 	for f.key = 0; keyName(f.key) != a.VM; f.key++ {
 	}
 	for i := range int8(p.n) {
@@ -313,13 +313,14 @@ func (x *search) flight(a *plan.Action, p *place, c *replica) flight {
 	switch a.Op {
 	case plan.Clone:
 		f.folder = c.folder
-		whole = a.CPU == int32(x.size(c.gen)) && a.Revision == x.revisions[x.revision(c.gen)] && a.Generation == int64(c.gen) && a.Folder == folderName(c.folder)
+		whole = plan.ArgsOf[plan.CloneArgs](a.Args).CPU == int32(x.size(c.gen)) && plan.ArgsOf[plan.CloneArgs](a.Args).Revision == x.revisions[x.revision(c.gen)] && a.Generation == int64(c.gen) && a.Folder() == folderName(c.folder)
 	case plan.Mark, plan.Unmark:
 		whole = f.vm >= 0 && a.Generation == int64(c.gen)
 	case plan.Reconfigure:
-		whole = f.vm >= 0 && a.CPU == int32(x.size(c.gen)) && !a.Hot
+		to := plan.ArgsOf[plan.ResizeArgs](a.Args)
+		whole = f.vm >= 0 && to.CPU == int32(x.size(c.gen)) && !to.Hot
 	case plan.PowerOn, plan.PowerOff, plan.Release, plan.Destroy:
-		whole = f.vm >= 0 && !(a.NeverOn && a.Op != plan.Destroy) && (!a.Standby || a.Generation == int64(c.gen))
+		whole = f.vm >= 0 && !(plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn && a.Op != plan.Destroy) && (!a.Standby() || a.Generation == int64(c.gen))
 	case plan.RemoveFolder:
 		f.folder = c.folder
 		whole = a.MoRef == folderName(c.folder)

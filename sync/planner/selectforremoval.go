@@ -226,5 +226,5 @@ func (v *view) announcing() bool {
 
 func (v *view) marking(m *member, why plan.Why, reason string) plan.Action {
 	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Why: why, Generation: v.Group.Generation, Reason: reason}
+		Args: plan.MarkArgs{Why: why}, Generation: v.Group.Generation, Reason: reason}
 }

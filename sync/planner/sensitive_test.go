@@ -33,7 +33,7 @@ func TestUserDataIsNotPrintedWithTheValuesThatContainIt(t *testing.T) {
 	related := plan.Related{UserData: plantedText, Digest: "digest"}
 	g := userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})
 	details := plan.Details{Spec: &g.Spec, UserData: plantedText}
-	action := plan.Action{Op: plan.Clone, VM: "web-0", Reason: "1 is wanted", Details: &details}
+	action := plan.Action{Op: plan.Clone, VM: "web-0", Reason: "1 is wanted", Args: plan.CloneArgs{Details: &details}}
 	call, observed := plan.Call{Group: g, Related: related}, plan.Observed{Group: g, Related: related}
 	outlook := plan.Outlook{Steps: []plan.Step{{Round: 1, Action: action}}}
 	var none *plan.Details
@@ -81,8 +81,8 @@ func TestNoPlanShowsUserData(t *testing.T) {
 			t.Errorf("%s: %d actions", name, clones)
 		}
 		for _, a := range r.Actions {
-			if a.Details.UserData.Reveal() != plantedText {
-				t.Errorf("%s: the clone is given %q", name, a.Details.UserData.Reveal())
+			if a.Details().UserData.Reveal() != plantedText {
+				t.Errorf("%s: the clone is given %q", name, a.Details().UserData.Reveal())
 			}
 		}
 	}

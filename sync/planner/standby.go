@@ -120,7 +120,7 @@ func (v *view) promoteRunning() {
 const runningText = "a standby member that somebody powered on is a member"
 
 func (v *view) promotion(m *member, reason string) plan.Action {
-	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Standby: true,
+	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
 		Generation: v.Group.Generation, Reason: reason}
 }
 
@@ -190,8 +190,7 @@ func (v *view) keepStandby() {
 			m.begins(standingBy, v.setDisksOf(m, m.why))
 		case m.resize != "":
 			m.decide(plan.Update, "resize of a standby member: it "+m.resize)
-			m.begins(standingBy, v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Reason: m.why}))
+			m.begins(standingBy, v.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: v.resizeArgs(false), Reason: m.why}))
 		}
 	}
 	for _, m := range v.free {

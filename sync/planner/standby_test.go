@@ -87,7 +87,7 @@ func TestAStandbyMemberThatArrivesIsWaitedFor(t *testing.T) {
 		t.Errorf("%+v, %+v", r.Actions, r.Status)
 	}
 	o.Pending["web-3"] = plan.Pending{Op: plan.Clone, Ordinal: 3, Standby: true, State: plan.Running, Fault: plan.Fault{Reason: "Trouble", Message: "it failed"}}
-	if r := planner.Make(o); stepFor(&r, "web-0") != plan.Clone || r.Actions[0].Standby {
+	if r := planner.Make(o); stepFor(&r, "web-0") != plan.Clone || r.Actions[0].Standby() {
 		t.Errorf("one that failed is waited for: %+v", r.Actions)
 	}
 }
@@ -134,7 +134,7 @@ func TestAHiddenStandbyMemberKeepsItsOrdinalUntilItIsGone(t *testing.T) {
 		t.Errorf("hidden: %+v %+v", r.Actions, r.Status.Standby)
 	}
 	o.State.Gone = gone
-	if r := planner.Make(o); stepFor(&r, "web-3") != plan.Clone || !r.Actions[0].Standby || r.Status.StandbyReplicas != 0 || r.Status.Phase != v1alpha1.PhaseRunning {
+	if r := planner.Make(o); stepFor(&r, "web-3") != plan.Clone || !r.Actions[0].Standby() || r.Status.StandbyReplicas != 0 || r.Status.Phase != v1alpha1.PhaseRunning {
 		t.Errorf("gone: %+v %+v", r.Actions, r.Status)
 	}
 }

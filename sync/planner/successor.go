@@ -119,10 +119,10 @@ func (v *view) remakes(m *member, missing int) bool {
 
 // replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
 func (v *view) replacing(m *member, why plan.Why, reason string) plan.Action {
-	a := v.marking(m, why, reason)
 	details, _ := v.details(m.Ordinal)
-	successor := v.cloneOf(m.name, m.Ordinal, details)
-	a.Successor = &successor
+	successor := v.cloneOf(m.name, m.Ordinal, details, false)
+	a := v.marking(m, why, reason)
+	a.Args = plan.MarkArgs{Why: why, Successor: &successor}
 	return a
 }
 

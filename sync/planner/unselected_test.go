@@ -139,7 +139,9 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 			if r.Finalized != c.letGo || (r.Refusal != nil && r.Refusal.Retry > 0) != c.retries {
 				t.Errorf("released: %v, refused: %+v", r.Finalized, r.Refusal)
 			}
-			if reads := slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.ConfirmGone && a.Since.Equal(o.FinalizingSince) }); reads != c.reads || len(r.Actions) > 1 {
+			if reads := slices.ContainsFunc(r.Actions, func(a plan.Action) bool {
+				return a.Op == plan.ConfirmGone && plan.ArgsOf[plan.ConfirmArgs](a.Args).Since.Equal(o.FinalizingSince)
+			}); reads != c.reads || len(r.Actions) > 1 {
 				t.Errorf("it wants %+v", r.Actions)
 			}
 		})

@@ -29,8 +29,8 @@ func (s *step) start() (over bool, err error) {
 		return false, leaseOver
 	}
 	s.judgeLease()
-	for _, clone := range []*plan.Action{&a, a.Successor} { // a Mark looks up what the clone needs that follows
-		if clone != nil && clone.Op == plan.Clone && clone.Details != nil && clone.Details.Spec.Template == noTemplate && (a.Op == plan.Clone || s.set.defect != hopeful) {
+	for _, clone := range []*plan.Action{&a, plan.ArgsOf[plan.MarkArgs](a.Args).Successor} { // a Mark looks up what the clone needs that follows
+		if clone != nil && clone.Op == plan.Clone && clone.Details() != nil && clone.Details().Spec.Template == noTemplate && (a.Op == plan.Clone || s.set.defect != hopeful) {
 			return false, untried(noSuchTemplate)
 		}
 	}
@@ -45,10 +45,10 @@ func (s *step) start() (over bool, err error) {
 			v.read(a.MoRef)
 			return true, nil
 		}
-		if m := s.vc.find(a.MoRef); err == nil && a.NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
+		if m := s.vc.find(a.MoRef); err == nil && plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
 			err = inUse
 		}
-		if err == nil && a.Marked && slices.ContainsFunc(a.Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(s.vc.find(a.MoRef).Disks), id) }) {
+		if err == nil && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(s.vc.find(a.MoRef).Disks), id) }) {
 			err = changed
 		}
 		if s.call = (diskCall{}); err == nil && len(s.vc.find(a.MoRef).attached) > 0 {
@@ -65,7 +65,7 @@ func (s *step) start() (over bool, err error) {
 			_, err = identified(m.Disks, m)
 		}
 	case plan.PowerOn, plan.PowerOff, plan.ShutdownGuest:
-		if m := s.vc.find(a.MoRef); a.Standby && m.Standby && m.ChangeVersion != s.guard && !m.gone {
+		if m := s.vc.find(a.MoRef); a.Standby() && m.Standby && m.ChangeVersion != s.guard && !m.gone {
 			err = changed
 			break
 		}
@@ -113,20 +113,20 @@ func (s *step) startOwn() (over bool, err error) {
 	unchanged := a.ChangeVersion == "" || a.ChangeVersion == m.ChangeVersion
 	switch a.Op {
 	case plan.Rename:
-		over = m.Name == a.NewName
+		over = m.Name == plan.ArgsOf[plan.RenameArgs](a.Args).Name
 	case plan.Move:
-		return m.Folder == a.Folder, nil
+		return m.Folder == a.Folder(), nil
 	case plan.Mark:
-		over = m.Marked && (a.Why == "" || m.Why == a.Why) && m.Generation >= a.Generation
+		over = m.Marked && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == "" || m.Why == plan.ArgsOf[plan.MarkArgs](a.Args).Why) && m.Generation >= a.Generation
 	case plan.Unmark:
 		over = !m.Marked && m.Quarantined.IsZero() && m.Generation >= a.Generation
 	case plan.Quarantine:
 		over = !m.Quarantined.IsZero()
 	case plan.Prepare:
-		over = m.Prepared == a.Details.Prepared
+		over = m.Prepared == a.Details().Prepared
 	case plan.SetDisks:
 	case plan.Reconfigure:
-		if on := m.Power == plan.PoweredOn; unchanged && on != a.Hot {
+		if on := m.Power == plan.PoweredOn; unchanged && on != plan.ArgsOf[plan.ResizeArgs](a.Args).Hot {
 			return false, wrongPower
 		}
 	case plan.Reset:
@@ -134,7 +134,7 @@ func (s *step) startOwn() (over bool, err error) {
 			return false, changed
 		}
 	case plan.PowerOn:
-		if unchanged || !a.Standby || !m.Standby {
+		if unchanged || !a.Standby() || !m.Standby {
 			return false, nil
 		}
 	default:
@@ -208,7 +208,7 @@ func (s *step) ask() error {
 // asksFirst reports whether a PowerOff is for a guest that ignored a request that this replica doesn't know of.
 func (s *step) asksFirst(m *plan.VM) bool {
 	boot, asked := s.by.asked[m.MoRef]
-	return s.a.Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))
+	return plan.ArgsOf[plan.PowerOffArgs](s.a.Args).Unheeded && m.Tools && !(asked && boot.Equal(m.Boot))
 }
 
 func (s *step) startRemoveFolder() (over bool, err error) {

@@ -50,8 +50,8 @@ func (s *step) startDisks() (over bool, err error) {
 		return false, err
 	}
 	s.got = s.got[:0]
-	for i := range s.a.Details.Spec.Disks {
-		want := &s.a.Details.Spec.Disks[i]
+	for i := range s.a.Details().Spec.Disks {
+		want := &s.a.Details().Spec.Disks[i]
 		if slices.ContainsFunc(given, func(has plan.MemberDisk) bool { return has.Name == want.Name }) {
 			continue
 		}
@@ -85,7 +85,7 @@ func (m *machine) has(id string) bool {
 // grow lets the disks that a member has grow.
 func (s *step) grow(given []plan.MemberDisk, m *machine) error {
 	for i := range given {
-		for _, want := range s.a.Details.Spec.Disks {
+		for _, want := range s.a.Details().Spec.Disks {
 			if want.Name != given[i].Name || want.SizeGiB <= given[i].SizeGiB {
 				continue
 			}
@@ -139,7 +139,7 @@ func (s *step) obtain(m *machine, want *v1alpha1.Disk) (*disk, error) {
 // findDisk returns the disk of an owner; nil if there never was one.
 func (s *step) findDisk(of owner) (*disk, error) {
 	var held []string
-	for _, h := range s.a.Details.Held {
+	for _, h := range s.a.Details().Held {
 		if h.Name == of.name {
 			held = append(held, h.ID)
 		}
@@ -194,12 +194,12 @@ func (s *step) startDelete(m *machine) (over bool, err error) {
 	if !s.goesOn && m.Power != plan.PoweredOff {
 		return false, wrongPower
 	}
-	told := plan.PartDisks(s.given, plan.PartedDeleted, s.a.GiveUp) == s.given
-	if (!told || slices.ContainsFunc(s.a.GiveUp, m.has)) && s.call.what == "" {
+	told := plan.PartDisks(s.given, plan.PartedDeleted, plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs) == s.given
+	if (!told || slices.ContainsFunc(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, m.has)) && s.call.what == "" {
 		return false, s.detaches(m)
 	}
 	for _, has := range plan.DisksIn(s.given) {
-		if !slices.Contains(s.a.GiveUp, has.ID) {
+		if !slices.Contains(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, has.ID) {
 			continue
 		}
 		d, err := s.vc.readDisk(has.ID)
@@ -301,11 +301,13 @@ func (s *step) diskDone() error {
 		if m.snapshot {
 			return diskInSnapshot
 		}
-		m.attached = slices.DeleteFunc(slices.Clone(m.attached), func(d *disk) bool { return a.Op == plan.Destroy || slices.Contains(a.GiveUp, d.id) })
+		m.attached = slices.DeleteFunc(slices.Clone(m.attached), func(d *disk) bool {
+			return a.Op == plan.Destroy || slices.Contains(plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs, d.id)
+		})
 		if m.parted = true; a.Op == plan.Destroy {
 			m.Disks = plan.PartDisks(m.Disks, plan.PartedKept, nil)
 		} else {
-			m.Disks = plan.PartDisks(m.Disks, plan.PartedDeleted, a.GiveUp)
+			m.Disks = plan.PartDisks(m.Disks, plan.PartedDeleted, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs)
 		}
 	case "restamp":
 		vc.apply(m, a)

@@ -76,7 +76,7 @@ func (s *step) mayDelete() bool {
 	}
 	spec := k.specs[max(1, s.by.spec[s.ref.UID])-1]
 	given := plan.DisksIn(s.vc.find(s.a.MoRef).Disks)
-	return !slices.ContainsFunc(s.a.GiveUp, func(id string) bool {
+	return !slices.ContainsFunc(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, func(id string) bool {
 		at := slices.IndexFunc(given, func(has plan.MemberDisk) bool { return has.ID == id })
 		return at < 0 || !slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool {
 			return d.Name == given[at].Name && (k.finalizing && d.Retention.WhenDeleted == v1alpha1.RetentionDelete ||

@@ -147,7 +147,7 @@ func (w *world) judgeBegun(s *step) {
 			w.violated("3: %s begins for %s, which is hidden", s, m.MoRef)
 		}
 	}
-	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !s.a.NeverOn && !w.deleted(s.ref.UID) {
+	if (takesDown(s.a.Op) && s.a.Op != plan.Reset || s.a.Op == plan.Quarantine) && !s.a.Marked && !plan.ArgsOf[plan.DestroyArgs](s.a.Args).NeverOn && !w.deleted(s.ref.UID) {
 		w.violated("7: %s takes down a member without requiring its mark", s)
 	}
 }
@@ -160,10 +160,10 @@ func (w *world) judgeReason(s *step) {
 		return
 	}
 	fits := seen.vm.Revision == plan.Revision(&group.Spec) && seen.vm.CPU == group.Spec.CPU
-	switch s.a.Why {
+	switch plan.ArgsOf[plan.MarkArgs](s.a.Args).Why {
 	case plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle:
 		if fits {
-			w.violated("13: %s begins for %s, and it is as the spec says", s, s.a.Why)
+			w.violated("13: %s begins for %s, and it is as the spec says", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why)
 		}
 	case plan.WhyHealing:
 		if slices.Contains(s.saw, s.a.MoRef) {
@@ -180,8 +180,8 @@ func (w *world) judgeReason(s *step) {
 	default:
 		w.violated("13: %s begins for no reason", s)
 	}
-	if group.Spec.Template == noTemplate && slices.Contains([]plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}, s.a.Why) {
-		w.violated("13: %s begins for %s while no successor can be made", s, s.a.Why)
+	if group.Spec.Template == noTemplate && slices.Contains([]plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan.WhyHealing}, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why) {
+		w.violated("13: %s begins for %s while no successor can be made", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why)
 	}
 }
 
@@ -214,7 +214,7 @@ func (s *step) judge() {
 	if m == nil || m.gone || m.uid != s.ref.UID {
 		return
 	}
-	if s.a.Op != plan.Reset && !s.a.NeverOn && !m.Marked {
+	if s.a.Op != plan.Reset && !plan.ArgsOf[plan.DestroyArgs](s.a.Args).NeverOn && !m.Marked {
 		s.violated("7: %s takes down a member that is not marked", s)
 	}
 	s.judgeScaleIn(m)
@@ -314,7 +314,7 @@ func (w *world) judgeFinalized(uid types.UID) {
 		}
 	}
 	for _, s := range w.steps {
-		if s.a.Op == plan.Clone && s.phase == underWay && s.ref.UID == uid && s.a.Folder == w.vc.folder {
+		if s.a.Op == plan.Clone && s.phase == underWay && s.ref.UID == uid && s.a.Folder() == w.vc.folder {
 			w.violated("4: %s is finalized, but %s is under way", uid, s)
 		}
 	}

@@ -29,7 +29,7 @@ func (s *step) effect() error {
 		}
 		return nil
 	case plan.CreateQuarantine:
-		if a.Folder != vc.folder {
+		if a.Folder() != vc.folder {
 			return objectGone
 		}
 		if vc.quarantine == "" {
@@ -77,7 +77,7 @@ func (s *step) changes(m *machine) error {
 		if m.ChangeVersion != s.guard {
 			return changed
 		}
-		if on := m.Power == plan.PoweredOn; a.Op == plan.Reconfigure && on != a.Hot {
+		if on := m.Power == plan.PoweredOn; a.Op == plan.Reconfigure && on != plan.ArgsOf[plan.ResizeArgs](a.Args).Hot {
 			return wrongPower
 		}
 		vc.apply(m, a)
@@ -106,9 +106,9 @@ func (s *step) changes(m *machine) error {
 		if a.Op == plan.Rename && m.ChangeVersion != s.guard {
 			return changed
 		}
-		folder, name := m.Folder, a.NewName
+		folder, name := m.Folder, plan.ArgsOf[plan.RenameArgs](a.Args).Name
 		if a.Op == plan.Move {
-			if folder, name = a.Folder, m.Name; !vc.standing(folder) {
+			if folder, name = a.Folder(), m.Name; !vc.standing(folder) {
 				return objectGone
 			}
 		}
@@ -139,10 +139,10 @@ func (s *step) changes(m *machine) error {
 
 func (s *step) cloned() error {
 	vc, a := s.vc, s.a
-	if a.Folder != vc.folder {
+	if a.Folder() != vc.folder {
 		return objectGone
 	}
-	if holder := vc.named(a.Folder, a.VM); holder != nil {
+	if holder := vc.named(a.Folder(), a.VM); holder != nil {
 		s.holder = holder.MoRef
 		return nil // the replica checks whose it is
 	}

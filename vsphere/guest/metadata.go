@@ -72,8 +72,8 @@ func Metadata(key string, ref plan.Ref, a plan.Action, instanceUUID string, macs
 		InstanceID: instanceUUID, LocalHostname: a.VM, Hostname: a.VM,
 		Group: ref.Name, Namespace: ref.Namespace, GroupUID: string(ref.UID), Ordinal: a.Ordinal, Disks: disks,
 	}
-	if a.Details != nil {
-		m.Zone = a.Details.Zone
+	if a.Details() != nil {
+		m.Zone = a.Details().Zone
 	}
 	if len(macs) > 0 {
 		network, err := networkOf(a, macs)
@@ -104,15 +104,15 @@ func Unset(key string) []types.BaseOptionValue {
 // networkOf returns the network configuration of a member. It identifies adapters by MAC address, because each guest names them
 // differently; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
-	if a.Details == nil || a.Details.Spec == nil || len(macs) != len(a.Details.Spec.Networks) {
+	if a.Details() == nil || a.Details().Spec == nil || len(macs) != len(a.Details().Spec.Networks) {
 		return nil, vcfault.New(vcfault.ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
 	}
 	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
 	for i, mac := range macs {
-		n := &a.Details.Spec.Networks[i]
+		n := &a.Details().Spec.Networks[i]
 		e := ethernetConfig{DHCP4: n.WantsDHCP()}
 		e.Match.MAC = strings.ToLower(mac) // as the guest's kernel writes it
-		static := addressesAt(a.Details, i)
+		static := addressesAt(a.Details(), i)
 		e.Gateway4 = e.add(n.IPv4, static.IPv4)
 		e.Gateway6 = e.add(n.IPv6, static.IPv6)
 		if len(n.Nameservers)+len(n.SearchDomains) > 0 {

@@ -1,0 +1,34 @@
+package planner_test
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// An argument of another type would be taken for none (plan.ArgsOf).
+func TestEveryStepHasTheArgumentsOfItsKind(t *testing.T) {
+	types := map[plan.Op]plan.Args{plan.Clone: plan.CloneArgs{}, plan.Adopt: plan.AdoptArgs{}, plan.Reconfigure: plan.ResizeArgs{},
+		plan.Move: plan.MoveArgs{}, plan.CreateQuarantine: plan.MoveArgs{}, plan.Rename: plan.RenameArgs{}, plan.Mark: plan.MarkArgs{},
+		plan.PowerOn: plan.PowerOnArgs{}, plan.PowerOff: plan.PowerOffArgs{}, plan.DeleteDisks: plan.DeleteDisksArgs{},
+		plan.Destroy: plan.DestroyArgs{}, plan.ConfirmGone: plan.ConfirmArgs{},
+		plan.CreateFolder: &plan.Details{}, plan.Prepare: &plan.Details{}, plan.SetDisks: &plan.Details{}, plan.SetRules: &plan.Details{}}
+	fits := func(a plan.Action) bool {
+		return a.Args == nil || fmt.Sprintf("%T", a.Args) == fmt.Sprintf("%T", types[a.Op])
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		o := anything(t)
+		for _, a := range planner.Make(o).Actions {
+			if !fits(a) {
+				t.Fatalf("%s has %T", a.Op, a.Args)
+			}
+			if successor := plan.ArgsOf[plan.MarkArgs](a.Args).Successor; successor != nil && !fits(*successor) {
+				t.Fatalf("the successor of a %s has %T", a.Op, successor.Args)
+			}
+		}
+	})
+}
