@@ -24,8 +24,7 @@ var walls = map[string]struct {
 }{
 	"api/v1alpha1":                {},
 	"sync/plan":                   {ours: []string{"api/v1alpha1"}},
-	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/calendar", "sync/planner/children"}},
-	"sync/planner/calendar":       {ours: []string{"api/v1alpha1"}},
+	"sync/planner":                {ours: []string{"api/v1alpha1", "sync/plan", "sync/planner/children"}},
 	"sync/planner/children":       {ours: []string{"api/v1alpha1", "sync/plan"}},
 	"sync/hook":                   {ours: []string{"api/v1alpha1", "sync/plan", "sync/metrics"}, theirs: []string{"chi", "zerolog", "prometheus"}},
 	"sync/page":                   {ours: []string{"api/v1alpha1", "docs", "sync/plan"}},

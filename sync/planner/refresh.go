@@ -5,7 +5,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/planner/calendar"
 )
 
 // A member that is too old differs from the spec, and goes the way of all that do: within maxSurge and maxUnavailable, in the windows, and
@@ -17,7 +16,7 @@ func (v *view) tooOld(vm *plan.VM) bool {
 	if v.policy.MaxAge == 0 || vm.Created.IsZero() {
 		return false
 	}
-	due := vm.Created.Add(calendar.Life(v.policy.MaxAge, string(v.Group.UID), vm.Ordinal))
+	due := vm.Created.Add(lifeOf(v.policy.MaxAge, string(v.Group.UID), vm.Ordinal))
 	if !v.AgesAt.IsZero() {
 		return !v.AgesAt.Before(due)
 	}
@@ -38,7 +37,7 @@ func (v *view) refreshedSince(since time.Time) bool {
 
 // outsideWindows says when an update continues, while no window is open; empty if one is, or there are none.
 func (v *view) outsideWindows() string {
-	open, until := calendar.At(v.Now, calendar.Windows(v.Group.Spec.Update.Windows))
+	open, until := openAt(v.Now, windowsOf(v.Group.Spec.Update.Windows))
 	v.wakeAt(until)
 	if open || until.IsZero() {
 		return ""

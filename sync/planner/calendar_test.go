@@ -1,4 +1,4 @@
-package calendar_test
+package planner
 
 import (
 	"slices"
@@ -7,8 +7,6 @@ import (
 	_ "time/tzdata"
 
 	"pgregory.net/rapid"
-
-	"codeconnect.vmworld.com/vmgroup/sync/planner/calendar"
 )
 
 func zone(t interface{ Fatal(...any) }, name string) *time.Location {
@@ -30,13 +28,13 @@ func at(t *testing.T, text string) time.Time {
 // Berlin's clocks skip 02:00 to 03:00 on 2026-03-29 and repeat it on 2026-10-25. 2026-11-23 is a Monday.
 func TestWindowsOpenAndCloseByLocalTime(t *testing.T) {
 	t.Parallel()
-	night := []calendar.Window{{Hour: 22, Length: 4 * time.Hour}}
-	weekend := []calendar.Window{{Days: []time.Weekday{time.Saturday, time.Sunday}, Length: 24 * time.Hour}}
-	half := []calendar.Window{{Hour: 2, Minute: 30, Length: time.Hour}}
-	always := []calendar.Window{{Length: 24 * time.Hour}}
+	night := []window{{Hour: 22, Length: 4 * time.Hour}}
+	weekend := []window{{Days: []time.Weekday{time.Saturday, time.Sunday}, Length: 24 * time.Hour}}
+	half := []window{{Hour: 2, Minute: 30, Length: time.Hour}}
+	always := []window{{Length: 24 * time.Hour}}
 	for _, c := range []struct {
 		what, zone string
-		windows    []calendar.Window
+		windows    []window
 		now        string
 		open       bool
 		until      string
@@ -56,12 +54,12 @@ func TestWindowsOpenAndCloseByLocalTime(t *testing.T) {
 		{"on Friday it is closed", "Asia/Tokyo", weekend, "2026-11-27T23:59:59+09:00", false, "2026-11-28T00:00:00+09:00"},
 		{"UTC's Friday is Tokyo's Saturday", "Asia/Tokyo", weekend, "2026-11-27T15:00:00Z", true, "2026-11-29T15:00:00Z"},
 		{"24 hours on every day never close", "UTC", always, "2026-11-27T15:00:00Z", true, ""},
-		{"the next one is in a week", "UTC", []calendar.Window{{Days: []time.Weekday{time.Monday}, Hour: 1, Length: time.Hour}}, "2026-11-23T02:00:00Z", false, "2026-11-30T01:00:00Z"},
+		{"the next one is in a week", "UTC", []window{{Days: []time.Weekday{time.Monday}, Hour: 1, Length: time.Hour}}, "2026-11-23T02:00:00Z", false, "2026-11-30T01:00:00Z"},
 		{"Lord Howe's clocks move by half an hour", "Australia/Lord_Howe", half, "2026-10-04T01:59:00+10:30", false, "2026-10-04T02:30:00+11:00"},
-		{"Samoa skipped a day", "Pacific/Apia", []calendar.Window{{Hour: 12, Length: time.Hour}}, "2011-12-29T23:00:00-10:00", false, "2011-12-31T00:00:00+14:00"},
+		{"Samoa skipped a day", "Pacific/Apia", []window{{Hour: 12, Length: time.Hour}}, "2011-12-29T23:00:00-10:00", false, "2011-12-31T00:00:00+14:00"},
 		{"no windows", "UTC", nil, "2026-11-27T15:00:00Z", false, ""},
 	} {
-		windows := make([]calendar.Window, len(c.windows))
+		windows := make([]window, len(c.windows))
 		for i, w := range c.windows {
 			w.Zone = zone(t, c.zone)
 			windows[i] = w
@@ -70,7 +68,7 @@ func TestWindowsOpenAndCloseByLocalTime(t *testing.T) {
 		if c.until != "" {
 			want = at(t, c.until)
 		}
-		if open, until := calendar.At(at(t, c.now), windows); open != c.open || !until.Equal(want) {
+		if open, until := openAt(at(t, c.now), windows); open != c.open || !until.Equal(want) {
 			t.Errorf("%s: open %v until %s, want %v until %s", c.what, open, until, c.open, c.until)
 		}
 	}
@@ -78,7 +76,7 @@ func TestWindowsOpenAndCloseByLocalTime(t *testing.T) {
 
 func TestWindowsThatOverlapOrFollowEachOtherAreOne(t *testing.T) {
 	t.Parallel()
-	utc := []calendar.Window{
+	utc := []window{
 		{Hour: 20, Length: 2 * time.Hour, Zone: time.UTC},
 		{Hour: 22, Length: time.Hour, Zone: time.UTC},
 		{Hour: 22, Minute: 30, Length: 2 * time.Hour, Zone: time.UTC},
@@ -87,7 +85,7 @@ func TestWindowsThatOverlapOrFollowEachOtherAreOne(t *testing.T) {
 	for now, want := range map[string]string{
 		"2026-11-23T20:00:00Z": "2026-11-24T00:30:00Z", "2026-11-23T22:45:00Z": "2026-11-24T00:30:00Z", "2026-11-24T04:10:00Z": "2026-11-24T05:00:00Z",
 	} {
-		if open, until := calendar.At(at(t, now), utc); !open || !until.Equal(at(t, want)) {
+		if open, until := openAt(at(t, now), utc); !open || !until.Equal(at(t, want)) {
 			t.Errorf("at %s: open %v until %s, want %s", now, open, until, want)
 		}
 	}
@@ -99,18 +97,18 @@ func TestAWindowChangesExactlyWhenItSays(t *testing.T) {
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "Pacific/Apia", "America/Sao_Paulo", "Africa/Casablanca"}
 	rapid.Check(t, func(t *rapid.T) {
 		loc := zone(t, rapid.SampledFrom(zones).Draw(t, "zone"))
-		w := []calendar.Window{{Hour: rapid.IntRange(0, 23).Draw(t, "hour"), Minute: rapid.IntRange(0, 59).Draw(t, "minute"), Zone: loc,
+		w := []window{{Hour: rapid.IntRange(0, 23).Draw(t, "hour"), Minute: rapid.IntRange(0, 59).Draw(t, "minute"), Zone: loc,
 			Length: time.Duration(rapid.IntRange(1, 22*60).Draw(t, "length")) * time.Minute}}
 		now := time.Date(2005, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(rapid.IntRange(0, 25*365*24*60).Draw(t, "now")) * time.Minute)
-		open, until := calendar.At(now, w)
+		open, until := openAt(now, w)
 		if !until.After(now) {
 			t.Fatalf("at %s, it changes at %s", now, until)
 		}
 		last := until.Add(-time.Second)
-		if is, same := calendar.At(last, w); is != open || !same.Equal(until) {
+		if is, same := openAt(last, w); is != open || !same.Equal(until) {
 			t.Fatalf("a second before %s: %v until %s, want %v", until, is, same, open)
 		}
-		if is, _ := calendar.At(until, w); is == open {
+		if is, _ := openAt(until, w); is == open {
 			t.Fatalf("at %s nothing changes", until)
 		}
 		if _, offset := until.In(loc).Zone(); !open {
@@ -127,7 +125,7 @@ func TestMembersThatWereMadeTogetherAgeAtDifferentTimes(t *testing.T) {
 	for _, group := range []string{"1b4e28ba-2fa1-11d2-883f-0016d3cca427", "6fa459ea-ee8a-3ca4-894e-db77e160355e", ""} {
 		var lives []time.Duration
 		for ordinal := range int32(10) {
-			life := calendar.Life(greatest, group, ordinal)
+			life := lifeOf(greatest, group, ordinal)
 			if life > greatest || life < greatest*9/10 {
 				t.Errorf("member %d of %q lives for %s", ordinal, group, life)
 			}
@@ -140,7 +138,7 @@ func TestMembersThatWereMadeTogetherAgeAtDifferentTimes(t *testing.T) {
 			}
 		}
 	}
-	if calendar.Life(greatest, "a", 0) == calendar.Life(greatest, "b", 0) {
+	if lifeOf(greatest, "a", 0) == lifeOf(greatest, "b", 0) {
 		t.Error("the members of all groups go together")
 	}
 }

@@ -1,19 +1,22 @@
-// Package calendar says when something is due: windows that recur by the local time of a place, and members that get too old. It is
-// pure: time is data.
-package calendar
+// This file says when something is due: windows that recur by the local time of a place, and members that get too old.
+
+package planner
 
 import (
 	"cmp"
+	"hash/fnv"
 	"slices"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// Window opens on some days of the week, at a time of day in a zone, and stays open for a while.
+// window opens on some days of the week, at a time of day in a zone, and stays open for a while.
 //
 // Clocks that are set forward may skip its time of day: it opens at that moment. When they are set back, its time of day may come
 // twice: it opens the first time only. How long it is open is measured by no clock on the wall, so four hours from 22:00 last four
 // hours in such a night as well.
-type Window struct {
+type window struct {
 	// Days are the days of the week on which it opens (time.Sunday is 0); none means every day.
 	Days []time.Weekday
 	// Hour and Minute are the time of day at which it opens.
@@ -27,10 +30,10 @@ type Window struct {
 // horizon is how many days ahead openings are looked for: a week, and a day for zones that skip one.
 const horizon = 8
 
-// At reports whether one of the windows is open at a time, and when that changes: when the last of those that overlap or follow each
+// openAt reports whether one of the windows is open at a time, and when that changes: when the last of those that overlap or follow each
 // other at once closes, or when the next one opens. until is zero if it doesn't change within a week; then they are open always, or there are
 // none. Zone is that of the window that opens or closes then.
-func At(now time.Time, windows []Window) (open bool, until time.Time) {
+func openAt(now time.Time, windows []window) (open bool, until time.Time) {
 	type span struct{ from, to time.Time }
 	var spans []span
 	for i := range windows {
@@ -41,7 +44,7 @@ func At(now time.Time, windows []Window) (open bool, until time.Time) {
 			if len(w.Days) > 0 && !slices.Contains(w.Days, day.Weekday()) {
 				continue
 			}
-			from := first(day.Add(time.Duration(w.Hour)*time.Hour+time.Duration(w.Minute)*time.Minute), w.Zone)
+			from := firstShown(day.Add(time.Duration(w.Hour)*time.Hour+time.Duration(w.Minute)*time.Minute), w.Zone)
 			spans = append(spans, span{from, from.Add(w.Length)})
 		}
 	}
@@ -65,9 +68,9 @@ func At(now time.Time, windows []Window) (open bool, until time.Time) {
 	return open, until
 }
 
-// first returns the first moment at which clocks in the zone show a time, given as if it were in UTC; if they skip it, the moment at
+// firstShown returns the first moment at which clocks in the zone show a time, given as if it were in UTC; if they skip it, the moment at
 // which they are set forward. (time.Date may return either of two moments for both.)
-func first(wall time.Time, zone *time.Location) time.Time {
+func firstShown(wall time.Time, zone *time.Location) time.Time {
 	shows := func(t time.Time) bool {
 		_, offset := t.Zone()
 		return t.Add(time.Duration(offset) * time.Second).Equal(wall)
@@ -88,4 +91,30 @@ func first(wall time.Time, zone *time.Location) time.Time {
 		}
 	}
 	return t
+}
+
+// windowsOf are the windows of a spec. (What Validate refuses is left out.)
+func windowsOf(spec []v1alpha1.Window) (all []window) {
+	for i := range spec {
+		w := window{Length: time.Duration(spec[i].DurationSeconds) * time.Second, Zone: spec[i].Location()}
+		start, err := time.Parse("15:04", spec[i].Start)
+		if err != nil || w.Zone == nil {
+			continue
+		}
+		w.Hour, w.Minute = start.Hour(), start.Minute()
+		for _, day := range spec[i].Days {
+			w.Days = append(w.Days, time.Weekday(slices.Index(v1alpha1.Weekdays, day)))
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// lifeOf is how old a member becomes whose group has a greatest age: between nine tenths of that and all of it. Members that were made
+// together are spread evenly over that time by their ordinals, and groups by their UIDs.
+func lifeOf(greatest time.Duration, group string, ordinal int32) time.Duration {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(group))                   // never fails
+	place := hash.Sum32() + uint32(ordinal)*2654435769 // 2^32 by the golden ratio: each multiple falls into the widest gap between those before it
+	return greatest - time.Duration(int64(greatest.Seconds())/10*int64(place)>>32)*time.Second
 }
