@@ -16,7 +16,7 @@ import (
 // a deletion with --cascade=orphan, the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
 // so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
 func (v *view) finalize() plan.Result {
-	if v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true" {
+	if v.abandoned() {
 		return v.abandon()
 	}
 	if v.hold == nil {
@@ -39,18 +39,20 @@ func (v *view) finalize() plan.Result {
 		Verdicts:  v.verdicts(),
 		Actions:   v.actions(),
 		Finalized: v.hold == nil && v.empty() && v.Emptied && v.childless(),
-		Resync:    min(resyncBusy, v.Resync),
 		Wake:      v.untilWake(),
 	}
 	if v.paused() {
-		r.Actions, r.Finalized, r.Resync = nil, false, v.Resync
+		r.Actions, r.Finalized = nil, false
 	}
-	if !v.sighted {
-		r.Resync = min(resyncUnknown, v.Resync)
-	}
+	r.Resync = v.nextCall(r.Wake)
 	r.Status = v.status(v.message())
 	r.Notes = v.notes(&r.Status)
 	return r
+}
+
+// abandoned reports whether an operator has asked to end a deletion without vCenter.
+func (v *view) abandoned() bool {
+	return v.Finalizing && v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
 // abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind.
@@ -80,7 +82,7 @@ func (v *view) abandon() plan.Result {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	v.hold, v.doubt = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	r := plan.Result{Status: v.status(message), Finalized: v.childless(), Resync: min(resyncBusy, v.Resync)}
+	r := plan.Result{Status: v.status(message), Finalized: v.childless(), Resync: v.nextCall(0)}
 	if v.orphaned() {
 		r.Children = v.children()
 	}

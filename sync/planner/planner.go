@@ -7,12 +7,6 @@
 package planner
 
 import (
-	"time"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -50,7 +44,7 @@ func Make(o plan.Observed) plan.Result {
 	if o.Finalizing {
 		return v.finalize()
 	}
-	r := plan.Result{Children: v.children(), Resync: o.Resync}
+	r := plan.Result{Children: v.children()}
 	if v.hold == nil {
 		v.reconcile()
 	}
@@ -58,20 +52,7 @@ func Make(o plan.Observed) plan.Result {
 	if v.hold == nil && !v.paused() {
 		r.Actions = v.actions()
 	}
-	switch {
-	case !v.sighted:
-		r.Resync = min(resyncUnknown, o.Resync)
-	case v.blocked():
-		r.Resync = min(v.resyncBlocked(), o.Resync)
-	case v.paused():
-	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members):
-		r.Resync = min(resyncBusy, o.Resync)
-	case o.Group.Spec.Service != nil, o.Group.Spec.Readiness.Probes():
-		r.Resync = min(resyncServed, o.Resync)
-	}
-	if r.Wake > 0 {
-		r.Resync = min(r.Resync, max(r.Wake, time.Second))
-	}
+	r.Resync = v.nextCall(r.Wake)
 	r.Status, r.Verdicts = v.status(v.message()), v.verdicts()
 	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
 		r.Notes = v.notes(&r.Status)
@@ -79,35 +60,5 @@ func Make(o plan.Observed) plan.Result {
 	return r
 }
 
-// When Metacontroller should call next, to bring the status up to date: while members come and go, while an operator has
-// to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
-// Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
-const (
-	resyncBusy    = 2 * time.Second
-	resyncServed  = 5 * time.Second
-	resyncWatched = 3 * time.Second // an operator has to act, in the first watchedFor
-	resyncStalled = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
-	resyncUnknown = 5 * time.Second
-
-	watchedFor = 10 * time.Minute
-)
-
-// resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
-// not keep Metacontroller from the others.
-func (v *view) resyncBlocked() time.Duration {
-	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && v.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
-		return resyncStalled
-	}
-	return resyncWatched
-}
-
 // paused reports whether the spec asks that nothing be changed.
 func (v *view) paused() bool { return v.Group.Spec.Paused }
-
-func (v *view) untilWake() time.Duration {
-	if v.wake.IsZero() {
-		return 0
-	}
-	return v.wake.Sub(v.Now)
-}
