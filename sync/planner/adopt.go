@@ -85,28 +85,25 @@ func (v *view) ordinalFor(c *plan.Candidate) int32 {
 	return newZonePicker(1, 0, v.taken).Pick() // the lowest free one, of whichever zone
 }
 
-// finishAdoption moves and renames adopted members to a member's folder and name, once: one that is moved or renamed later stays so.
-func (v *view) finishAdoption() {
-	for i := range v.members {
-		m := &v.members[i]
-		if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
-			continue
-		}
-		a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: moved to the group's folder, with a member's name"}
-		switch {
-		case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
-			if v.State.Folder == "" {
-				v.createFolder()
-				continue
-			}
-			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
-		case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
-			a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
-		default:
-			continue
-		}
-		v.act(a)
+// finishAdoption moves and renames an adopted member to a member's folder and name, once: one that is moved or renamed later stays so.
+func (v *view) finishAdoption(m *member) {
+	if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
+		return
 	}
+	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: moved to the group's folder, with a member's name"}
+	switch {
+	case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
+		if v.State.Folder == "" {
+			v.createFolder()
+			return
+		}
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
+	case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
+	default:
+		return
+	}
+	v.act(a)
 }
 
 // adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.

@@ -41,15 +41,16 @@ type view struct {
 	// that are being made.
 	unseenStandby []v1alpha1.StandbyMember
 	standbyComing []int32
-	ordinals      int      // how many different ordinals members and unseen hold
-	arriving      []int32  // ordinals that are about to be members: being cloned, adopted or brought back
-	lost          int      // recorded members that are gone for certain or given up, and that we did not remove
-	absent        int      // of these, those that only unseen members hold
-	givenUp       []absent // the missing members that were given up, and of which no other VM has the ordinal
-	revision      string   // of a member cloned now; empty while its user data is unknown
-	prepared      string   // what a member is to be prepared with; may be empty
+	ordinals      int               // how many different ordinals members and unseen hold
+	arriving      []int32           // ordinals that are about to be members: being cloned, adopted or brought back
+	absent        int               // of these, those that only unseen members hold
+	gone          []v1alpha1.Member // the recorded members that are gone for certain
+	givenUp       []absent          // the missing members that were given up, and of which no other VM has the ordinal
+	revision      string            // of a member cloned now; empty while its user data is unknown
+	prepared      string            // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
+	slack     int                      // how many more serving members may be taken down; negative while fewer serve than promised
 	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary    *v1alpha1.CanaryProgress // what update.canary needs to know of the past
 	stuck     *plan.Fault              // why an update has stopped
@@ -96,6 +97,7 @@ func classify(o *plan.Observed) *view {
 	}
 	v.sortMembers()
 	v.sortUnseen()
+	v.ordinals, v.absent = v.countOrdinals()
 	v.judgeStandby()
 	v.shadow()
 	v.sortArriving()
@@ -260,9 +262,6 @@ func (v *view) sortMembers() {
 	v.splitStandby()
 	v.findDuplicates(v.members)
 	v.findDuplicates(v.standby)
-	for i := range v.members {
-		v.ordinals += int(oneIf(!v.members[i].duplicate))
-	}
 	v.sortAsking()
 	for i := range v.members {
 		v.judge(i)

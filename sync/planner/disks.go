@@ -17,18 +17,15 @@ func (v *view) disksDue(m *member) string {
 	return plan.DisksToChange(&v.Group.Spec, m.VM.Disks)
 }
 
-// setDisks plans the change of disks of members that stay. Those that never ran are prepared first.
-func (v *view) setDisks() {
-	for i := range v.members {
-		m := &v.members[i]
-		if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
-			continue
-		}
-		if _, has := v.stepOf[m.name]; has {
-			continue
-		}
-		m.begins(settingDisks, v.setDisksOf(m, "disks: it "+m.disks))
+// setDisks plans the change of disks of a member that stays. One that never ran is prepared first.
+func (v *view) setDisks(m *member) {
+	if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
+		return
 	}
+	if _, has := v.stepOf[m.name]; has {
+		return
+	}
+	m.begins(settingDisks, v.setDisksOf(m, "disks: it "+m.disks))
 }
 
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.

@@ -76,13 +76,10 @@ func (v *view) unwell(m *member) bool {
 // heal finds the members that are to be restarted or replaced because they stay unready.
 func (v *view) heal(order []int) {
 	var sick []*member
-	var seen []string
 	underWay := 0
+	seen := v.unwellNames(order)
 	for _, i := range order {
 		m := &v.members[i]
-		if v.unwell(m) {
-			seen = append(seen, m.displayWith("not ready"))
-		}
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
@@ -97,25 +94,12 @@ func (v *view) heal(order []int) {
 	if len(sick) == 0 || v.policy.Heal == v1alpha1.HealNone {
 		return
 	}
-	seen = slices.Concat(seen, v.unreachable(), v.unconfirmed(), v.missingNames())
-	for _, m := range v.asking {
-		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
-			seen = append(seen, m.displayWith("waits for an answer"))
-		}
-	}
-	for _, f := range v.failedCustomizations(false) {
-		seen = append(seen, f.Who+" (customization failed)")
-	}
-	for _, f := range v.untaken() {
-		seen = append(seen, f.Who+" (has not taken its addresses)")
-	}
 	for _, m := range sick {
 		m.decide(plan.Heal, v.sickText(m))
+		m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
 	}
+	seen = append(seen, v.unwellOtherwise()...)
 	if len(seen) > v.policy.MaxUnhealthy {
-		for _, m := range sick {
-			m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
-		}
 		v.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
@@ -127,6 +111,33 @@ func (v *view) heal(order []int) {
 	for _, m := range sick[room:] {
 		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
 	}
+}
+
+// unwellNames names the members that count against the budget because they are not ready.
+func (v *view) unwellNames(order []int) (names []string) {
+	for _, i := range order {
+		if m := &v.members[i]; v.unwell(m) {
+			names = append(names, m.displayWith("not ready"))
+		}
+	}
+	return names
+}
+
+// unwellOtherwise names those that count against it for another reason.
+func (v *view) unwellOtherwise() []string {
+	names := slices.Concat(v.unreachable(), v.unconfirmed(), v.missingNames())
+	for _, m := range v.asking {
+		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
+			names = append(names, m.displayWith("waits for an answer"))
+		}
+	}
+	for _, f := range v.failedCustomizations(false) {
+		names = append(names, f.Who+" (customization failed)")
+	}
+	for _, f := range v.untaken() {
+		names = append(names, f.Who+" (has not taken its addresses)")
+	}
+	return names
 }
 
 // cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
@@ -161,6 +172,7 @@ func (v *view) sickText(m *member) string {
 }
 
 func (v *view) healOne(m *member) {
+	m.awaits = ""
 	switch {
 	case v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
 		m.restart = m.why
@@ -178,11 +190,9 @@ func (v *view) healOne(m *member) {
 	}
 }
 
-// restart resets the members that heal chose for it, unless they go for another reason.
-func (v *view) restart() {
-	for i := range v.members {
-		if m := &v.members[i]; m.restart != "" && !m.leaves {
-			v.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: m.restart})
-		}
+// restart resets a member that heal chose for it, unless it goes for another reason.
+func (v *view) restart(m *member) {
+	if m.restart != "" && !m.leaves {
+		v.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: m.restart})
 	}
 }

@@ -34,8 +34,7 @@ type absent struct {
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *absent) hidden() bool { return !a.left && !a.missing }
 
-// sortUnseen finds the recorded members and VMs in quarantine that vCenter no longer shows, but has not reported as gone. It counts the
-// members that are certainly gone, or given up.
+// sortUnseen finds the recorded members and VMs in quarantine that vCenter no longer shows.
 func (v *view) sortUnseen() {
 	kept := v.Group.Status.Quarantined
 	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
@@ -49,7 +48,7 @@ func (v *view) sortUnseen() {
 		switch m := &v.Group.Status.Members[i]; {
 		case v.shows(here, m):
 		case v.State.IsGone(m.MoRef, m.InstanceUUID):
-			v.lose(m)
+			v.gone = append(v.gone, *m)
 		default:
 			v.miss(*m, v.missingAs(m))
 		}
@@ -93,11 +92,27 @@ func (v *view) missingAs(m *v1alpha1.Member) *plan.Vanished {
 	return &v.State.Vanished[i]
 }
 
-// lose counts a member that is gone, if its ordinal is free and the server did not remove it.
-func (v *view) lose(m *v1alpha1.Member) {
-	if m.Reason != plan.ReasonRemoving && !v.has(m.Ordinal) {
-		v.lost++
+// lost counts the members that are gone or given up, whose ordinals are free, and that the server did not remove.
+func (v *view) lost() (n int) {
+	for i := range v.gone {
+		n += int(oneIf(v.gone[i].Reason != plan.ReasonRemoving && !v.has(v.gone[i].Ordinal)))
 	}
+	for i := range v.givenUp {
+		n += int(oneIf(v.givenUp[i].Reason != plan.ReasonRemoving))
+	}
+	return n
+}
+
+// countOrdinals counts the ordinals that members hold, and those of them that only unseen members hold.
+func (v *view) countOrdinals() (all, unseen int) {
+	for i := range v.members {
+		all += int(oneIf(!v.members[i].duplicate))
+	}
+	for i := range v.unseen {
+		held := v.has(v.unseen[i].Ordinal) || slices.ContainsFunc(v.unseen[:i], func(m absent) bool { return m.Ordinal == v.unseen[i].Ordinal })
+		unseen += int(oneIf(!held))
+	}
+	return all + unseen, unseen
 }
 
 // miss adds a member that vCenter does not show to unseen, unless it is given up. x is what is known of it; nil unless vCenter has
@@ -118,16 +133,11 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 			return
 		}
 		if v.givesUp(&a.Member) {
-			v.lose(&m)
 			if !v.has(m.Ordinal) { // else another VM is this member now
 				v.givenUp = append(v.givenUp, a)
 			}
 			return
 		}
-	}
-	if !v.has(m.Ordinal) && !v.isUnseen(m.Ordinal) {
-		v.ordinals++
-		v.absent++
 	}
 	v.unseen = append(v.unseen, a)
 }

@@ -48,7 +48,7 @@ func Make(o plan.Observed) plan.Result {
 	if v.hold == nil {
 		v.reconcile()
 	}
-	r.Wake, r.SlowStart = v.untilWake(), v.lost > 1 && v.missing() > 1
+	r.Wake, r.SlowStart = v.untilWake(), v.lost() > 1 && v.missing() > 1
 	if v.hold == nil && !v.paused() {
 		r.Actions = v.actions()
 	}

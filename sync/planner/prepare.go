@@ -20,15 +20,12 @@ func (v *view) preparable(m *member) bool {
 	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
 }
 
-// prepareLater brings the tags and attributes of members that have run before up to date.
-func (v *view) prepareLater() {
-	for i := range v.members {
-		m := &v.members[i]
-		if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
-			continue
-		}
-		v.prepareMember(m, "its tags or attributes differ from the spec")
+// prepareLater brings the tags and attributes of a member that has run before up to date.
+func (v *view) prepareLater(m *member) {
+	if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
+		return
 	}
+	v.prepareMember(m, "its tags or attributes differ from the spec")
 }
 
 // prepareMember prepares a member. If it has another step already, that one is what is going on.

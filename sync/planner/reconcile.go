@@ -9,27 +9,16 @@ import (
 
 // reconcile finds the steps towards exactly the desired number of members, all as the spec says, all ready. The ordinals are
 // a set, not 0 … n-1: existing members stay, and new ones take the lowest free ordinals.
-//
-// Earlier decisions bind later ones: which members differ, which are unwell, which go, and then what is done to
-// those that stay. Of two steps for one member the first counts.
 func (v *view) reconcile() {
+	v.decide()
 	v.settleDuplicates()
-	v.promoteRunning()
-	order := v.victims()
-	v.findSuccessors()
-	v.findChanges(order)
-	v.heal(order)
-	v.cloneElsewhere(order)
-	slack := v.selectForRemoval(order)
-	v.chooseCycles(order, slack)
-	v.removeChosen()
-	v.finishAdoption()
-	v.restart()
+	v.withdrawMarks()
 	v.setRules()
-	v.resizeInPlace(order, slack)
-	v.powerOn()
-	v.prepareLater()
-	v.setDisks()
+	for i := range v.members {
+		for _, step := range memberSteps {
+			step(v, &v.members[i])
+		}
+	}
 	v.fill()
 	v.keepStandby()
 	v.tellStaying()
@@ -37,28 +26,68 @@ func (v *view) reconcile() {
 	v.collectFaults()
 }
 
-func (v *view) powerOn() {
-	for i := range v.members {
-		m := &v.members[i]
-		if m.leaves || m.Marked || m.duplicate || m.contested || m.Power == plan.PoweredOn || !m.Reachable {
-			continue
-		}
-		goesOn := true
-		switch {
-		case m.unprepared() && !v.preparable(m): // it is to go
-		case v.lacksData(m):
-			goesOn = v.setDisksOf(m, "its persistent disks, before its "+nextPowerOn(m))
-		case m.unprepared():
-			goesOn = v.prepareMember(m, "prepared before its "+nextPowerOn(m))
-		case v.awaitsRules():
-		case m.Standby:
-			goesOn = v.act(v.promotion(m, runningText))
-		default:
-			goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
-				Reason: m.Power.Text() + "; should be on"})
-		}
-		m.begins(starting, goesOn)
+// decide finds what becomes of the members. Earlier decisions bind later ones: which differ from the spec, which are unhealthy, which
+// go, and which are powered off for a while. The verdict that follows is in the table at verdictOf.
+func (v *view) decide() {
+	order := v.victims()
+	v.findSuccessors()
+	v.findChanges(order)
+	v.heal(order)
+	v.cloneElsewhere(order)
+	v.selectForRemoval(order)
+	v.chooseCycles(order)
+}
+
+// memberSteps are the steps of a member, each from what becomes of it and what its VM is now. Of two steps for one member the first counts;
+// a duplicate has its step before (settleDuplicates).
+//
+//	what becomes of it               what its VM is now                            its next step
+//	-------------------------------  --------------------------------------------  ------------------------------------------------
+//	it stays                         a standby member that somebody powered on     PowerOn, which promotes it
+//	it goes                          not marked                                    Mark; of one that is replaced, its successor first
+//	it goes                          marked, its preconditions passed              ShutdownGuest, PowerOff, DeleteDisks,
+//	                                                                               then Quarantine or Destroy (remove)
+//	it stays                         adopted, in its former folder or with its     Move, Rename
+//	                                 former name
+//	it is restarted                  on                                            Reset
+//	it is resized                    off, or on where it can grow                  Reconfigure
+//	it is resized                    on, its turn                                  Mark; then ShutdownGuest or PowerOff
+//	it stays                         off, lacks its persistent disks               SetDisks
+//	it stays                         off, never prepared                           Prepare
+//	it stays                         off                                           PowerOn
+//	it stays                         prepared for another spec                     Prepare
+//	it stays                         has other disks                               SetDisks
+var memberSteps = []func(*view, *member){
+	(*view).promoteRunning,
+	(*view).removeChosen,
+	(*view).finishAdoption,
+	(*view).restart,
+	(*view).resizeInPlace,
+	(*view).powerOn,
+	(*view).prepareLater,
+	(*view).setDisks,
+}
+
+// powerOn plans the next step of a member that is off and should be on.
+func (v *view) powerOn(m *member) {
+	if m.leaves || m.Marked || m.duplicate || m.contested || m.Power == plan.PoweredOn || !m.Reachable {
+		return
 	}
+	goesOn := true
+	switch {
+	case m.unprepared() && !v.preparable(m): // it is to go
+	case v.lacksData(m):
+		goesOn = v.setDisksOf(m, "its persistent disks, before its "+nextPowerOn(m))
+	case m.unprepared():
+		goesOn = v.prepareMember(m, "prepared before its "+nextPowerOn(m))
+	case v.awaitsRules():
+	case m.Standby:
+		goesOn = v.act(v.promotion(m, runningText))
+	default:
+		goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef,
+			Reason: m.Power.Text() + "; should be on"})
+	}
+	m.begins(starting, goesOn)
 }
 
 // nextPowerOn is what a step comes before.

@@ -35,9 +35,9 @@ func (v *view) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == plan.PoweredOn && !v.hot(m)
 }
 
-// chooseCycles decides which members are powered off now for their new size. slack is how many serving members may be taken down
-// now. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
-func (v *view) chooseCycles(order []int, slack int) {
+// chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
+func (v *view) chooseCycles(order []int) {
+	slack := v.slack
 	for _, i := range order {
 		m := &v.members[i]
 		switch {
@@ -53,32 +53,28 @@ func (v *view) chooseCycles(order []int, slack int) {
 	}
 }
 
-// resizeInPlace plans the next step that changes the members' sizes. slack is negative while fewer members serve
-// than promised.
-func (v *view) resizeInPlace(order []int, slack int) {
-	for _, i := range order {
-		m := &v.members[i]
-		if !m.resizes() || m.Power == plan.Suspended { // a suspended one is resumed first
-			continue
-		}
-		goesOn := true
-		a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-			Args: v.resizeArgs(false), Reason: "resize: it " + m.resize}
-		switch {
-		case m.Power == plan.PoweredOff:
-			goesOn = v.act(a)
-		case v.hot(m):
-			a.Args = v.resizeArgs(true)
-			goesOn = v.act(a)
-		case !m.cycles:
-		case !m.Marked:
-			goesOn = v.act(v.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
-		case !v.passes(m), v.halting(m) && m.mayServe() && slack < 0:
-		default:
-			goesOn = v.takeDown(m, "power cycle: it "+m.resize)
-		}
-		m.begins(resizing, goesOn)
+// resizeInPlace plans the next step that changes a member's size.
+func (v *view) resizeInPlace(m *member) {
+	if !m.resizes() || m.Power == plan.Suspended { // a suspended one is resumed first
+		return
 	}
+	goesOn := true
+	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Args: v.resizeArgs(false), Reason: "resize: it " + m.resize}
+	switch {
+	case m.Power == plan.PoweredOff:
+		goesOn = v.act(a)
+	case v.hot(m):
+		a.Args = v.resizeArgs(true)
+		goesOn = v.act(a)
+	case !m.cycles:
+	case !m.Marked:
+		goesOn = v.act(v.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+	case !v.passes(m), v.halting(m) && m.mayServe() && v.slack < 0:
+	default:
+		goesOn = v.takeDown(m, "power cycle: it "+m.resize)
+	}
+	m.begins(resizing, goesOn)
 }
 
 // resizeArgs are the size that the spec gives to members.

@@ -82,8 +82,7 @@ func (v *view) byOrder(x, y *member) int {
 	return 0
 }
 
-// selectForRemoval decides which members go now. It returns how many more serving members may be taken down (negative if fewer
-// serve than promised).
+// selectForRemoval decides which members go now, and how many more serving members may be taken down (v.slack).
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
@@ -95,23 +94,9 @@ func (v *view) byOrder(x, y *member) int {
 //
 // A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
 // not count as serving, and goes only while enough others serve.
-func (v *view) selectForRemoval(order []int) (slack int) {
-	serving, idle, retiring := 0, 0, 0
-	for i := range v.members {
-		m := &v.members[i]
-		switch {
-		case m.duplicate:
-			continue
-		case m.serving:
-			serving++
-		case m.retire == "" && !m.going():
-			idle++ // may serve soon, or never: not counted upon
-		}
-		if m.retire != "" && !v.stays(m) {
-			retiring++
-		}
-	}
-	slack = serving - v.policy.MinAvailable
+func (v *view) selectForRemoval(order []int) {
+	serving, idle, retiring := v.countServing()
+	slack := serving - v.policy.MinAvailable
 	shown := v.ordinals - v.absent // an absent member counts as leaving: nothing goes instead of it
 	spare := shown - v.policy.MinAvailable - idle
 	surplus := shown - retiring - v.departing() - v.want - v.beyond()
@@ -147,21 +132,47 @@ func (v *view) selectForRemoval(order []int) (slack int) {
 				m.awaits = otherMembers
 			}
 		}
-		if m.leaves {
-			v.successors.here--
-			slack -= int(oneIf(m.serving))
+		if !m.leaves {
+			v.waitsForTurn(m)
+			continue
 		}
-		switch {
-		case m.leaves && !m.replaced:
+		v.successors.here--
+		slack -= int(oneIf(m.serving))
+		if !m.replaced {
 			m.decide(plan.Remove, scaleIn)
-		case m.leaves:
-		case m.replaced && m.awaits == "":
-			m.awaits = otherMembers
-		case m.retire != "" && !m.replaced:
-			m.awaits = anOperator
 		}
 	}
-	return slack
+	v.slack = slack
+}
+
+// waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
+func (v *view) waitsForTurn(m *member) {
+	switch {
+	case m.retire == "":
+	case !m.replaced:
+		m.awaits = anOperator
+	case m.awaits == "":
+		m.awaits = otherMembers
+	}
+}
+
+// countServing counts the members that serve, that do not although nothing takes them down, and that are to be replaced.
+func (v *view) countServing() (serving, idle, retiring int) {
+	for i := range v.members {
+		m := &v.members[i]
+		switch {
+		case m.duplicate:
+			continue
+		case m.serving:
+			serving++
+		case m.retire == "" && !m.going():
+			idle++ // may serve soon, or never: not counted upon
+		}
+		if m.retire != "" && !v.stays(m) {
+			retiring++
+		}
+	}
+	return serving, idle, retiring
 }
 
 // departing counts the duplicates that were chosen to go before they were duplicates: nothing else goes instead of them.
@@ -178,10 +189,9 @@ func (v *view) membersText() string {
 	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
 }
 
-// removeChosen marks the members that go, and removes those that are marked. It first withdraws the marks of members that stay:
-// two replicas of the server may have marked at once, or the spec has changed. While any such mark exists, no serving member
-// is taken down, because the choice is still open.
-func (v *view) removeChosen() {
+// withdrawMarks withdraws the marks of members that stay: two replicas of the server may have marked at once, or the spec has changed.
+// While any such mark exists, no serving member is taken down, because the choice is still open.
+func (v *view) withdrawMarks() {
 	for i := range v.members {
 		m := &v.members[i]
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
@@ -193,24 +203,25 @@ func (v *view) removeChosen() {
 				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})
 		}
 	}
-	for i := range v.members {
-		m := &v.members[i]
-		if !m.leaves {
-			continue
-		}
-		goesOn := true
-		switch {
-		case !m.Reachable:
-		case !m.going() && m.replaced:
-			goesOn = v.act(v.replacing(m, m.retire, m.why))
-			v.tellUnrehearsed(m)
-		case !m.going():
-			goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.why))
-		default:
-			goesOn = v.remove(m, chosen, m.why)
-		}
-		m.begins(leaving, goesOn)
+}
+
+// removeChosen marks a member that goes, and removes one that is marked.
+func (v *view) removeChosen(m *member) {
+	if !m.leaves {
+		return
 	}
+	goesOn := true
+	switch {
+	case !m.Reachable:
+	case !m.going() && m.replaced:
+		goesOn = v.act(v.replacing(m, m.retire, m.why))
+		v.tellUnrehearsed(m)
+	case !m.going():
+		goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.why))
+	default:
+		goesOn = v.remove(m, chosen, m.why)
+	}
+	m.begins(leaving, goesOn)
 }
 
 // announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet

@@ -107,13 +107,11 @@ func (v *view) promote(most int) (promoted int) {
 	return promoted
 }
 
-// promoteRunning takes note in their stamps of standby members that somebody powered on: off again, they would be taken for unused.
+// promoteRunning takes note in its stamp of a standby member that somebody powered on: off again, it would be taken for unused.
 // (One that is marked goes, or its mark is withdrawn first.)
-func (v *view) promoteRunning() {
-	for i := range v.members {
-		if m := &v.members[i]; m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked {
-			v.act(v.promotion(m, runningText))
-		}
+func (v *view) promoteRunning(m *member) {
+	if m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked {
+		v.act(v.promotion(m, runningText))
 	}
 }
 

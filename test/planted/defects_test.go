@@ -8,7 +8,7 @@ var defects = []defect{
 		"|| !stamp.Owned(stamp.UID, instanceUUID)", "",
 		[]layer{stamp, inventory}},
 	{"3: a member that isn't seen is gone", "sync/planner/missing.go",
-		"case v.State.IsGone(m.MoRef, m.InstanceUUID):\n\t\t\tv.lose(m)", "case true:\n\t\t\tv.lose(m)",
+		"case v.State.IsGone(m.MoRef, m.InstanceUUID):\n\t\t\tv.gone = append(v.gone, *m)", "case true:\n\t\t\tv.gone = append(v.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before it was lost sight of counts", "sync/planner/classify.go",
 		"case !s.Known && s.Trouble != nil:\n\t\treturn false, s.Trouble", "case !s.Known && s.Trouble != nil:\n\t\treturn true, nil",
