@@ -50,11 +50,7 @@ The exit status is 0 if nothing failed, 1 if something failed (with --strict als
 and 2 if the settings are wrong.`,
 		Example: `  vmgroup check --simulator --deep
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup check --template ubuntu-24.04 -f group.yaml`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := fromEnvironment(c); err != nil {
-				return err
-			}
 			log := zerolog.Nop() // the findings are the output
 			if c.Flags().Changed("log-level") {
 				var err error
@@ -85,6 +81,7 @@ and 2 if the settings are wrong.`,
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")
+	section(f, "Check")
 	s.settings.flags(c)
 	return c
 }

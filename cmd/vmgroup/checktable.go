@@ -9,9 +9,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
 )
 
-// The widths of the table, in characters: of a line, and of the columns. A longer name of a check has a line of its own.
+// The widths of the table, in characters: of a line where no terminal says it, the least of one, and of the columns. A longer name
+// of a check has a line of its own.
 const (
 	lineWidth  = 120
+	leastWidth = 60
 	checkWidth = 28
 	seenAt     = checkWidth + 8
 )
@@ -20,9 +22,16 @@ const (
 type findings struct {
 	w      io.Writer
 	colors bool
+	width  int
 }
 
-func newFindings(w io.Writer) *findings { return &findings{w, colorful(w)} }
+func newFindings(w io.Writer) *findings {
+	t := &findings{w: w, colors: colorful(w), width: lineWidth}
+	if columns := width(w); columns > 0 {
+		t.width = max(columns, leastWidth)
+	}
+	return t
+}
 
 func (t *findings) begin() {
 	fmt.Fprintf(t.w, "%-*s  %-4s  %s\n", checkWidth, "CHECK", "", "DETAIL")
@@ -36,8 +45,8 @@ func (t *findings) write(f check.Finding) {
 		fmt.Fprintln(t.w, name)
 		name = ""
 	}
-	lines := fold(f.Seen, lineWidth-seenAt)
-	for i, line := range fold(f.Advice, lineWidth-seenAt-2) {
+	lines := fold(f.Seen, t.width-seenAt)
+	for i, line := range fold(f.Advice, t.width-seenAt-2) {
 		arrow := "  "
 		if i == 0 {
 			arrow = "→ "
@@ -50,7 +59,7 @@ func (t *findings) write(f check.Finding) {
 			continue
 		}
 		// A word that is too long for the column, such as a thumbprint, stays whole, so that users can copy it.
-		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, lineWidth-len([]rune(line)))), "", line)
+		fmt.Fprintf(t.w, "%*s%s\n", max(0, min(seenAt, t.width-len([]rune(line)))), "", line)
 	}
 }
 
@@ -68,8 +77,11 @@ func (t *findings) end(count map[check.Result]int) {
 }
 
 // fold wraps a text into lines of at most width characters, between words; a longer word has a line of its own. An empty text has
-// no lines.
+// no lines, and without a width any text is one.
 func fold(text string, width int) (lines []string) {
+	if text != "" && (width <= 0 || len([]rune(text)) <= width) {
+		return []string{text}
+	}
 	line := []rune(nil)
 	for _, word := range strings.Fields(text) {
 		next := []rune(word)

@@ -11,10 +11,12 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -42,6 +44,7 @@ type demo struct {
 	groups  map[string]*demoGroup // by namespace/name
 	trouble string                // why the files could not be read last
 	read    []byte                // their text as last read
+	ending  bool                  // after Ctrl-C
 }
 
 // demoGroup is a group, and its latest state.
@@ -66,7 +69,6 @@ Without -f it writes a sample to a file of its own, and prints its path. User da
 ConfigMaps in the files. Clones take a few seconds, so that there is something to see.`,
 		Example: `  vmgroup demo
   vmgroup demo -f group.yaml --clone-time 20s`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return d.run(c.Context(), c.InOrStdin(), c.OutOrStdout())
 		},
@@ -79,6 +81,7 @@ ConfigMaps in the files. Clones take a few seconds, so that there is something t
 	f.DurationVar(&s.sim.Latency.Clone, "clone-time", 4*time.Second, "how long a clone takes")
 	f.DurationVar(&s.sim.Latency.Power, "power-time", time.Second, "how long a power-on or power-off takes")
 	f.DurationVar(&s.sim.Guest.Boot, "boot-time", 3*time.Second, "how long a guest takes until it has an address")
+	section(f, "Demo")
 	s.simulator, s.slots, s.resync, s.lease, s.events = true, 32, 30*time.Second, 90*time.Second, true
 	s.vcenter.Folder = "vm-operator"
 	return c
@@ -109,13 +112,29 @@ func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	ended.Go(func() {
 		failed <- d.serve.run(serving, zerolog.Nop(), func(open *opened) { urls <- "http://" + open.hooks.Addr().String() })
 	})
-	defer func() { stop(); ended.Wait() }()
+	calls, giveUp := context.WithCancel(context.WithoutCancel(ctx)) // the deletion continues after Ctrl-C
+	defer giveUp()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	go func() {
+		<-signals // main ends ctx
+		<-signals
+		giveUp()
+	}()
+	defer func() {
+		if stop(); calls.Err() == nil {
+			ended.Wait()
+		}
+	}()
 	select {
+	case <-calls.Done():
+		return errors.New("ended before the demo began")
 	case d.url = <-urls:
 	case err := <-failed:
 		return err
 	}
-	return d.play(ctx, newDemoView(out), failed)
+	return d.play(ctx, calls, newDemoView(out), failed)
 }
 
 // Metacontroller calls after the time in the answer, a second at least, and whenever a child changes: here, always after a second.
@@ -125,14 +144,17 @@ const (
 	demoTick   = 250 * time.Millisecond
 )
 
-// play calls the hooks until nothing is left after ctx has ended, or a second signal ends the process.
-func (d *demo) play(ctx context.Context, view *demoView, failed <-chan error) error {
+// play calls the hooks until nothing is left after ctx has ended, or until calls ends.
+func (d *demo) play(ctx, calls context.Context, view *demoView, failed <-chan error) error {
 	defer view.end()
-	calls := context.WithoutCancel(ctx) // the deletion continues after Ctrl-C
 	for {
 		if ctx.Err() == nil {
 			d.apply()
 		} else {
+			if !d.ending {
+				d.ending = true
+				view.tell("Ctrl-C: deleting the groups; a second one ends at once")
+			}
 			for _, g := range d.groups {
 				g.delete()
 			}
@@ -150,9 +172,19 @@ func (d *demo) play(ctx context.Context, view *demoView, failed <-chan error) er
 		select {
 		case err := <-failed:
 			return err
+		case <-calls.Done():
+			return d.left()
 		case <-time.After(demoTick):
 		}
 	}
+}
+
+// left says which groups are left, and what their deletion waits for.
+func (d *demo) left() (err error) {
+	for _, g := range d.sorted() {
+		err = errors.Join(err, fmt.Errorf("%s/%s was not deleted yet: %s", g.Namespace, g.Name, cmp.Or(g.failed, g.Status.LastMessage)))
+	}
+	return err
 }
 
 // apply reads the files, if they changed, and does what `kubectl apply` would; it deletes a group that they no longer contain.
@@ -179,7 +211,9 @@ func (d *demo) apply() {
 	if err == nil {
 		for _, g := range groups {
 			if problems := g.Validate(); len(problems) > 0 {
-				err = fmt.Errorf("%s/%s: %w", g.Namespace, g.Name, problems.ToAggregate())
+				for _, problem := range problems {
+					err = errors.Join(err, fmt.Errorf("%s/%s: %w", g.Namespace, g.Name, problem))
+				}
 			}
 		}
 	}

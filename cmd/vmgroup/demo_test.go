@@ -106,7 +106,7 @@ func TestTheDemoShowsMembersAndTheirProgress(t *testing.T) {
 	}
 	v := &demoView{last: []string{"12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3"}}
 	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"web.yaml"}}, groups: map[string]*demoGroup{"shop/web": g}}
-	want := `vmgroup demo: an embedded vCenter; a page for your browser, and the hooks, on http://127.0.0.1:8080
+	want := `vmgroup demo, with an embedded vCenter. In a browser: http://127.0.0.1:8080
 Edit web.yaml and save it; Ctrl-C deletes the groups and ends.
 
 shop/web  PENDING  1 of 3 ready  cloning 1 of 3
@@ -123,7 +123,7 @@ Lately
   12:00:00  Clone web-0, 4.0 s: too few members: 0 of 3
 `
 	var got strings.Builder
-	for line := range strings.SplitSeq(v.picture(d), "\n") {
+	for line := range strings.SplitSeq(v.picture(d, 0, 0), "\n") {
 		got.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
 	if strings.TrimSpace(got.String()) != strings.TrimSpace(want) {

@@ -73,7 +73,8 @@ func (v *demoView) show(d *demo) {
 		v.shown[""] = d.trouble
 		return
 	}
-	picture := v.picture(d)
+	columns, rows := size(v.w)
+	picture := v.picture(d, columns, rows)
 	if picture == v.drawn {
 		return
 	}
@@ -113,10 +114,10 @@ func (v *demoView) headline(g *demoGroup) string {
 	return fmt.Sprintf("%s/%s  %s  %d of %d ready  %s", g.Namespace, g.Name, cmp.Or(string(g.Status.Phase), "PENDING"), g.Status.ReadyReplicas, g.Replicas(), message)
 }
 
-// colored is a line in the color of its phase.
-func (v *demoView) colored(phase v1alpha1.Phase, line string) string {
+// colored is a text in the color of its phase.
+func (v *demoView) colored(phase v1alpha1.Phase, text string) string {
 	if !v.colors {
-		return line
+		return text
 	}
 	color := 33
 	switch phase {
@@ -125,36 +126,91 @@ func (v *demoView) colored(phase v1alpha1.Phase, line string) string {
 	case v1alpha1.PhaseError:
 		color = 31
 	}
-	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, line)
+	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, text)
 }
 
-// picture is the whole screen.
-func (v *demoView) picture(d *demo) string {
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "vmgroup demo: an embedded vCenter; a page for your browser, and the hooks, on %s\n", d.url)
-	fmt.Fprintf(&b, "Edit %s and save it; Ctrl-C deletes the groups and ends.\n", strings.Join(d.files, ", "))
-	if d.trouble != "" {
-		fmt.Fprintf(&b, "! %s\n", plan.Printable(d.trouble))
+// picture is the whole screen. Where a terminal has fewer rows than it needs, the events go first, then members that are ready; a longer
+// line of a table is cut. No columns or rows mean any number.
+func (v *demoView) picture(d *demo, columns, height int) string {
+	what := "Edit " + strings.Join(d.files, ", ") + " and save it; Ctrl-C deletes the groups and ends."
+	if d.ending {
+		what = "Deleting the groups. A second Ctrl-C ends at once."
 	}
-	for _, g := range d.sorted() {
-		fmt.Fprintf(&b, "\n%s\n", v.colored(g.Status.Phase, plan.Printable(v.headline(g))))
-		w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
-		fmt.Fprintln(w, "  NAME\tVM\tPOWER\tADDRESS\tPROGRESS\t")
-		for _, row := range demoRows(g) {
-			fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\t\n", plan.Printable(row.name), row.moRef, row.power, plan.Printable(row.address), plan.Printable(row.progress))
+	head := slices.Concat(fold("vmgroup demo, with an embedded vCenter. In a browser: "+d.url, columns), fold(what, columns))
+	for line := range strings.Lines(d.trouble) {
+		head = append(head, fold("! "+plan.Printable(strings.TrimSpace(line)), columns)...)
+	}
+	groups := d.sorted()
+	headlines, members, fixed, total := make([][]string, len(groups)), make([][]demoRow, len(groups)), len(head)+1, 0
+	for i, g := range groups {
+		headlines[i], members[i] = fold(plan.Printable(v.headline(g)), columns), demoRows(g)
+		fixed += len(headlines[i]) + 2
+		total += len(members[i])
+	}
+	events, each := v.last, total
+	if room := height - fixed; height > 0 {
+		events = events[len(events)-max(0, min(len(events), room-total-2)):]
+		if total > room {
+			each = max(1, room/len(groups))
 		}
-		_ = w.Flush()
 	}
-	if len(v.last) > 0 {
-		fmt.Fprintf(&b, "\nLately\n  %s\n", strings.Join(v.last, "\n  "))
+	lines := head
+	for i, g := range groups {
+		lines = append(lines, "", v.colored(g.Status.Phase, strings.Join(headlines[i], "\n")))
+		lines = append(lines, cut(demoTable(members[i], each), columns)...)
 	}
-	return b.String()
+	if len(events) > 0 {
+		lines = append(lines, "", "Lately")
+		for _, event := range events {
+			lines = append(lines, cut([]string{"  " + event}, columns)...)
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// demoTable shows members, at most as many as there is room for: those that are ready are left out first.
+func demoTable(rows []demoRow, room int) []string {
+	hidden := 0
+	if len(rows) > room {
+		hidden = len(rows) - room + 1
+		for ready, left := true, hidden; left > 0; ready = false {
+			for i := len(rows) - 1; i >= 0 && left > 0; i-- {
+				if rows[i].ready || !ready {
+					rows = slices.Delete(rows, i, i+1)
+					left--
+				}
+			}
+		}
+	}
+	var b bytes.Buffer
+	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "  NAME\tVM\tPOWER\tADDRESS\tPROGRESS")
+	for _, row := range rows {
+		fmt.Fprintf(w, "  %s\t%s\t%s\t%s\t%s\n", plan.Printable(row.name), row.moRef, row.power, plan.Printable(row.address), plan.Printable(row.progress))
+	}
+	_ = w.Flush()
+	if hidden > 0 {
+		fmt.Fprintf(&b, "  … and %d more\n", hidden)
+	}
+	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+}
+
+// cut shortens lines to the width of the terminal.
+func cut(lines []string, columns int) []string {
+	short := slices.Clone(lines)
+	for i, line := range lines {
+		if text := []rune(line); columns > 0 && len(text) > columns {
+			short[i] = string(text[:columns-1]) + "…"
+		}
+	}
+	return short
 }
 
 // demoRow is a member, or one that is being made.
 type demoRow struct {
 	ordinal                               int32
 	name, moRef, power, address, progress string
+	ready                                 bool
 }
 
 // demoRows are the members, the standby members, and those being made, by ordinal.
@@ -166,7 +222,7 @@ func demoRows(g *demoGroup) (rows []demoRow) {
 		}
 	}
 	add := func(m *v1alpha1.Member) {
-		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: m.PowerState, progress: progressOf(m, doing[m.Name])}
+		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: m.PowerState, progress: progressOf(m, doing[m.Name]), ready: m.Ready}
 		if len(m.IPs) > 0 {
 			row.address = m.IPs[0]
 		}
@@ -177,7 +233,7 @@ func demoRows(g *demoGroup) (rows []demoRow) {
 		add(&g.Status.Members[i])
 	}
 	for _, m := range g.Status.Standby {
-		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: string(plan.PoweredOff), progress: "■■□□ standby"}
+		row := demoRow{ordinal: m.Ordinal, name: m.Name, moRef: m.MoRef, power: string(plan.PoweredOff), progress: "■■□□ standby", ready: m.Ready}
 		if p, is := doing[m.Name]; is {
 			row.progress = progressOf(&v1alpha1.Member{MoRef: m.MoRef}, p)
 		} else if !m.Ready && m.Message != "" {

@@ -139,6 +139,8 @@ ROUND  ACTION        VM     REASON
 2      Prepare       web-0  b
 2      SetRules      -      c
 3      ConfirmGone   -      d
+
+Plan: 0 to create, 1 to change, 0 to remove
 `
 	if out.String() != want {
 		t.Errorf("%s", &out)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -23,26 +24,22 @@ type listeners struct {
 
 func (d *listeners) flags(c *cobra.Command) {
 	f := c.Flags()
-	text := func(p *string, name, variable, value, usage string) {
+	text := func(p *string, name, value, usage string) {
 		f.StringVar(p, name, value, usage)
-		env(f, name, variable)
 		if value == "" {
 			_ = c.MarkFlagFilename(name)
 		}
 	}
-	text(&d.listen, "listen", "VMGROUP_LISTEN", "127.0.0.1:8080", "address of the hooks, /plan, the page, /groups and /sd")
-	text(&d.healthListen, "health-listen", "VMGROUP_HEALTH_LISTEN", "127.0.0.1:8081", "address of /healthz, /readyz and /metrics, in plain HTTP; empty for none")
-	text(&d.guard.CertFile, "tls-cert-file", "VMGROUP_TLS_CERT_FILE", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
-	text(&d.guard.KeyFile, "tls-private-key-file", "VMGROUP_TLS_PRIVATE_KEY_FILE", "", "PEM file of its key")
-	text(&d.guard.ClientCAFile, "client-ca-file", "VMGROUP_CLIENT_CA_FILE", "", "PEM file of the authorities that must have signed callers' certificates")
+	text(&d.listen, "listen", "127.0.0.1:8080", "address of the hooks, /plan, the page, /groups and /sd")
+	text(&d.healthListen, "health-listen", "127.0.0.1:8081", "address of /healthz, /readyz and /metrics, in plain HTTP; empty for none")
+	text(&d.guard.CertFile, "tls-cert-file", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
+	text(&d.guard.KeyFile, "tls-private-key-file", "", "PEM file of its key")
+	text(&d.guard.ClientCAFile, "client-ca-file", "", "PEM file of the authorities that must have signed callers' certificates")
 	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one may be missing (so that you can change a token without a gap)")
-	env(f, "token-file", "VMGROUP_TOKEN_FILE")
 	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET the page, /groups and /sd; like --token-file, but all may be missing")
-	env(f, "reader-token-file", "VMGROUP_READER_TOKEN_FILE")
 	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it may create and destroy VMs")
-	env(f, "allow-unauthenticated", "VMGROUP_ALLOW_UNAUTHENTICATED")
 	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
-	env(f, "allow-plain-http", "VMGROUP_ALLOW_PLAIN_HTTP")
+	section(f, "Addresses, and who may call")
 }
 
 // refuseEmptyFiles refuses a file flag with an empty value, as from a shell variable that is not set: the server would skip the
@@ -88,7 +85,7 @@ func (o *opened) close() {
 func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*opened, error) {
 	hooks, err := net.Listen("tcp", d.listen)
 	if err != nil {
-		return nil, usageError{fmt.Errorf("--listen %s: %w", d.listen, err)}
+		return nil, usageError{cannotListen("listen", d.listen, err)}
 	}
 	o := &opened{hooks: hooks}
 	here := loopback(hooks.Addr())
@@ -109,10 +106,18 @@ func (d *listeners) open(log zerolog.Logger, meter prometheus.Registerer) (*open
 	health, err := net.Listen("tcp", d.healthListen)
 	if err != nil {
 		o.close()
-		return nil, usageError{fmt.Errorf("--health-listen %s: %w", d.healthListen, err)}
+		return nil, usageError{cannotListen("health-listen", d.healthListen, err)}
 	}
 	o.health = guard.Bound(health, healthLimits, func(string) {})
 	return o, nil
+}
+
+// cannotListen says which flag chooses another address, if a process has this one.
+func cannotListen(flag, address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("another process listens on %s: choose another address with --%s", address, flag)
+	}
+	return fmt.Errorf("--%s %s: %w", flag, address, err)
 }
 
 // checkExposure checks the protection of an address that others can reach.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,10 +64,26 @@ Check your vCenter:         vmgroup check --template NAME
 Every flag has an environment variable, which its help names; a flag wins over its variable.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+		Version:       versionLine(),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			var names []string
+			for _, known := range c.Commands() {
+				names = append(names, known.Name())
+			}
+			return usageError{fmt.Errorf("unknown command %q%s", args[0], cmp.Or(didYouMean(args[0], "", names), " (vmgroup --help lists them)"))}
+		},
+		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return fromEnvironment(c) },
 	}
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w (vmgroup %s --help lists the flags)", err, c.Name())}
-	})
-	root.AddCommand(serveCommand(), planCommand(), checkCommand(), demoCommand(), versionCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("{{.Version}}\n")
+	for _, c := range []*cobra.Command{serveCommand(), planCommand(), checkCommand(), demoCommand()} {
+		c.SetUsageFunc(usage)
+		root.AddCommand(c)
+	}
+	root.AddCommand(versionCommand())
 	return root
 }

@@ -5,9 +5,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,7 +23,7 @@ import (
 )
 
 // With this variable set, the test binary runs as vmgroup.
-const beVmgroup = "VMGROUP_TEST_BE_VMGROUP"
+const beVmgroup = "TEST_BE_VMGROUP"
 
 // patience is how long a test waits for what takes seconds at most on an idle machine.
 const patience = 10 * time.Minute
@@ -248,15 +252,23 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{nil, []string{"serve", "--simulator", "--probe-networks", "10.0.0.1/8"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "10.0.0.1/8" is not a network, such as 10.0.0.0/8 or fd00::/8`},
 		{[]string{"VMGROUP_PROBE_NETWORKS=10.0.0.0/8,all"}, []string{"serve", "--simulator"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "all" is not a network`},
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_ADOPT_FROM (flag --adopt-from)"},
-		{nil, []string{"plan"}, `required flag(s) "file" not set`},
+		{nil, []string{"plan"}, "name a file with VmGroup manifests"},
+		{nil, []string{"plan", "../../manifests/samples/vmgroup.yaml"}, "name one with --server http://127.0.0.1:8080 (VMGROUP_SERVER) or with --host (VC_HOST)"},
+		{nil, []string{"plan", "--templat", "x"}, "unknown flag: --templat"},
+		{nil, []string{"serve", "--slotz", "3"}, "unknown flag: --slotz: did you mean --slots?"},
+		{[]string{"VMGROUP_SLOT=3"}, []string{"serve", "--simulator"}, "no flag has the environment variable VMGROUP_SLOT: did you mean VMGROUP_SLOTS?"},
+		{[]string{"VMGROUP_LOGLEVEL=debug"}, []string{"plan", "g.yaml"}, "did you mean VMGROUP_LOG_LEVEL?"},
+		{[]string{"VMGROUP_TIMEOUT=soon"}, []string{"plan", "g.yaml"}, "VMGROUP_TIMEOUT (flag --timeout)"},
 		{nil, []string{"plan", "-f", "nothing.yaml", "--server", "http://127.0.0.1:1"}, "nothing.yaml"},
 		{nil, []string{"plan", "-f", "-", "-o", "xml"}, `--output "xml": must be table, json or yaml`},
-		{nil, []string{"sevre"}, `unknown command "sevre"`},
+		{nil, []string{"sevre"}, `unknown command "sevre": did you mean serve?`},
+		{nil, []string{"plann"}, `unknown command "plann": did you mean plan?`},
+		{nil, []string{"xyz"}, `unknown command "xyz" (vmgroup --help lists them)`},
 	} {
 		t.Run(strings.Join(append(c.env, c.args...), " "), func(t *testing.T) {
 			t.Parallel()
 			out, err := vmgroup(c.env, c.args...).CombinedOutput()
-			if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") > 5 || strings.Contains(string(out), "hidden") {
+			if err == nil || !strings.Contains(string(out), c.says) || strings.Count(string(out), "\n") != 1 || strings.Contains(string(out), "hidden") {
 				t.Errorf("%v: %s", err, out)
 			}
 		})
@@ -265,19 +277,83 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 
 func TestHelpNamesEveryVariable(t *testing.T) {
 	t.Parallel()
-	out, err := vmgroup(nil, "serve", "--help").Output()
+	for command, sections := range map[string][]string{
+		"serve": {"Addresses, and who may call", "How the server works", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
+		"plan":  {"Plan", "Running server", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
+		"check": {"Check", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
+		"demo":  {"Demo"},
+	} {
+		out, err := vmgroup(nil, command, "--help").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := regexp.MustCompile(`(?m)^(  -., |      )--`)
+		for _, line := range strings.Split(string(out), "\n") {
+			if flags.MatchString(line) && !strings.Contains(line, "[$V") && !strings.Contains(line, "--help") {
+				t.Errorf("%s: no variable: %s", command, line)
+			}
+		}
+		var titles []string
+		for _, title := range regexp.MustCompile(`(?m)^(.+):\n +(-., )?--`).FindAllStringSubmatch(string(out), -1) {
+			titles = append(titles, title[1])
+		}
+		if want := append(sections, "Other"); !slices.Equal(titles, want) {
+			t.Errorf("%s: sections %q, want %q", command, titles, want)
+		}
+	}
+}
+
+func TestTheVersionIsAFlagToo(t *testing.T) {
+	t.Parallel()
+	command, err := vmgroup(nil, "version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range strings.Split(string(out), "\n") {
-		if strings.HasPrefix(strings.TrimSpace(line), "--") && !strings.Contains(line, "[$V") {
-			t.Errorf("no variable: %s", line)
+	flag, err := vmgroup(nil, "--version").Output()
+	if err != nil || !strings.HasPrefix(string(flag), "vmgroup ") || string(flag) != string(command) {
+		t.Errorf("%v: %q and %q", err, flag, command)
+	}
+}
+
+// A namespace with a Service vmgroup has such variables in each container, unless a pod has enableServiceLinks: false.
+func TestTheVariablesOfAServiceAreNotTakenForSettings(t *testing.T) {
+	t.Parallel()
+	env := []string{"VMGROUP_SERVICE_HOST=10.0.0.1", "VMGROUP_SERVICE_PORT=8443", "VMGROUP_SERVICE_PORT_HOOKS=8443", "VMGROUP_PORT=tcp://10.0.0.1:8443",
+		"VMGROUP_PORT_8443_TCP=tcp://10.0.0.1:8443", "VMGROUP_PORT_8443_TCP_ADDR=10.0.0.1", "VMGROUP_EAST_PORT_8443_TCP_PROTO=tcp"}
+	if _, errs, status := run(t, vmgroup(append(env, quickly...), "check", "--simulator")); status != 0 {
+		t.Errorf("exit status %d: %s", status, errs)
+	}
+}
+
+func TestATakenPortIsReportedWithTheFlagThatChangesIt(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close() //nolint:errcheck // the test is over
+	address := taken.Addr().String()
+	for flag, args := range map[string][]string{
+		"--listen":           {"demo", "--listen", address},
+		"--health-listen":    {"serve", "--simulator", "--listen", "127.0.0.1:0", "--health-listen", address},
+		"--simulator-listen": {"serve", "--simulator", "--listen", "127.0.0.1:0", "--health-listen", "", "--simulator-listen", address},
+	} {
+		_, errs, status := run(t, vmgroup(nil, args...))
+		if want := "vmgroup: another process listens on " + address + ": choose another address with " + flag + "\n"; status != 2 || errs != want {
+			t.Errorf("%v: exit status %d: %q, want %q", args, status, errs, want)
 		}
 	}
-	for _, v := range []string{"$VC_HOST", "$VC_USER", "$VC_PASS", "$VMGROUP_SLOTS"} {
-		if !bytes.Contains(out, []byte(v)) {
-			t.Errorf("no %s", v)
-		}
+}
+
+func TestTheSimulatorOfTheCommandLineIsUsedWhereTheEnvironmentNamesAVCenter(t *testing.T) {
+	t.Parallel()
+	env := append([]string{"VC_HOST=vc.invalid", "VC_USER=u", "VC_PASS_FILE=nowhere", "VC_DATACENTER=elsewhere", "VC_CA_FILE=nowhere"}, quickly...)
+	if out, errs, status := run(t, vmgroup(env, "check", "--template", "vm-operator-template", "--simulator")); status != 0 {
+		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+	_, errs, status := run(t, vmgroup(append(env, "VMGROUP_SIMULATOR=true"), "check"))
+	if status != 2 || !strings.Contains(errs, "--simulator and --host (VC_HOST) exclude each other") {
+		t.Errorf("exit status %d: %s", status, errs)
 	}
 }
 
@@ -301,13 +377,17 @@ spec: {cpu: 2, memory: 4, replicas: 2, template: vm-operator-template}
 			return false
 		})
 	}
-	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 7 {
+	if outs[0] != outs[1] || strings.Count(outs[0], "\n") != 12 || !strings.HasPrefix(outs[0], "default/web is new: cloning 2 of 2\n") || !strings.HasSuffix(outs[0], "\n\nPlan: 2 to create, 0 to change, 0 to remove\n") {
 		t.Errorf("from the server:\n%s\ndirectly from vCenter:\n%s", outs[0], outs[1])
 	}
 	if n := vc.Calls()["CloneVM_Task"]; n > 0 {
 		t.Errorf("%d clones", n)
 	}
-	if _, errs, status := preview(t, nil, strings.Replace(manifest, "cpu", "cpus", 1), "--server", p.url); status != 1 || !strings.Contains(errs, `unknown field "spec.cpus"`) {
-		t.Errorf("exit status %d: %s", status, errs)
+	file := filepath.Join(t.TempDir(), "group.yaml")
+	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := run(t, vmgroup(nil, "plan", file, "--server", p.url)); status != 2 || out != outs[0] {
+		t.Errorf("a file without --file: exit status %d: %s%s", status, out, errs)
 	}
 }

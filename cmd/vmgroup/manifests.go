@@ -8,8 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +38,14 @@ func (m *manifests) flags(c *cobra.Command, usage string) {
 	f.StringArrayVarP(&m.files, "file", "f", nil, usage+", in YAML or JSON, or directory of such files; - for standard input; repeat the flag for several")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
 	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	c.Args = func(_ *cobra.Command, files []string) error { // a file needs no --file
+		for _, file := range files {
+			if err := f.Set("file", file); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 }
 
 // other is an object of another kind among the manifests.
@@ -225,13 +237,48 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 		strict = append(strict, inUserTerms(text, err))
 	}
 	for i := range strict {
-		strict[i] = fmt.Errorf("%s: %w", where, strict[i])
+		strict[i] = fmt.Errorf("%s: %w%s", where, strict[i], likeThatField(strict[i]))
 	}
 	if err := errors.Join(strict...); err != nil {
 		return nil, err
 	}
 	plan.AsCreated(g, m.namespace)
 	return []*v1alpha1.VmGroup{g}, nil
+}
+
+var unknownField = regexp.MustCompile(`^unknown field "(?:(.+)\.)?([^."]+)"$`)
+
+// likeThatField asks whether another field was meant by one that doesn't exist.
+func likeThatField(err error) string {
+	match := unknownField.FindStringSubmatch(err.Error())
+	if match == nil {
+		return ""
+	}
+	at := reflect.TypeFor[v1alpha1.VmGroup]()
+	for name := range strings.FieldsFuncSeq(match[1], func(r rune) bool { return r == '.' }) {
+		name, _, _ = strings.Cut(name, "[")
+		if at = jsonFields(at)[name]; at == nil {
+			return ""
+		}
+	}
+	return didYouMean(match[2], "", slices.Sorted(maps.Keys(jsonFields(at))))
+}
+
+// jsonFields are the types of the fields of an object, or of the objects in a list, by name.
+func jsonFields(t reflect.Type) map[string]reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct {
+		return nil
+	}
+	fields := make(map[string]reflect.Type)
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			fields[name] = f.Type
+		}
+	}
+	return fields
 }
 
 // inUserTerms describes what a field accepts after a value of the wrong type, without Go's types.

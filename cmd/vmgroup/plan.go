@@ -36,7 +36,7 @@ type planSettings struct {
 func planCommand() *cobra.Command {
 	s := &planSettings{}
 	c := &cobra.Command{
-		Use:   "plan -f group.yaml [--server URL]",
+		Use:   "plan group.yaml... [--server URL]",
 		Short: "Preview the steps for a VmGroup, without carrying them out",
 		Long: `plan reads VmGroup manifests and shows the steps that lead to their desired state, each with its
 reason, and what blocks them: it also checks that what a clone needs exists. With --server it asks a
@@ -49,16 +49,12 @@ plan finds an existing group by the manifest's metadata.uid (kubectl get vg web 
 namespace and name in its members' stamps. It takes the user data (spec.userData) from a Secret or
 ConfigMap among the manifests. Otherwise, only the server that Metacontroller calls for the group knows
 it: ask it with --server.`,
-		Example: `  vmgroup plan -f group.yaml --server http://127.0.0.1:8080
-  vmgroup plan -f group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
+		Example: `  vmgroup plan group.yaml --server http://127.0.0.1:8080
+  vmgroup plan group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
     --server-ca-file ca.crt --server-token-file token
   kubectl get vg web -o yaml | vmgroup plan -f - --delete -o json
   kubectl -n vmgroup-system exec -i deploy/vmgroup -- /vmgroup plan -f - <group.yaml`,
-		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := fromEnvironment(c); err != nil {
-				return err
-			}
 			s.quiet = !c.Flags().Changed("log-level")
 			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
@@ -66,12 +62,12 @@ it: ask it with --server.`,
 	f := c.Flags()
 	f.SortFlags = false
 	s.manifests.flags(c, "file with VmGroup manifests")
-	_ = c.MarkFlagRequired("file")
-	s.remote.flags(c)
 	f.StringVarP(&s.output, "output", "o", "table", "table, json or yaml")
 	f.BoolVar(&s.remove, "delete", false, "preview deleting the group")
 	f.DurationVar(&s.timeout, "timeout", time.Minute, "how long to wait for an answer")
 	complete(c, "output", "table", "json", "yaml")
+	section(f, "Plan")
+	s.remote.flags(c)
 	s.settings.flags(c)
 	return c
 }
@@ -80,6 +76,9 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 	show, known := map[string]func(io.Writer, []hook.PlanAnswer) error{"table": planTable, "json": planJSON, "yaml": planYAML}[s.output]
 	if !known {
 		return usageError{fmt.Errorf("--output %q: must be table, json or yaml", s.output)}
+	}
+	if len(s.files) == 0 {
+		return usageError{errors.New("name a file with VmGroup manifests, such as vmgroup plan group.yaml")}
 	}
 	note := func(text string) { fmt.Fprintln(notes, "vmgroup:", plan.Printable(text)) }
 	var data []*other
@@ -163,6 +162,9 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		case changed <- struct{}{}:
 		default:
 		}
+	}
+	if s.vcenter.Host == "" && !s.simulator {
+		return nil, nil, usageError{errors.New("plan asks a running server, or looks at vCenter itself: name one with --server http://127.0.0.1:8080 (VMGROUP_SERVER) or with --host (VC_HOST)")}
 	}
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {

@@ -188,7 +188,7 @@ func TestPlanOfASettledGroupHasNothingToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, errs, status := preview(t, against(vc), list, "--server", p.url, "-f", other)
-	if status != 0 || !strings.HasSuffix(out, "nothing to do\n") || !strings.Contains(errs, "skipped a Namespace of v1: not a VmGroup") {
+	if status != 0 || !strings.HasSuffix(out, "is RUNNING: successfully reconciled VmGroup\nnothing to do\n\nPlan: 0 to create, 0 to change, 0 to remove\n") || !strings.Contains(errs, "skipped a Namespace of v1: not a VmGroup") {
 		t.Errorf("exit status %d:\n%s%s", status, out, errs)
 	}
 	two := string(manifest) + "\n---\n" + strings.Replace(head, "name: web", "name: db", 1) + "}\n"
@@ -216,7 +216,7 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s", spec, status, errs)
 		}
 	}
-	if _, errs, _ := preview(t, nil, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {cpus: 2, mem: 4}\n", "--simulator"); !strings.Contains(errs, "document 1: unknown field \"spec.cpus\"\n") || !strings.Contains(errs, "document 1: unknown field \"spec.mem\"\n") {
+	if _, errs, _ := preview(t, nil, "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web}\nspec: {cpus: 2, mem: 4}\n", "--simulator"); strings.Count(errs, "\n") != 2 || !strings.Contains(errs, `document 1: unknown field "spec.mem": did you mean memory?`) {
 		t.Errorf("of two unknown fields: %s", errs)
 	}
 	if _, errs, status := preview(t, nil, "", "-f", t.TempDir(), "--simulator"); status != 1 || !strings.Contains(errs, "has no file that ends in .yaml, .yml or .json") {
@@ -232,6 +232,22 @@ func TestPlanExplainsWhatAFieldAccepts(t *testing.T) {
 		if _, errs, status := preview(t, nil, manifest, "--simulator"); status != 1 || !strings.Contains(errs, says) {
 			t.Errorf("%q: exit status %d: %s", manifest, status, errs)
 		}
+	}
+}
+
+func TestPlanReportsFieldsOneALineAndAsksWhichWasMeant(t *testing.T) {
+	t.Parallel()
+	const begin = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\n"
+	_, errs, status := preview(t, nil, begin+"metadata: {name: web, naemspace: x}\nspec: {cpus: 2, replica: 1, disks: [{name: a}, {sizeGB: 3}], placement: {poool: x}, zzz: 1}\n", "--simulator")
+	where := "vmgroup: standard input, document 1: unknown field "
+	want := []string{`"metadata.naemspace": did you mean namespace?`, `"spec.cpus": did you mean cpu?`, `"spec.disks[1].sizeGB": did you mean sizeGiB?`,
+		`"spec.placement.poool": did you mean pool?`, `"spec.replica": did you mean replicas?`, `"spec.zzz"`}
+	if status != 1 || errs != where+strings.Join(want, "\n"+where)+"\n" {
+		t.Errorf("exit status %d:\n%s", status, errs)
+	}
+	out, errs, status := preview(t, nil, begin+"metadata: {name: web}\nspec: {cpu: 0, memory: -4, template: x}\n", "--simulator")
+	if status != 1 || !strings.HasPrefix(out, "default/web is new:\nspec.cpu: Invalid value: 0: must be between 1 and 768\nspec.memory: Invalid value: -4: ") {
+		t.Errorf("exit status %d:\n%s%s", status, out, errs)
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -40,6 +42,25 @@ func TestPlanDeleteShowsWhatADeletionWouldRemove(t *testing.T) {
 		slices.Sort(destroyed)
 		if !slices.Equal(destroyed, []string{"web-0", "web-1"}) {
 			t.Errorf("%v: plans to destroy %v: %s", args, destroyed, out)
+		}
+	}
+	for _, c := range []struct {
+		args []string
+		edit func(*v1alpha1.VmGroupSpec)
+		want string
+	}{
+		{[]string{"--delete"}, func(*v1alpha1.VmGroupSpec) {}, "Plan: 0 to create, 0 to change, 2 to remove\n"},
+		{[]string{"--delete"}, func(s *v1alpha1.VmGroupSpec) { s.Deletion.Policy = "Retain" }, "Plan: 0 to create, 0 to change, 0 to remove, 2 to release\n"},
+		{nil, func(s *v1alpha1.VmGroupSpec) { s.Memory *= 2 }, "Plan: 1 to create, 2 to change, 1 to remove\n"},
+	} {
+		edited := g.VmGroup.DeepCopy()
+		c.edit(&edited.Spec)
+		edited.Generation++
+		if manifest, err = json.Marshal(edited); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, status := preview(t, against(vc), string(manifest), append(c.args, "--server", p.url)...); status != 2 || !strings.HasSuffix(out, "\n"+c.want) {
+			t.Errorf("exit status %d, want %q: %s%s", status, c.want, out, errs)
 		}
 	}
 	if n := vc.Calls()["PowerOffVM_Task"] + vc.Calls()["Destroy_Task"]; n > 0 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -29,15 +30,32 @@ func planYAML(out io.Writer, answers []hook.PlanAnswer) error {
 	return err
 }
 
+// planTable writes the steps for people, as wide as the terminal.
 func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	columns := width(out)
+	say := func(format string, args ...any) {
+		lines := fold(plan.Printable(fmt.Sprintf(format, args...)), columns)
+		fmt.Fprintln(w, strings.Join(lines, "\n"))
+	}
 	for i, a := range answers {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s is %s: %s\n", plan.Printable(a.Group), plan.Printable(string(a.Phase)), plan.Printable(a.Message))
-		planVerdicts(w, &a)
-		planSteps(w, &a)
+		phase := string(a.Phase)
+		if a.New {
+			phase = "new"
+		}
+		if slices.ContainsFunc(a.Blocked, func(b hook.PlanBlock) bool { return b.Reason == plan.ReasonInvalidSpec }) {
+			say("%s is %s:", a.Group, phase)
+			for field := range strings.SplitSeq(a.Message, "; ") {
+				say("%s", field)
+			}
+		} else {
+			say("%s is %s: %s", a.Group, phase, a.Message)
+		}
+		planVerdicts(w, &a, columns)
+		planSteps(w, &a, columns)
 		for _, b := range a.Blocked {
 			where := strings.Join(strings.Fields(b.Op+" "+b.VM+" "+b.Part), " ")
 			if where != "" {
@@ -47,9 +65,10 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 			if why != "" {
 				why = ": " + why
 			}
-			fmt.Fprintf(w, "blocked%s%s (%s)\n", plan.Printable(where), plan.Printable(why), plan.Printable(b.Reason))
+			say("blocked%s%s (%s)", where, why, b.Reason)
 		}
 	}
+	fmt.Fprintf(w, "\n%s\n", summary(answers))
 	return w.Flush()
 }
 
@@ -62,7 +81,7 @@ func unsaid(message, text string) string {
 }
 
 // planVerdicts lists the verdicts, each with those that it is about.
-func planVerdicts(w io.Writer, a *hook.PlanAnswer) {
+func planVerdicts(w io.Writer, a *hook.PlanAnswer, columns int) {
 	if len(a.Verdicts) == 0 {
 		return
 	}
@@ -75,36 +94,112 @@ func planVerdicts(w io.Writer, a *hook.PlanAnswer) {
 		}
 		whom[same] = append(whom[same], d.VM)
 	}
-	fmt.Fprintln(w, "VERDICT\tVM\tREASON")
+	rows := [][]string{{"VERDICT", "VM", "REASON"}}
 	for _, d := range order {
 		why := d.Reason
-		if d.WaitsFor != "" {
-			why = strings.TrimPrefix(why+"; waits for "+d.WaitsFor, "; ")
+		if waits := unsaid(a.Message, d.WaitsFor); waits != "" {
+			why = strings.TrimPrefix(why+"; waits for "+waits, "; ")
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", plan.Printable(string(d.Is)), plan.Printable(plan.AtMost(whom[d], 3)), plan.Printable(why))
+		rows = append(rows, []string{string(d.Is), plan.AtMost(whom[d], 3), why})
 	}
+	table(w, rows, columns)
 	fmt.Fprintln(w)
 }
 
-func planSteps(w io.Writer, a *hook.PlanAnswer) {
+func planSteps(w io.Writer, a *hook.PlanAnswer, columns int) {
 	if len(a.Steps) == 0 && len(a.Blocked) == 0 {
 		fmt.Fprintln(w, "nothing to do")
 	}
 	if len(a.Steps) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "ROUND\tACTION\tVM\tREASON")
+	rows := [][]string{{"ROUND", "ACTION", "VM", "REASON"}}
 	for i, s := range a.Steps {
+		round := fmt.Sprint(s.Round)
 		if s.AfterSeconds > 0 && (i == 0 || a.Steps[i-1].Round != s.Round) {
-			fmt.Fprintf(w, "%d\t-\t-\twait %s\n", s.Round, (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))
+			rows = append(rows, []string{round, "-", "-", fmt.Sprintf("wait %s", (time.Duration(s.AfterSeconds) * time.Second).Round(time.Second))})
 		}
-		vm := s.VM
-		if vm == "" {
-			vm = "-"
-		}
-		fmt.Fprintf(w, "%d\t%s\t%s\t%s\n", s.Round, plan.Printable(string(s.Op)), plan.Printable(vm), plan.Printable(s.Reason))
+		rows = append(rows, []string{round, s.Op, cmp.Or(s.VM, "-"), s.Reason})
 	}
+	table(w, rows, columns)
 	if a.More {
 		fmt.Fprintln(w, "… and more")
 	}
+}
+
+// table writes rows of cells, which it folds where the terminal ends: the last one, and the others where they take more than half of it.
+func table(w io.Writer, rows [][]string, columns int) {
+	last := len(rows[0]) - 1
+	folded, room := make([][][]string, len(rows)), columns
+	for i := range rows {
+		folded[i] = make([][]string, last+1)
+	}
+	for column := range last + 1 {
+		widest, most := 0, columns/2
+		if column == last {
+			most = room
+		}
+		if most < 10 { // too narrow to read, or no terminal
+			most = 0
+		}
+		for i, row := range rows {
+			folded[i][column] = fold(plan.Printable(row[column]), most)
+			for _, line := range folded[i][column] {
+				widest = max(widest, len([]rune(line)))
+			}
+		}
+		room -= widest + 2
+	}
+	for _, cells := range folded {
+		height := 1
+		for _, cell := range cells {
+			height = max(height, len(cell))
+		}
+		for line := range height {
+			texts := make([]string, last+1)
+			for column, cell := range cells {
+				if line < len(cell) {
+					texts[column] = cell[line]
+				}
+			}
+			fmt.Fprintln(w, strings.Join(texts, "\t"))
+		}
+	}
+}
+
+// summary counts the VMs that the steps create, change and remove: one that is recreated counts twice, as in Terraform's plans.
+func summary(answers []hook.PlanAnswer) string {
+	created, removed, released, touched := make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
+	least := ""
+	for _, a := range answers {
+		if a.More {
+			least = " at least"
+		}
+		for _, s := range a.Steps {
+			if s.VM == "" {
+				continue
+			}
+			vm := a.Group + "/" + s.VM
+			touched[vm] = true
+			switch plan.Op(s.Op) {
+			case plan.Clone, plan.Adopt:
+				created[vm] = true
+			case plan.Destroy:
+				removed[vm] = true
+			case plan.Release:
+				released[vm] = true
+			}
+		}
+	}
+	changed := 0
+	for vm := range touched {
+		if !created[vm] && !removed[vm] && !released[vm] {
+			changed++
+		}
+	}
+	text := fmt.Sprintf("Plan:%s %d to create, %d to change, %d to remove", least, len(created), changed, len(removed))
+	if len(released) > 0 {
+		text += fmt.Sprintf(", %d to release", len(released))
+	}
+	return text
 }

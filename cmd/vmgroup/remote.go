@@ -30,16 +30,13 @@ type remote struct {
 
 func (r *remote) flags(c *cobra.Command) {
 	f := c.Flags()
-	text := func(p *string, name, variable, usage string) {
-		f.StringVar(p, name, "", usage)
-		env(f, name, variable)
-	}
-	text(&r.server, "server", "VMGROUP_SERVER", "URL of a running vmgroup server; if empty, look at vCenter directly")
-	text(&r.tokenFile, "server-token-file", "VMGROUP_SERVER_TOKEN_FILE", "file with the bearer token for --server's hooks")
-	text(&r.caFile, "server-ca-file", "VMGROUP_SERVER_CA_FILE", "PEM file of the authority of --server's certificate (default: the system's authorities)")
-	text(&r.serverName, "tls-server-name", "VMGROUP_TLS_SERVER_NAME", "name in --server's certificate, if its URL has another (a forwarded port)")
-	text(&r.certFile, "server-client-cert-file", "VMGROUP_SERVER_CLIENT_CERT_FILE", "PEM file of the client certificate for --server, if it requires one")
-	text(&r.keyFile, "server-client-key-file", "VMGROUP_SERVER_CLIENT_KEY_FILE", "PEM file of its key")
+	f.StringVar(&r.server, "server", "", "URL of a running vmgroup server; if empty, look at vCenter directly")
+	f.StringVar(&r.tokenFile, "server-token-file", "", "file with the bearer token for --server's hooks")
+	f.StringVar(&r.caFile, "server-ca-file", "", "PEM file of the authority of --server's certificate (default: the system's authorities)")
+	f.StringVar(&r.serverName, "tls-server-name", "", "name in --server's certificate, if its URL has another (a forwarded port)")
+	f.StringVar(&r.certFile, "server-client-cert-file", "", "PEM file of the client certificate for --server, if it requires one")
+	f.StringVar(&r.keyFile, "server-client-key-file", "", "PEM file of its key")
+	section(f, "Running server")
 }
 
 // findHere finds the server in the same container, by the variables that it was started with. It trusts exactly the server's

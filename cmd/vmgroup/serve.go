@@ -52,7 +52,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
   vmgroup serve --listen :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := errors.Join(refuseEmptyFiles(c), fromEnvironment(c)); err != nil {
+			if err := refuseEmptyFiles(c); err != nil {
 				return err
 			}
 			log, err := s.logger(os.Stderr)
@@ -66,15 +66,11 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f.SortFlags = false
 	s.listeners.flags(c)
 	f.IntVar(&s.slots, "slots", 32, "the most vCenter tasks at once, 1 to 640 (and one more for groups that have none); the server finds how many vCenter takes, beginning with 8 of a kind")
-	env(f, "slots", "VMGROUP_SLOTS")
 	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group at least, 5s to 10m")
-	env(f, "resync", "VMGROUP_RESYNC")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
-	env(f, "lease", "VMGROUP_LEASE")
 	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups they may be too many for Prometheus")
-	env(f, "group-metrics", "VMGROUP_GROUP_METRICS")
 	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
-	env(f, "events", "VMGROUP_EVENTS")
+	section(f, "How the server works")
 	s.settings.flags(c)
 	return c
 }

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -61,25 +62,22 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&v.Folder, "folder", "VC_FOLDER", "vm-operator", "root folder of all groups, below the datacenter's VM folder; created if missing")
 	add(&v.Pool, "pool", "VC_POOL", "", "resource pool or cluster, by name or inventory path (default: the only cluster's)")
 	add(&v.Datastore, "datastore", "VC_DATASTORE", "", "datastore, by name or inventory path (default: the template's)")
-	add(&v.ClusterID, "cluster-id", "VMGROUP_CLUSTER_ID", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
+	section(f, "vCenter")
+	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
 	// Lists are split at commas, in the flag as in its variable.
 	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: groups of that namespace may adopt VMs in that folder, or below it; * for any namespace; repeat the flag, or separate several with commas (a comma in a name is %2c)")
-	env(f, "adopt-from", "VMGROUP_ADOPT_FROM")
 	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks of guests' addresses that reach EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
-	env(f, "guest-networks", "VMGROUP_GUEST_NETWORKS")
 	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server may ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
-	env(f, "probe-networks", "VMGROUP_PROBE_NETWORKS")
+	section(f, "Groups and their guests")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
-	env(f, "simulator", "VMGROUP_SIMULATOR")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
-	env(f, "simulator-clone-time", "VMGROUP_SIMULATOR_CLONE_TIME")
 	f.DurationVar(&s.sim.Latency.Power, "simulator-power-time", time.Second, "how long a power-on or power-off takes in the embedded vCenter")
-	env(f, "simulator-power-time", "VMGROUP_SIMULATOR_POWER_TIME")
 	f.DurationVar(&s.sim.Guest.Boot, "simulator-boot-time", time.Second, "how long a guest takes in the embedded vCenter until its tools run and it has an address")
-	env(f, "simulator-boot-time", "VMGROUP_SIMULATOR_BOOT_TIME")
-	add(&s.sim.Listen, "simulator-listen", "VMGROUP_SIMULATOR_LISTEN", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc; others can reach it only with serve --allow-unauthenticated")
-	add(&s.logLevel, "log-level", "VMGROUP_LOG_LEVEL", "info", "debug, info, warn or error")
-	add(&s.logFormat, "log-format", "VMGROUP_LOG_FORMAT", "json", "json, or console for people")
+	f.StringVar(&s.sim.Listen, "simulator-listen", "127.0.0.1:0", "address of the embedded vCenter's SDK, for govc; others can reach it only with serve --allow-unauthenticated")
+	section(f, "Embedded vCenter")
+	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	f.StringVar(&s.logFormat, "log-format", "json", "json, or console for people")
+	section(f, "Log")
 	complete(c, "adopt-from", "*=/")
 	complete(c, "log-level", "debug", "info", "warn", "error")
 	complete(c, "log-format", "json", "console")
@@ -154,16 +152,6 @@ func (s *settings) logger(w io.Writer) (zerolog.Logger, error) {
 	return zerolog.New(w).Level(level).With().Timestamp().Logger(), nil
 }
 
-// isTerminal reports whether w is a terminal.
-func isTerminal(w io.Writer) bool {
-	f, isFile := w.(*os.File)
-	if !isFile {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
 // checkSimulatorAddress refuses an address of the embedded vCenter that others can reach, unless simulatorForAll is set.
 func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 	address, err := net.ResolveTCPAddr("tcp", s.sim.Listen)
@@ -211,6 +199,9 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 		s.sim.Guest.Tools = true
 		sim, err := vcsim.Start(s.sim)
 		if err != nil {
+			if errors.Is(err, syscall.EADDRINUSE) {
+				return nil, nil, usageError{cannotListen("simulator-listen", s.sim.Listen, err)}
+			}
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
 		}
 		stdlog.SetFlags(0)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"encoding/json"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -16,6 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Not parallel, because it sets environment variables.
@@ -123,5 +127,47 @@ func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 			}
 			return true
 		})
+	}
+}
+
+// The chart refuses other names in its settings, so it must know all, except for those that it sets itself.
+func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../charts/vmgroup/values.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties struct {
+			Settings struct{ Properties map[string]any }
+		}
+	}
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	taken := schema.Properties.Settings.Properties
+	for _, proxy := range []string{"HTTPS_PROXY", "NO_PROXY"} {
+		if taken[proxy] == nil {
+			t.Errorf("the chart doesn't take %s", proxy)
+		}
+		delete(taken, proxy)
+	}
+	deployment, err := os.ReadFile("../../charts/vmgroup/templates/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := map[string]bool{"VC_USER": true, "VC_PASS": true, "VMGROUP_SIMULATOR": true} // files and a value instead
+	for _, name := range regexp.MustCompile(`- name: (V[A-Z_]+)\n`).FindAllStringSubmatch(string(deployment), -1) {
+		own[name[1]] = true
+	}
+	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+		variable := f.Annotations[envAnnotation][0]
+		if own[variable] == (taken[variable] != nil) {
+			t.Errorf("%s is a setting of the chart: %t; the chart sets it itself: %t", variable, taken[variable] != nil, own[variable])
+		}
+		delete(taken, variable)
+	})
+	for variable := range taken {
+		t.Errorf("the server has no %s", variable)
 	}
 }

@@ -17,10 +17,14 @@ func versionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "vmgroup %s (%s %s/%s, govmomi %s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, moduleVersion("github.com/vmware/govmomi"))
+			_, err := fmt.Fprintln(c.OutOrStdout(), versionLine())
 			return err
 		},
 	}
+}
+
+func versionLine() string {
+	return fmt.Sprintf("vmgroup %s (%s %s/%s, govmomi %s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, moduleVersion("github.com/vmware/govmomi"))
 }
 
 func moduleVersion(path string) string {

@@ -14,6 +14,8 @@ import (
 type PlanAnswer struct {
 	// Group is namespace/name.
 	Group string `json:"group"`
+	// New reports that the group doesn't exist yet, as far as the server knows.
+	New bool `json:"new,omitempty"`
 	// Phase and Message are those of the status that a sync would get now. If the call would be refused, Message says why,
 	// and Phase is that of the stored status.
 	Phase   v1alpha1.Phase `json:"phase"`
@@ -93,7 +95,7 @@ func asCreated(req *Request, body []byte) {
 // Answer turns a preview into the answer of POST /plan. preflight looks what the first clone of each zone would meet, and, where none is
 // cloned, the first Prepare and SetDisks; nil if nobody does.
 func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Result, outlook *plan.Outlook) PlanAnswer {
-	a := PlanAnswer{Group: ref.String(), Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
+	a := PlanAnswer{Group: ref.String(), New: outlook.New, Phase: r.Status.Phase, Message: r.Status.LastMessage, Verdicts: r.Verdicts, More: outlook.More, Steps: make([]PlanStep, len(outlook.Steps))}
 	if r.Refusal != nil {
 		a.Message = r.Refusal.Message
 		a.Blocked = []PlanBlock{{Reason: "Refused", Message: a.Message}}

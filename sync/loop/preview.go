@@ -11,6 +11,7 @@ import (
 // Preview returns what would be done for a call, and does nothing. A group without a UID, such as one that was
 // never applied, is identified by its namespace and name.
 func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
+	isNew := false
 	if call.Group.UID == "" {
 		uids := l.vcenter.Identify(call.Group.Namespace, call.Group.Name)
 		if len(uids) > 1 {
@@ -19,7 +20,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 		named := *call.Group
 		call.Group = &named
 		named.UID = noUID
-		if len(uids) == 1 {
+		if isNew = len(uids) == 0; !isNew {
 			named.UID = uids[0]
 		}
 	}
@@ -31,6 +32,9 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	now := time.Now()
 	l.mu.Lock()
 	call.Related = l.relatedFor(&call)
+	for _, known := range l.groups {
+		isNew = isNew && (known.ref.Namespace != call.Group.Namespace || known.ref.Name != call.Group.Name)
+	}
 	g := newGroup(call)
 	if known := l.groups[call.Group.UID]; known != nil {
 		g = known.copy()
@@ -43,5 +47,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	if result.Refusal != nil {
 		return result, plan.Outlook{}, nil
 	}
-	return result, planner.Forecast(observed), nil
+	outlook := planner.Forecast(observed)
+	outlook.New = isNew && observed.State.Known
+	return result, outlook, nil
 }

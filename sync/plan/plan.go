@@ -57,6 +57,8 @@ type Step struct {
 type Outlook struct {
 	Steps []Step
 	More  bool
+	// New reports that nothing of the group is known: its manifest has no UID, and neither vCenter nor the server has a group of its name.
+	New bool
 	// Blocked is what the group waits for after the steps, if that is not the desired state; its reason is empty if it is.
 	Blocked Fault
 }

@@ -81,7 +81,11 @@ type named = blockingFault
 func classify(o *plan.Observed) *view {
 	v := &view{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
-		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: errs.ToAggregate().Error()}
+		fields := make([]string, len(errs))
+		for i, err := range errs {
+			fields[i] = err.Error()
+		}
+		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: strings.Join(fields, "; ")}
 	}
 	if o.Related.Fault == nil {
 		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)

@@ -90,7 +90,7 @@ func (v *view) abandon() plan.Result {
 }
 
 // orphaned reports whether the group was deleted with --cascade=orphan: its VMs stay, and so do its children. The API server refuses such
-// a deletion (manifests/base/deletionguard.yaml), so this is about clusters without that policy.
+// a deletion (charts/vmgroup/files/cluster/deletionguard.yaml), so this is about clusters without that policy.
 func (v *view) orphaned() bool {
 	return v.Finalizing && v.Cascade == metav1.DeletePropagationOrphan
 }

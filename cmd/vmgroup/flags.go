@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+)
+
+const (
+	envAnnotation     = "vmgroup.env"
+	sectionAnnotation = "vmgroup.section"
+)
+
+// env ties a flag to its environment variable, and names that in the flag's help. A flag for which nobody calls it has the
+// variable VMGROUP_ and the flag's name.
+func env(flags *pflag.FlagSet, name, variable string) {
+	f := flags.Lookup(name)
+	annotate(f, envAnnotation, variable)
+	f.Usage += " [$" + variable + "]"
+}
+
+// section puts the flags that have no section yet under a title in the help, and gives each of them a variable.
+func section(flags *pflag.FlagSet, title string) {
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[sectionAnnotation] != nil {
+			return
+		}
+		annotate(f, sectionAnnotation, title)
+		if f.Annotations[envAnnotation] == nil {
+			env(flags, f.Name, "VMGROUP_"+strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_")))
+		}
+	})
+}
+
+func annotate(f *pflag.Flag, key, value string) {
+	if f.Annotations == nil {
+		f.Annotations = make(map[string][]string)
+	}
+	f.Annotations[key] = []string{value}
+}
+
+// serviceLink matches what Kubernetes tells every container of a namespace that has a Service vmgroup, or vmgroup-east.
+var serviceLink = regexp.MustCompile(`^VMGROUP_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
+
+// fromEnvironment sets flags that are not on the command line from their variables. An empty variable counts as not set, and
+// a variable VMGROUP_… that no flag of any command has is an error.
+func fromEnvironment(c *cobra.Command) error {
+	var errs []error
+	var known []string
+	for _, other := range append(c.Root().Commands(), c) {
+		other.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Annotations[envAnnotation]...) })
+	}
+	for _, pair := range os.Environ() {
+		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "VMGROUP_") && !slices.Contains(known, name) && !serviceLink.MatchString(name) {
+			errs = append(errs, fmt.Errorf("no flag has the environment variable %s: did you mean %s?", name, nearest(name, known)))
+		}
+	}
+	simulator := c.Flags().Lookup("simulator")
+	embedded := simulator != nil && simulator.Changed && simulator.Value.String() == "true" && os.Getenv("VC_HOST") != ""
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		variable := f.Annotations[envAnnotation]
+		if len(variable) == 0 || f.Changed || embedded && strings.HasPrefix(variable[0], "VC_") { // which are of another vCenter
+			return
+		}
+		if value := os.Getenv(variable[0]); value != "" {
+			if err := c.Flags().Set(f.Name, value); err != nil {
+				errs = append(errs, fmt.Errorf("the environment variable %s (flag --%s): %w", variable[0], f.Name, err))
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// nearest is the name that is most like what somebody wrote.
+func nearest(wrote string, names []string) string {
+	return slices.MinFunc(names, func(a, b string) int {
+		return levenshtein.Distance(wrote, a, nil) - levenshtein.Distance(wrote, b, nil)
+	})
+}
+
+// didYouMean is a question with the nearest name; empty where none is near.
+func didYouMean(wrote, prefix string, names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	name := nearest(wrote, names)
+	if levenshtein.Distance(wrote, name, nil) > max(2, len(name)/3) {
+		begun := slices.IndexFunc(names, func(name string) bool { return strings.HasPrefix(name, wrote) })
+		if begun < 0 {
+			return ""
+		}
+		name = names[begun]
+	}
+	return fmt.Sprintf(": did you mean %s%s?", prefix, name)
+}
+
+// flagError explains a flag that a command doesn't have, or one with a wrong value.
+func flagError(c *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if question := didYouMean(unknown.GetSpecifiedName(), "--", names); question != "" {
+			return usageError{fmt.Errorf("%w%s", err, question)}
+		}
+	}
+	return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, c.CommandPath())}
+}
+
+// usage is a command's help below its description: examples, and the flags by section, as wide as the terminal (cobra gives it a buffer).
+func usage(c *cobra.Command) error {
+	w := c.OutOrStderr()
+	fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n", c.UseLine(), c.Example)
+	var titles []string
+	sections := make(map[string]*pflag.FlagSet)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		title := "Other"
+		if named := f.Annotations[sectionAnnotation]; named != nil {
+			title = named[0]
+		}
+		if sections[title] == nil {
+			titles = append(titles, title)
+			sections[title] = pflag.NewFlagSet(title, pflag.ContinueOnError)
+			sections[title].SortFlags = false
+		}
+		sections[title].AddFlag(f)
+	})
+	for _, title := range titles {
+		fmt.Fprintf(w, "\n%s:\n%s", title, sections[title].FlagUsagesWrapped(width(os.Stdout)))
+	}
+	return nil
+}
+
+// isTerminal reports whether w is a terminal.
+func isTerminal(w io.Writer) bool {
+	f, isFile := w.(*os.File)
+	return isFile && term.IsTerminal(int(f.Fd()))
+}
+
+// size is how many columns and rows a terminal has; zero if w is none, or doesn't tell.
+func size(w io.Writer) (columns, rows int) {
+	if f, isFile := w.(*os.File); isFile {
+		columns, rows, _ = term.GetSize(int(f.Fd()))
+	}
+	return columns, rows
+}
+
+func width(w io.Writer) int {
+	columns, _ := size(w)
+	return columns
+}
