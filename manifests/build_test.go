@@ -38,7 +38,7 @@ var trees = map[string]string{
 	"everything":            "/with/everything",
 }
 
-// checkout is this directory as /manifests, and next to it an overlay for each component, as a user would write it.
+// checkout is this directory as /manifests with what it shares with the chart, and next to it an overlay for each component, as a user would write it.
 func checkout(t *testing.T) filesys.FileSystem {
 	t.Helper()
 	fsys := filesys.MakeFsInMemory()
@@ -76,19 +76,21 @@ func checkout(t *testing.T) filesys.FileSystem {
 	return fsys
 }
 
-// files are the paths of all YAML and JSON files below this directory, and of what kustomize reads with them.
+// files are the paths of all YAML and JSON files below this directory, of those that it shares with the chart, and of what kustomize
+// reads with them.
 func files(t *testing.T) []string {
 	t.Helper()
 	var paths []string
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		switch filepath.Ext(path) {
-		case ".yaml", ".json", ".env":
-			paths = append(paths, path)
+	for _, root := range []string{".", "../charts/vmgroup/files"} {
+		if err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			switch filepath.Ext(path) {
+			case ".yaml", ".json", ".env":
+				paths = append(paths, path)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
 		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	return paths
 }

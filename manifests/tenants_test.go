@@ -61,7 +61,7 @@ func TestALimitLooksAtEveryFieldOrSaysThatItDoesNot(t *testing.T) {
 		excused := slices.IndexFunc(unbounded, func(p string) bool { return path == p || strings.HasPrefix(path, p+".") })
 		switch looks := looksAt(path); {
 		case !looks && excused < 0:
-			t.Errorf("no VmGroupLimit bounds spec.%s (%s): add it to manifests/components/tenants/groups.yaml and docs/tenants.md, or to unbounded here", path, schema.Type)
+			t.Errorf("no VmGroupLimit bounds spec.%s (%s): add it to charts/vmgroup/files/tenants/groups.yaml and docs/tenants.md, or to unbounded here", path, schema.Type)
 		case looks && excused >= 0:
 			t.Errorf("spec.%s is bounded, although unbounded lists it", path)
 		case excused >= 0:

@@ -52,28 +52,44 @@ func (r release) writeChart(source, out, metacontroller string) error {
 }
 
 // dependency is an entry of dependencies in Chart.yaml.
-type dependency struct{ Name, Version, Repository string }
+type dependency struct {
+	Name       string `json:"name"`
+	Alias      string `json:"alias"`
+	Version    string `json:"version"`
+	Repository string `json:"repository"`
+	Condition  string `json:"condition"`
+}
 
-// pullMetacontroller fetches the archive of Metacontroller's chart.
-func pullMetacontroller(source, dir string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(source, chart, "Chart.yaml"))
+// dependencies are what a release adds to Chart.yaml: Metacontroller's chart. Without a network, the chart of a checkout has none.
+func dependencies(source string) ([]dependency, error) {
+	path := filepath.Join(source, "release/metacontroller/Chart.yaml")
+	text, err := os.ReadFile(path)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	var meta struct{ Dependencies []dependency }
 	if err := yaml.Unmarshal(text, &meta); err != nil {
-		return "", err
+		return nil, err
 	}
 	if len(meta.Dependencies) != 1 {
-		return "", fmt.Errorf("%s/Chart.yaml has %d dependencies, want one", chart, len(meta.Dependencies))
+		return nil, fmt.Errorf("%s has %d dependencies, want one", path, len(meta.Dependencies))
 	}
-	d := meta.Dependencies[0]
+	return meta.Dependencies, nil
+}
+
+// pullMetacontroller fetches the archive of Metacontroller's chart.
+func pullMetacontroller(source, dir string) (string, error) {
+	all, err := dependencies(source)
+	if err != nil {
+		return "", err
+	}
+	d := all[0]
 	return filepath.Join(dir, d.Name+"-"+d.Version+".tgz"),
 		command(".", nil, "go", "tool", "helm", "pull", d.Repository+"/"+d.Name, "--version", d.Version, "--destination", dir)
 }
 
-// copyChart copies the contents of the archive: files in place of the checkout's links, without those of .helmignore, with the
-// version of the release, and with the archive of Metacontroller's chart or without that dependency.
+// copyChart copies the contents of the archive: without those of .helmignore, with the version of the release, and with the archive of
+// Metacontroller's chart, if there is one.
 func copyChart(source, to string, r release, metacontroller string) error {
 	from := filepath.Join(source, chart)
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
@@ -84,7 +100,7 @@ func copyChart(source, to string, r release, metacontroller string) error {
 	for line := range strings.Lines(string(ignored)) {
 		skip[strings.TrimSpace(line)] = true
 	}
-	if err := copyTree(from, "", to, skip); err != nil {
+	if err := copyTree(from, to, skip); err != nil {
 		return err
 	}
 	if metacontroller != "" {
@@ -106,8 +122,10 @@ func copyChart(source, to string, r release, metacontroller string) error {
 		return err
 	}
 	meta["version"], meta["appVersion"] = r.number(), r.tag
-	if metacontroller == "" {
-		delete(meta, "dependencies")
+	if metacontroller != "" {
+		if meta["dependencies"], err = dependencies(source); err != nil {
+			return err
+		}
 	}
 	if text, err = yaml.Marshal(meta); err != nil {
 		return err
@@ -131,34 +149,22 @@ func setImage(path, image string) error {
 	return os.WriteFile(path, []byte(strings.Replace(string(text), named, "  repository: "+image+"\n", 1)), 0o644)
 }
 
-// copyTree copies a directory, and what its links lead to, except for the names and paths in skip.
-func copyTree(root, below, to string, skip map[string]bool) error {
-	entries, err := os.ReadDir(filepath.Join(root, below))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		path := filepath.Join(below, e.Name())
-		if skip[e.Name()] || skip[filepath.ToSlash(path)] {
-			continue
+// copyTree copies a directory, except for files with a name in skip.
+func copyTree(from, to string, skip map[string]bool) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || skip[entry.Name()] {
+			return err
 		}
-		from := filepath.Join(root, path)
-		info, err := os.Stat(from)
+		content, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
-		if info.IsDir() {
-			err = copyTree(root, path, to, skip)
-		} else if content, e := os.ReadFile(from); e != nil {
-			err = e
-		} else {
-			err = write(filepath.Join(to, path), content)
-		}
+		name, err := filepath.Rel(from, path)
 		if err != nil {
 			return err
 		}
-	}
-	return nil
+		return write(filepath.Join(to, name), content)
+	})
 }
 
 func write(path string, content []byte) error {
@@ -171,22 +177,16 @@ func write(path string, content []byte) error {
 // kustomize builds a kustomization of these lines at the root of the checkout.
 func kustomize(source string, lines ...string) ([]byte, error) {
 	fsys := filesys.MakeFsInMemory()
-	manifests := filepath.Join(source, "manifests")
-	if err := filepath.WalkDir(manifests, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
+	for _, dir := range []string{"manifests", chart + "/files"} {
+		files, err := filesBelow(filepath.Join(source, dir))
 		if err != nil {
-			return err
+			return nil, err
 		}
-		name, err := filepath.Rel(source, path)
-		if err != nil {
-			return err
+		for _, f := range files {
+			if err := fsys.WriteFile("/"+dir+"/"+f.name, f.content); err != nil {
+				return nil, err
+			}
 		}
-		return fsys.WriteFile("/"+filepath.ToSlash(name), content)
-	}); err != nil {
-		return nil, err
 	}
 	lines = append([]string{"apiVersion: kustomize.config.k8s.io/v1beta1", "kind: Kustomization"}, lines...)
 	if err := fsys.WriteFile("/kustomization.yaml", []byte(strings.Join(lines, "\n"))); err != nil {

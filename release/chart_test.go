@@ -133,6 +133,23 @@ func at(o map[string]any, path ...string) any {
 	return v
 }
 
+// withoutHelmsLabels removes the labels that only a release has, also from selectors.
+func withoutHelmsLabels(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, label := range []string{"helm.sh/chart", "app.kubernetes.io/instance", "app.kubernetes.io/version", "app.kubernetes.io/managed-by"} {
+			delete(v, label)
+		}
+		for _, inner := range v {
+			withoutHelmsLabels(inner)
+		}
+	case []any:
+		for _, inner := range v {
+			withoutHelmsLabels(inner)
+		}
+	}
+}
+
 // comparable removes what may differ between kustomize and Helm, and sorts lists of named objects.
 func comparable(t *testing.T, all objects) objects {
 	t.Helper()
@@ -149,6 +166,15 @@ func comparable(t *testing.T, all objects) objects {
 	for id := range all {
 		if strings.HasPrefix(id, "Namespace/") { // Helm requires it to exist
 			delete(all, id)
+		}
+	}
+	for _, o := range all {
+		withoutHelmsLabels(o)
+		if o["kind"] == "CustomResourceDefinition" { // one of them is generated, without labels
+			delete(o["metadata"].(map[string]any), "labels")
+		}
+		if spec, _ := at(o, "spec").(map[string]any); o["kind"] == "Service" && spec["type"] == "ClusterIP" { // which is the default
+			delete(spec, "type")
 		}
 	}
 	if deployment := all["Deployment/vmgroup"]; deployment != nil {
@@ -197,6 +223,7 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 		"vcenter-ca":    {values: []string{existing, "vcenter.caConfigMap=vc-ca"}, tree: with("vcenter-ca")},
 		"rights":        {values: []string{existing, "caller.grantRights=true"}, tree: with("metacontroller-rights")},
 		"monitoring":    {values: []string{existing, "monitoring.enabled=true"}, tree: with("monitoring")},
+		"dashboard":     {values: []string{existing, "monitoring.dashboard.enabled=true"}, tree: with("dashboard")},
 		"everything": {
 			values: []string{
 				"hooks.keys=cert-manager", "hooks.clientCertificates=true", "vcenter.caConfigMap=vc-ca", "caller.grantRights=true", "monitoring.enabled=true",
@@ -292,8 +319,9 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		}
 	}
 	for wrong, where := range map[string]string{
-		"settings.vc_folder=x":                   "at '/settings': additional properties 'vc_folder' not allowed",
-		"settings.VC_PASS=secret":                "at '/settings/VC_PASS'",
+		"settings.VMGROUP_SLOT=3":                "at '/settings': additional properties 'VMGROUP_SLOT' not allowed",
+		"settings.VC_PASS=secret":                "at '/settings': additional properties 'VC_PASS' not allowed",
+		"commonLabels.helm\\.sh/chart=x":         "at '/commonLabels/helm.sh~1chart'",
 		"podLabels.app\\.kubernetes\\.io/name=x": "at '/podLabels/app.kubernetes.io~1name'",
 	} {
 		if _, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), where) {
@@ -352,7 +380,7 @@ func TestEveryValueIsUsedAndInTheSchema(t *testing.T) {
 		if !strings.Contains(templates, ".Values."+name) {
 			t.Errorf("no template uses %s", name)
 		}
-		if m, ok := value.(map[string]any); ok && !slices.Contains([]string{"metacontroller", "settings", "resources", "image"}, name) {
+		if m, ok := value.(map[string]any); ok && !slices.Contains([]string{"metacontroller", "settings", "resources", "image", "podSecurityContext", "securityContext"}, name) {
 			for key := range m {
 				if !strings.Contains(templates, ".Values."+name+"."+key) {
 					t.Errorf("no template uses %s.%s", name, key)

@@ -127,7 +127,23 @@ func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 }
 
 func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T) {
-	all := rendered(t, "metacontroller.enabled=true")
+	const values = "metacontroller.enabled=true"
+	if _, err := helm(t, "template", "vmgroup", "--set", values); err == nil || !strings.Contains(err.Error(), "install it first, or use the chart of a release") {
+		t.Errorf("without that chart: %v", err)
+	}
+	stub := filepath.Join(t.TempDir(), "metacontroller-helm-4.17.2.tgz")
+	if err := (release{}).writeTar(stub, []file{{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")}}, true); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "vmgroup")
+	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub); err != nil {
+		t.Fatal(err)
+	}
+	text, err := helmOn(t, dir, "template", "vmgroup", "--namespace", "vmgroup-system", "--set", values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := parse(t, text)
 	subjects, _ := at(all["ClusterRoleBinding/vmgroup-metacontroller"], "subjects").([]any)
 	if len(subjects) != 1 || subjects[0].(map[string]any)["namespace"] != "vmgroup-system" || subjects[0].(map[string]any)["name"] != "metacontroller" {
 		t.Errorf("the rights are bound to %v", subjects)

@@ -213,7 +213,7 @@ func median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-const beTheServer = "VMGROUP_BENCH_BE_THE_SERVER"
+const beTheServer = "BENCH_BE_THE_SERVER"
 
 // TestMain lets the test binary run as the process whose memory is measured.
 func TestMain(m *testing.M) {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-const deletionGuard = repository + "/manifests/base/deletionguard.yaml"
+const deletionGuard = repository + "/charts/vmgroup/files/cluster/deletionguard.yaml"
 
 // eachWay names the ways in which a client can ask that dependents stay.
 func eachWay() map[string]metav1.DeleteOptions {

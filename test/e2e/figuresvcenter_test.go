@@ -22,7 +22,7 @@ import (
 
 const (
 	// servesVCenter makes this binary serve a vCenter, and run no test: the kind, the address, and how long clones and power operations take.
-	servesVCenter = "VMGROUP_E2E_VCENTER"
+	servesVCenter = "E2E_VCENTER"
 	// figuresVCenter is the URL of a vCenter that is measured instead, https://user:password@host/sdk. It needs the template.
 	figuresVCenter = "FIGURES_VCENTER"
 )

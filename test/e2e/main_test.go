@@ -20,7 +20,7 @@ import (
 const (
 	repository = "../.."
 	kubernetes = "kubernetes" // the module of the binaries
-	crdFile    = repository + "/manifests/base/vm.codeconnect.vmworld.com_vmgroups.yaml"
+	crdFile    = repository + "/charts/vmgroup/files/cluster/vm.codeconnect.vmworld.com_vmgroups.yaml"
 )
 
 // What Metacontroller's tests need; empty if they don't run.

@@ -76,7 +76,7 @@ func TestAnObjectOfAUserIsNeverTakenForAChild(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "taken")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
-	const guard = repository + "/manifests/base/childguard.yaml"
+	const guard = repository + "/charts/vmgroup/files/cluster/childguard.yaml"
 	r.kubectl(t, "apply", "-f", guard)
 	defer r.kubectl(t, "delete", "-f", guard)
 	k("create", "service", "clusterip", "web", "--tcp=443:8443")

@@ -102,7 +102,7 @@ func TestALimitBoundsTheVMsThatAGroupLeavesBehind(t *testing.T) {
 func TestWhereRetainIsNotAllowedATenantLeavesNoVMsInAnotherWay(t *testing.T) {
 	k := tenants(t)
 	k.kubectl(t, "-n", "team-a", "create", "rolebinding", "ann", "--clusterrole=admin", "--user=ann")
-	k.kubectl(t, "apply", "-f", repository+"/manifests/components/metacontroller-rights/clusterrole.yaml")
+	k.kubectl(t, "apply", "-f", repository+"/charts/vmgroup/files/metacontroller-rights/clusterrole.yaml")
 	k.kubectl(t, "create", "clusterrolebinding", "mc", "--clusterrole=vmgroup-metacontroller", "--user=mc")
 	k.kubectlWith(t, manifest(t, "team-a", "web", within()), "create", "-f", "-")
 	edit := func(user, patch string) []string {

@@ -136,11 +136,11 @@ func former(t *testing.T) string {
 	}
 	ref := git("describe", "--tags", "--abbrev=0", "HEAD^")
 	if ref == "" {
-		ref = git("log", "-1", "--format=%H", "--", "manifests/base") + "^"
+		ref = git("log", "-1", "--format=%H", "--", "manifests/base", "charts/vmgroup/files/cluster") + "^"
 	}
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "former.tar")
-	git("archive", "--output", archive, ref, "manifests")
+	git("archive", "--output", archive, ref, "manifests", "charts/vmgroup/files")
 	if err := exec.Command("tar", "-xf", archive, "-C", dir).Run(); err != nil {
 		t.Skipf("the history has no earlier manifests: %v", err)
 	}
@@ -200,20 +200,17 @@ func (k *kube) helm(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// chart is a copy of the chart, without Metacontroller's, with a version and changed files.
+// chart is a copy of the chart with a version and changed files.
 func chart(t *testing.T, version string, change func(name, text string) string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "vmgroup")
-	if out, err := exec.Command("cp", "-rL", repository+"/charts/vmgroup", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-r", repository+"/charts/vmgroup", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	dependencies := regexp.MustCompile(`(?ms)^dependencies:\n.*?^([a-z])`)
 	for name, change := range map[string]func(string) string{
-		"Chart.yaml": func(text string) string {
-			return dependencies.ReplaceAllString(strings.Replace(text, "0.0.0-dev", version, 1), "$1")
-		},
-		"files/base/" + filepath.Base(crdFile): func(text string) string { return change("crd", text) },
-		"values.yaml":                          func(text string) string { return change("values", text) },
+		"Chart.yaml": func(text string) string { return strings.Replace(text, "0.0.0-dev", version, 1) },
+		"files/cluster/" + filepath.Base(crdFile): func(text string) string { return change("crd", text) },
+		"values.yaml": func(text string) string { return change("values", text) },
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte(change(string(read(t, path)))), 0o600); err != nil {
@@ -287,8 +284,8 @@ func TestTheVMsOfAGroupOutliveItsCompositeController(t *testing.T) {
 	namespace := r.namespace(t, "outlives")
 	g := r.up(t, namespace, "web", 2)
 	r.quiet(t)
-	r.kubectl(t, "apply", "-f", repository+"/manifests/base/crdguard.yaml")
-	defer r.kubectl(t, "delete", "-f", repository+"/manifests/base/crdguard.yaml")
+	r.kubectl(t, "apply", "-f", repository+"/charts/vmgroup/files/cluster/crdguard.yaml")
+	defer r.kubectl(t, "delete", "-f", repository+"/charts/vmgroup/files/cluster/crdguard.yaml")
 	r.guarded(t)
 	changes := r.changesOfVCenter()
 	r.kubectl(t, "delete", "compositecontroller", "vmgroup")

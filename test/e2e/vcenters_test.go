@@ -202,8 +202,8 @@ func TestALabelSaysWhichInstallServesAGroup(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "by-label")
 	k := func(args ...string) string { return r.kubectl(t, append([]string{"-n", namespace}, args...)...) }
-	r.kubectl(t, "apply", "-f", repository+"/manifests/base/vcenterguard.yaml")
-	defer r.kubectl(t, "delete", "-f", repository+"/manifests/base/vcenterguard.yaml")
+	r.kubectl(t, "apply", "-f", repository+"/charts/vmgroup/files/cluster/vcenterguard.yaml")
+	defer r.kubectl(t, "delete", "-f", repository+"/charts/vmgroup/files/cluster/vcenterguard.yaml")
 	east := r.install(t)
 	for name, value := range map[string]string{"here": "", "there": "east", "nowhere": "esat"} {
 		r.kubectlWith(t, strings.Replace(labeled(name, value), "replicas: 3", "replicas: 2", 1), "-n", namespace, "apply", "-f", "-")

@@ -12,7 +12,7 @@ import (
 // rules are those of the monitoring component, as a Prometheus file.
 func rules(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, "manifests/components/monitoring/prometheusrule.yaml"))
+	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/files/monitoring/prometheusrule.yaml"))
 	must(t, err)
 	var object struct{ Spec yaml.MapSlice }
 	must(t, yaml.Unmarshal(text, &object))

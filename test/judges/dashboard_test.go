@@ -79,7 +79,7 @@ func asked(expr string) (wrong []string) {
 
 func TestTheDashboardQueriesMetricsAndLabelsThatExist(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(repository, "manifests/components/dashboard/vmgroup.json"))
+	text, err := os.ReadFile(filepath.Join(repository, "charts/vmgroup/files/dashboard/vmgroup.json"))
 	must(t, err)
 	var d dashboard
 	must(t, json.Unmarshal(text, &d))

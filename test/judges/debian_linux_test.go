@@ -29,7 +29,7 @@ type debian struct {
 	versions      string // of the packages
 }
 
-// debians are the releases that differ, unpacked in the user's cache directory, or VMGROUP_JUDGES_CACHE.
+// debians are the releases that differ, unpacked in the user's cache directory, or JUDGES_CACHE.
 func debians(t *testing.T) []debian {
 	t.Helper()
 	all, lack := gather()
@@ -52,10 +52,10 @@ var gather = sync.OnceValues(func() (all []debian, _ error) {
 		}
 	}
 	cache, err := os.UserCacheDir()
-	if err != nil && os.Getenv("VMGROUP_JUDGES_CACHE") == "" {
+	if err != nil && os.Getenv("JUDGES_CACHE") == "" {
 		return nil, err
 	}
-	cache = cmp.Or(os.Getenv("VMGROUP_JUDGES_CACHE"), filepath.Join(cache, "vmgroup-judges"))
+	cache = cmp.Or(os.Getenv("JUDGES_CACHE"), filepath.Join(cache, "vmgroup-judges"))
 	mirror, err := mirrorOfThisMachine()
 	if err != nil {
 		return nil, err

@@ -1,6 +1,57 @@
-{{/* A file of manifests/, in the namespace of the release. */}}
-{{- define "vmgroup.file" -}}
-{{ .root.Files.Get (print "files/" .path) | required (print "files/" .path " is missing") | replace "vmgroup-system" .root.Release.Namespace }}
+{{/* The name of the release's objects: the release's, with the chart's in it. */}}
+{{- define "vmgroup.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{ .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{/* What selects the pods: it can't change after the first install. */}}
+{{- define "vmgroup.selectorLabels" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "vmgroup.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "vmgroup.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The metadata of an object of this release: (root, the end of its name, more labels). */}}
+{{- define "vmgroup.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "vmgroup.fullname" $root }}{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+labels:
+  {{- include "vmgroup.labels" $root | nindent 2 }}
+  {{- with index . 2 }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{/* The objects of a file that manifests/ shares, with the labels of the release: (root, path below files/). */}}
+{{- define "vmgroup.objects" -}}
+{{- $root := index . 0 }}
+{{- $file := print "files/" (index . 1) }}
+{{- range $root.Files.Get $file | required (print $file " is missing") | print "\n" | replace "vmgroup-system" $root.Release.Namespace | splitList "\n---\n" }}
+{{- with fromYaml . }}
+{{- $_ := set .metadata "labels" (merge (include "vmgroup.labels" $root | fromYaml) (.metadata.labels | default dict)) }}
+---
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "vmgroup.serviceAccountName" -}}
+{{ .Values.serviceAccount.name | default (.Values.serviceAccount.create | ternary (include "vmgroup.fullname" .) "default") }}
 {{- end }}
 
 {{- define "vmgroup.image" -}}
@@ -9,16 +60,24 @@
 {{- end }}
 {{- end }}
 
-{{/* host:port of the hooks, as Metacontroller calls them. */}}
+{{/* Where Metacontroller calls the hooks. */}}
+{{- define "vmgroup.host" -}}
+{{ include "vmgroup.fullname" . }}.{{ .Release.Namespace }}.svc
+{{- end }}
+
 {{- define "vmgroup.hooks" -}}
-vmgroup.{{ .Release.Namespace }}.svc:{{ include "vmgroup.port" . }}
+{{ include "vmgroup.host" . }}:{{ include "vmgroup.servicePort" . }}
 {{- end }}
 
 {{- define "vmgroup.port" -}}
 {{ ternary 8080 8443 .Values.simulator }}
 {{- end }}
 
-{{/* The name of the CompositeController. */}}
+{{- define "vmgroup.servicePort" -}}
+{{ .Values.service.port | default (include "vmgroup.port" .) }}
+{{- end }}
+
+{{/* The name of the CompositeController. It is in the finalizers of the groups, so the release doesn't change it. */}}
 {{- define "vmgroup.controller" -}}
 {{ .Values.compositeController.name | default (printf "vmgroup-%s" (.Values.vcenter.name | default "") | trimSuffix "-") }}
 {{- end }}

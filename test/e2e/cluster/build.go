@@ -17,7 +17,7 @@ import (
 )
 
 // cacheVariable names the environment variable for the directory of the binaries.
-const cacheVariable = "VMGROUP_E2E_CACHE"
+const cacheVariable = "E2E_CACHE"
 
 // packages are what the binaries are built from.
 var packages = map[string]string{
