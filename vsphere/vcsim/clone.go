@@ -209,9 +209,6 @@ func (v *inventory) locate(create *types.CreateVM_Task, source *simulator.Virtua
 	if dc == nil || dc != to {
 		return wrongLocation("folder")
 	}
-	if at.Folder != nil && *at.Folder != create.This { // two different folders are not documented
-		return wrongLocation("folder")
-	}
 	return v.checkDatastore(source, dc, hosts, at.Datastore)
 }
 
@@ -257,21 +254,15 @@ func (v *inventory) isA(ref *types.ManagedObjectReference, kinds ...string) bool
 
 // hostsOf lists the hosts on which a pool's VMs can run.
 func (v *inventory) hostsOf(pool types.ManagedObjectReference) []types.ManagedObjectReference {
-	for ref := pool; ; {
-		switch o := v.objects.Get(ref).(type) {
+	for at := range v.world.Up(pool) {
+		switch o := v.objects.Get(at).(type) {
 		case *simulator.ClusterComputeResource:
 			return o.Host
 		case *mo.ComputeResource:
 			return o.Host
-		case mo.Entity:
-			if o.Entity().Parent == nil {
-				return nil
-			}
-			ref = *o.Entity().Parent
-		default:
-			return nil
 		}
 	}
+	return nil
 }
 
 // requested are the ids of the storage policies that a VM was created with.
@@ -317,18 +308,6 @@ func (v *inventory) profileIDs(specs []types.BaseVirtualMachineProfileSpec, prop
 		ids = append(ids, defined.ProfileId)
 	}
 	return ids, nil
-}
-
-// CreateSnapshotTask has a latency and rejects a template, which the simulator allows: an operator has to convert it to a VM first. The
-// fault NotSupported is not documented.
-func (vm *machine) CreateSnapshotTask(_ *simulator.Context, req *types.CreateSnapshot_Task) soap.HasFault {
-	ref := vm.work(CreateSnapshot, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		if vm.Config.Template {
-			return nil, new(types.NotSupported)
-		}
-		return vm.v.snapshot(ctx, vm.VirtualMachine, req)
-	})
-	return &methods.CreateSnapshot_TaskBody{Res: &types.CreateSnapshot_TaskResponse{Returnval: ref}}
 }
 
 // snapshot takes a snapshot. From then on the VM writes to deltas of its disks.

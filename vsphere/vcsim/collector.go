@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"maps"
 	"reflect"
 	"time"
 
@@ -125,14 +124,9 @@ type reads struct {
 func (r *reads) FailReadsOf(ref types.ManagedObjectReference, fault types.BaseMethodFault) {
 	r.world.Lock()
 	defer r.world.Unlock()
-	failing := maps.Clone(r.failing)
-	if failing == nil {
-		failing = map[types.ManagedObjectReference]types.BaseMethodFault{}
+	if r.failing[ref] = fault; fault == nil {
+		delete(r.failing, ref)
 	}
-	if failing[ref] = fault; fault == nil {
-		delete(failing, ref)
-	}
-	r.failing = failing
 }
 
 // DelayFirstUpdates sets how long each page of a stream's first answer takes, regardless of maxWaitSeconds.

@@ -127,39 +127,27 @@ type queue struct {
 	waiting []*ticket
 }
 
-// ticket is a task in the queue.
+// ticket is a task in the queue, whose turn is closed when it has come.
 type ticket struct {
-	queue *queue
 	claim claim
 	turn  chan struct{}
 }
 
-// Enter puts a task into the queue.
-func (q *queue) Enter(c claim) *ticket {
+// Enter puts a task into the queue. turn is closed when the task may run, and leave ends it.
+func (q *queue) Enter(c claim) (turn <-chan struct{}, leave func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t := &ticket{queue: q, claim: c, turn: make(chan struct{})}
+	t := &ticket{claim: c, turn: make(chan struct{})}
 	q.waiting = append(q.waiting, t)
 	q.admit()
-	return t
-}
-
-// Turn is closed when it is the task's turn.
-func (t *ticket) Turn() <-chan struct{} { return t.turn }
-
-// Leave ends a task whose turn had come, or takes it from the queue.
-func (t *ticket) Leave() {
-	q := t.queue
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if i := slices.Index(q.waiting, t); i >= 0 {
-		q.waiting = slices.Delete(q.waiting, i, i+1)
-		return
+	return t.turn, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		for host, n := range t.claim {
+			q.units[host] -= n
+		}
+		q.admit()
 	}
-	for host, n := range t.claim {
-		q.units[host] -= n
-	}
-	q.admit()
 }
 
 // admit lets those run for which there is room. The caller holds mu.

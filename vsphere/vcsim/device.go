@@ -249,7 +249,7 @@ func grown(disk *types.VirtualDisk, as types.BaseVirtualDevice) types.BaseVirtua
 // inSnapshot reports whether a disk, or a parent of it, is part of a snapshot of the VM.
 func (v *inventory) inSnapshot(vm *simulator.VirtualMachine, disk *types.VirtualDisk) bool {
 	files := map[string]bool{}
-	if b, is := disk.Backing.(*flat); is && !strings.HasPrefix(b.DiskMode, "independent") {
+	if b, is := disk.Backing.(*flat); is {
 		for ; b != nil; b = b.Parent {
 			files[b.FileName] = true
 		}
@@ -320,14 +320,9 @@ func rewritten(devices []types.BaseVirtualDevice) []types.BaseVirtualDevice {
 var deltaFile = regexp.MustCompile(`-(\d{6})\.vmdk$`)
 
 // deltaOf returns the backing to which a VM writes after a snapshot: a child in the same directory, with the same uuid, which the guest sees.
-// Independent disks have none.
 //
-// [doc] VirtualDiskFlatVer2BackingInfo.parent: "The parent of this virtual disk file, if this is a delta disk"; VirtualDiskMode:
-// "independent ... not affected by snapshots".
+// [doc] VirtualDiskFlatVer2BackingInfo.parent: "The parent of this virtual disk file, if this is a delta disk".
 func deltaOf(_ int32, of flat) *flat {
-	if strings.HasPrefix(of.DiskMode, "independent") {
-		return &of
-	}
 	n := 0
 	if found := deltaFile.FindStringSubmatch(of.FileName); found != nil {
 		n, _ = strconv.Atoi(found[1])

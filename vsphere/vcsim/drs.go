@@ -80,33 +80,29 @@ func (v *inventory) firstWithoutDRS(hosts []types.ManagedObjectReference) *types
 	if len(hosts) == 0 {
 		return nil
 	}
-	host, _ := v.objects.Get(hosts[0]).(*simulator.HostSystem)
-	if host == nil || host.Parent == nil {
-		return nil
-	}
-	c, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
-	if !ok || isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) && !v.placement.drs[c.Self].Unlicensed {
+	c := v.clusterOf(&hosts[0])
+	if c == nil || isTrue(c.ConfigurationEx.(*types.ClusterConfigInfoEx).DrsConfig.Enabled) && !v.placement.drs[c.Self].Unlicensed {
 		return nil
 	}
 	return &hosts[0]
 }
 
-// clusterOf returns a VM's cluster, or nil. The caller holds the world lock.
-func (v *inventory) clusterOf(vm *simulator.VirtualMachine) *simulator.ClusterComputeResource {
-	if vm.Runtime.Host == nil {
+// clusterOf returns the cluster of a host, or nil. The caller holds the world lock.
+func (v *inventory) clusterOf(host *types.ManagedObjectReference) *simulator.ClusterComputeResource {
+	if host == nil {
 		return nil
 	}
-	host, ok := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
-	if !ok || host.Parent == nil {
-		return nil
+	for at := range v.world.Up(*host) {
+		if c, is := v.objects.Get(at).(*simulator.ClusterComputeResource); is {
+			return c
+		}
 	}
-	c, _ := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
-	return c
+	return nil
 }
 
 // levelOf returns the automation level that applies to a VM; "" if DRS does not manage it. The caller holds the world lock.
 func (v *inventory) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavior, d DRS) {
-	c := v.clusterOf(vm)
+	c := v.clusterOf(vm.Runtime.Host)
 	if c == nil {
 		return "", d
 	}
@@ -127,11 +123,16 @@ func (v *inventory) levelOf(vm *simulator.VirtualMachine) (level types.DrsBehavi
 // place moves a powered-off VM from a full host to one that is not full, as DRS does at power-on; false if there is none. The caller holds
 // the world lock.
 func (v *inventory) place(ctx *simulator.Context, vm *simulator.VirtualMachine) bool {
-	c := v.clusterOf(vm)
+	c := v.clusterOf(vm.Runtime.Host)
 	if c == nil || !v.placement.full[*vm.Runtime.Host] {
 		return true
 	}
-	i := slices.IndexFunc(c.Host, func(ref types.ManagedObjectReference) bool { return !v.placement.full[ref] })
+	return v.toHost(ctx, vm, c, func(ref types.ManagedObjectReference) bool { return !v.placement.full[ref] })
+}
+
+// toHost moves a VM to the first host of a cluster that fits; false if there is none. The caller holds the world lock.
+func (v *inventory) toHost(ctx *simulator.Context, vm *simulator.VirtualMachine, c *simulator.ClusterComputeResource, fits func(types.ManagedObjectReference) bool) bool {
+	i := slices.IndexFunc(c.Host, fits)
 	if i < 0 {
 		return false
 	}

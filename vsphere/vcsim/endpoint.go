@@ -192,9 +192,6 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 	case nil: // the simulator would also write to the standard log
 		return nil, &types.ManagedObjectNotFound{Obj: m.This}
 	case *simulator.PropertyCollector:
-		if read, ok := m.Body.(*types.RetrievePropertiesEx); ok {
-			v.setLatestEvent(ctx, read.SpecSet)
-		}
 		return v.streams.Collector(o, v.current.gone), nil
 	case *simulator.PropertyFilter:
 		return &propertyFilter{PropertyFilter: o, v: v.streams}, nil

@@ -208,20 +208,3 @@ func (c *eventCollector) DestroyCollector(ctx *simulator.Context, req *types.Des
 	ctx.Session.Remove(ctx, req.This)
 	return &methods.DestroyCollectorBody{Res: new(types.DestroyCollectorResponse)}
 }
-
-// setLatestEvent sets the EventManager's property latestEvent, which the simulator leaves unset, for a read of it.
-func (v *inventory) setLatestEvent(ctx *simulator.Context, specs []types.PropertyFilterSpec) {
-	if !slices.ContainsFunc(specs, func(s types.PropertyFilterSpec) bool {
-		return slices.ContainsFunc(s.PropSet, func(p types.PropertySpec) bool { return slices.Contains(p.PathSet, "latestEvent") })
-	}) {
-		return
-	}
-	m := v.objects.EventManager()
-	raw, _ := v.rawEvents(ctx, types.EventFilterSpec{})
-	m.LatestEvent = nil
-	for _, e := range v.visibleEvents(raw) {
-		if m.LatestEvent == nil || e.GetEvent().Key-m.LatestEvent.GetEvent().Key > 0 { // also where keys overflow
-			m.LatestEvent = e
-		}
-	}
-}

@@ -33,8 +33,8 @@ func (v *rights) hides(ref types.ManagedObjectReference) bool {
 	if len(v.hidden) == 0 {
 		return false
 	}
-	for at := &ref; at != nil; at = v.world.ParentOf(*at) {
-		if v.hidden[*at] {
+	for at := range v.world.Up(ref) {
+		if v.hidden[at] {
 			return true
 		}
 	}
@@ -130,7 +130,7 @@ type searchIndex struct {
 
 // FindByInventoryPath also finds objects in datastore clusters, which the simulator does not.
 func (s *searchIndex) FindByInventoryPath(ctx *simulator.Context, req *types.FindByInventoryPath) soap.HasFault {
-	return s.visible(ctx, &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.v.world.At(req.InventoryPath)}})
+	return &methods.FindByInventoryPathBody{Res: &types.FindByInventoryPathResponse{Returnval: s.seen(ctx, s.v.world.At(req.InventoryPath))}}
 }
 
 // FindChild omits hidden objects.
@@ -138,17 +138,13 @@ func (s *searchIndex) FindChild(ctx *simulator.Context, req *types.FindChild) so
 	if s.v.objects.Get(req.Entity) == nil {
 		return &methods.FindChildBody{Fault_: simulator.Fault("", &types.ManagedObjectNotFound{Obj: req.Entity})}
 	}
-	return s.visible(ctx, &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.v.world.Child(req.Entity, req.Name)}})
+	return &methods.FindChildBody{Res: &types.FindChildResponse{Returnval: s.seen(ctx, s.v.world.Child(req.Entity, req.Name))}}
 }
 
-// visible removes a hidden object from an answer.
-func (s *searchIndex) visible(ctx *simulator.Context, body soap.HasFault) soap.HasFault {
-	if len(s.v.rights.hidden) == 0 || isAdmin(ctx.Session) || body.Fault() != nil {
-		return body
+// seen returns nil for an object that is hidden from the client.
+func (s *searchIndex) seen(ctx *simulator.Context, ref *types.ManagedObjectReference) *types.ManagedObjectReference {
+	if ref != nil && !isAdmin(ctx.Session) && s.v.rights.hides(*ref) {
+		return nil
 	}
-	found := reflect.ValueOf(body).Elem().FieldByName("Res").Elem().FieldByName("Returnval")
-	if ref, _ := found.Interface().(*types.ManagedObjectReference); ref != nil && s.v.rights.hides(*ref) {
-		found.SetZero()
-	}
-	return body
+	return ref
 }

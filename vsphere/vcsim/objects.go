@@ -185,29 +185,6 @@ func (v *inventory) Find(where string) (types.ManagedObjectReference, error) {
 	return types.ManagedObjectReference{}, fmt.Errorf("%s does not exist", where)
 }
 
-// firstPlace returns the first datastore of a datacenter and the root pool of its first cluster.
-func (v *inventory) firstPlace(datacenter string) (datastore string, pool types.ManagedObjectReference, err error) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	for _, e := range v.objects.All("Datacenter") {
-		dc := e.(*simulator.Datacenter)
-		if dc.Name != datacenter {
-			continue
-		}
-		for _, ref := range v.objects.Get(dc.DatastoreFolder).(*simulator.Folder).ChildEntity {
-			if ds, is := v.objects.Get(ref).(*simulator.Datastore); is && datastore == "" {
-				datastore = ds.Name
-			}
-		}
-		for _, ref := range v.objects.Get(dc.HostFolder).(*simulator.Folder).ChildEntity {
-			if c, is := v.objects.Get(ref).(*simulator.ClusterComputeResource); is && datastore != "" {
-				return datastore, *c.ResourcePool, nil
-			}
-		}
-	}
-	return "", pool, fmt.Errorf("no datacenter %s with a datastore and a cluster", datacenter)
-}
-
 // Details is the rest of a VM's configuration, regardless of privileges.
 type Details struct {
 	VM
@@ -479,16 +456,10 @@ func (v *inventory) Republish(where string) error {
 
 // BumpChangeVersion changes only the changeVersion of the VM with a path or name, as vCenter does when it rewrites a VM's configuration file.
 func (v *inventory) BumpChangeVersion(where string) error {
-	ref, err := v.Find(where)
-	if err != nil {
-		return fmt.Errorf("bump the changeVersion of %s: %w", where, err)
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
-		v.objects.AtomicUpdate(v.world.Context(), vm, []types.PropertyChange{{Name: "config.changeVersion", Val: laterVersion(vm)}})
-	}
-	return nil
+	return v.changeVM("bump the changeVersion of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "config.changeVersion", Val: laterVersion(vm)}})
+		return nil
+	})
 }
 
 // ShiftBootTime moves the bootTime of the powered-on VM with a path or name, as a vMotion to a host with another offset of its clock may.

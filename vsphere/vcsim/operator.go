@@ -151,8 +151,13 @@ func (o *operator) SetExtraConfig(where, key, value string) error {
 	})
 }
 
-// firstPool is the pool of new VMs.
-const firstPool = "/DC0/host/DC0_C0/Resources"
+// firstPool is the pool of new VMs in a datacenter.
+func firstPool(datacenter string) string {
+	return "/" + datacenter + "/host/" + datacenter + "_C0/Resources"
+}
+
+// firstDatastore is the datastore of new VMs in each datacenter.
+const firstDatastore = "LocalDS_0"
 
 // CloneVM clones the VM or template into the folder at a path, with its configuration and extraConfig but a new instanceUuid.
 func (o *operator) CloneVM(where, folderPath, name string) error {
@@ -161,7 +166,7 @@ func (o *operator) CloneVM(where, folderPath, name string) error {
 		if err != nil {
 			return nil, err
 		}
-		pool, err := o.v.Find(firstPool)
+		pool, err := o.v.Find(firstPool("DC0"))
 		if err != nil {
 			return nil, err
 		}
@@ -181,7 +186,7 @@ func (o *operator) ToTemplate(where string) error {
 // ToVM converts the template to a VM, in the first cluster's pool.
 func (o *operator) ToVM(where string) error {
 	return o.onVM("convert to a VM", where, func(ctx context.Context, vm *object.VirtualMachine) (*object.Task, error) {
-		pool, err := o.v.Find(firstPool)
+		pool, err := o.v.Find(firstPool("DC0"))
 		if err != nil {
 			return nil, err
 		}
@@ -190,11 +195,11 @@ func (o *operator) ToVM(where string) error {
 }
 
 // newVM returns the spec of a small VM with a disk and a network adapter.
-func newVM(name, datastore string) (types.VirtualMachineConfigSpec, error) {
+func newVM(name string) (types.VirtualMachineConfigSpec, error) {
 	spec := types.VirtualMachineConfigSpec{
 		Name: name, GuestId: string(types.VirtualMachineGuestOsIdentifierOtherLinux64Guest), NumCPUs: 1, MemoryMB: 1024,
 		CpuHotAddEnabled: types.NewBool(false), CpuHotRemoveEnabled: types.NewBool(false), MemoryHotAddEnabled: types.NewBool(false),
-		Files: &types.VirtualMachineFileInfo{VmPathName: fmt.Sprintf("[%s]", datastore)},
+		Files: &types.VirtualMachineFileInfo{VmPathName: "[" + firstDatastore + "]"},
 	}
 	var devices object.VirtualDeviceList
 	scsi, err := devices.CreateSCSIController("pvscsi")
@@ -229,11 +234,11 @@ func (o *operator) addVM(ctx context.Context, folderPath, name string) (ref type
 	if err != nil {
 		return ref, err
 	}
-	datastore, pool, err := o.v.firstPlace(strings.Split(folderPath, "/")[1])
+	pool, err := o.v.Find(firstPool(strings.Split(folderPath, "/")[1]))
 	if err != nil {
 		return ref, err
 	}
-	spec, err := newVM(name, datastore)
+	spec, err := newVM(name)
 	if err != nil {
 		return ref, err
 	}

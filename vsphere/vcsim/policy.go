@@ -80,11 +80,9 @@ type placementSolver struct {
 	s *storagePolicies
 }
 
-// PbmCheckRequirements reports which datastores and datastore clusters satisfy all policies.
+// PbmCheckRequirements reports which of the named datastores and datastore clusters satisfy all policies.
 //
-// [doc] PbmCheckRequirements, hubsToSearch: "If this parameter is not specified, the Server uses all of the datastores
-// and storage pods"; PbmPlacementCompatibilityResult.error: "faults that prevent this datastore or storage pod from
-// being compatible".
+// [doc] PbmPlacementCompatibilityResult.error: "faults that prevent this datastore or storage pod from being compatible".
 func (m *placementSolver) PbmCheckRequirements(req *pbmtypes.PbmCheckRequirements) soap.HasFault {
 	var ids []string
 	for _, r := range req.PlacementSubjectRequirement {
@@ -92,31 +90,10 @@ func (m *placementSolver) PbmCheckRequirements(req *pbmtypes.PbmCheckRequirement
 			ids = append(ids, p.ProfileId.UniqueId)
 		}
 	}
-	res, fault := m.check(req.HubsToSearch, ids)
-	if fault != nil {
-		return &methods.PbmCheckRequirementsBody{Fault_: fault}
-	}
-	return &methods.PbmCheckRequirementsBody{Res: &pbmtypes.PbmCheckRequirementsResponse{Returnval: res}}
-}
-
-func (m *placementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string) ([]pbmtypes.PbmPlacementCompatibilityResult, *soap.Fault) {
-	w := m.s.world
-	for _, id := range ids {
-		if !m.s.has(id) {
-			return nil, simulator.Fault("", &types.InvalidArgument{InvalidProperty: "profile"})
-		}
-	}
-	if len(hubs) == 0 {
-		for _, kind := range []string{"Datastore", "StoragePod"} {
-			for _, e := range w.Objects.All(kind) {
-				hubs = append(hubs, pbmtypes.PbmPlacementHub{HubType: kind, HubId: e.Reference().Value})
-			}
-		}
-	}
-	var results []pbmtypes.PbmPlacementCompatibilityResult
-	for _, hub := range hubs {
+	res := new(pbmtypes.PbmCheckRequirementsResponse)
+	for _, hub := range req.HubsToSearch {
 		ref := types.ManagedObjectReference{Type: hub.HubType, Value: hub.HubId}
-		if w.Objects.Get(ref) == nil {
+		if m.s.world.Objects.Get(ref) == nil {
 			continue
 		}
 		one := pbmtypes.PbmPlacementCompatibilityResult{Hub: hub}
@@ -125,7 +102,7 @@ func (m *placementSolver) check(hubs []pbmtypes.PbmPlacementHub, ids []string) (
 				Fault: &pbmtypes.PbmCompatibilityCheckFault{Hub: hub}, LocalizedMessage: "the datastore does not satisfy the policy",
 			}}
 		}
-		results = append(results, one)
+		res.Returnval = append(res.Returnval, one)
 	}
-	return results, nil
+	return &methods.PbmCheckRequirementsBody{Res: res}
 }

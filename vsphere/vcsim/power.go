@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -214,16 +213,10 @@ func (v *inventory) AskAtPowerOn(match func(VM) bool, q Question) {
 
 // Ask raises a question of the VM with a path or name now, without a waiting task.
 func (v *inventory) Ask(where string, q Question) error {
-	ref, err := v.Find(where)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", where, err)
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
-		v.raise(v.world.Context(), vm, q)
-	}
-	return nil
+	return v.changeVM("ask", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		v.raise(ctx, vm, q)
+		return nil
+	})
 }
 
 // Asking lists the paths of the VMs with a question, sorted.

@@ -134,8 +134,9 @@ func full(t *testing.T) *VCenter {
 		must(vm.Clone(t.Context(), object.NewFolder(v.Admin().Client, parent), name, types.VirtualMachineCloneSpec{
 			Location: types.VirtualMachineRelocateSpec{Pool: &pool}, Config: config, PowerOn: name == "on"}))
 	}
-	on := v.vmNamed(t, "on")
-	must(object.NewVirtualMachine(v.Admin().Client, on.Self).CreateSnapshot(t.Context(), "s", "a snapshot", false, false))
+	if _, err := v.AddSnapshot("on", "s"); err != nil {
+		t.Fatal(err)
+	}
 	return v
 }
 

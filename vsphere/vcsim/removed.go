@@ -161,7 +161,7 @@ func (v *inventory) RemoveHost(path string) error {
 	v.chain(ctx, destroyHost, host, func() {
 		for _, ref := range slices.Clone(host.Vm) {
 			vm := v.objects.Get(ref).(*simulator.VirtualMachine)
-			if !vm.Config.Template || !v.moveTemplate(ctx, vm, cluster) {
+			if !vm.Config.Template || !v.toHost(ctx, vm, cluster, func(ref types.ManagedObjectReference) bool { return ref != host.Self }) {
 				v.removeVM(ctx, vm)
 			}
 		}
@@ -326,21 +326,6 @@ func (v *inventory) vmEvent(vm *simulator.VirtualMachine) types.VmEvent {
 	e := v.hostEvent(v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem))
 	e.Vm = &types.VmEventArgument{Vm: vm.Self, EntityEventArgument: types.EntityEventArgument{Name: vm.Name}}
 	return types.VmEvent{Event: e}
-}
-
-// moveTemplate moves a template to another host of a cluster, as an operator does before removing a host; false if there is none. The
-// caller holds the world lock.
-func (v *inventory) moveTemplate(ctx *simulator.Context, vm *simulator.VirtualMachine, cluster *simulator.ClusterComputeResource) bool {
-	from := v.objects.Get(*vm.Runtime.Host).(*simulator.HostSystem)
-	for _, ref := range cluster.Host {
-		if to := v.objects.Get(ref).(*simulator.HostSystem); to != from {
-			v.objects.RemoveReference(ctx, from, &from.Vm, vm.Self)
-			v.objects.AppendReference(ctx, to, &to.Vm, vm.Self)
-			v.objects.AtomicUpdate(ctx, vm, []types.PropertyChange{{Name: "runtime.host", Val: &to.Self}, {Name: "summary.runtime.host", Val: &to.Self}})
-			return true
-		}
-	}
-	return false
 }
 
 // Backup is the state that a backup of vCenter preserves.

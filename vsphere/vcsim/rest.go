@@ -1,9 +1,7 @@
 package vcsim
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"net/http"
 	"reflect"
 	"slices"
@@ -43,7 +41,6 @@ const (
 	restTagging     = rest.Path + "/com/vmware/cis/tagging"
 	restAssociation = restTagging + "/tag-association"
 	restHeader      = "vmware-api-session-id"
-	restInBody      = "vmware-use-header-authn"
 )
 
 // newREST serves the API under /rest and /api. valid reports whether credentials are correct.
@@ -70,7 +67,7 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		user = session.User
 	}
 	if user != adminUser {
-		if fault := a.admit(r); fault != nil {
+		if fault := a.rights.AdmitREST(r); fault != nil {
 			refuseREST(w, fault)
 			return
 		}
@@ -82,7 +79,7 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		refuseREST(w, new(types.NotAuthenticated))
 	case r.Method == http.MethodGet && strings.HasPrefix(r.URL.Path, items):
 		a.libraries.describe(w, strings.TrimPrefix(r.URL.Path, items))
-	case strings.HasPrefix(r.URL.Path, restAssociation) && strings.HasPrefix(r.URL.Query().Get("~action"), "attach"):
+	case r.URL.Path == restAssociation && r.URL.Query().Get("~action") == "attach-multiple-tags-to-object":
 		a.attach(w, r)
 	default:
 		a.inner.ServeHTTP(w, r)
@@ -90,23 +87,7 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // sessionID returns the id of a request's session; "" if there is none.
-func sessionID(r *http.Request) string {
-	if id := r.Header.Get(restHeader); id != "" {
-		return id
-	}
-	if c, err := r.Cookie(restHeader); err == nil {
-		return c.Value
-	}
-	return ""
-}
-
-// admit returns the fault if the clients' privileges do not allow a call, or nil.
-func (a *restAPI) admit(r *http.Request) types.BaseMethodFault {
-	if privilege, denied := a.rights.denied[methodOf(r, nil)]; denied {
-		return &types.NoPermission{PrivilegeId: privilege}
-	}
-	return a.rights.ForbiddenREST(r)
-}
+func sessionID(r *http.Request) string { return r.Header.Get(restHeader) }
 
 // login begins a session for a user with valid credentials.
 func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
@@ -117,9 +98,6 @@ func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
 	}
 	id, now := uuid.NewString(), time.Now()
 	a.sessions[id] = &rest.Session{User: user, Created: now, LastAccessed: now}
-	if r.Header.Get(restInBody) != "true" {
-		http.SetCookie(w, &http.Cookie{Name: restHeader, Value: id, Path: rest.Path})
-	}
 	answerJSON(w, id)
 }
 
@@ -134,80 +112,51 @@ func (a *restAPI) drop(match func(id string) bool) (ended int) {
 	return ended
 }
 
-// attachment is a call that attaches tags to one or more objects.
-type attachment struct {
-	Object  *tagged  `json:"object_id"`
-	Objects []tagged `json:"object_ids"`
-	Tags    []string `json:"tag_ids"`
-}
-
-// tagged is an object reference in the REST API's form.
-type tagged struct {
-	Type string `json:"type"`
-	ID   string `json:"id"`
-}
-
-// attach rejects tags that an object cannot have, which the simulator does not.
+// attach attaches tags to an object, and rejects those that it cannot have, which the simulator does not.
 //
 // [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, also for a missing or hidden
 // one; invalid_argument if the tag is not eligible for the object: its category is for other types, or it allows one tag and the object has
 // another. A call with several tags lists the ineligible ones in its errors, whose ids are not documented.
 func (a *restAPI) attach(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	var call attachment
-	if err != nil || json.Unmarshal(body, &call) != nil {
+	var call struct {
+		Object struct {
+			Type string `json:"type"`
+			ID   string `json:"id"`
+		} `json:"object_id"`
+		Tags []string `json:"tag_ids"`
+	}
+	if json.NewDecoder(r.Body).Decode(&call) != nil {
 		refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
 		return
 	}
-	_, id, one := strings.Cut(r.URL.Path, "/id:")
-	if one {
-		call.Tags = []string{id}
+	ref := types.ManagedObjectReference{Type: call.Object.Type, Value: call.Object.ID}
+	if a.world.Objects.Get(ref) == nil || a.rights.hides(ref) {
+		refuseREST(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
+		return
 	}
-	if call.Object != nil {
-		call.Objects = append(call.Objects, *call.Object)
-	}
-	var refs []types.ManagedObjectReference
-	for _, o := range call.Objects {
-		ref := types.ManagedObjectReference{Type: o.Type, Value: o.ID}
-		if a.world.Objects.Get(ref) == nil || a.rights.hides(ref) {
-			refuseREST(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
-			return
+	var errors tags.BatchErrors
+	for _, id := range call.Tags {
+		switch {
+		case a.tags[id] == nil:
+			errors = append(errors, tags.BatchError{Type: "cis.tagging.objectNotFound.error", Message: "Tagging object " + id + " not found"})
+		case !a.eligible(a.tags[id], ref):
+			errors = append(errors, tags.BatchError{Type: "cis.tagging.invalidArgument.error", Message: "Tag " + id + " cannot be attached to the object."})
+		default:
+			_ = a.inner.AttachTag(ref, id) // the tag exists
 		}
-		refs = append(refs, ref)
 	}
-	isIneligible := func(id string) bool {
-		return slices.ContainsFunc(refs, func(ref types.ManagedObjectReference) bool { return !a.eligible(id, ref) })
-	}
-	switch {
-	case !slices.ContainsFunc(call.Tags, isIneligible):
-		a.inner.ServeHTTP(w, r)
-	case one:
-		refuseREST(w, &types.InvalidArgument{InvalidProperty: "tag_id"})
-	default:
-		var errors tags.BatchErrors
-		for _, id := range call.Tags {
-			if isIneligible(id) || a.inner.AttachTag(refs[0], id) != nil {
-				errors = append(errors, tags.BatchError{Type: "cis.tagging.invalidArgument.error", Message: "Tag " + id + " cannot be attached to the object."})
-			}
-		}
-		answerJSON(w, map[string]any{"success": false, "error_messages": errors})
-	}
+	answerJSON(w, map[string]any{"success": len(errors) == 0, "error_messages": errors})
 }
 
-// eligible reports whether an object may have a tag. A missing tag is left for the simulator to reject.
-func (a *restAPI) eligible(id string, ref types.ManagedObjectReference) bool {
-	tag := a.tags[id]
-	if tag == nil {
-		return true
-	}
+// eligible reports whether an object may have a tag.
+func (a *restAPI) eligible(tag *tags.Tag, ref types.ManagedObjectReference) bool {
 	category := a.category[tag.CategoryID]
 	if len(category.AssociableTypes) > 0 && !slices.Contains(category.AssociableTypes, ref.Type) {
 		return false
 	}
 	has, _ := a.inner.AttachedTags(ref)
 	return category.Cardinality != "SINGLE" || !slices.ContainsFunc(has, func(had string) bool {
-		return had != id && a.tags[had].CategoryID == tag.CategoryID
+		return had != tag.ID && a.tags[had].CategoryID == tag.CategoryID
 	})
 }
 
@@ -219,7 +168,7 @@ func answerJSON(w http.ResponseWriter, value any) {
 // refuseREST answers a fault in the form of the REST API.
 //
 // [doc] com.vmware.vapi.std.errors: unauthenticated 401, unauthorized 403, not_found 404, invalid_argument 400,
-// already_exists 400, service_unavailable 503, internal_server_error 500.
+// service_unavailable 503, internal_server_error 500.
 func refuseREST(w http.ResponseWriter, fault types.BaseMethodFault) {
 	status, kind := http.StatusInternalServerError, "internal_server_error"
 	switch fault.(type) {
@@ -231,8 +180,6 @@ func refuseREST(w http.ResponseWriter, fault types.BaseMethodFault) {
 		status, kind = http.StatusNotFound, "not_found"
 	case types.BaseInvalidArgument:
 		status, kind = http.StatusBadRequest, "invalid_argument"
-	case *types.DuplicateName, *types.AlreadyExists:
-		status, kind = http.StatusBadRequest, "already_exists"
 	case types.BaseHostCommunication, types.BaseTaskInProgress, *types.Timedout:
 		status, kind = http.StatusServiceUnavailable, "service_unavailable"
 	}

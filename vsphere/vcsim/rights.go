@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
@@ -65,9 +64,6 @@ func (v *rights) Admit(ctx *simulator.Context, m *simulator.Method) types.BaseMe
 	return v.forbidden(m)
 }
 
-// tagging is the path of the REST API for tags.
-const tagging = rest.Path + "/com/vmware/cis/tagging"
-
 // everyRole are the privileges that vCenter adds to every role.
 //
 // [doc] vSphere Security, "Using Roles to Assign Privileges": every new role has System.Anonymous, System.View and System.Read.
@@ -99,19 +95,15 @@ func (v *rights) Withdraw(privilege string, on ...types.ManagedObjectReference) 
 	if v.role == nil {
 		return
 	}
-	r := &role{privileges: maps.Clone(v.role.privileges), withdrawn: maps.Clone(v.role.withdrawn)}
 	if len(on) == 0 {
-		delete(r.privileges, privilege)
-	}
-	refs := maps.Clone(r.withdrawn[privilege])
-	if refs == nil {
-		refs = make(map[types.ManagedObjectReference]bool)
+		delete(v.role.privileges, privilege)
 	}
 	for _, ref := range on {
-		refs[ref] = true
+		if v.role.withdrawn[privilege] == nil {
+			v.role.withdrawn[privilege] = make(map[types.ManagedObjectReference]bool)
+		}
+		v.role.withdrawn[privilege][ref] = true
 	}
-	r.withdrawn[privilege] = refs
-	v.role = r
 }
 
 // Unrestrict grants the clients everything again.
@@ -121,24 +113,18 @@ func (v *rights) Unrestrict() {
 	v.role = nil
 }
 
-// holds reports whether a role has a privilege on an object. The caller holds the world lock.
-func (v *rights) holds(r *role, privilege string, ref types.ManagedObjectReference) bool {
-	if r == nil {
+// holds reports whether the role has a privilege on an object. The caller holds the world lock.
+func (v *rights) holds(privilege string, ref types.ManagedObjectReference) bool {
+	if v.role == nil {
 		return true
 	}
-	if !r.privileges[privilege] {
+	if !v.role.privileges[privilege] {
 		return false
 	}
-	refs := r.withdrawn[privilege]
-	for len(refs) > 0 {
-		if refs[ref] {
+	for at := range v.world.Up(ref) {
+		if v.role.withdrawn[privilege][at] {
 			return false
 		}
-		parent := v.world.ParentOf(ref)
-		if parent == nil {
-			break
-		}
-		ref = *parent
 	}
 	return true
 }
@@ -151,12 +137,11 @@ type privilegeNeed struct {
 
 // forbidden returns the fault if the role does not allow a call, or nil.
 func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
-	r := v.role
-	if r == nil {
+	if v.role == nil {
 		return nil
 	}
 	for _, n := range v.needs(m) {
-		if !v.holds(r, n.privilege, n.on) {
+		if !v.holds(n.privilege, n.on) {
 			return &types.NoPermission{Object: &n.on, PrivilegeId: n.privilege}
 		}
 	}
@@ -198,11 +183,6 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 			all = append(all, privilegeNeed{"Resource.AssignVMToPool", *req.Pool})
 		}
 		return all
-	case *types.Rename_Task:
-		if m.This.Type == "Folder" {
-			return []privilegeNeed{{"Folder.Rename", m.This}}
-		}
-		return []privilegeNeed{{"VirtualMachine.Config.Rename", m.This}}
 	case *types.PowerOnVM_Task:
 		return []privilegeNeed{{"VirtualMachine.Interact.PowerOn", m.This}}
 	case *types.PowerOnMultiVM_Task:
@@ -359,27 +339,25 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 	return all
 }
 
-// ForbiddenREST returns the fault if the role does not allow a call of the REST API, or nil.
+// AdmitREST returns the fault if a client's call of the REST API is not permitted, or nil.
 //
 // [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
 // privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
-func (v *rights) ForbiddenREST(r *http.Request) types.BaseMethodFault {
-	root := v.world.Root()
+func (v *rights) AdmitREST(r *http.Request) types.BaseMethodFault {
+	if privilege, denied := v.denied[methodOf(r, nil)]; denied {
+		return &types.NoPermission{PrivilegeId: privilege}
+	}
 	var needed []string
 	switch action := r.URL.Query().Get("~action"); {
 	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
 		needed = []string{"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"}
-	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/tag":
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/tag":
 		needed = []string{"InventoryService.Tagging.CreateTag"}
-	case r.Method == http.MethodPost && action == "" && r.URL.Path == tagging+"/category":
+	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/category":
 		needed = []string{"InventoryService.Tagging.CreateCategory"}
 	}
-	held := v.role
-	if held == nil {
-		return nil
-	}
 	for _, privilege := range needed {
-		if !v.holds(held, privilege, root) {
+		if !v.holds(privilege, v.world.Root()) {
 			return &types.NoPermission{PrivilegeId: privilege}
 		}
 	}
@@ -395,16 +373,15 @@ type authorizationManager struct {
 // FetchUserPrivilegeOnEntities ignores the user: all clients have one role.
 func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
-	held := a.v.role
 	denied := slices.Collect(maps.Values(a.v.denied))
 	for i := range inner.Res.Returnval {
 		r := &inner.Res.Returnval[i]
 		all := append(slices.Clone(r.Privileges), newPrivileges...)
-		if held != nil {
-			all = slices.Collect(maps.Keys(held.privileges))
+		if a.v.role != nil {
+			all = slices.Collect(maps.Keys(a.v.role.privileges))
 		}
 		r.Privileges = slices.DeleteFunc(all, func(p string) bool {
-			return slices.Contains(denied, p) || !a.v.holds(held, p, r.Entity)
+			return slices.Contains(denied, p) || !a.v.holds(p, r.Entity)
 		})
 		slices.SortFunc(r.Privileges, cmp.Compare)
 	}

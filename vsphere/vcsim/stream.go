@@ -33,7 +33,7 @@ type streams struct {
 
 // newStreams returns an empty set of streams.
 func newStreams(w *world, r *rights) *streams {
-	return &streams{reads: &reads{world: w}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+	return &streams{reads: &reads{world: w, failing: make(map[types.ManagedObjectReference]types.BaseMethodFault)}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
 // Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.

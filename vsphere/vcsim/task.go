@@ -31,7 +31,6 @@ const (
 	RenameFolder         Kind = "Folder.rename"
 	DestroyFolder        Kind = "Folder.destroy"
 	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
-	CreateSnapshot       Kind = "VirtualMachine.createSnapshot"
 	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
 	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
 )
@@ -118,11 +117,11 @@ func (v *inventory) run(ctx *simulator.Context, j *job, w work, latency time.Dur
 		}
 	}
 	if !isAdmin(ctx.Session) {
-		turn := v.awaitTurn(ctx, j, w.claim)
-		if turn == nil {
+		leave := v.awaitTurn(ctx, j, w.claim)
+		if leave == nil {
 			return
 		}
-		defer turn.Leave()
+		defer leave()
 	}
 	if !v.waitOut(latency, held) {
 		return
@@ -273,17 +272,15 @@ func (b *listener) PutObject(ctx *simulator.Context, obj mo.Reference) {
 
 // Result waits for a task of Admin's and saves the four calls of a client's PropertyCollector.
 func (v *inventory) Result(begun *object.Task) (info types.TaskInfo, err error) {
-	ref, ctx := begun.Reference(), v.world.Context()
 	for {
 		_, next := v.world.Read()
-		switch t := v.objects.Get(ref).(type) {
-		case *job:
-			v.objects.WithLock(ctx, ref, func() { info = t.Info })
-		case *simulator.Task: // not one of ours: it runs without the world lock
-			v.objects.WithLock(ctx, ref, func() { info = t.Info })
-		default:
-			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: ref}) // a restart
+		j, known := v.objects.Get(begun.Reference()).(*job)
+		if !known {
+			return info, soap.WrapVimFault(&types.ManagedObjectNotFound{Obj: begun.Reference()}) // a restart
 		}
+		v.world.Lock()
+		info = j.Info
+		v.world.Unlock()
 		switch info.State {
 		case types.TaskInfoStateSuccess:
 			return info, nil
@@ -318,27 +315,27 @@ func (v *inventory) SetLatency(l Latency) {
 	v.latency = l
 }
 
-// awaitTurn waits, without a lock, until a task may run; nil if this vCenter is closed. Meanwhile the task is queued.
-func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) *ticket {
-	t := v.Enter(c)
+// awaitTurn waits, without a lock, until a task may run, which leave ends; nil if this vCenter is closed. Meanwhile the task is queued.
+func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) (leave func()) {
+	turn, leave := v.Enter(c)
 	show := func(state types.TaskInfoState, start types.AnyType) {
 		if !v.limits.Unseen {
 			v.show(ctx, j, types.PropertyChange{Name: "info.state", Val: state}, types.PropertyChange{Name: "info.startTime", Val: start})
 		}
 	}
 	select {
-	case <-t.Turn():
-		return t
+	case <-turn:
+		return leave
 	default:
 	}
 	show(types.TaskInfoStateQueued, nil)
 	select {
-	case <-t.Turn():
+	case <-turn:
 	case <-v.world.Ctx.Done():
 		return nil
 	}
 	show(types.TaskInfoStateRunning, time.Now())
-	return t
+	return leave
 }
 
 // SetProgress sets the progress in percent and the state of a task of BeginTask.

@@ -3,6 +3,7 @@ package vcsim
 import (
 	"context"
 	"errors"
+	"iter"
 	"net/url"
 	"reflect"
 	"slices"
@@ -239,18 +240,24 @@ func references(value reflect.Value, refs []types.ManagedObjectReference) []type
 	return refs
 }
 
+// Up yields an object and its ancestors, from the inside out. The caller holds the world lock.
+func (w *world) Up(ref types.ManagedObjectReference) iter.Seq[types.ManagedObjectReference] {
+	return func(yield func(types.ManagedObjectReference) bool) {
+		for at := &ref; at != nil && yield(*at); at = w.ParentOf(*at) {
+		}
+	}
+}
+
 // Path returns an object's inventory path. The caller holds the world lock.
 func (w *world) Path(ref types.ManagedObjectReference) string {
 	var names []string
-	for {
-		e, ok := w.Objects.Get(ref).(mo.Entity)
-		if !ok || e.Entity().Parent == nil { // the root has no name here
-			slices.Reverse(names)
-			return "/" + strings.Join(names, "/")
+	for at := range w.Up(ref) {
+		if e, ok := w.Objects.Get(at).(mo.Entity); ok && at != w.Root() { // the root has no name here
+			names = append(names, e.Entity().Name)
 		}
-		names = append(names, e.Entity().Name)
-		ref = *e.Entity().Parent
 	}
+	slices.Reverse(names)
+	return "/" + strings.Join(names, "/")
 }
 
 // At returns the object at an inventory path, or nil. The caller holds the world lock.
@@ -265,45 +272,29 @@ func (w *world) At(path string) *types.ManagedObjectReference {
 	return at
 }
 
-// Child finds a child of an object by name. It does not append to the object's lists, which others may be reading.
+// Child finds a child of an object by name, also in a datastore cluster, where the simulator does not. The caller holds the world lock.
 func (w *world) Child(in types.ManagedObjectReference, name string) *types.ManagedObjectReference {
-	var children []types.ManagedObjectReference
-	switch o := w.Objects.Get(in).(type) {
-	case *simulator.Datacenter:
-		children = []types.ManagedObjectReference{o.VmFolder, o.HostFolder, o.DatastoreFolder, o.NetworkFolder}
-	case *simulator.Folder:
-		children = o.ChildEntity
-	case *simulator.StoragePod:
-		children = o.ChildEntity
-	case *mo.ComputeResource:
-		children = append(slices.Clone(o.Host), *o.ResourcePool)
-	case *simulator.ClusterComputeResource:
-		children = append(slices.Clone(o.Host), *o.ResourcePool)
-	case *simulator.ResourcePool:
-		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
-	case *simulator.VirtualApp:
-		children = slices.Concat(o.ResourcePool.ResourcePool, o.Vm)
-	}
-	found := w.Objects.FindByName(name, children)
-	if found == nil {
+	if pod, is := w.Objects.Get(in).(*simulator.StoragePod); is {
+		if found := w.Objects.FindByName(name, pod.ChildEntity); found != nil {
+			return types.NewReference(found.Reference())
+		}
 		return nil
 	}
-	ref := found.Reference()
-	return &ref
+	body := w.Objects.SearchIndex().FindChild(w.Context(), &types.FindChild{Entity: in, Name: name}).(*methods.FindChildBody)
+	if body.Res == nil { // the object is missing
+		return nil
+	}
+	return body.Res.Returnval
 }
 
 // Below reports whether an object is ancestor itself or inside it.
 func (w *world) Below(ref, ancestor types.ManagedObjectReference) bool {
-	for {
-		if ref == ancestor {
+	for at := range w.Up(ref) {
+		if at == ancestor {
 			return true
 		}
-		e, ok := w.Objects.Get(ref).(mo.Entity)
-		if !ok || e.Entity().Parent == nil {
-			return false
-		}
-		ref = *e.Entity().Parent
 	}
+	return false
 }
 
 // ParentOf returns an object's parent, or nil. The caller holds the world lock.
@@ -317,19 +308,12 @@ func (w *world) ParentOf(ref types.ManagedObjectReference) *types.ManagedObjectR
 
 // DatacenterOf returns an object's datacenter, or nil. The caller holds the world lock.
 func (w *world) DatacenterOf(ref types.ManagedObjectReference) *simulator.Datacenter {
-	for {
-		e, ok := w.Objects.Get(ref).(mo.Entity)
-		if !ok {
-			return nil
-		}
-		if dc, ok := e.(*simulator.Datacenter); ok {
+	for at := range w.Up(ref) {
+		if dc, is := w.Objects.Get(at).(*simulator.Datacenter); is {
 			return dc
 		}
-		if e.Entity().Parent == nil {
-			return nil
-		}
-		ref = *e.Entity().Parent
 	}
+	return nil
 }
 
 // escape returns a name as vCenter stores it, of a managed object or a first-class disk: [doc] ManagedEntity.name: %, / and \ are escaped;
