@@ -342,7 +342,7 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return err
 	}
 	if left := v.clones.Left(ref.UID, since, running); left > 0 {
-		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still under way in vCenter; the server waits for them.")
+		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ type Readiness struct {
 	// +kubebuilder:validation:Maximum=3600
 	// +optional
 	PeriodSeconds *int32 `json:"periodSeconds,omitempty"`
-	// probeTimeoutSeconds is how long an answer may take, in seconds: 1 to 60, default 1. (A Pod's probe calls it timeoutSeconds.)
+	// probeTimeoutSeconds is how long an answer can take, in seconds: 1 to 60, default 1. (A Pod's probe calls it timeoutSeconds.)
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=60
 	// +optional
@@ -135,7 +135,7 @@ const (
 
 // Update says how a changed spec reaches the members.
 //
-// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable may not both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!(has(self.maxSurge) && has(self.maxUnavailable) && string(self.maxSurge) in ['0', '0%'] && string(self.maxUnavailable) in ['0', '0%'])",message="maxSurge and maxUnavailable cannot both be 0: no member could ever be replaced",fieldPath=".maxUnavailable",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.minReadySeconds) || self.minReadySeconds < (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="progressDeadlineSeconds (default 1800) must be greater than minReadySeconds",fieldPath=".progressDeadlineSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.maxAgeSeconds) || self.maxAgeSeconds > (has(self.progressDeadlineSeconds) ? self.progressDeadlineSeconds : 1800)",message="maxAgeSeconds must be greater than progressDeadlineSeconds (default 1800)",fieldPath=".maxAgeSeconds",reason=FieldValueInvalid
 type Update struct {
@@ -258,7 +258,7 @@ const (
 // ScaleIn says which members go first when there are more than spec.replicas: those in remove, then the unready, then those that differ
 // from the spec, then by order; those in protected last.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member may not be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.protected) || !has(self.remove) || self.protected.size() * self.remove.size() > 500000 || !self.remove.exists(n, n in self.protected)",message="a member cannot be both in protected and in remove",fieldPath=".remove",reason=FieldValueInvalid
 type ScaleIn struct {
 	// order of the healthy and updated members: HighestOrdinal (the default), Oldest or Newest (by when they were cloned or adopted).
 	// +default="HighestOrdinal"

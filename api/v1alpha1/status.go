@@ -73,7 +73,7 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
-	// adopted are the entries of spec.adopt that were carried out.
+	// adopted are the entries of spec.adopt that became members.
 	// +listType=atomic
 	// +optional
 	Adopted []string `json:"adopted,omitempty"`
@@ -83,7 +83,7 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Disks []PersistentDisk `json:"disks,omitempty"`
-	// update is the progress of the update that is under way.
+	// update is the progress of an update.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
 	// canary is what spec.update.canary needs to know of the past.

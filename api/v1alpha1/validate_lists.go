@@ -19,7 +19,7 @@ func (s *ScaleIn) validate(path *field.Path, group string) (errs field.ErrorList
 	for i, name := range s.Remove { // the CRD's rule leaves the longest lists to this check: they would exceed CEL's budget
 		if both < maxReported && protected[name] {
 			both++
-			errs = append(errs, field.Invalid(path.Child("remove").Index(i), name, "a member may not be both in protected and in remove"))
+			errs = append(errs, field.Invalid(path.Child("remove").Index(i), name, "a member cannot be both in protected and in remove"))
 		}
 	}
 	return errs

@@ -31,7 +31,7 @@ func (u *Update) validate(path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, share(path.Child("canary"), u.Canary, 0)...)
 	if isZero(u.MaxSurge) && isZero(u.MaxUnavailable) {
 		errs = append(errs, field.Invalid(path.Child("maxUnavailable"), u.MaxUnavailable.String(),
-			"maxSurge and maxUnavailable may not both be 0: no member could ever be replaced"))
+			"maxSurge and maxUnavailable cannot both be 0: no member could ever be replaced"))
 	}
 	errs = append(errs, seconds(path.Child("minReadySeconds"), &u.MinReadySeconds, 0)...)
 	deadline := int32(DefaultProgressDeadline)

@@ -116,7 +116,7 @@ func (s *Service) validateAnnotations(service *field.Path) (errs field.ErrorList
 	}
 	if size > MaxAnnotationsSize {
 		errs = append(errs, field.Invalid(path, size,
-			fmt.Sprintf("may have %d characters together, names and values; these have %d", MaxAnnotationsSize, size)))
+			fmt.Sprintf("can have %d characters together, names and values; these have %d", MaxAnnotationsSize, size)))
 	}
 	return errs[:min(len(errs), maxReported)]
 }

@@ -193,7 +193,7 @@ func TestTooLongValuesAreRefused(t *testing.T) {
 		"spec.service.annotations: Too many: 51": func(g *VmGroup) {
 			g.Spec.Service = &Service{Annotations: pairs(many("a%d")[:MaxServiceAnnotations+1])}
 		},
-		"may have 16384 characters together, names and values; these have 16386": func(g *VmGroup) {
+		"can have 16384 characters together, names and values; these have 16386": func(g *VmGroup) {
 			g.Spec.Service = &Service{Annotations: map[string]string{"a": long(MaxAnnotationsSize)}}
 		},
 		"spec.adopt: Too many: 1001":             func(g *VmGroup) { g.Spec.Adopt = many("vm-%d") },

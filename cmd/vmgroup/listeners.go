@@ -35,11 +35,11 @@ func (d *listeners) flags(c *cobra.Command) {
 	text(&d.guard.CertFile, "tls-cert-file", "", "PEM file of the hooks' certificate, with its chain; all files here are read again when they change")
 	text(&d.guard.KeyFile, "tls-private-key-file", "", "PEM file of its key")
 	text(&d.guard.ClientCAFile, "client-ca-file", "", "PEM file of the authorities that must have signed callers' certificates")
-	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one may be missing (so that you can change a token without a gap)")
-	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that may only GET the page, /groups and /sd; like --token-file, but all may be missing")
-	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it may create and destroy VMs")
+	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one can be missing (so that you can change a token without a gap)")
+	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that can only GET the page, /groups and /sd; like --token-file, but all can be missing")
+	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it can create and destroy VMs")
 	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
-	section(f, "Addresses, and who may call")
+	section(f, "Addresses, and who can call")
 }
 
 // refuseEmptyFiles refuses a file flag with an empty value, as from a shell variable that is not set: the server would skip the
@@ -126,7 +126,7 @@ func (d *listeners) checkExposure(g *guard.Guard, log zerolog.Logger) error {
 	case !g.Authenticates() && !d.allowUnauthenticated:
 		return fmt.Errorf("--listen %s: others can reach it, and anyone who calls the hooks can create and destroy VMs: set --token-file or --client-ca-file, with --tls-cert-file and --tls-private-key-file; or set --allow-unauthenticated", d.listen)
 	case !g.Authenticates():
-		log.Warn().Msg("--allow-unauthenticated: anyone who can reach this address may create and destroy VMs")
+		log.Warn().Msg("--allow-unauthenticated: anyone who can reach this address can create and destroy VMs")
 	case !g.Encrypts() && !d.allowPlainHTTP:
 		return fmt.Errorf("--listen %s: others can reach it, and without TLS they can read the token on the network: set --tls-cert-file and --tls-private-key-file; or, where something else encrypts the connection, --allow-plain-http", d.listen)
 	case !g.Encrypts():

@@ -55,9 +55,9 @@ func TestServingWithoutProtectionNeedsAFlagAndWarns(t *testing.T) {
 		env, args []string
 		warns     string
 	}{
-		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "anyone who can reach this address may create and destroy VMs"},
+		{nil, []string{"--listen", anywhere, "--allow-unauthenticated"}, "anyone who can reach this address can create and destroy VMs"},
 		{nil, []string{"--simulator-listen", anywhere, "--allow-unauthenticated"}, "anyone who can reach the embedded vCenter"},
-		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "anyone who can reach this address may create and destroy VMs"},
+		{[]string{"VMGROUP_ALLOW_UNAUTHENTICATED=true"}, []string{"--listen", anywhere}, "anyone who can reach this address can create and destroy VMs"},
 		{nil, append([]string{"--listen", anywhere, "--allow-plain-http"}, tokens...), "others on the network can read the token"},
 		{nil, append([]string{"--listen", anywhere}, k.flags()...), ""},
 		{nil, nil, ""},

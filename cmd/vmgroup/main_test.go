@@ -278,7 +278,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 func TestHelpNamesEveryVariable(t *testing.T) {
 	t.Parallel()
 	for command, sections := range map[string][]string{
-		"serve": {"Addresses, and who may call", "How the server works", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
+		"serve": {"Addresses, and who can call", "How the server works", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
 		"plan":  {"Plan", "Running server", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
 		"check": {"Check", "vCenter", "Groups and their guests", "Embedded vCenter", "Log"},
 		"demo":  {"Demo"},

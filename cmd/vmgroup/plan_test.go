@@ -309,7 +309,7 @@ func TestPlanOfABlockedGroupSaysEachSentenceOnce(t *testing.T) {
 	for _, c := range []struct{ manifest, sentence, blocked string }{
 		{string(tried), "there is no network", "\nblocked at Clone web-0 networks (NetworkNotFound)\n"},
 		{strings.Replace(head, "vm-operator-template", "nowhere", 1) + "}\n", `template "nowhere" not found`, "\nblocked (TemplateNotFound)\n"},
-		{head + ", readiness: {tcpSocket: {port: 22}}}\n", "the server may ask no member whether its service answers", "\nblocked: not ready yet: web-0, web-1 (ProbeRefused)\n"},
+		{head + ", readiness: {tcpSocket: {port: 22}}}\n", "the server is not allowed to ask any member whether its service answers", "\nblocked: not ready yet: web-0, web-1 (ProbeRefused)\n"},
 		{strings.Replace(head, "replicas: 2", "replicas: -1", 1) + "}\n", "spec.replicas: Invalid value", "\nblocked (InvalidSpec)\n"},
 	} {
 		out, errs, status := preview(t, nil, c.manifest, "--server", p.url)

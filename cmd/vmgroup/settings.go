@@ -54,7 +54,7 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&v.Password, "password", "VC_PASS", "", "vCenter password (prefer its variable, or --password-file)")
 	add(&v.UserFile, "user-file", "VC_USER_FILE", "", "file with the user; read at each login")
 	add(&v.PasswordFile, "password-file", "VC_PASS_FILE", "", "file with the password; read at each login")
-	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the authorities that may sign vCenter's certificate; read at each handshake")
+	add(&v.CAFile, "ca-file", "VC_CA_FILE", "", "PEM file of the authorities that can sign vCenter's certificate; read at each handshake")
 	add(&v.Thumbprint, "thumbprint", "VC_THUMBPRINT", "", "SHA-256 thumbprint of vCenter's certificate (AA:BB:…), instead of an authority")
 	f.BoolVar(&v.Insecure, "insecure", false, "do not verify vCenter's certificate")
 	env(f, "insecure", "VC_INSECURE")
@@ -65,9 +65,9 @@ func (s *settings) flags(c *cobra.Command) {
 	section(f, "vCenter")
 	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
 	// Lists are split at commas, in the flag as in its variable.
-	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: groups of that namespace may adopt VMs in that folder, or below it; * for any namespace; repeat the flag, or separate several with commas (a comma in a name is %2c)")
+	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: groups of that namespace can adopt VMs in that folder, or below it; * for any namespace; repeat the flag, or separate several with commas (a comma in a name is %2c)")
 	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks of guests' addresses that reach EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
-	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server may ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
+	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server can ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
 	section(f, "Groups and their guests")
 	f.BoolVar(&s.simulator, "simulator", false, "use an embedded vCenter (govmomi's simulator) with two templates, vm-operator-template and vm-operator-template-2")
 	f.DurationVar(&s.sim.Latency.Clone, "simulator-clone-time", time.Second, "how long a clone takes in the embedded vCenter")
@@ -162,7 +162,7 @@ func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 	case !s.simulatorForAll:
 		return fmt.Errorf("--simulator-listen %s: others can reach it, and it accepts any user and password: use a loopback address, such as 127.0.0.1:8989 (or, with serve, --allow-unauthenticated)", s.sim.Listen)
 	default:
-		log.Warn().Msg("--allow-unauthenticated: anyone who can reach the embedded vCenter may do everything in it")
+		log.Warn().Msg("--allow-unauthenticated: anyone who can reach the embedded vCenter can do everything in it")
 	}
 	return nil
 }

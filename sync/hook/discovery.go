@@ -84,13 +84,13 @@ func parseDiscovery(query string) (d discovery, err error) {
 			d.ports = append(d.ports, text)
 		}
 		if len(d.ports) > portsMost {
-			return d, fmt.Errorf("there may be at most %d ports: ask for the others in another request", portsMost)
+			return d, fmt.Errorf("there can be at most %d ports: ask for the others in another request", portsMost)
 		}
 	}
 	for _, names := range []*[]string{&d.namespaces, &d.groups} {
 		slices.Sort(*names)
 		if *names = slices.Compact(*names); len(*names) > namesMost {
-			return d, fmt.Errorf("there may be at most %d namespaces and as many groups: ask for the others in another request, or for all", namesMost)
+			return d, fmt.Errorf("there can be at most %d namespaces and as many groups: ask for the others in another request, or for all", namesMost)
 		}
 	}
 	return d, nil

@@ -161,7 +161,7 @@ func identity(g *v1alpha1.VmGroup) error {
 		return fmt.Errorf("parent.metadata.name is not an object name: %s", faults[0])
 	}
 	if len(g.UID) > maxUID || strings.ContainsFunc(string(g.UID), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("parent.metadata.uid may have at most %d printable ASCII characters", maxUID)
+		return fmt.Errorf("parent.metadata.uid can have at most %d printable ASCII characters", maxUID)
 	}
 	if g.Generation < 0 || g.Generation > v1alpha1.MaxGeneration {
 		return fmt.Errorf("parent.metadata.generation must be 0 to %d", int64(v1alpha1.MaxGeneration))
@@ -179,7 +179,7 @@ const maxRecorded = 10 * v1alpha1.MaxReplicas
 func statusBounds(s *v1alpha1.VmGroupStatus) error {
 	for name, n := range map[string]int{"members": len(s.Members), "standby": len(s.Standby), "quarantined": len(s.Quarantined), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
 		if n > maxRecorded {
-			return fmt.Errorf("parent.status.%s has %d entries: it may have at most %d", name, n, maxRecorded)
+			return fmt.Errorf("parent.status.%s has %d entries: it can have at most %d", name, n, maxRecorded)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package limiter finds how many actions may run at once. It is told what begins and how it ended, and answers whether one more may
+// Package limiter finds how many actions can run at once. It is told what begins and how it ended, and answers whether one more may
 // begin, and why the limits are what they are.
 //
 // A limit grows and shrinks as TCP's window does (additive increase, multiplicative decrease: Chiu and Jain, 1989), so several that use
@@ -275,7 +275,7 @@ func (l *Limiter) forget(now time.Time) {
 	}
 }
 
-// Limit is how many actions of one kind (or of all, without one) may run at once, from one source or to one target if it has one.
+// Limit is how many actions of one kind (or of all, without one) can run at once, from one source or to one target if it has one.
 type Limit struct {
 	Kind           Kind
 	Source, Target string

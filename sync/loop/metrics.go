@@ -73,7 +73,7 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 	return meters{actions: metrics.Actions.Counter(r), reduced: reduced, duration: metrics.ActionDuration.Histogram(r)}
 }
 
-// narrowest is how many clones may run at once from the source, and to the target, where these are fewest; none while there is none.
+// narrowest is how many clones can run at once from the source, and to the target, where these are fewest; none while there is none.
 func (l *Loop) narrowest() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -31,7 +31,7 @@ func callsFor(prefix string, groups int, replicas int32) (calls []plan.Call) {
 	return calls
 }
 
-// numberFor is how many clones of the one template may run at once.
+// numberFor is how many clones of the one template can run at once.
 func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
 
 // bothQueues runs a test with a vCenter that shows what it queues, and with one where that says that it runs.

@@ -30,11 +30,11 @@ var (
 	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease that no VM has.", "namespace", "group")
 	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
 
-	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind may run at once now.", "kind")
-	SlotsNarrowest = add("vmgroup_slots_narrowest", "How many clones may run at once now from the source (a host), or to the target (a datastore), where these are fewest.", "place")
-	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind may run at once, by how that showed.", "kind", "reason")
+	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind can run at once now.", "kind")
+	SlotsNarrowest = add("vmgroup_slots_narrowest", "How many clones can run at once now from the source (a host), or to the target (a datastore), where these are fewest.", "place")
+	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind can run at once, by how that showed.", "kind", "reason")
 
-	ActionsRunning = add("vmgroup_actions_running", "vCenter actions under way that take a slot.")
+	ActionsRunning = add("vmgroup_actions_running", "Running vCenter actions that take a slot.")
 	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")
 	ActionDuration = add("vmgroup_action_duration_seconds", "How long vCenter actions took until their result was visible, by kind.", "op").
 			in(prometheus.ExponentialBuckets(0.1, 2, 14))
@@ -42,7 +42,7 @@ var (
 	Probes        = add("vmgroup_probes_total", "Tries to reach the service of a member (spec.readiness.tcpSocket and httpGet), by how they ended: answered, or why not.", "result")
 	ProbeDuration = add("vmgroup_probe_duration_seconds", "How long these tries took.").
 			in([]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60})
-	ProbesRunning = add("vmgroup_probes_running", "Tries under way.")
+	ProbesRunning = add("vmgroup_probes_running", "Probes in progress.")
 	GroupsDoubted = add("vmgroup_groups_doubted", "Groups whose members' failures to answer are not believed, because too many failed at once.")
 
 	VCenterUp           = add("vmgroup_vcenter_up", "1 while vCenter's inventory is known and fresh, else 0.")

@@ -209,7 +209,7 @@ func activityOf(g *plan.Report) string {
 	}
 	var parts []string
 	if running > 0 {
-		parts = append(parts, fmt.Sprintf("%d under way", running))
+		parts = append(parts, fmt.Sprintf("%d in progress", running))
 	}
 	if failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d to be tried again", failed))

@@ -164,7 +164,7 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	code, body, _ := get(New(Config{Source: s}), "/", "")
 	text := textOf(t, body)
 	at := 0
-	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many may run at once clones : 3 running; limit 4 of at most 8 vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
+	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many can run at once clones : 3 running; limit 4 of at most 8 vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {

@@ -320,16 +320,16 @@ func AllReports(kept []Report, listed []Listed, known bool) []Report {
 	return all
 }
 
-// Slots are the vCenter tasks of this replica: how many it may run at once, how many it does, and how many groups wait for one.
+// Slots are the vCenter tasks of this replica: how many it can run at once, how many it does, and how many groups wait for one.
 type Slots struct {
 	Most    int `json:"most"`
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// Limits are how many steps of each kind may run at once.
+	// Limits are how many steps of each kind can run at once.
 	Limits []Limit `json:"limits"`
 }
 
-// Limit is how many steps of one kind may run at once, and why.
+// Limit is how many steps of one kind can run at once, and why.
 type Limit struct {
 	// Of says which steps: "clones", or "clones from host-12".
 	Of string `json:"of"`

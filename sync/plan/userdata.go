@@ -120,7 +120,7 @@ func (r UserDataRef) NotFound(brought bool) Related {
 		return r.fault(reason, "%s, which spec.userData names, is not there: create it", r)
 	}
 	return r.fault(reason, "%s, which spec.userData names, is not there, or Metacontroller does not bring it: create it; "+
-		"and see that the CompositeController has the customize hook and Metacontroller may get, list and watch %s", r, r.Resource())
+		"and see that the CompositeController has the customize hook and Metacontroller is allowed to get, list and watch %s", r, r.Resource())
 }
 
 // KeyNotFound is for an object without the key.

@@ -49,7 +49,7 @@ func (v *view) isAnswering(m *member, i int) (ready bool) {
 
 // refusal says why a member is not asked at an address.
 func refusal(address netip.Addr) string {
-	return fmt.Sprintf("the server may not ask %s: it is not in --probe-networks, or is an address that no probe may ask", address)
+	return fmt.Sprintf("the server is not allowed to ask %s: it is not in --probe-networks, or is an address that no probe asks", address)
 }
 
 // wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
@@ -79,10 +79,10 @@ func (v *view) findSuppressed() {
 	switch {
 	case v.Answers.Nobody:
 		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
-			"the server may ask no member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
+			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:
 		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
-			"the server may not ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
+			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
 	case doubted:
 		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, Person: true, Message: fmt.Sprintf(
 			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",

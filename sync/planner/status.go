@@ -140,7 +140,7 @@ func (v *view) why(m *member) (reason, message string) {
 	case m.duplicate:
 		return plan.ReasonDuplicateMember, "another VM is this member"
 	case !m.Reachable:
-		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: it is left alone", m.Unreachable)
+		return plan.ReasonUnreachable, fmt.Sprintf("the VM is %s: skipped", m.Unreachable)
 	case m.Question != "":
 		return plan.ReasonQuestionPending, questionFault(m.Question)
 	case m.uncustomized == plan.CustomizationFailed:

@@ -41,7 +41,7 @@ func answerUnselected(o *plan.Observed) plan.Result {
 	case len(disksHere(o)) > 0:
 		r.Refusal = unselectedRefusal(o, fmt.Sprintf("its status records %s in this vCenter (%s)", plan.Count(len(disksHere(o)), "persistent disk"), plan.AtMost(disksHere(o), 5)))
 	case o.AnyRunning():
-		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still under way", Retry: unselectedRetry}
+		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still running", Retry: unselectedRetry}
 	case o.Now.Before(over):
 		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: unselectedRetry}
 	case !o.Emptied && confirm.Fault.Person:

@@ -51,7 +51,7 @@ var answered = outcome{result: "answered"}
 // (kubernetes/kubernetes#115143).
 func (p *Prober) ask(ctx context.Context, q question) outcome {
 	if !p.cfg.Networks.Allow(q.address.Addr()) {
-		return outcome{"forbidden", "the server may not ask it"}
+		return outcome{"forbidden", "the server is not allowed to ask it"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, q.timeout)
 	defer cancel()

@@ -74,7 +74,7 @@ func tenants(t *testing.T) *kube {
 	}
 	create := []string{"create", "-f", "-"}
 	k.refuses(t, "a group in a namespace without the label", manifest(t, "team-a", "web", within()), create,
-		"namespace team-a may have no VmGroups", "vm.codeconnect.vmworld.com/groups=limited", "docs/tenants.md")
+		"namespace team-a cannot have VmGroups", "vm.codeconnect.vmworld.com/groups=limited", "docs/tenants.md")
 	k.kubectlWith(t, limits, create...)
 	k.kubectl(t, "label", "namespace", "team-a", "vm.codeconnect.vmworld.com/groups=limited")
 	k.refuses(t, "too many CPUs", manifest(t, "team-a", "web", with(within(), "cpu", 5)), create, "spec.cpu")

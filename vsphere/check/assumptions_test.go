@@ -19,7 +19,7 @@ import (
 )
 
 // fullOptions prepares a vCenter in which every experiment can run: guests have VMware Tools and addresses, and there are two port
-// groups, a datastore cluster, a template with a snapshot, and a VM that the account may not see.
+// groups, a datastore cluster, a template with a snapshot, and a VM that the account is not allowed to see.
 func fullOptions(t testing.TB, w *world) Options {
 	t.Helper()
 	_, err := w.AddSnapshot("/DC0/vm/ubuntu", "base")

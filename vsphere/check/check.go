@@ -25,7 +25,7 @@ type Options struct {
 	Groups []*v1alpha1.VmGroup
 	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
-	// Hidden is the moRef of a VM that the account may not see, for the deep check to see how vCenter denies access; may be empty.
+	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; may be empty.
 	Hidden string
 	// MayProbe reports whether the server may ask members at an address whether their service answers; nil: it may ask nobody.
 	MayProbe func(netip.Addr) bool

@@ -374,7 +374,7 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 			return w.checked(in, Options{Groups: []*v1alpha1.VmGroup{probed}, MayProbe: netip.MustParsePrefix(network).Contains})
 		}
 		probing("10.0.0.0/8").only()
-		probing("10.0.0.0/24").has("group shop/web: readiness", Fail, "web-2 has the address 10.0.1.0, which the server may not ask", "--probe-networks")
+		probing("10.0.0.0/24").has("group shop/web: readiness", Fail, "web-2 has the address 10.0.1.0, which the server is not allowed to ask", "--probe-networks")
 	})
 }
 

@@ -166,7 +166,7 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 			ips = append(ips, pair.IPv4, pair.IPv6)
 		}
 		if address := plan.AskedAddress(ips); address.IsValid() && !c.MayProbe(address) {
-			c.add(check, Fail, fmt.Sprintf("%s has the address %s, which the server may not ask (ProbeRefused)", plan.MemberName(g.Name, ordinal), address), advice)
+			c.add(check, Fail, fmt.Sprintf("%s has the address %s, which the server is not allowed to ask (ProbeRefused)", plan.MemberName(g.Name, ordinal), address), advice)
 			return false
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// vCenter's answers to a read of an object that the account may not see.
+// vCenter's answers to a read of an object that the account is not allowed to see.
 const (
 	propertyWithheld = "NoPermission for each property"
 	callRefused      = "NoPermission for the call"
@@ -24,12 +24,12 @@ const (
 // hidden returns what hiddenVM lacks.
 func hidden(t *trial, _ context.Context) string {
 	if t.Hidden == "" {
-		return "needs a VM that the account may not see (--hidden moRef)"
+		return "needs a VM that the account is not allowed to see (--hidden moRef)"
 	}
 	return ""
 }
 
-// hiddenVM reads a VM that the account may not see.
+// hiddenVM reads a VM that the account is not allowed to see.
 func (t *trial) hiddenVM(ctx context.Context) outcome {
 	how := leftOut
 	err := t.v.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -51,9 +51,9 @@ func (t *trial) hiddenVM(ctx context.Context) outcome {
 	facts := Facts{"answer": word(how)}
 	switch how {
 	case readable:
-		return inconclusive("the account may see "+t.Hidden, "name another one with --hidden").with(facts)
+		return inconclusive("the account can see "+t.Hidden, "name another one with --hidden").with(facts)
 	case notFound, leftOut:
-		return refuted("a read of "+t.Hidden+" returns the same as for a missing VM: "+how+" (check that it exists)", "members that the account may no longer see would seem to have vanished").with(facts)
+		return refuted("a read of "+t.Hidden+" returns the same as for a missing VM: "+how+" (check that it exists)", "members that the account can no longer see would seem to have vanished").with(facts)
 	}
 	return confirmed("%s", how).with(facts)
 }

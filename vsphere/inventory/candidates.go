@@ -144,7 +144,7 @@ func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
 // entry is as the user wrote it.
 func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
-		"No VM %q may be adopted from the namespace %s: name a VM in a folder that the server's --adopt-from allows for it, by its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.",
+		"No VM %q can be adopted from the namespace %s: name a VM in a folder that the server's --adopt-from allows for it, by its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.",
 		entry, ref.Namespace)
 }
 

@@ -259,7 +259,7 @@ func childFolder(ctx context.Context, s *session.Session, parent types.ManagedOb
 		}
 	}
 	return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
-		"%s is taken by something that vCenter's user may not see: grant the right to see it, or set --folder.", path)
+		"%s is taken by something that vCenter's user cannot see: grant the right to see it, or set --folder.", path)
 }
 
 var (

@@ -130,7 +130,7 @@ func notFound[T any](err error, all []*T, called func(*T) string, kind, format s
 	if err != nil {
 		return err
 	}
-	there := "; none are there that vCenter's user may see."
+	there := "; none are there that vCenter's user can see."
 	if len(all) > 0 {
 		var names []string
 		for _, x := range all {

@@ -85,7 +85,7 @@ func (c Config) endpoint() (*url.URL, error) {
 	case u.Scheme == "http":
 		return nil, errors.New("--host (VC_HOST): http:// sends the password in the clear; use https://, or add --insecure where that does not matter")
 	default:
-		return nil, fmt.Errorf("--host (VC_HOST): the scheme is %q; it may be https", u.Scheme)
+		return nil, fmt.Errorf("--host (VC_HOST): the scheme is %q; it must be https", u.Scheme)
 	}
 	u.User = nil
 	return u, nil

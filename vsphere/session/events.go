@@ -12,7 +12,7 @@ import (
 const eventPage = 1000
 
 // Events reads vCenter's events that match a filter, from the oldest on, with a collector: QueryEvents returns one page only, and not
-// what vCenter's filter of bursts leaves out. vCenter drops events that the account may not see from a page after it was filled
+// what vCenter's filter of bursts leaves out. vCenter drops events that the account is not allowed to see from a page after it was filled
 // (govmomi#3450), so a page with fewer than were asked for is not the last; an empty one is, or all of it was dropped.
 func Events(ctx context.Context, s *Session, filter types.EventFilterSpec) (events []types.BaseEvent, err error) {
 	made, err := methods.CreateCollectorForEvents(ctx, s.Vim, &types.CreateCollectorForEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})

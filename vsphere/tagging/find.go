@@ -67,7 +67,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 		}
 	}
 	if len(names) == 0 {
-		return ", nor any that its user may see"
+		return ", nor any that its user can see"
 	}
 	return ", only " + vcfault.Listing(names)
 }

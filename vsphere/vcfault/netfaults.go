@@ -79,7 +79,7 @@ func OfNetwork(err error) (plan.Fault, bool) {
 	how := ""
 	switch {
 	case errors.Is(err, context.Canceled):
-		return plan.Fault{Reason: ReasonCancelled, Message: "The server stopped while this was under way; the step is tried again."}, true
+		return plan.Fault{Reason: ReasonCancelled, Message: "The server stopped during this step; the step is tried again."}, true
 	case errors.As(err, &dns):
 		how = fmt.Sprintf("the name %q cannot be resolved", dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -115,7 +115,7 @@ const (
 	ReasonLibraryUnavailable = "LibraryUnavailable"
 	// ReasonLibraryReading means that spec.template is being looked for in the content libraries, or an item's VM template in the inventory.
 	ReasonLibraryReading = "LibraryReading"
-	// ReasonLibraryItemUnusable means that an item of a content library is no VM template, or one that vCenter's user may not see.
+	// ReasonLibraryItemUnusable means that an item of a content library is no VM template, or one that vCenter's user cannot see.
 	ReasonLibraryItemUnusable = "LibraryItemUnusable"
 )
 

@@ -51,7 +51,7 @@ var table = []row{
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), false,
 		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
 	{ReasonMissingPrivilege, operator, on(privilege), false, all(types.NoPermission{})},
-	{ReasonMissingPrivilege, operator, say("vCenter's user may not see storage policies: grant it the privilege StorageProfile.View."), false, all(pbm.PbmFaultNoPermission{})},
+	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View."), false, all(pbm.PbmFaultNoPermission{})},
 	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one."), false,
 		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
 			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},

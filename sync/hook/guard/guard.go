@@ -35,7 +35,7 @@ type Config struct {
 	ClientCAFile string
 	// TokenFiles hold a token each, for callers that may do everything. A missing or empty file holds none.
 	TokenFiles []string
-	// ReaderTokenFiles hold a token each, for callers that may only GET.
+	// ReaderTokenFiles hold a token each, for callers that can only GET.
 	ReaderTokenFiles []string
 	// LocalNames admits only requests for localhost or an IP address. Otherwise, on loopback without authentication, a web page
 	// whose host name resolves to 127.0.0.1 could call the hooks.
@@ -151,7 +151,7 @@ func (g *Guard) openCallers() error {
 		switch {
 		case first:
 		case c.err != nil:
-			g.cfg.Log.Error().Err(c.err).Msg("no authority of callers left: nobody may call")
+			g.cfg.Log.Error().Err(c.err).Msg("no authority of callers left: nobody can call")
 		default:
 			g.cfg.Log.Info().Str("file", g.cfg.ClientCAFile).Msg("reloaded the authorities of callers")
 		}
@@ -186,7 +186,7 @@ func (g *Guard) openTokens() error {
 			g.cfg.Log.Error().Str("problem", p).Msg("ignoring a token")
 		}
 		if len(k.hooks) == 0 {
-			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token left: nobody may call the hooks")
+			g.cfg.Log.Error().Strs("files", g.cfg.TokenFiles).Msg("no token left: nobody can call the hooks")
 		} else {
 			g.cfg.Log.Info().Int("hooks", len(k.hooks)).Int("readers", len(k.readers)).Msg("reloaded the tokens")
 		}
@@ -221,7 +221,7 @@ func (g *Guard) wrap(next http.Handler) http.Handler {
 		}
 		switch why {
 		case onlyReads:
-			g.refuse(w, r, why, http.StatusForbidden, "this token may only GET")
+			g.refuse(w, r, why, http.StatusForbidden, "this token can only GET")
 		case foreignName:
 			g.refuse(w, r, why, http.StatusForbidden, "call this server by its address or as localhost")
 		default:
