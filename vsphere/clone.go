@@ -19,11 +19,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -962,7 +962,7 @@ func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
 	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.capacity.Full(host) }) {
 		return false
 	}
-	made, on, err := fate.Life(ctx, v, m.MoRef)
+	made, on, err := removalcause.Life(ctx, v, m.MoRef)
 	return err == nil && made && !on
 }
 

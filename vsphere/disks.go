@@ -11,9 +11,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -270,7 +270,7 @@ func (v *VCenter) completeOrUsed(ctx context.Context, m *inventory.Member, a pla
 	if lacks == nil {
 		return nil
 	}
-	if made, on, err := fate.Life(ctx, v, a.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
+	if made, on, err := removalcause.Life(ctx, v, a.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
 		return err
 	}
 	return lacks

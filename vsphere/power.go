@@ -12,8 +12,8 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -126,7 +126,7 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) erro
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
-	made, on, err := fate.Life(ctx, v, a.MoRef)
+	made, on, err := removalcause.Life(ctx, v, a.MoRef)
 	if err == nil && (!made || on) {
 		return undecided
 	}

@@ -22,9 +22,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
@@ -49,7 +49,7 @@ type VCenter struct {
 	libraries *library.Cache
 	fields    fieldBook
 	inFlight  *inFlight
-	judge     *fate.Judge
+	removals  *removalcause.Finder
 	capacity  hostCapacity
 	// persistent are the persistent disks of groups.
 	persistent *disks.Persistent
@@ -73,8 +73,8 @@ func New(cfg Config) (*VCenter, error) {
 	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
 	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
-	v.judge = fate.New(v, v.inventory, cfg.Log)
-	v.inventory.OnMissing(v.judge.Wake)
+	v.removals = removalcause.New(v, v.inventory, cfg.Log)
+	v.inventory.OnMissing(v.removals.Wake)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
@@ -115,7 +115,7 @@ func (v *VCenter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { v.tasks.Run(ctx) })
 	wg.Go(func() { v.reader.Run(ctx) })
-	wg.Go(func() { v.judge.Run(ctx) })
+	wg.Go(func() { v.removals.Run(ctx) })
 	wg.Go(func() { v.libraries.Run(ctx) })
 	v.stream.Run(ctx)
 	wg.Wait()

@@ -30,7 +30,7 @@ type groupBody struct {
 	Members                  []member
 	Kept                     []kept
 	Pages                    pages
-	Recent                   []deed
+	Recent                   []recentAction
 }
 
 // block is what blocks a group, and what to do about it; a note says how its members are.
@@ -125,7 +125,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 		b.Kept = append(b.Kept, k)
 	}
 	for i := range g.Actions {
-		b.Recent = append(b.Recent, deedOf(g, &g.Actions[i]))
+		b.Recent = append(b.Recent, recentOf(g, &g.Actions[i]))
 	}
 	return b
 }

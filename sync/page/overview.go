@@ -32,7 +32,7 @@ type overviewBody struct {
 	Known   bool
 	Rows    []row
 	Pages   pages
-	Recent  []deed
+	Recent  []recentAction
 	Matches int
 }
 
@@ -267,20 +267,20 @@ func (p *Page) healthOf(h *plan.Health) health {
 	return shown
 }
 
-// deed is an action that ended, of any group.
-type deed struct {
+// recentAction is an action that ended, of any group.
+type recentAction struct {
 	plan.ActionReport
 	Key, Group, Link string
 	Failed           bool
 }
 
-func deedOf(g *plan.Report, a *plan.ActionReport) deed {
-	return deed{*a, fmt.Sprintf("a-%s-%s-%s-%d", g.UID, a.Op, a.VM, a.Time.UnixMilli()), g.Namespace + "/" + g.Name, groupLink(g), a.Result != plan.ResultOK}
+func recentOf(g *plan.Report, a *plan.ActionReport) recentAction {
+	return recentAction{*a, fmt.Sprintf("a-%s-%s-%s-%d", g.UID, a.Op, a.VM, a.Time.UnixMilli()), g.Namespace + "/" + g.Name, groupLink(g), a.Result != plan.ResultOK}
 }
 
 // newest are the actions of all groups that ended last, the newest first. Those of a group are in that order.
-func newest(groups []plan.Report) []deed {
-	var all []deed
+func newest(groups []plan.Report) []recentAction {
+	var all []recentAction
 	for i := range groups {
 		g := &groups[i]
 		for j := range g.Actions {
@@ -288,8 +288,8 @@ func newest(groups []plan.Report) []deed {
 			if len(all) == recentAtOnce && !a.Time.After(all[recentAtOnce-1].Time) {
 				break
 			}
-			at, _ := slices.BinarySearchFunc(all, a.Time, func(d deed, t time.Time) int { return t.Compare(d.Time) })
-			all = slices.Insert(all, at, deedOf(g, a))
+			at, _ := slices.BinarySearchFunc(all, a.Time, func(d recentAction, t time.Time) int { return t.Compare(d.Time) })
+			all = slices.Insert(all, at, recentOf(g, a))
 			all = all[:min(len(all), recentAtOnce)]
 		}
 	}

@@ -271,7 +271,7 @@ type seen struct {
 	known  bool
 	slots  plan.Slots
 	health plan.Health
-	recent []deed
+	recent []recentAction
 }
 
 // freshFor is how long facts serve: however many people look, the groups are listed at most that often.

@@ -64,7 +64,7 @@ var defects = []defect{
 	{"S4: the Events of the last answer never arrive", "sync/loop/events.go",
 		"if says = r.Finalized && len(g.events.notes) > 0; says {", "if says = false; says {",
 		[]layer{promises("EventsOfADeletion"), through("TellsWhatItRemoved")}},
-	{"S5: what the server did is somebody's doing", "vsphere/fate/events.go",
+	{"S5: what the server did is somebody's doing", "vsphere/removalcause/events.go",
 		`actor.Ours = own != "" && strings.EqualFold(actor.User, own)`, "actor.Ours = false",
 		[]layer{promises("AreNobodysDoing"), through("BeforeItWasRestarted|BeforeItEnded")}},
 	{"S7: a deletion waits for a member that lost its stamp and left", "vsphere/inventory/publish.go",

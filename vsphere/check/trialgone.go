@@ -9,8 +9,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/fate"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -117,9 +117,9 @@ func (t *trial) events(ctx context.Context) outcome {
 	unregistered := t.unregistered.Value != "" && t.unregistered != t.gone
 	within(ctx, eventTimeout, func(ctx context.Context) bool {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-			isGone, how, err = fate.Witness(ctx, s, t.gone, t.began)
+			isGone, how, err = removalcause.Witness(ctx, s, t.gone, t.began)
 			if err == nil && unregistered {
-				wasGone, howUnregistered, err = fate.Witness(ctx, s, t.unregistered, t.began)
+				wasGone, howUnregistered, err = removalcause.Witness(ctx, s, t.unregistered, t.began)
 			}
 			return err
 		})

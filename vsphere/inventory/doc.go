@@ -4,7 +4,7 @@
 // A Stream follows which objects change, a Reader reads them, and an Inventory is made from the readings and answers from memory.
 //
 // It promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
-// is unclear, is never reported as gone; that a member is gone only if package fate found that it was destroyed, or its stamp was taken
+// is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or its stamp was taken
 // off; that slices it returns are immutable; and that an answer makes no call and waits for nothing. Reader.Read returns after a
 // read that began after its call, and Reader.Told once what a task has removed is forgotten.
 //

@@ -13,7 +13,7 @@ import (
 )
 
 // Not found is not gone: a host that is removed from the inventory takes its VMs off it, and they continue to run. So a member that
-// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until package fate finds out what became of
+// vCenter answers ManagedObjectNotFound for, or whose moRef names another VM, is missing until package removalcause finds out what became of
 // it: it was destroyed, or it has vanished. It is no longer missing when a VM with its instanceUuid and stamp
 // appears: a VM that returns has another moRef.
 
@@ -93,7 +93,7 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 
-// missLocked records a VM as missing, unless its fate is known, or it exists with another moRef. The caller holds mu and
+// missLocked records a VM as missing, unless the cause of its removal is known, or it exists with another moRef. The caller holds mu and
 // interest.
 func (n *Inventory) missLocked(m Missing) {
 	if n.missing.isDone(m.id()) || n.missing.find(m.id()) != nil {

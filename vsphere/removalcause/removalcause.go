@@ -1,5 +1,5 @@
-// Package fate finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
-// still run. No other package decides that a member is gone that vCenter no longer has. It has no lock: only Run uses a Judge's state.
+// Package removalcause finds out what became of members that left vCenter's inventory: whether they were destroyed, or have vanished and may
+// still run. No other package decides that a member is gone that vCenter no longer has. It has no lock: only Run uses a Finder's state.
 //
 // The first rule that fits counts. (Package inventory notices a VM that returned: one with its instanceUuid and stamp, and another moRef.)
 //
@@ -11,7 +11,7 @@
 //	VmRemovedEvent with anything else in its chain, or nothing              vanished: unregistered, its host removed, …
 //	SrcVmMigratedEvent; HostRemovedEvent of the host it was on              vanished: in another vCenter, with its host
 //	no event, asked again until the last of asks                            vanished: nothing is known
-package fate
+package removalcause
 
 import (
 	"context"
@@ -28,7 +28,7 @@ import (
 var asks = []time.Duration{0, 2 * time.Second, 15 * time.Second, time.Minute}
 
 const (
-	// askAgain is how often they are queried after that for a VM of which they told nothing.
+	// askAgain is how often they are queried after that for a VM about which they say nothing.
 	askAgain = 5 * time.Minute
 	// roundsEvery is the pause between two rounds: many VMs may leave one after another.
 	roundsEvery = 250 * time.Millisecond
@@ -44,8 +44,8 @@ type Inventory interface {
 	Decide(m inventory.Missing, c inventory.Cause)
 }
 
-// Judge decides what became of missing VMs.
-type Judge struct {
+// Finder decides what became of missing VMs.
+type Finder struct {
 	calls     inventory.Caller
 	inventory Inventory
 	log       zerolog.Logger
@@ -61,41 +61,41 @@ type key struct{ moRef, instanceUUID string }
 type inquiry struct {
 	since time.Time // the VM was found missing then: at another time it is another inquiry
 	asked int       // how often
-	due   time.Time // when it is to be asked about next; zero: events have told
+	due   time.Time // when it is to be asked about next; zero: events name the cause
 }
 
-// New returns a Judge that does nothing until Run.
-func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Judge {
-	return &Judge{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
+// New returns a Finder that does nothing until Run.
+func New(calls inventory.Caller, n Inventory, log zerolog.Logger) *Finder {
+	return &Finder{calls: calls, inventory: n, log: log, wake: make(chan struct{}, 1), cases: map[key]*inquiry{}}
 }
 
-// Wake tells the Judge that a VM is missing.
-func (j *Judge) Wake() {
+// Wake tells the Finder that a VM is missing.
+func (f *Finder) Wake() {
 	select {
-	case j.wake <- struct{}{}:
+	case f.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Run decides until ctx ends.
-func (j *Judge) Run(ctx context.Context) {
+func (f *Finder) Run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := j.round(ctx); err != nil {
-			j.log.Debug().Err(err).Msg("vCenter's events about missing VMs could not be read")
+		if err := f.round(ctx); err != nil {
+			f.log.Debug().Err(err).Msg("vCenter's events about missing VMs could not be read")
 			if !session.Sleep(ctx, retry) {
 				return
 			}
 			continue
 		}
 		next := time.Now().Add(askAgain)
-		for _, q := range j.cases {
+		for _, q := range f.cases {
 			if !q.due.IsZero() && q.due.Before(next) {
 				next = q.due
 			}
 		}
 		timer := time.NewTimer(time.Until(next))
 		select {
-		case <-j.wake:
+		case <-f.wake:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
@@ -105,23 +105,23 @@ func (j *Judge) Run(ctx context.Context) {
 }
 
 // round queries events about all VMs that are due, in one query. An error means that vCenter did not answer: then nothing is decided.
-func (j *Judge) round(ctx context.Context) error {
+func (f *Finder) round(ctx context.Context) error {
 	now := time.Now()
-	due := j.due(now)
+	due := f.due(now)
 	if len(due) == 0 {
 		return nil
 	}
-	told, err := j.testimony(ctx, due)
+	causes, err := f.fromEvents(ctx, due)
 	denied := vcfault.Classify("", err)
 	if denied != nil && denied.Reason != vcfault.ReasonMissingPrivilege {
 		return err
 	}
 	for _, m := range due {
-		q := j.cases[key{m.MoRef, m.InstanceUUID}]
+		q := f.cases[key{m.MoRef, m.InstanceUUID}]
 		q.asked++
-		if c := told[m.MoRef]; c.How != "" {
+		if c := causes[m.MoRef]; c.How != "" {
 			q.due = time.Time{}
-			j.decide(m, c)
+			f.decide(m, c)
 			continue
 		}
 		if q.asked < len(asks) {
@@ -129,7 +129,7 @@ func (j *Judge) round(ctx context.Context) error {
 			continue
 		}
 		q.due = now.Add(askAgain)
-		j.decide(m, inventory.Cause{How: withoutEvents(m, denied)})
+		f.decide(m, inventory.Cause{How: withoutEvents(m, denied)})
 	}
 	return nil
 }
@@ -146,31 +146,31 @@ func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
 }
 
 // due returns the missing VMs to query now.
-func (j *Judge) due(now time.Time) (due []inventory.Missing) {
+func (f *Finder) due(now time.Time) (due []inventory.Missing) {
 	missing := map[key]bool{}
-	for _, m := range j.inventory.Missing() {
+	for _, m := range f.inventory.Missing() {
 		k := key{m.MoRef, m.InstanceUUID}
 		missing[k] = true
-		q := j.cases[k]
+		q := f.cases[k]
 		if q == nil || !q.since.Equal(m.Since) {
 			q = &inquiry{since: m.Since, due: m.Since}
-			j.cases[k] = q
+			f.cases[k] = q
 		}
 		if !q.due.IsZero() && !now.Before(q.due) {
 			due = append(due, m)
 		}
 	}
-	for k := range j.cases {
+	for k := range f.cases {
 		if !missing[k] {
-			delete(j.cases, k)
+			delete(f.cases, k)
 		}
 	}
 	return due
 }
 
-func (j *Judge) decide(m inventory.Missing, c inventory.Cause) {
+func (f *Finder) decide(m inventory.Missing, c inventory.Cause) {
 	if c.How != m.How {
-		j.log.Info().Str("vm", m.Name).Str("moRef", m.MoRef).Bool("destroyed", c.Destroyed).Str("reason", c.How).Msg("a member left vCenter's inventory")
+		f.log.Info().Str("vm", m.Name).Str("moRef", m.MoRef).Bool("destroyed", c.Destroyed).Str("reason", c.How).Msg("a member left vCenter's inventory")
 	}
-	j.inventory.Decide(m, c)
+	f.inventory.Decide(m, c)
 }

@@ -1,4 +1,4 @@
-package fate
+package removalcause
 
 import (
 	"context"
@@ -31,11 +31,11 @@ const (
 	kept = 30 * 24 * time.Hour
 )
 
-// testimony queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing.
-func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[string]inventory.Cause, error) {
-	var told map[string]inventory.Cause
-	err := j.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		told = map[string]inventory.Cause{}
+// fromEvents queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing.
+func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (map[string]inventory.Cause, error) {
+	var causes map[string]inventory.Cause
+	err := f.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		causes = map[string]inventory.Cause{}
 		events, err := session.Events(ctx, s, between(beginOf(of), time.Now().Add(clocksApart)))
 		if err != nil {
 			return err
@@ -54,11 +54,11 @@ func (j *Judge) testimony(ctx context.Context, of []inventory.Missing) (map[stri
 				}
 				chains[id] = chain
 			}
-			told[m.MoRef] = read(removed, chain, s.User)
+			causes[m.MoRef] = read(removed, chain, s.User)
 		}
 		return nil
 	})
-	return told, err
+	return causes, err
 }
 
 // chainOf are the events of a chain; 0 is none.
