@@ -190,7 +190,7 @@ func TestAPoolThatIsDestroyedDoesNotKeepAnotherFromBeingFound(t *testing.T) {
 			w.FailReadsOf(other, nil)
 		}()
 		p := w.run(v)
-		p.until("the pool is found", func() bool { s := p.state(); return s.Known && s.Trouble == nil })
+		p.until("the pool is found", func() bool { s := p.state(); return s.Known && s.Fault == nil })
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}

@@ -399,11 +399,11 @@ func live(t *testing.T, twist func(method string, nth int, s said) said) map[int
 				time.Sleep(2 * time.Second)
 			}
 			if !ready {
-				trouble := v.State(web, plan.Query{}).Trouble
-				if trouble == nil {
-					trouble = &plan.Fault{Reason: "NotReady"}
+				fault := v.State(web, plan.Query{}).Fault
+				if fault == nil {
+					fault = &plan.Fault{Reason: "NotReady"}
 				}
-				faults[i] = &vcfault.Error{Fault: *trouble}
+				faults[i] = &vcfault.Error{Fault: *fault}
 				failed++
 				continue
 			}

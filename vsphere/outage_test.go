@@ -13,7 +13,7 @@ func TestAnOutageIsReportedAndOutlived(t *testing.T) {
 		w.Down()
 		p.until("it is reported", func() bool {
 			s := p.state(vm.MoRef)
-			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable && len(s.Gone) == 0
+			return !s.Known && s.Fault != nil && s.Fault.Reason == vcfault.ReasonVCenterUnreachable && len(s.Gone) == 0
 		})
 		w.Up()
 		p.until("it is known again", func() bool { s := p.state(); return s.Known && len(s.VMs) == 1 })
@@ -33,7 +33,7 @@ func TestASilentStreamCountsAsBroken(t *testing.T) {
 		w.Stall()
 		p.until("it is reported", func() bool {
 			s := p.state()
-			return !s.Known && s.Trouble != nil && s.Trouble.Reason == vcfault.ReasonVCenterUnreachable
+			return !s.Known && s.Fault != nil && s.Fault.Reason == vcfault.ReasonVCenterUnreachable
 		})
 		w.Up()
 		p.until("it is known again", func() bool { return p.state().Known })

@@ -67,8 +67,8 @@ func TestAnOlderVCenterIsNotAskedForPropertiesItLacks(t *testing.T) {
 		vm := p.running(0, false)
 		p.do(step(plan.PowerOff, vm))
 		p.do(sized(p.vm(vm.MoRef), false, 4, 2048))
-		if now := p.vm(vm.MoRef); now.CPU != 4 || p.state().Trouble != nil {
-			t.Errorf("%+v, %+v", now, p.state().Trouble)
+		if now := p.vm(vm.MoRef); now.CPU != 4 || p.state().Fault != nil {
+			t.Errorf("%+v, %+v", now, p.state().Fault)
 		}
 	})
 }

@@ -41,10 +41,10 @@ type demo struct {
 	manifests
 	url string
 
-	groups  map[string]*demoGroup // by namespace/name
-	trouble string                // why the files could not be read last
-	read    []byte                // their text as last read
-	ending  bool                  // after Ctrl-C
+	groups map[string]*demoGroup // by namespace/name
+	fault  string                // why the files could not be read last
+	read   []byte                // their text as last read
+	ending bool                  // after Ctrl-C
 }
 
 // demoGroup is a group, and its latest state.
@@ -102,8 +102,8 @@ func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 			return err
 		}
 	}
-	if d.apply(); d.trouble != "" {
-		return usageError{errors.New(d.trouble)}
+	if d.apply(); d.fault != "" {
+		return usageError{errors.New(d.fault)}
 	}
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -193,7 +193,7 @@ func (d *demo) apply() {
 	for _, file := range d.files {
 		some, err := os.ReadFile(file)
 		if err != nil {
-			d.trouble = err.Error()
+			d.fault = err.Error()
 			return
 		}
 		text = append(append(text, file...), some...)
@@ -201,7 +201,7 @@ func (d *demo) apply() {
 	if bytes.Equal(text, d.read) {
 		return
 	}
-	d.read, d.trouble = text, ""
+	d.read, d.fault = text, ""
 	var related []metacontroller.Related
 	groups, err := d.manifests.read(nil, func(o *other) {
 		if o.APIVersion == "v1" && (o.Kind == "Secret" || o.Kind == "ConfigMap") {
@@ -218,7 +218,7 @@ func (d *demo) apply() {
 		}
 	}
 	if err != nil {
-		d.trouble = err.Error()
+		d.fault = err.Error()
 		return
 	}
 	wanted := make(map[string]bool)

@@ -67,10 +67,10 @@ func (v *demoView) show(d *demo) {
 		}
 	}
 	if !v.terminal {
-		if d.trouble != "" && v.shown[""] != d.trouble {
-			v.tell(d.trouble)
+		if d.fault != "" && v.shown[""] != d.fault {
+			v.tell(d.fault)
 		}
-		v.shown[""] = d.trouble
+		v.shown[""] = d.fault
 		return
 	}
 	columns, rows := size(v.w)
@@ -137,7 +137,7 @@ func (v *demoView) picture(d *demo, columns, height int) string {
 		what = "Deleting the groups. A second Ctrl-C ends at once."
 	}
 	head := slices.Concat(fold("vmgroup demo, with an embedded vCenter. In a browser: "+d.url, columns), fold(what, columns))
-	for line := range strings.Lines(d.trouble) {
+	for line := range strings.Lines(d.fault) {
 		head = append(head, fold("! "+plan.Printable(strings.TrimSpace(line)), columns)...)
 	}
 	groups := d.sorted()

@@ -181,17 +181,17 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 	}
 	for !vc.WasRead() {
 		state := vc.State(plan.Ref{}, plan.Query{})
-		if state.Trouble != nil && state.Trouble.Person {
+		if state.Fault != nil && state.Fault.Person {
 			done()
-			return nil, nil, errors.New(state.Trouble.Message)
+			return nil, nil, errors.New(state.Fault.Message)
 		}
 		select {
 		case <-changed:
 		case <-time.After(200 * time.Millisecond):
 		case <-ctx.Done():
 			done()
-			if state.Trouble != nil {
-				return nil, nil, errors.New(state.Trouble.Message)
+			if state.Fault != nil {
+				return nil, nil, errors.New(state.Fault.Message)
 			}
 			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
 		}

@@ -66,8 +66,8 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 	}
 	reduced := metrics.SlotsReduced.Counter(r)
 	for _, kind := range limiter.Kinds {
-		for _, trouble := range limiter.Congestions {
-			reduced.WithLabelValues(string(kind), string(trouble)) // a first one is an increase, too
+		for _, congestion := range limiter.Congestions {
+			reduced.WithLabelValues(string(kind), string(congestion)) // a first one is an increase, too
 		}
 	}
 	return meters{actions: metrics.Actions.Counter(r), reduced: reduced, duration: metrics.ActionDuration.Histogram(r)}

@@ -69,7 +69,7 @@ func hostile(word string) *source {
 	g.Quarantined = []v1alpha1.Quarantined{{Name: word, MoRef: "vm-9" + word, Reason: "Why" + word, Since: metav1.NewTime(began)}}
 	g.Pending[0].Op, g.Actions[0].Op = plan.Op("Op"+word), plan.Op("Op"+word)
 	g.Finalizing, g.DesiredReplicas = false, 3
-	return &source{groups: []plan.Report{g}, health: plan.Health{VCenter: word, UnknownSince: began, Trouble: &plan.Fault{Reason: "Reason" + word, Message: word}}}
+	return &source{groups: []plan.Report{g}, health: plan.Health{VCenter: word, UnknownSince: began, Fault: &plan.Fault{Reason: "Reason" + word, Message: word}}}
 }
 
 // FuzzNamesNeverBecomeMarkup renders pages with a word in every name and message, and again with a plain one: both have the same

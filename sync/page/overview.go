@@ -254,7 +254,7 @@ type health struct {
 
 func (p *Page) healthOf(h *plan.Health) health {
 	shown := health{Address: p.cfg.VCenter, ID: h.VCenter, Known: h.Known, Since: h.UnknownSince}
-	fault := h.Trouble
+	fault := h.Fault
 	if fault == nil {
 		fault = h.Unfit
 	}

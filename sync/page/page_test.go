@@ -175,7 +175,7 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	if code != 200 || !strings.Contains(body, "<title>(1) Groups · VmGroup</title>") {
 		t.Errorf("%d %s", code, body)
 	}
-	s.health = plan.Health{UnknownSince: began, Trouble: &plan.Fault{Reason: "InvalidLogin", Message: "vCenter refuses the account"}}
+	s.health = plan.Health{UnknownSince: began, Fault: &plan.Fault{Reason: "InvalidLogin", Message: "vCenter refuses the account"}}
 	s.unknown = true
 	_, body, _ = get(New(Config{Source: s}), "/", "")
 	for _, want := range []string{"Not known since 2026-11-22 09:00:00 UTC InvalidLogin vCenter refuses the account What to do: Correct the credentials", "The list may be incomplete"} {

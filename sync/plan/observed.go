@@ -106,9 +106,9 @@ func (c *Call) Ref() Ref {
 // Health is how this replica of the server sees vCenter; see VCenterState. Unfit is what in the server's settings keeps it from
 // acting.
 type Health struct {
-	Known          bool
-	UnknownSince   time.Time
-	Trouble, Unfit *Fault
+	Known        bool
+	UnknownSince time.Time
+	Fault, Unfit *Fault
 	// VCenter is the instanceUuid of the vCenter that was read.
 	VCenter string
 }
@@ -119,9 +119,9 @@ type VCenterState struct {
 	Known bool
 	// UnknownSince is when Known ceased to be true; zero while it is true, and if it never was.
 	UnknownSince time.Time
-	// Trouble is why the inventory is not known, or what in the server's settings keeps it from acting (then
+	// Fault is why the inventory is not known, or what in the server's settings keeps it from acting (then
 	// Known may be true); nil when all is well.
-	Trouble *Fault
+	Fault *Fault
 	// VCenter is the instanceUuid of the vCenter that was read.
 	VCenter string
 	// VMs are the VMs with this group's stamp, wherever they are, ordered by ordinal and moRef.

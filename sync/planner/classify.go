@@ -153,8 +153,8 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 		return false, other
 	}
 	switch {
-	case !s.Known && s.Trouble != nil:
-		return false, s.Trouble
+	case !s.Known && s.Fault != nil:
+		return false, s.Fault
 	case !s.Known:
 		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 	}
@@ -168,8 +168,8 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 	if v.invalid != nil {
 		return true, v.invalid
 	}
-	if s.Trouble != nil {
-		return true, s.Trouble
+	if s.Fault != nil {
+		return true, s.Fault
 	}
 	if elsewhere := v.elsewhere(); elsewhere != nil && v.want+int(v.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
 		return true, elsewhere

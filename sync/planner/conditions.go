@@ -41,13 +41,13 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 	if phase == v1alpha1.PhaseError {
 		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, v.stalledText())
 	}
-	switch trouble := v.State.Trouble; {
+	switch fault := v.State.Fault; {
 	case v.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
 	case v.State.Known:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
-	case trouble != nil:
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, trouble.Message)
+	case fault != nil:
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, fault.Message)
 	default:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, "vCenter's inventory is being read")
 	}

@@ -18,7 +18,7 @@ func unknown(t *testing.T, since time.Time) plan.Observed {
 	apply(t, &o, &r)
 	store(t, &o, &r)
 	o.Group.Status.ObservedGeneration = o.Group.Generation
-	o.State = plan.VCenterState{UnknownSince: since, Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "no answer"}}
+	o.State = plan.VCenterState{UnknownSince: since, Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "no answer"}}
 	*o.Group.Spec.Replicas = 3
 	return o
 }
@@ -49,7 +49,7 @@ func TestAShortDoubtIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"vCenter was not known before": func(o *plan.Observed) { o.State.UnknownSince = time.Time{} },
-		"an operator has to act":       func(o *plan.Observed) { o.State.Trouble.Person = true },
+		"an operator has to act":       func(o *plan.Observed) { o.State.Fault.Person = true },
 		"the spec was edited":          func(o *plan.Observed) { o.Group.Generation++ },
 		"there is no status yet":       func(o *plan.Observed) { o.Group.Status = v1alpha1.VmGroupStatus{} },
 		"it is deleted":                func(o *plan.Observed) { remove(o); o.Group.Generation++ },

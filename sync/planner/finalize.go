@@ -25,8 +25,8 @@ func (v *view) finalize() plan.Result {
 		case v.left() > 0 || !v.rulesGone():
 		case v.State.FolderUnknown: // the folder may exist
 			fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
-			if v.State.Trouble != nil {
-				fault = *v.State.Trouble
+			if v.State.Fault != nil {
+				fault = *v.State.Fault
 			}
 			v.faults = append(v.faults, named{Fault: fault})
 		default:

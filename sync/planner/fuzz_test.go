@@ -227,7 +227,7 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	},
 	func(t *rapid.T, o *plan.Observed) { o.State.Known = false },
 	func(t *rapid.T, o *plan.Observed) {
-		o.State.Trouble = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), Person: rapid.Bool().Draw(t, "person")}
+		o.State.Fault = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), Person: rapid.Bool().Draw(t, "person")}
 	},
 	func(t *rapid.T, o *plan.Observed) { o.State.Template = plan.Template{} },
 	func(t *rapid.T, o *plan.Observed) { o.State.VCenter = anyText(t, "vCenter") },

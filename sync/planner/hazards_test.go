@@ -303,7 +303,7 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	remove(&o)
 	o.Emptied = true
 	o.State.FolderUnknown = true
-	o.State.Trouble = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
+	o.State.Fault = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
 	if r := planner.Make(o); r.Finalized || len(r.Actions) > 0 || !strings.Contains(r.Status.LastMessage, "there is no pool") {
 		t.Errorf("finalized %v, %+v: %s", r.Finalized, r.Actions, r.Status.LastMessage)
 	}

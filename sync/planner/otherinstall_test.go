@@ -44,8 +44,8 @@ func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	meta.SetStatusCondition(&first.Conditions, metav1.Condition{Type: v1alpha1.ConditionVCenterChanged, Status: metav1.ConditionFalse, Reason: plan.ReasonAsExpected})
 	for name, state := range map[string]plan.VCenterState{
 		"reachable":   {Known: true, VCenter: "another"},
-		"unreachable": {UnknownSince: now.Add(-time.Hour), Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "connection refused"}},
-		"misread":     {UnknownSince: now.Add(-time.Hour), Trouble: &plan.Fault{Reason: "InvalidLogin", Person: true, Message: "a password is wrong"}},
+		"unreachable": {UnknownSince: now.Add(-time.Hour), Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "connection refused"}},
+		"misread":     {UnknownSince: now.Add(-time.Hour), Fault: &plan.Fault{Reason: "InvalidLogin", Person: true, Message: "a password is wrong"}},
 	} {
 		one.Group.Status = first
 		other := one

@@ -43,7 +43,7 @@ func TestNoStatusHasAnUnprintableCharacter(t *testing.T) {
 	for _, m := range r.Status.Members {
 		texts = append(texts, m.Name, m.Host, m.Message)
 	}
-	o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "X", Message: strange}
+	o.State.Known, o.State.Fault = false, &plan.Fault{Reason: "X", Message: strange}
 	r = planner.Make(o)
 	texts = append(texts, r.Status.LastMessage, r.Status.Conditions[0].Message)
 	shown := 0

@@ -341,7 +341,7 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("gives no action and keeps the figures while vCenter is unknown", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Group.Status = planner.Make(o).Status
-		o.State = plan.VCenterState{Trouble: rapid.SampledFrom([]*plan.Fault{nil, {Reason: "VCenterUnreachable", Message: "down"}}).Draw(t, "trouble")}
+		o.State = plan.VCenterState{Fault: rapid.SampledFrom([]*plan.Fault{nil, {Reason: "VCenterUnreachable", Message: "down"}}).Draw(t, "trouble")}
 		r := planner.Make(o)
 		was := o.Group.Status
 		if len(r.Actions) > 0 || r.Finalized || r.Status.CurrentReplicas != was.CurrentReplicas ||

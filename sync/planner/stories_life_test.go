@@ -74,9 +74,9 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("both are out of the way", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("vCenter is down", func(o *plan.Observed) {
-			o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused"}
+			o.State.Known, o.State.Fault = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused"}
 		})
-		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Trouble, o.State.VCenter = true, nil, "another" })
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Fault, o.State.VCenter = true, nil, "another" })
 		s.happens("the first one is back", func(o *plan.Observed) { o.State.VCenter = vcenter })
 		s.happens("cpu 0 slipped past the schema", func(o *plan.Observed) { o.Group.Spec.CPU = 0; o.Group.Generation++ })
 		s.happens("cpu 4", func(o *plan.Observed) { o.Group.Spec.CPU = 4; o.Group.Generation++ })
@@ -115,12 +115,12 @@ var lifeStories = map[string]func(*story){
 		s.happens("two members are applied", s.scale(2))
 		s.happens("the group is deleted while vCenter is down", func(o *plan.Observed) {
 			remove(o)
-			o.State.Known, o.State.Trouble = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused."}
+			o.State.Known, o.State.Fault = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached: connection refused."}
 		})
-		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Trouble, o.State.VCenter = true, nil, "another" })
+		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Fault, o.State.VCenter = true, nil, "another" })
 		s.happens("the first one is back, and lacks a setting", func(o *plan.Observed) {
 			o.State.VCenter = vcenter
-			o.State.FolderUnknown, o.State.Trouble = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
+			o.State.FolderUnknown, o.State.Fault = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
 		})
 	},
 	"one fault of many": func(s *story) {

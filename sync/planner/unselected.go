@@ -29,8 +29,8 @@ func answerUnselected(o *plan.Observed) plan.Result {
 	confirm := o.Pending[plan.ConfirmKey]
 	over := o.FinalizingSince.Add(o.Lease)
 	switch s := &o.State; {
-	case !s.Known && s.Trouble != nil:
-		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Trouble.Message, ".")+")")
+	case !s.Known && s.Fault != nil:
+		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Fault.Message, ".")+")")
 	case !s.Known:
 		r.Refusal = &plan.Refusal{Message: "vCenter's inventory is being read", Retry: unselectedRetry}
 	case len(s.VMs) > 0:

@@ -88,7 +88,7 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 		reads   bool
 	}{
 		"nothing of it is there":        {func(*plan.Observed) {}, true, false, false},
-		"vCenter cannot be reached":     {func(o *plan.Observed) { o.State = plan.VCenterState{Trouble: &plan.Fault{Message: "refused"}} }, false, false, false},
+		"vCenter cannot be reached":     {func(o *plan.Observed) { o.State = plan.VCenterState{Fault: &plan.Fault{Message: "refused"}} }, false, false, false},
 		"the inventory is being read":   {func(o *plan.Observed) { o.State = plan.VCenterState{} }, false, true, false},
 		"a VM is in quarantine":         {func(o *plan.Observed) { q := vm(o, 0); q.Quarantined = now; o.State.VMs = []plan.VM{q} }, false, false, false},
 		"a recorded member is not seen": {func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{recorded} }, false, false, false},
@@ -122,7 +122,7 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 		"the fresh read is under way":                  {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Running) }, false, true, false},
 		"it is paused, and its spec is invalid":        {func(o *plan.Observed) { o.Group.Spec.Paused, o.Group.Spec.CPU = true, 0 }, true, false, false},
 		"the settings do not fit, and VMs are known": {func(o *plan.Observed) {
-			o.State.FolderUnknown, o.State.Trouble = true, &plan.Fault{Reason: "PoolNotFound"}
+			o.State.FolderUnknown, o.State.Fault = true, &plan.Fault{Reason: "PoolNotFound"}
 		}, true, false, false},
 		"it is marked to be abandoned": {func(o *plan.Observed) {
 			o.State.VMs = []plan.VM{vm(o, 0)}

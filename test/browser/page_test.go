@@ -163,7 +163,7 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 		t.Errorf("focus is on %s, scrolled to %d", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))
 	}
 	w.change(func(w *world) {
-		w.health = plan.Health{UnknownSince: time.Now().Add(-time.Minute), Trouble: &plan.Fault{Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}}
+		w.health = plan.Health{UnknownSince: time.Now().Add(-time.Minute), Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}}
 	})
 	p.until("vCenter's outage is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
 	p.shot("trouble-1280-light")

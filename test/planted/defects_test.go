@@ -11,7 +11,7 @@ var defects = []defect{
 		"case v.State.IsGone(m.MoRef, m.InstanceUUID):\n\t\t\tv.gone = append(v.gone, *m)", "case true:\n\t\t\tv.gone = append(v.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before it was lost sight of counts", "sync/planner/classify.go",
-		"case !s.Known && s.Trouble != nil:\n\t\treturn false, s.Trouble", "case !s.Known && s.Trouble != nil:\n\t\treturn true, nil",
+		"case !s.Known && s.Fault != nil:\n\t\treturn false, s.Fault", "case !s.Known && s.Fault != nil:\n\t\treturn true, nil",
 		[]layer{planner, world}},
 	{"4: a group ends without a fresh read", "sync/planner/finalize.go",
 		"v.empty() && v.Emptied && v.childless()", "v.empty() && v.childless()",

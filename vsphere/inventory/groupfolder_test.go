@@ -53,8 +53,8 @@ func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 	} {
 		for range 2 { // the second answer is remembered
 			got := s.at(c.home)
-			if got.Trouble != nil || got.Folder != c.folder || got.Quarantine != c.quarantine || got.Template.Datacenter != c.datacenter {
-				t.Errorf("%+v: %+v, %+v", c.home, got, got.Trouble)
+			if got.Fault != nil || got.Folder != c.folder || got.Quarantine != c.quarantine || got.Template.Datacenter != c.datacenter {
+				t.Errorf("%+v: %+v, %+v", c.home, got, got.Fault)
 			}
 			if want := map[string]string{"DC0": "vm-1", "DC1": "vm-2", "twin": ""}[c.datacenter]; got.Template.MoRef != want {
 				t.Errorf("%+v: the template is %q, not %q", c.home, got.Template.MoRef, want)
@@ -112,29 +112,29 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
 		got := s.at(c.home)
-		if got.Trouble == nil || got.Trouble.Reason != c.reason || !got.Trouble.Person || !vctest.Mentions(got.Trouble.Message, c.says...) || got.Folder != "" || !got.Known {
-			t.Errorf("%+v: %+v, %+v", c.home, got, got.Trouble)
+		if got.Fault == nil || got.Fault.Reason != c.reason || !got.Fault.Person || !vctest.Mentions(got.Fault.Message, c.says...) || got.Folder != "" || !got.Known {
+			t.Errorf("%+v: %+v, %+v", c.home, got, got.Fault)
 		}
-		if again := s.at(c.home); *again.Trouble != *got.Trouble {
-			t.Errorf("%+v: %+v, then %+v", c.home, got.Trouble, again.Trouble)
+		if again := s.at(c.home); *again.Fault != *got.Fault {
+			t.Errorf("%+v: %+v, then %+v", c.home, got.Fault, again.Fault)
 		}
 		s.Publish(Reading{VCenter: "vc", Places: []Place{{"other", "Folder", "other-" + c.reason, "vm"}}}) // has all looked up again
-		if again := s.at(c.home); again.Trouble == nil || *again.Trouble != *got.Trouble {
-			t.Errorf("%+v: %+v, and after another folder changed %+v", c.home, got.Trouble, again.Trouble)
+		if again := s.at(c.home); again.Fault == nil || *again.Fault != *got.Fault {
+			t.Errorf("%+v: %+v, and after another folder changed %+v", c.home, got.Fault, again.Fault)
 		}
 	}
-	if got := s.at(plan.Home{}); got.Trouble != nil || got.Folder != "web" {
+	if got := s.at(plan.Home{}); got.Fault != nil || got.Folder != "web" {
 		t.Errorf("another group: %+v", got)
 	}
-	if got := s.at(plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}); got.Trouble != nil {
-		t.Errorf("in another datacenter than the server's own folder: %+v", got.Trouble)
+	if got := s.at(plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}); got.Fault != nil {
+		t.Errorf("in another datacenter than the server's own folder: %+v", got.Fault)
 	}
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"deep", "Folder", "deep", "shop"}}})
 	s.locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
-	for namespace, trouble := range map[string]bool{"shop": true, "bank": false} {
+	for namespace, refused := range map[string]bool{"shop": true, "bank": false} {
 		got := s.State(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Query{Home: plan.Home{Folder: "vm-operator"}})
-		if (got.Trouble != nil) != trouble {
-			t.Errorf("above the server's own folder, in the namespace %s: %+v", namespace, got.Trouble)
+		if (got.Fault != nil) != refused {
+			t.Errorf("above the server's own folder, in the namespace %s: %+v", namespace, got.Fault)
 		}
 	}
 }
@@ -156,7 +156,7 @@ func TestAGroupKeepsThePlacementThatItsStampsName(t *testing.T) {
 	m.StampText = stamp.Encode()
 	s.publish(m)
 	for _, asked := range []plan.Home{{}, away, {Datacenter: "DC9"}, {Folder: "teams"}} {
-		if got := s.at(asked); got.Folder != "web1" || got.Trouble != nil || got.Template.MoRef != "vm-2" {
+		if got := s.at(asked); got.Folder != "web1" || got.Fault != nil || got.Template.MoRef != "vm-2" {
 			t.Errorf("asked for %+v: %+v", asked, got)
 		}
 	}
@@ -202,11 +202,11 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	publish("an unknown folder goes", Reading{Places: []Place{{"x", "Folder", "x", "vm1"}}})
 	publish("it goes", Reading{Gone: []string{"web2"}}, web.UID)
 	publish("its datacenter is renamed: it is the same one", Reading{Places: []Place{{"dc1", "Datacenter", "DC7", "top"}}}, "")
-	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+	if got := s.at(placement); got.Fault != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
 	publish("and back", Reading{Places: []Place{{"dc1", "Datacenter", "DC1", "top"}}}, "")
-	if got := s.at(placement); got.Trouble != nil || got.Template.MoRef != "vm-2" {
+	if got := s.at(placement); got.Fault != nil || got.Template.MoRef != "vm-2" {
 		t.Errorf("%+v", got)
 	}
 	for range 2 { // scans

@@ -29,7 +29,7 @@ type Inventory struct {
 	mu       sync.RWMutex
 	known    bool
 	doubted  time.Time   // since when it is no longer known; zero if it is, or never was
-	trouble  *plan.Fault // why it is not known
+	fault    *plan.Fault // why it is not known
 	vcenter  string
 	settings *Settings
 	own      *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
@@ -162,22 +162,22 @@ func (n *Inventory) IsKnown() bool {
 func (n *Inventory) Health() plan.Health {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return plan.Health{Known: n.known, UnknownSince: n.doubted, Trouble: n.trouble, Unfit: n.unfit, VCenter: n.vcenter}
+	return plan.Health{Known: n.known, UnknownSince: n.doubted, Fault: n.fault, Unfit: n.unfit, VCenter: n.vcenter}
 }
 
 // setUnknown declares that changes are missed from now on. The facts stay as they were.
 func (n *Inventory) setUnknown(why *plan.Fault) (was bool) { return n.setKnown(false, why) }
 
 // setKnown reports whether that changed.
-func (n *Inventory) setKnown(known bool, trouble *plan.Fault) bool {
+func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 	n.mu.Lock()
-	was, same := n.known, n.known == known && equalFault(n.trouble, trouble)
+	was, same := n.known, n.known == known && equalFault(n.fault, fault)
 	if known {
 		n.doubted = time.Time{}
 	} else if was {
 		n.doubted = time.Now()
 	}
-	n.known, n.trouble = known, trouble
+	n.known, n.fault = known, fault
 	n.mu.Unlock()
 	if !same {
 		n.changed("")

@@ -14,9 +14,9 @@ func TestAFolderInTheServersOwnIsRefusedInAnyCase(t *testing.T) {
 	t.Parallel()
 	for folder, free := range map[string]bool{"vm-operator/shop": false, "VM-Operator/shop": false, "VM-OPERATOR/SHOP/web": false, "vm-operators": true} {
 		s := newShelf()
-		trouble := s.State(web, plan.Query{Home: plan.Home{Folder: folder}}).Trouble
-		if refused := trouble != nil && trouble.Reason == vcfault.ReasonHomeForbidden; refused == free {
-			t.Errorf("%s: %+v", folder, trouble)
+		fault := s.State(web, plan.Query{Home: plan.Home{Folder: folder}}).Fault
+		if refused := fault != nil && fault.Reason == vcfault.ReasonHomeForbidden; refused == free {
+			t.Errorf("%s: %+v", folder, fault)
 		}
 	}
 }
@@ -47,25 +47,25 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 		{"theirs", "Folder", "quarantine", "teams-web"}}
 	other := plan.Ref{Namespace: "web", Name: "quarantine", UID: "uid-other"}
 	look := func(s *shelf) *plan.Fault {
-		return s.State(other, plan.Query{Home: plan.Home{Folder: "teams/shop"}}).Trouble
+		return s.State(other, plan.Query{Home: plan.Home{Folder: "teams/shop"}}).Fault
 	}
 	s := newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
-	if trouble := look(s); trouble != nil {
-		t.Errorf("without another group: %+v", trouble)
+	if fault := look(s); fault != nil {
+		t.Errorf("without another group: %+v", fault)
 	}
 	s.State(web, plan.Query{Home: plan.Home{Folder: "teams"}})
-	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden || !trouble.Person {
-		t.Errorf("beside a group that asks: %+v", trouble)
+	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden || !fault.Person {
+		t.Errorf("beside a group that asks: %+v", fault)
 	}
 	s = newShelf()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *stamp.Stamp) { st.UID = web.UID }))
-	if trouble := look(s); trouble == nil || trouble.Reason != vcfault.ReasonHomeForbidden {
-		t.Errorf("beside a group that has members: %+v", trouble)
+	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden {
+		t.Errorf("beside a group that has members: %+v", fault)
 	}
-	if trouble := s.State(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Query{}).Trouble; trouble != nil {
-		t.Errorf("a group of that name elsewhere is as it was: %+v", trouble)
+	if fault := s.State(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Query{}).Fault; fault != nil {
+		t.Errorf("a group of that name elsewhere is as it was: %+v", fault)
 	}
 }
 

@@ -24,7 +24,7 @@ const othersListed = 10
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	s := plan.VCenterState{Known: n.known, UnknownSince: n.doubted, Trouble: n.trouble, VCenter: n.vcenter}
+	s := plan.VCenterState{Known: n.known, UnknownSince: n.doubted, Fault: n.fault, VCenter: n.vcenter}
 	g := n.groups[ref.UID]
 	if g != nil {
 		s.VMs = n.recorded(g.vms, &ask)
@@ -36,8 +36,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	if !n.known {
 		return s
 	}
-	if s.Trouble == nil {
-		s.Trouble = n.unfit
+	if s.Fault == nil {
+		s.Fault = n.unfit
 	}
 	if ask.RecordedIn == "" || ask.RecordedIn == n.vcenter {
 		for i := range ask.Recorded {
@@ -60,8 +60,8 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		n.keepPlacement(at)
 	}
 	if fault := n.refusal(ref, at); fault != nil {
-		if s.Trouble == nil {
-			s.Trouble = fault
+		if s.Fault == nil {
+			s.Fault = fault
 		}
 		return s
 	}

@@ -61,10 +61,10 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	before := s.look()
 	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	got := s.look()
-	if !got.Known || got.Trouble == nil || got.Trouble.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
+	if !got.Known || got.Fault == nil || got.Fault.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
 		t.Fatalf("%+v", got)
 	}
-	if h := s.Health(); !h.Known || h.Trouble != nil || h.Unfit.Reason != "ResourcePoolAmbiguous" || h.VCenter != "vc" || !h.UnknownSince.IsZero() {
+	if h := s.Health(); !h.Known || h.Fault != nil || h.Unfit.Reason != "ResourcePoolAmbiguous" || h.VCenter != "vc" || !h.UnknownSince.IsZero() {
 		t.Errorf("%+v", h)
 	}
 	never := newShelf()
@@ -74,10 +74,10 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 		t.Errorf("the folders were never known: %+v", got)
 	}
 	s.setUnknown(&plan.Fault{Reason: "VCenterUnreachable"})
-	if got = s.look("vm-1"); got.Known || got.Trouble.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
+	if got = s.look("vm-1"); got.Known || got.Fault.Reason != "VCenterUnreachable" || len(s.asked) != 0 {
 		t.Fatalf("%+v", got)
 	}
-	if h := s.Health(); h.Known || h.Trouble.Reason != "VCenterUnreachable" || h.UnknownSince.IsZero() {
+	if h := s.Health(); h.Known || h.Fault.Reason != "VCenterUnreachable" || h.UnknownSince.IsZero() {
 		t.Errorf("%+v", h)
 	}
 }

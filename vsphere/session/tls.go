@@ -98,8 +98,8 @@ type authorities struct {
 	mu   sync.Mutex
 	text []byte
 	pool *x509.CertPool
-	// trouble is the last logged problem.
-	trouble string
+	// problem is the last logged problem.
+	problem string
 }
 
 // readAuthorities reads them for the first time, when a broken file is an error.
@@ -115,11 +115,11 @@ func (a *authorities) now() *x509.CertPool {
 	before := a.pool
 	err = a.take(text, err)
 	switch {
-	case err != nil && err.Error() != a.trouble:
-		a.trouble = err.Error()
+	case err != nil && err.Error() != a.problem:
+		a.problem = err.Error()
 		a.log.Error().Err(err).Msg("vCenter's authorities could not be read again: still trusting the previous ones")
-	case err == nil && (a.pool != before || a.trouble != ""):
-		a.trouble = ""
+	case err == nil && (a.pool != before || a.problem != ""):
+		a.problem = ""
 		a.log.Info().Str("file", a.file).Msg("reloaded vCenter's authorities")
 	}
 	return a.pool
