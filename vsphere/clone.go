@@ -1039,7 +1039,7 @@ func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) 
 
 // cloneRefusal tells what faults are about that have no words of their own, and what can be done about a boot order.
 func cloneRefusal(b *cloneBuilder, err error) error {
-	template, told := b.details.Spec.Template, vcfault.Classify("", err)
+	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
 	var wrong types.BaseInvalidArgument
 	_, argument := fault.As(err, &wrong)
 	var e *vcfault.Error
@@ -1048,11 +1048,11 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
 		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
-	case told.Reason == vcfault.ReasonInvalidConfiguration && argument:
+	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
 		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
-			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, told.Message)
-	case told.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
-		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, told.Message)
+			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
+	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
+		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
 	default:
 		return err
 	}
@@ -1076,13 +1076,13 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	if err := v.reader.Read(ctx, holder); err != nil {
 		return err
 	}
-	m, path, told := v.inventory.Holder(holder.Value)
+	m, path, known := v.inventory.Holder(holder.Value)
 	switch {
 	case m != nil && m.Stamp.UID == ref.UID && !m.Stamp.Quarantined.IsZero():
 		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", a.VM)
 	case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:
 		return nil
-	case !told:
+	case !known:
 		return underWay // it is gone, or too unfinished to have a stamp
 	case m != nil && m.Stamp.Namespace == ref.Namespace && m.Stamp.Name == ref.Name && m.Stamp.UID != ref.UID:
 		return v.formerConflict(ref, &m.Stamp, path)

@@ -181,8 +181,8 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 			return readErr
 		}
 	}
-	switch m, path, told := v.inventory.Holder(holder.Value); {
-	case holder.Value == "" || !told || m != nil && m.Stamp.UID == ref.UID:
+	switch m, path, known := v.inventory.Holder(holder.Value); {
+	case holder.Value == "" || !known || m != nil && m.Stamp.UID == ref.UID:
 		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
 	default:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)

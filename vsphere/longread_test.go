@@ -162,7 +162,7 @@ func TestAPageThatCameLateBringsNothingBack(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if _, _, told := p.inventory.Holder(refs["other-25"]); told {
+		if _, _, known := p.inventory.Holder(refs["other-25"]); known {
 			t.Error("a VM that was destroyed is back")
 		}
 		for ref, want := range map[string]string{refs["other-26"]: "/DC0/vm/renamed", late.Value: "/DC0/vm/late"} {

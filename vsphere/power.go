@@ -234,7 +234,7 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		v.capacity.Ran(a.MoRef, m.HostRef)
 	}
 	if plan.ArgsOf[plan.PowerOffArgs](a.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
-		return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})
+		return v.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})
 	}
 	return v.reader.Read(ctx, vm)
 }
@@ -385,8 +385,8 @@ func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	told := !slices.ContainsFunc(moRefs, func(ref string) bool { return w.who[ref].User == "" })
-	if told && time.Since(w.last) < auditFresh {
+	known := !slices.ContainsFunc(moRefs, func(ref string) bool { return w.who[ref].User == "" })
+	if known && time.Since(w.last) < auditFresh {
 		return w.who, nil
 	}
 	if !session.Sleep(ctx, auditInterval-time.Since(w.last)) {

@@ -162,7 +162,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		return v.reader.Read(ctx, vm)
 	}
 	v.inventory.Destroyed(id)
-	return v.reader.Told(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{a.MoRef}})
+	return v.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{a.MoRef}})
 }
 
 // partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
@@ -307,8 +307,8 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 	}
 	var unmanaged []string
 	for _, child := range found {
-		m, path, told := v.inventory.Holder(child.Value)
-		if m != nil && m.Stamp.UID == ref.UID || m == nil && !told {
+		m, path, known := v.inventory.Holder(child.Value)
+		if m != nil && m.Stamp.UID == ref.UID || m == nil && !known {
 			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
 		}
 		unmanaged = append(unmanaged, path)
@@ -378,11 +378,11 @@ func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.Man
 	if err != nil {
 		return err
 	}
-	told := inventory.Reading{VCenter: vcenter}
+	gone := inventory.Reading{VCenter: vcenter}
 	for _, folder := range folders {
-		told.Gone = append(told.Gone, folder.Value)
+		gone.Gone = append(gone.Gone, folder.Value)
 	}
-	return v.reader.Told(ctx, told)
+	return v.reader.Report(ctx, gone)
 }
 
 // keptFolder turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does

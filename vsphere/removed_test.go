@@ -108,14 +108,14 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 func TestAnObjectOfAnotherVCenterIsNotForgotten(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		if err := p.reader.Told(context.Background(), inventory.Reading{VCenter: "another vCenter", Gone: []string{vm.MoRef}}); err != nil {
+		if err := p.reader.Report(context.Background(), inventory.Reading{VCenter: "another vCenter", Gone: []string{vm.MoRef}}); err != nil {
 			t.Fatal(err)
 		}
 		if len(p.state().VMs) != 1 {
 			t.Error("the member is forgotten because another vCenter removed a VM with its moRef")
 		}
 		p.stop()
-		if err := p.reader.Told(context.Background(), inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}); err == nil {
+		if err := p.reader.Report(context.Background(), inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}); err == nil {
 			t.Error("it forgets after the end")
 		}
 	})

@@ -34,7 +34,7 @@ type events struct {
 	heard map[string]time.Time // when each note came, by key
 	power map[string]outage    // of VMs, by moRef
 	asked []plan.Note          // waiting for the user who did it
-	told  []toldEvent          // Events that are in answers
+	sent  []sentEvent          // Events that are in answers
 	news  bool                 // the last answer, with those, had another status than its call
 	spent float64              // of the burst
 	since time.Time            // spent is as of then
@@ -42,15 +42,15 @@ type events struct {
 
 // outage is what is known of a VM that is off, or was.
 type outage struct {
-	ours bool // this server took it down
-	told bool // as somebody else's, and not over
-	// over is how many told outages ended with a power-on by this server, and ended is when the last did. The key of a note comes
+	ours     bool // this server took it down
+	reported bool // as somebody else's, and not over
+	// over is how many reported outages ended with a power-on by this server, and ended is when the last did. The key of a note comes
 	// from the stored status, which two outages between two calls share.
 	over  int
 	ended time.Time
 }
 
-type toldEvent struct {
+type sentEvent struct {
 	event   plan.Child
 	answers int // still to have it
 }
@@ -79,7 +79,7 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 			continue
 		}
 		if n.PoweredOff {
-			o.told = true
+			o.reported = true
 			e.setPower(n.MoRef, o)
 		}
 		if e.heard == nil {
@@ -109,8 +109,8 @@ func (e *events) acted(a *plan.Action, err error, now time.Time) {
 		e.setPower(a.MoRef, o)
 	case plan.PowerOn:
 		o.ours = false
-		if o.told && err == nil {
-			o.told, o.ended = false, now
+		if o.reported && err == nil {
+			o.reported, o.ended = false, now
 			o.over++
 		}
 		e.setPower(a.MoRef, o)
@@ -198,23 +198,23 @@ func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	for len(e.notes) > 0 && e.spent+1 <= eventBurst {
 		var together []plan.Note
 		together, e.notes = plan.Together(e.notes)
-		e.told = append(e.told, toldEvent{plan.EventOf(ref, together), eventAnswers})
+		e.sent = append(e.sent, sentEvent{plan.EventOf(ref, together), eventAnswers})
 		e.spent++
 	}
-	for i := range e.told {
-		children = append(children, e.told[i].event)
-		e.told[i].answers--
+	for i := range e.sent {
+		children = append(children, e.sent[i].event)
+		e.sent[i].answers--
 	}
-	e.told = slices.DeleteFunc(e.told, func(t toldEvent) bool { return t.answers == 0 })
+	e.sent = slices.DeleteFunc(e.sent, func(t sentEvent) bool { return t.answers == 0 })
 	return children
 }
 
-// sayAgain is how soon the call comes that ends a group, after one that told something.
+// sayAgain is how soon the call comes that ends a group, after one that reported something.
 const sayAgain = 100 * time.Millisecond
 
 // sayFirst keeps a group that could end for another call, as long as it has something to tell: with an answer that has finalized: true,
 // Metacontroller removes its finalizer, and does nothing about the children. No other note comes after that, so nothing is spared for it;
-// and it is told once only, because each call more would keep every group that is deleted.
+// and it is reported once only, because each call more would keep every group that is deleted.
 func (g *group) sayFirst(r *plan.Result) (says bool) {
 	if says = r.Finalized && len(g.events.notes) > 0; says {
 		g.events.spent = 0
@@ -226,12 +226,12 @@ func (g *group) sayFirst(r *plan.Result) (says bool) {
 // answerEvents adds the Events to an answer.
 func (g *group) answerEvents(r *plan.Result, now time.Time) {
 	r.Children = append(slices.Clip(r.Children), g.events.answer(g.ref, now)...)
-	g.events.news = len(g.events.told) > 0 && !equality.Semantic.DeepEqual(r.Status, g.call.Group.Status)
+	g.events.news = len(g.events.sent) > 0 && !equality.Semantic.DeepEqual(r.Status, g.call.Group.Status)
 }
 
 // sawAnswer forgets the Events of the last answer if a call shows its status.
 func (g *group) sawAnswer(call *plan.Call) {
 	if g.events.news && equality.Semantic.DeepEqual(call.Group.Status, g.status) {
-		g.events.told = nil
+		g.events.sent = nil
 	}
 }

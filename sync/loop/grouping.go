@@ -23,7 +23,7 @@ func (g *group) past(now time.Time) map[failureKind]bool {
 	var past map[failureKind]bool
 	for vm, a := range g.running {
 		f, failed := g.failures[vm]
-		if !failed || f.action.Op != a.Op || now.Sub(g.began[vm]) <= f.took+toldOn {
+		if !failed || f.action.Op != a.Op || now.Sub(g.began[vm]) <= f.took+settling {
 			continue
 		}
 		if past == nil {
@@ -34,8 +34,8 @@ func (g *group) past(now time.Time) map[failureKind]bool {
 	return past
 }
 
-// toldOn is how much longer than the last try a new one has to run before that failure counts as past.
-const toldOn = 2 * time.Second
+// settling is how much longer than the last try a new one has to run before that failure counts as past.
+const settling = 2 * time.Second
 
 // othersTry reports whether a step of the same kind for another member, which failed alike, is under way or due before then.
 func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool {

@@ -74,7 +74,7 @@ type Config struct {
 	// nil draws at random; a test that must repeat exactly brings its own source.
 	Jitter func(most time.Duration) time.Duration
 	// Beats shows that the process runs: a gap of more than three seconds between two beats is a pause, which ends all
-	// leases. nil uses a timer; a test that makes a loop stand still brings its own beats.
+	// leases. nil uses a timer; a test that suspends a loop brings its own beats.
 	Beats <-chan time.Time
 }
 
@@ -247,7 +247,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 			l.cfg.Log.Error().Str("uid", string(uid)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("planning panicked; the group waits for its next call")
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.claim(l.groups[uid])
+			l.handOff(l.groups[uid])
 			l.next()
 		}
 	}()
@@ -255,11 +255,11 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.mu.Lock()
 	g := l.groups[uid]
 	if !l.leased(g, now) {
-		l.claim(g)
+		l.handOff(g)
 		l.confirmUnselected(ctx, g, now)
 		l.next()
 		l.mu.Unlock()
-		l.lookForStandstills(g, now)
+		l.lookForStalled(g, now)
 		return
 	}
 	observed, calls, made := g.observe(l.cfg, now), g.calls, g.folderMade
@@ -289,7 +289,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)
-	l.claim(g)
+	l.handOff(g)
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
 	}

@@ -35,7 +35,7 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
 	if len(r.Actions) > 0 {
-		g.planned.last = &plan.PlanReport{At: told(o.Now), Steps: plan.ReportSteps(r.Actions)}
+		g.planned.last = &plan.PlanReport{At: reportTime(o.Now), Steps: plan.ReportSteps(r.Actions)}
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {
 	s := &g.planned.status
 	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
-		Lease: leased, LastCall: told(g.renewed), LeaseEnds: told(g.renewed.Add(lease)), Finalizing: g.finalizing,
+		Lease: leased, LastCall: reportTime(g.renewed), LeaseEnds: reportTime(g.renewed.Add(lease)), Finalizing: g.finalizing,
 		Phase: s.Phase, Message: s.LastMessage, Since: plan.PhaseSince(s), Spec: plan.ReportSpec(g.call.Group),
 		DesiredReplicas: s.DesiredReplicas, UpdatedReplicas: s.UpdatedReplicas, Update: s.Update, FormerTemplates: g.planned.former,
 		Members: s.Members, Standby: s.Standby, Quarantined: s.Quarantined, Disks: s.Disks, Verdicts: g.planned.verdicts, Pending: g.pendingReports(now),
@@ -114,7 +114,7 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 			f.fault = fault
 		}
 		p := plan.ReportPending(&a, plan.Running, f.fault)
-		p.Since = told(g.began[vm])
+		p.Since = reportTime(g.began[vm])
 		all = append(all, p)
 	}
 	for _, vm := range slices.Sorted(maps.Keys(g.failures)) {
@@ -124,15 +124,15 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 		f := g.failures[vm]
 		p := plan.ReportPending(&f.action, plan.Due, f.fault)
 		if now.Before(f.until) {
-			p.State, p.RetryAfter = plan.BackingOff, told(f.until)
+			p.State, p.RetryAfter = plan.BackingOff, reportTime(f.until)
 		}
 		all = append(all, p)
 	}
 	return all
 }
 
-// told returns a time for a report: in UTC and whole seconds.
-func told(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+// reportTime returns a time for a report: in UTC and whole seconds.
+func reportTime(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
 // relatedFor returns the user data for a previewed call: that of the group's newest hook call, if the call has no related
 // objects itself (a manifest never does) and names the same ones. The caller holds l.mu.

@@ -52,7 +52,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 		if all := l.Groups(); len(all) != 0 {
 			t.Errorf("before any call: %+v", all)
 		}
-		began := told(time.Now())
+		began := reportTime(time.Now())
 		l.Sync(call("web", 2))
 		l.Sync(call("db", 0))
 		time.Sleep(5 * time.Second)

@@ -93,8 +93,8 @@ func (l *Loop) next() {
 	})
 }
 
-// claim ends what next began, because the group's turn has come. The caller holds l.mu.
-func (l *Loop) claim(g *group) {
+// handOff ends what next began, because the group's turn has come. The caller holds l.mu.
+func (l *Loop) handOff(g *group) {
 	if g != nil && g.reserved != nil {
 		l.limiter.Unreserve(*g.reserved)
 		g.reserved = nil

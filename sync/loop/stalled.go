@@ -36,8 +36,8 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 	}
 }
 
-// lookForStandstills is freeSlots for a group that is not planned now, because its lease is over. g may be nil.
-func (l *Loop) lookForStandstills(g *group, now time.Time) {
+// lookForStalled is freeSlots for a group that is not planned now, because its lease is over. g may be nil.
+func (l *Loop) lookForStalled(g *group, now time.Time) {
 	if g == nil {
 		return
 	}

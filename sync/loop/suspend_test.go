@@ -8,8 +8,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// standStill makes the loop believe that its process stood still for that long.
-func (l *Loop) standStill(d time.Duration) {
+// suspendFor makes the loop believe that its process was suspended for that long.
+func (l *Loop) suspendFor(d time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.suspension.last = l.suspension.last.Add(-d)
@@ -21,11 +21,11 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		c := call("web", 3)
 		l.Sync(c)
 		until(t, time.Minute, "one member", func() bool { all, _ := m.members(c.Ref()); return all == 1 })
-		l.standStill(2 * time.Second) // shorter ones don't count
+		l.suspendFor(2 * time.Second) // shorter ones don't count
 		if !l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease ended without a pause")
 		}
-		l.standStill(4 * time.Second)
+		l.suspendFor(4 * time.Second)
 		if l.Leased(c.Group.UID, "web-0") {
 			t.Error("the lease outlived a pause")
 		}
@@ -53,7 +53,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 		if r := l.Sync(c); r.Resync != 30*time.Second {
 			t.Fatalf("settled: %s", r.Resync)
 		}
-		l.standStill(time.Minute)
+		l.suspendFor(time.Minute)
 		if r := l.Sync(c); r.Resync > 2*time.Second {
 			t.Errorf("no replica acts for it for %s", r.Resync)
 		}
@@ -74,7 +74,7 @@ func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 		time.Sleep(500 * time.Millisecond) // it is being confirmed
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.Folder = "group-web" })
 		time.Sleep(time.Minute)
-		l.standStill(5 * time.Second)
+		l.suspendFor(5 * time.Second)
 		if l.Sync(c).Finalized {
 			t.Error("the group is gone, and its folder is there")
 		}

@@ -64,15 +64,15 @@ func (n *Note) together(with *Note) bool {
 }
 
 // Together splits off the first note and those that share an Event with it.
-func Together(notes []Note) (told, left []Note) {
+func Together(notes []Note) (together, left []Note) {
 	for i := range notes {
 		if i == 0 || notes[0].together(&notes[i]) {
-			told = append(told, notes[i])
+			together = append(together, notes[i])
 		} else {
 			left = append(left, notes[i])
 		}
 	}
-	return told, left
+	return together, left
 }
 
 // EventOf returns the Event for these notes, which belong together. Its name is made from their keys: however often, and by

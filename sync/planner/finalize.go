@@ -32,7 +32,7 @@ func (v *view) finalize() plan.Result {
 		default:
 			v.removeFolder()
 		}
-		v.collectStandstills()
+		v.collectStalled()
 	}
 	r := plan.Result{
 		Children:  v.children(),

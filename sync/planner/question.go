@@ -38,8 +38,8 @@ func (v *view) questions() (all []named) {
 	return all
 }
 
-// collectStandstills adds what stands still: VMs with a pending question, and tasks without progress.
-func (v *view) collectStandstills() {
+// collectStalled adds what is stalled: VMs with a pending question, and tasks without progress.
+func (v *view) collectStalled() {
 	v.faults = append(v.faults, v.questions()...)
 	for name, f := range v.State.Stalled {
 		if p := v.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {

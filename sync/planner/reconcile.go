@@ -149,7 +149,7 @@ func (v *view) failing() (n int) {
 
 // collectFaults adds what blocks members that no action is wanted for.
 func (v *view) collectFaults() {
-	v.collectStandstills()
+	v.collectStalled()
 	v.faults = append(v.faults, v.failedCustomizations(false)...)
 	v.faults = append(v.faults, v.untaken()...)
 	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it blocks: no member could be recreated

@@ -90,7 +90,7 @@ func TestAMembersAgeIsThatOfItsStamp(t *testing.T) {
 	}
 }
 
-// Members become too old while others are refreshed, so the number of updated ones need not grow: that is no standstill.
+// Members become too old while others are refreshed, so the number of updated ones need not grow: that is no stall.
 func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	t.Parallel()
 	o := observed(4)

@@ -131,7 +131,7 @@ func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, 
 			}
 		}
 		for _, at := range disks {
-			if _, told := uses[at.ID]; !told {
+			if _, known := uses[at.ID]; !known {
 				return vcfault.New(vcfault.ReasonDiskMissing, true, "vCenter does not say which VM has the disk %s.", at.ID)
 			}
 		}

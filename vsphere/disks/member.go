@@ -261,10 +261,10 @@ func Refusal(vm string, err error) error {
 	if err == nil {
 		return nil
 	}
-	told := vcfault.Classify("", err)
-	switch told.Reason {
+	refused := vcfault.Classify("", err)
+	switch refused.Reason {
 	case vcfault.ReasonInvalidConfiguration, vcfault.ReasonNotSupported, vcfault.ReasonRefused, vcfault.ReasonInternal, vcfault.ReasonInvalidState, vcfault.ReasonInvalidPowerState:
-		return vcfault.New(vcfault.ReasonDiskExtendRefused, true, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, told.Message)
+		return vcfault.New(vcfault.ReasonDiskExtendRefused, true, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, refused.Message)
 	}
 	return err
 }

@@ -114,8 +114,8 @@ func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference
 	return refs
 }
 
-// Holder returns what an object is: a member, or the path of another object. told is false if it is gone or unknown.
-func (n *Inventory) Holder(moRef string) (m *Member, path string, told bool) {
+// Holder returns what an object is: a member, or the path of another object. known is false if it is gone or unknown.
+func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if m := n.members[moRef]; m != nil {

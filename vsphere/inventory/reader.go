@@ -37,7 +37,7 @@ type Reader struct {
 	log       zerolog.Logger
 	wake      chan struct{} // has a place for one
 	hurry     chan struct{} // likewise: somebody waits
-	told      chan fact
+	facts     chan fact
 	done      chan struct{} // closed when run has ended
 	passes    sync.WaitGroup
 
@@ -77,7 +77,7 @@ const readAgain = time.Second
 
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
-	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), told: make(chan fact), done: make(chan struct{})}
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{})}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
@@ -97,12 +97,12 @@ func (r *Reader) Read(ctx context.Context, refs ...types.ManagedObjectReference)
 	return r.await(ctx, job{again: refs}, refs)
 }
 
-// Told waits until the inventory knows what the success of a task of this server says: what is Gone in the vCenter with that
+// Report waits until the inventory knows what the success of a task of this server says: what is Gone in the vCenter with that
 // instanceUuid, or Off. So no call asks again. Readings that began before are published before, so none brings back what was.
-func (r *Reader) Told(ctx context.Context, x Reading) error {
+func (r *Reader) Report(ctx context.Context, x Reading) error {
 	f := fact{x, make(chan struct{})}
 	select {
-	case r.told <- f:
+	case r.facts <- f:
 		<-f.published
 		return nil
 	case <-ctx.Done():
@@ -190,7 +190,7 @@ func (r *Reader) Run(ctx context.Context) {
 	for {
 		select {
 		case <-r.wake:
-		case x := <-r.told:
+		case x := <-r.facts:
 			r.learn(x)
 			continue
 		case <-ctx.Done():
@@ -258,7 +258,7 @@ func (r *Reader) pause(ctx context.Context, d time.Duration, stop <-chan struct{
 	over := time.After(d)
 	for {
 		select {
-		case x := <-r.told:
+		case x := <-r.facts:
 			r.learn(x)
 		case <-over:
 			return

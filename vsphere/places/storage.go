@@ -78,6 +78,6 @@ func (t *Object) Free() int64 {
 
 // DRSOff reports whether Storage DRS is off for a datastore cluster.
 func (t *Object) DRSOff() bool {
-	enabled, told := t.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool)
-	return told && !enabled
+	enabled, known := t.props["podStorageDrsEntry.storageDrsConfig.podConfig.enabled"].(bool)
+	return known && !enabled
 }

@@ -57,7 +57,7 @@ func (n *Bisection) Read(ctx context.Context, refs []types.ManagedObjectReferenc
 		if alone {
 			return nil
 		}
-		return n.each(ctx, untold(refs, objects))
+		return n.each(ctx, unanswered(refs, objects))
 	}
 	// An object that is named is an answer about it alone, however many there are: somebody may have destroyed hundreds of VMs at once.
 	switch at := slices.Index(refs, vcfault.MissingObject(err)); {
@@ -112,14 +112,14 @@ func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectRef
 	return nil
 }
 
-// untold returns the objects that an answer lacks.
-func untold(refs []types.ManagedObjectReference, objects []types.ObjectContent) (left []types.ManagedObjectReference) {
-	told := make(map[types.ManagedObjectReference]bool, len(objects))
+// unanswered returns the objects that an answer lacks.
+func unanswered(refs []types.ManagedObjectReference, objects []types.ObjectContent) (left []types.ManagedObjectReference) {
+	answered := make(map[types.ManagedObjectReference]bool, len(objects))
 	for i := range objects {
-		told[objects[i].Obj] = true
+		answered[objects[i].Obj] = true
 	}
 	for _, ref := range refs {
-		if !told[ref] {
+		if !answered[ref] {
 			left = append(left, ref)
 		}
 	}

@@ -30,14 +30,14 @@ func vimFault(err error) (plan.Fault, bool) {
 			words := r.words(f.BaseMethodFault)
 			switch {
 			case vcenter:
-				words = "vCenter says: " + tree.told(words+" ("+typeName(f.BaseMethodFault)+").")
+				words = "vCenter says: " + tree.text(words+" ("+typeName(f.BaseMethodFault)+").")
 			case len(tree.causes(i)) > 0:
 				words += " vCenter says: " + steadyCauses(r.reason, tree.causes(i))
 			}
 			return plan.Fault{Reason: r.reason, Message: words, Person: bool(r.who)}, true
 		}
 	}
-	return internal(tree.told(carrier.Error())), true
+	return internal(tree.text(carrier.Error())), true
 }
 
 // Refused reports whether an error means that a call was not carried out: vCenter answered it with a fault, or it was not sent.
@@ -119,8 +119,8 @@ func (t faultTree) causes(i int) (texts []string) {
 	return texts
 }
 
-// told is all that vCenter says; otherwise if it says nothing.
-func (t faultTree) told(otherwise string) string {
+// text is all that vCenter says; otherwise if it says nothing.
+func (t faultTree) text(otherwise string) string {
 	var texts []string
 	for _, f := range t {
 		texts = append(append(texts, f.text), f.messages()...)
@@ -155,11 +155,11 @@ func wordless(text string) bool {
 
 // steadyCauses are causes in one text. An amount that is left, or lacks, changes from try to try.
 func steadyCauses(reason string, texts []string) string {
-	told := joined(texts)
+	said := joined(texts)
 	if reason == ReasonResourceLimit || reason == ReasonDatastoreFull {
-		told = amount.ReplaceAllString(told, "…")
+		said = amount.ReplaceAllString(said, "…")
 	}
-	return told
+	return said
 }
 
 var amount = regexp.MustCompile(`\b[0-9]+([.,][0-9]+)*\b`)
@@ -180,12 +180,12 @@ func joined(texts []string) string {
 			kept[i] += "."
 		}
 	}
-	told := strings.Join(kept, " ")
-	for len(told) > messageMax && len(kept) > 2 {
+	said := strings.Join(kept, " ")
+	for len(said) > messageMax && len(kept) > 2 {
 		kept = slices.Delete(kept, 1, 2)
-		told = kept[0] + " … " + strings.Join(kept[1:], " ")
+		said = kept[0] + " … " + strings.Join(kept[1:], " ")
 	}
-	return bounded(told)
+	return bounded(said)
 }
 
 // carrierIn finds the error in the tree that carries a vCenter fault, or nil. (fault.In would do that too, but
