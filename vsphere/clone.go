@@ -675,10 +675,10 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 		return nil
 	}
 	err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
-		return v.tagBook.Check(ctx, rs, wanted)
+		return v.tagCache.Check(ctx, rs, wanted)
 	})
 	if errors.Is(err, session.ErrTagGone) {
-		v.tagBook.Forget()
+		v.tagCache.Forget()
 		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 	}
 	return err
@@ -800,11 +800,11 @@ func (v *VCenter) policyOf(ctx context.Context, s *session.Session, d places.Dat
 		return nil, err
 	}
 	compatible, err := known.compatible.Get(ctx, s, compatibleKey{id, d.Ref.Value}, knownFor, func() (map[string]bool, error) {
-		book, err := known.policies.Get(ctx, s, "", knownFor, read)
+		policies, err := known.policies.Get(ctx, s, "", knownFor, read)
 		if err != nil {
 			return nil, err
 		}
-		return book.Check(ctx, id, places.Candidates(all.All, "Datastore"))
+		return policies.Check(ctx, id, places.Candidates(all.All, "Datastore"))
 	})
 	return &policy{[]types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}, compatible}, err
 }

@@ -222,7 +222,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 	}
 	for again := true; ; again = false {
 		err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
-			change, err := v.tagBook.Change(ctx, rs, a, wanted, former)
+			change, err := v.tagCache.Change(ctx, rs, a, wanted, former)
 			if err != nil {
 				return err
 			}
@@ -245,7 +245,7 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 		if err == nil || !errors.Is(err, session.ErrTagGone) {
 			return err
 		}
-		v.tagBook.Forget() // what it says is out of date
+		v.tagCache.Forget() // what it says is out of date
 		if !again {
 			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 		}
@@ -261,20 +261,20 @@ func (v *VCenter) rest(ctx context.Context, f func(context.Context, *session.RES
 	return v.client.REST(ctx, now, f)
 }
 
-// fieldBook remembers the definitions of custom attributes, for one session.
-type fieldBook struct {
+// fieldCache remembers the definitions of custom attributes, for one session.
+type fieldCache struct {
 	mu   sync.Mutex
 	of   *session.Session
 	defs []types.CustomFieldDef // immutable
 }
 
-func (b *fieldBook) read(s *session.Session) ([]types.CustomFieldDef, bool) {
+func (b *fieldCache) read(s *session.Session) ([]types.CustomFieldDef, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.defs, b.of == s
 }
 
-func (b *fieldBook) write(s *session.Session, defs []types.CustomFieldDef) {
+func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.of, b.defs = s, defs

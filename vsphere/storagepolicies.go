@@ -30,9 +30,9 @@ func readStoragePolicies(ctx context.Context, client *session.Client, s *session
 	if err != nil {
 		return nil, session.PBMFailure(err)
 	}
-	book := &storagePolicies{client: c, ids: map[string]string{}}
+	policies := &storagePolicies{client: c, ids: map[string]string{}}
 	if len(ids) == 0 {
-		return book, nil
+		return policies, nil
 	}
 	all, err := c.RetrieveContent(ctx, ids)
 	if err != nil {
@@ -42,9 +42,9 @@ func readStoragePolicies(ctx context.Context, client *session.Client, s *session
 		if p == nil {
 			return nil, vcfault.NotVCenterAPI("PbmRetrieveContent", nil)
 		}
-		book.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
+		policies.ids[p.GetPbmProfile().Name] = p.GetPbmProfile().ProfileId.UniqueId
 	}
-	return book, nil
+	return policies, nil
 }
 
 // Find returns the id of the policy with that name, which that field of the spec has.

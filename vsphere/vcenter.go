@@ -8,8 +8,8 @@
 // It promises that it acts only on the group's own members and folder; that every step may be retried, whatever the last try
 // did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
-// Locks: fieldBook and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
-// goroutine that has the turn at a kept answer, or the tag book open, keeps it while it asks vCenter, and takes no other turn meanwhile.
+// Locks: fieldCache and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
+// goroutine that has the turn at a kept answer, or the tag cache open, keeps it while it asks vCenter, and takes no other turn meanwhile.
 package vsphere
 
 import (
@@ -45,9 +45,9 @@ type VCenter struct {
 	clones    *tasks.OlderClones
 	fresh     *freshReads
 	lookups   lookups
-	tagBook   *tagging.Book
+	tagCache  *tagging.Cache
 	libraries *library.Cache
-	fields    fieldBook
+	fields    fieldCache
 	inFlight  *inFlight
 	removals  *removalcause.Finder
 	capacity  hostCapacity
@@ -66,7 +66,7 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagBook: tagging.NewBook(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
+	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
 	v.powerAudit = newPowerAudit(v)
 	v.fresh, v.persistent = newFreshReads(v), disks.NewPersistent(v, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)

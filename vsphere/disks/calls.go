@@ -18,8 +18,8 @@ type Caller interface {
 
 // FirstClass makes the calls. Its methods may be called from any goroutine.
 type FirstClass struct {
-	calls Caller
-	book  book
+	calls  Caller
+	owners owners
 }
 
 // NewFirstClass returns a FirstClass that has read nothing yet.
@@ -152,7 +152,7 @@ func (d *FirstClass) Bind(ctx context.Context, at Ref) error {
 func (d *FirstClass) Give(ctx context.Context, at Ref, to Owner) error {
 	err := d.note(ctx, at, types.KeyValue{Key: KeyOwner, Value: to.String()})
 	if err == nil {
-		d.book.note(at.ID, to)
+		d.owners.note(at.ID, to)
 	}
 	return err
 }

@@ -19,5 +19,5 @@
 // metadata, is not used: it can lag behind the datastores (VslmDatastoreSyncStatus), so an answer without a disk would prove
 // nothing, and each disk in it would have to be read again.
 //
-// Locks: book.mu is taken last.
+// Locks: owners.mu is taken last.
 package disks

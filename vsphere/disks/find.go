@@ -41,7 +41,7 @@ func (d *FirstClass) Find(ctx context.Context, datastores []string, wanted func(
 			found.Unread[datastore] = err
 			continue
 		}
-		d.readAll(ctx, datastore, d.book.among(ids, wanted), wanted, &found)
+		d.readAll(ctx, datastore, d.owners.among(ids, wanted), wanted, &found)
 	}
 	return found
 }
@@ -80,7 +80,7 @@ func (d *FirstClass) readAll(ctx context.Context, datastore string, ids []types.
 		at := Ref{ID: ids[i].Id, Datastore: datastore}
 		switch {
 		case a.err == nil:
-			d.book.note(at.ID, a.disk.Owner)
+			d.owners.note(at.ID, a.disk.Owner)
 			if wanted(a.disk.Owner) {
 				found.Disks = append(found.Disks, a.disk)
 			}
@@ -88,7 +88,7 @@ func (d *FirstClass) readAll(ctx context.Context, datastore string, ids []types.
 			found.Unread[datastore] = a.err
 		default:
 			found.Skipped[at.ID] = a.err
-			if o, known := d.book.owner(at.ID); known && wanted(o) {
+			if o, known := d.owners.owner(at.ID); known && wanted(o) {
 				found.Unread[datastore] = a.err
 			}
 		}
@@ -102,8 +102,8 @@ const (
 	rememberMost = 20_000
 )
 
-// book remembers whose disks were, by id.
-type book struct {
+// owners remembers whose disks were, by id.
+type owners struct {
 	mu     sync.Mutex
 	owners map[string]entry
 }
@@ -114,7 +114,7 @@ type entry struct {
 }
 
 // note records whose a disk is.
-func (b *book) note(id string, o Owner) {
+func (b *owners) note(id string, o Owner) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.owners == nil {
@@ -127,7 +127,7 @@ func (b *book) note(id string, o Owner) {
 }
 
 // owner returns whose a disk was when it was last read.
-func (b *book) owner(id string) (o Owner, known bool) {
+func (b *owners) owner(id string) (o Owner, known bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	e, known := b.owners[id]
@@ -135,7 +135,7 @@ func (b *book) owner(id string) (o Owner, known bool) {
 }
 
 // among returns those disks that may be of a wanted owner.
-func (b *book) among(ids []types.ID, wanted func(Owner) bool) (may []types.ID) {
+func (b *owners) among(ids []types.ID, wanted func(Owner) bool) (may []types.ID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, id := range ids {

@@ -14,9 +14,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// allowing is a shelf whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
-func allowing() *shelf {
-	s := newShelf()
+// allowing is a filled whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
+func allowing() *filled {
+	s := newFilled()
 	s.cluster, s.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
 		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
@@ -37,7 +37,7 @@ func stamped(m Machine, change func(*stamp.Stamp)) Machine {
 }
 
 // adopt queries twice, with a read of what the query asks for in between.
-func (s *shelf) adopt(machines []Machine, entries ...string) []plan.Candidate {
+func (s *filled) adopt(machines []Machine, entries ...string) []plan.Candidate {
 	ask := plan.Query{Adopt: entries}
 	s.publish(machines...)
 	s.State(web, ask)
@@ -287,7 +287,7 @@ func TestAllVMsThatNoRuleAllowsGetTheSameMessage(t *testing.T) {
 
 func TestAVMThatIsNoTemplateLooksLikeOneThatDoesNotExist(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	s.publish(template("vm-1", "ubuntu", "vm"), old("vm-2", "web-0", "web"))
 	look := func(name string) string {
 		return strings.ReplaceAll(fmt.Sprintf("%+v", s.State(web, plan.Query{Template: name}).Template), name, "…")

@@ -49,9 +49,9 @@ func ruled(change func(*Rule), more ...Rule) []Cluster {
 
 func asIs(*Rule) {}
 
-func (s *shelf) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
+func (s *filled) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
 
-func (s *shelf) off(request v1alpha1.AntiAffinity) bool {
+func (s *filled) off(request v1alpha1.AntiAffinity) bool {
 	return s.State(web, plan.Query{AntiAffinity: request}).RulesOff
 }
 
@@ -100,7 +100,7 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 		{"the host is unknown", []Machine{onHost("h0", 0), onHost("h77", 1)}, someClusters(), preferred, true},
 		{"the host is unknown, and none is wanted", []Machine{onHost("h0", 0), onHost("h77", 1)}, someClusters(), none, false},
 	} {
-		s := newShelf()
+		s := newFilled()
 		s.publish(c.machines...)
 		s.publishClusters(c.clusters)
 		for range 2 { // the second answer is remembered
@@ -113,7 +113,7 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 
 func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissing(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	s.publish(onHost("h0", 0), onHost("h1", 1))
 	if s.off(none) || s.off(preferred) || !s.off(required) {
 		t.Error("preferred is off, or required is not")
@@ -125,7 +125,7 @@ func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissing(t *testing.T) {
 
 func TestAGroupIsNotifiedWhenItsRulesChangeOrMayHaveTo(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	s.publish(onHost("h0", 0), onHost("h1", 1))
 	s.publishClusters(someClusters())
 	s.off(preferred)

@@ -83,7 +83,7 @@ func TestAFingerprintWithAMissingPartIsUnknown(t *testing.T) {
 
 func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	m := template("vm-t", "ubuntu", "vm")
 	s.publish(m)
 	if got := s.look().Template; got.Fingerprint != "" || got.MoRef != "vm-t" {
@@ -104,7 +104,7 @@ func TestATemplateWhoseDisksCannotBeReadHasNoFingerprintAndIsUsable(t *testing.T
 // The members' own template may be one of the group's VMs that an operator converted to a template.
 func TestATemplateWithAStampHasAFingerprintToo(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	m := machine("uid-web", 0)
 	m.Template, m.Name, m.Contents = true, "ubuntu", "aa"
 	s.publish(m)

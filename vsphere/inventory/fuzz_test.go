@@ -24,7 +24,7 @@ func FuzzOnlyAStampMakesAMember(f *testing.F) {
 		f.Add(text, "id")
 	}
 	f.Fuzz(func(t *testing.T, text, instanceUUID string) {
-		s := newShelf()
+		s := newFilled()
 		s.publish(Machine{VM: plan.VM{MoRef: "vm-7", Name: "web-0", Power: plan.PoweredOn, Reachable: true}, Parent: "web", Readable: true, Whole: true,
 			InstanceUUID: instanceUUID, StampText: text})
 		found, err := stamp.Decode(text)
@@ -75,7 +75,7 @@ func FuzzInventoryAnswer(f *testing.F) {
 		}
 		r := Reading{VCenter: "vc", Clusters: decodeClusters(result.Objects)}
 		r.decode(result.Objects)
-		s := newShelf()
+		s := newFilled()
 		s.Publish(r)
 		s.Publish(r) // published twice
 		members := map[string]bool{}

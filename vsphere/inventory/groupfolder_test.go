@@ -13,9 +13,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// abroad is a shelf with a group's folder in another datacenter, and two datacenters with the same name.
-func abroad() *shelf {
-	s := newShelf()
+// abroad is a filled with a group's folder in another datacenter, and two datacenters with the same name.
+func abroad() *filled {
+	s := newFilled()
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"shop1", "Folder", "shop", "teams"},
 		{"web1", "Folder", "web", "shop1"}, {"q1", "Folder", plan.QuarantineFolder, "web1"}, {"app", "VirtualApp", "app", "vm"},
 		{"north", "Folder", "north", "top"}, {"south", "Folder", "south", "top"}, {"twinA", "Datacenter", "twin", "north"},
@@ -27,7 +27,7 @@ func abroad() *shelf {
 	return s
 }
 
-func (s *shelf) at(placement plan.Home) plan.VCenterState {
+func (s *filled) at(placement plan.Home) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Home: placement})
 }
 

@@ -15,15 +15,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// shelf is an inventory that is filled by hand.
-type shelf struct {
+// filled is an inventory that is filled by hand.
+type filled struct {
 	*Inventory
 	notified []types.UID
 	asked    []string
 }
 
-func newShelf() *shelf {
-	s := &shelf{}
+func newFilled() *filled {
+	s := &filled{}
 	s.Inventory = New(func(uid types.UID) { s.notified = append(s.notified, uid) })
 	s.want = func(moRef string) { s.asked = append(s.asked, moRef) }
 	s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
@@ -49,7 +49,7 @@ func somePlaces() []Place {
 		{"dc1", "Datacenter", "DC1", "top"}, {"vm1", "Folder", "vm", "dc1"}}
 }
 
-func (s *shelf) publish(machines ...Machine) {
+func (s *filled) publish(machines ...Machine) {
 	s.Publish(Reading{VCenter: "vc", Machines: machines})
 }
 
@@ -64,7 +64,7 @@ func template(moRef, name, parent string) Machine {
 	return Machine{VM: plan.VM{MoRef: moRef, Name: name}, Parent: parent, Readable: true, Template: true, InstanceUUID: moRef}
 }
 
-func (s *shelf) look(recorded ...string) plan.VCenterState {
+func (s *filled) look(recorded ...string) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Recorded: members(recorded...)})
 }
 
@@ -86,7 +86,7 @@ func TestOnlyAValidStampMakesAMember(t *testing.T) {
 	bare.StampText = ""
 	newer := machine("uid-web", 4)
 	newer.StampText = `{"v":99}`
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0), copied, garbled, bare, newer)
 	if vms := s.look().VMs; len(vms) != 1 || vms[0].Ordinal != 0 {
 		t.Fatalf("members: %+v", vms)
@@ -100,7 +100,7 @@ func TestOnlyAValidStampMakesAMember(t *testing.T) {
 }
 
 func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0))
 	ref := s.look().VMs[0].MoRef
 	s.publish(Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}})
@@ -119,7 +119,7 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 }
 
 func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Unreachable: "inaccessible"}})
 	if got := s.look("vm-x"); len(got.Gone) != 0 || len(s.asked) != 0 {
 		t.Fatalf("%+v, asked %v", got, s.asked)
@@ -127,7 +127,7 @@ func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
 }
 
 func TestAGroupIsNotifiedOnlyOfItsOwnChanges(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.look()
 	s.publish(machine("uid-web", 0))
 	s.publish(machine("uid-web", 0)) // the same again
@@ -184,7 +184,7 @@ func TestEveryFactOfAVMCounts(t *testing.T) {
 func TestTwoVMsOfOneOrdinalAreBothShown(t *testing.T) {
 	a, b := machine("uid-web", 0), machine("uid-web", 0)
 	b.MoRef = "vm-z"
-	s := newShelf()
+	s := newFilled()
 	s.publish(b, a, machine("uid-web", 1))
 	var refs []string
 	for _, vm := range s.look().VMs {
@@ -196,7 +196,7 @@ func TestTwoVMsOfOneOrdinalAreBothShown(t *testing.T) {
 }
 
 func TestAnotherVCenterEmptiesTheInventory(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0))
 	s.Publish(Reading{VCenter: "vc2", Complete: true})
 	if got := s.look("vm-uid-web-0"); len(got.VMs) != 0 || len(got.Gone) != 0 || got.VCenter != "vc2" {
@@ -205,7 +205,7 @@ func TestAnotherVCenterEmptiesTheInventory(t *testing.T) {
 }
 
 func TestIdentifyFindsGroupsByTheStampsOfOurCluster(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0), machine("uid-db", 0))
 	if got := s.Identify("test", "shop", "web"); !slices.Equal(got, []types.UID{"uid-db", "uid-web"}) {
 		t.Errorf("%v", got)

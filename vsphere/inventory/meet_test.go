@@ -13,7 +13,7 @@ import (
 func TestAFolderInTheServersOwnIsRefusedInAnyCase(t *testing.T) {
 	t.Parallel()
 	for folder, free := range map[string]bool{"vm-operator/shop": false, "VM-Operator/shop": false, "VM-OPERATOR/SHOP/web": false, "vm-operators": true} {
-		s := newShelf()
+		s := newFilled()
 		fault := s.State(web, plan.Query{Home: plan.Home{Folder: folder}}).Fault
 		if refused := fault != nil && fault.Reason == vcfault.ReasonHomeForbidden; refused == free {
 			t.Errorf("%s: %+v", folder, fault)
@@ -46,10 +46,10 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 	places := []Place{{"teams", "Folder", "teams", "vm"}, {"teams-shop", "Folder", "shop", "teams"}, {"teams-web", "Folder", "web", "teams-shop"},
 		{"theirs", "Folder", "quarantine", "teams-web"}}
 	other := plan.Ref{Namespace: "web", Name: "quarantine", UID: "uid-other"}
-	look := func(s *shelf) *plan.Fault {
+	look := func(s *filled) *plan.Fault {
 		return s.State(other, plan.Query{Home: plan.Home{Folder: "teams/shop"}}).Fault
 	}
-	s := newShelf()
+	s := newFilled()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	if fault := look(s); fault != nil {
 		t.Errorf("without another group: %+v", fault)
@@ -58,7 +58,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden || !fault.Person {
 		t.Errorf("beside a group that asks: %+v", fault)
 	}
-	s = newShelf()
+	s = newFilled()
 	s.Publish(Reading{VCenter: "vc", Places: places})
 	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *stamp.Stamp) { st.UID = web.UID }))
 	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden {
@@ -81,7 +81,7 @@ func TestAddressesOfGuestsAreWithinTheNetworksThatTheFlagAllows(t *testing.T) {
 		{[]netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, []string{"10.0.0.7", "fd00::7"}},
 		{[]netip.Prefix{netip.MustParsePrefix("172.16.0.0/12")}, nil},
 	} {
-		s := newShelf()
+		s := newFilled()
 		s.guestNetworks = c.networks
 		s.publish(vm)
 		if got := s.look().VMs[0].IPs; !slices.Equal(got, c.want) {

@@ -36,7 +36,7 @@ func restamped(m Machine, change func(*stamp.Stamp)) Machine {
 
 func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	named := func(m Machine, namespace, name string) Machine {
 		return restamped(m, func(s *stamp.Stamp) { s.Namespace, s.Name = namespace, name })
 	}
@@ -69,7 +69,7 @@ func TestAnUnknownRosterHasTheLastFacts(t *testing.T) {
 	if groups, known := empty.ListGroups("test"); len(groups) != 0 || known {
 		t.Errorf("before anything was read: %q, %v", rosterLines(groups), known)
 	}
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0))
 	s.setUnknown(nil)
 	if groups, known := s.ListGroups("test"); len(groups) != 1 || known {
@@ -79,7 +79,7 @@ func TestAnUnknownRosterHasTheLastFacts(t *testing.T) {
 
 func TestTheRosterFollowsTheVMs(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine("uid-web", 0))
 	before, _ := s.ListGroups("test")
 	on := machine("uid-web", 0)
@@ -95,7 +95,7 @@ func TestTheRosterFollowsTheVMs(t *testing.T) {
 }
 
 func BenchmarkRoster(b *testing.B) {
-	s := newShelf()
+	s := newFilled()
 	for g := range 1000 {
 		uid := types.UID(fmt.Sprint("uid-", g))
 		for i := range int32(10) {

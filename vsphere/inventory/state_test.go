@@ -13,7 +13,7 @@ import (
 )
 
 func TestATemplateIsFoundByNameOrPath(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"), template("vm-3", "debian", "vm"),
 		template("vm-4", "debian", "root"), template("vm-5", "a%2fb", "root"),
 		Machine{VM: plan.VM{MoRef: "vm-6", Name: "plain"}, Parent: "shop", Readable: true, InstanceUUID: "6"})
@@ -56,7 +56,7 @@ func TestATemplateIsFoundByNameOrPath(t *testing.T) {
 }
 
 func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.publish()
 	before := s.look()
 	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
@@ -67,7 +67,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	if h := s.Health(); !h.Known || h.Fault != nil || h.Unfit.Reason != "ResourcePoolAmbiguous" || h.VCenter != "vc" || !h.UnknownSince.IsZero() {
 		t.Errorf("%+v", h)
 	}
-	never := newShelf()
+	never := newFilled()
 	never.own = nil
 	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
 	if got := never.look(); !got.FolderUnknown {
@@ -83,7 +83,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 }
 
 func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	s.look("vm-1")
 	s.look("vm-1")
 	if !slices.Equal(s.asked, []string{"vm-1"}) {
@@ -105,7 +105,7 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 
 // After a restore of vCenter from a backup a new VM may get the moRef of one that vCenter has forgotten.
 func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	was, now := machine("uid-web", 1), machine("uid-web", 2)
 	now.MoRef, now.InstanceUUID = was.MoRef, "another"
 	s.publish(was)
@@ -121,7 +121,7 @@ func TestAMissingMemberIsNotGoneWhenAnotherVMWithItsMoRefIsDestroyed(t *testing.
 
 // Found by a randomized test (test, seed 201829): it was destroyed, and then vCenter was restored, without that event.
 func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1", "vm-2"), Kept: 1}
 	s.State(web, ask)
 	s.Publish(Reading{VCenter: "vc", Gone: []string{"vm-1", "vm-2"}})
@@ -132,7 +132,7 @@ func TestAVMInQuarantineThatVCenterDoesNotHaveIsGoneWhateverHappenedToIt(t *test
 
 // Two installations, each with a vCenter, look at one group while its label changes. What the other one removes is not missing here.
 func TestAVMRecordedInAnotherVCenterIsNotLookedFor(t *testing.T) {
-	s := newShelf()
+	s := newFilled()
 	ask := plan.Query{Template: "ubuntu", Recorded: members("vm-1"), RecordedIn: "another"}
 	if s.State(web, ask); len(s.asked) != 0 {
 		t.Errorf("asked for %v", s.asked)

@@ -13,7 +13,7 @@ import (
 // Another replica may be removing the group, and its change of another member may be seen a moment later.
 func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, notified := newShelf(), make(chan types.UID, 10)
+		s, notified := newFilled(), make(chan types.UID, 10)
 		s.changed = func(uid types.UID) { notified <- uid }
 		m := machine("uid-web", 0)
 		s.publish(m)
@@ -42,13 +42,13 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 // One that was released, or whose stamp somebody took off, is no member that may come back: nothing could resolve it. (Found by a
 // randomized test: a deletion never ended.)
 func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
-	for name, course := range map[string]func(s *shelf, m Machine){
-		"seen before it leaves": func(s *shelf, m Machine) {
+	for name, course := range map[string]func(s *filled, m Machine){
+		"seen before it leaves": func(s *filled, m Machine) {
 			m.StampText = ""
 			s.publish(m)
 			s.Publish(Reading{VCenter: "vc", Gone: []string{m.MoRef}})
 		},
-		"seen when it is back": func(s *shelf, m Machine) {
+		"seen when it is back": func(s *filled, m Machine) {
 			s.Publish(Reading{VCenter: "vc", Gone: []string{m.MoRef}})
 			m.MoRef, m.StampText = "vm-new", ""
 			s.publish(m)
@@ -56,7 +56,7 @@ func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, m := newShelf(), machine("uid-web", 0)
+				s, m := newFilled(), machine("uid-web", 0)
 				s.changed = func(types.UID) {} // a timer of the inventory calls it, too
 				recorded := members(m.MoRef)
 				recorded[0].InstanceUUID = m.InstanceUUID

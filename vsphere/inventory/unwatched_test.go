@@ -7,7 +7,7 @@ import (
 
 func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 	t.Parallel()
-	s := newShelf()
+	s := newFilled()
 	s.publish(machine(web.UID, 0), machine(web.UID, 1))
 	seen := watched{entered: map[string]bool{refOf(0): true}, checked: map[string]bool{}}
 	for ref := range s.places.byRef {

@@ -14,7 +14,7 @@ import (
 )
 
 // wanted finds a tag of spec.tags, and creates it if it is missing and the spec says so.
-func (b *Book) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
+func (b *Cache) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.Tag) (*foundTag, error) {
 	category, err := b.categoryNamed(ctx, rs, t.Category)
 	if err == nil && category == nil && t.Create {
 		made := 0
@@ -73,7 +73,7 @@ func only[T any](all map[string]*T, name func(*T) (string, bool)) string {
 }
 
 // find finds the tag with that text (plan.CutTag); nil if it no longer exists.
-func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
+func (b *Cache) find(ctx context.Context, rs *session.RESTSession, text string) (*foundTag, error) {
 	of, name := plan.CutTag(text)
 	category, err := b.categoryNamed(ctx, rs, of)
 	if err != nil || category == nil {
@@ -86,8 +86,8 @@ func (b *Book) find(ctx context.Context, rs *session.RESTSession, text string) (
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
 }
 
-// categoryNamed finds a category; nil if there is none. One that is not in the book may be new, so it then reads the list.
-func (b *Book) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
+// categoryNamed finds a category; nil if there is none. One that is not in the cache may be new, so it then reads the list.
+func (b *Cache) categoryNamed(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	for _, c := range b.categories {
 		if c.Name == name {
 			return c, nil
@@ -117,7 +117,7 @@ func (b *Book) categoryNamed(ctx context.Context, rs *session.RESTSession, name 
 }
 
 // tagNamed finds a tag of a category, as categoryNamed does.
-func (b *Book) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *Cache) tagNamed(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	fits := func(t *tags.Tag) bool { return t != nil && t.CategoryID == category.ID && t.Name == name }
 	for _, t := range b.tags {
 		if fits(t) {
@@ -144,7 +144,7 @@ func (b *Book) tagNamed(ctx context.Context, rs *session.RESTSession, category *
 }
 
 // tag is the tag with that id; nil if it is gone.
-func (b *Book) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
+func (b *Cache) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
 	if t := b.tags[id]; t != nil {
 		return t, nil
 	}
@@ -172,7 +172,7 @@ func tooMany(made int, what, kind, name string) error {
 
 // makeCategory creates a category for VMs with any number of its tags. If another replica creates it at the same
 // time, that one is used.
-func (b *Book) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
+func (b *Cache) makeCategory(ctx context.Context, rs *session.RESTSession, name string) (*tags.Category, error) {
 	id, err := rs.CreateCategory(ctx, &tags.Category{Name: name, Description: madeByUs, Cardinality: cardinalityMultiple, AssociableTypes: []string{session.VMType}})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
 		c, err := b.categoryNamed(ctx, rs, name)
@@ -195,7 +195,7 @@ func (b *Book) makeCategory(ctx context.Context, rs *session.RESTSession, name s
 }
 
 // makeTag creates a tag, as makeCategory does a category.
-func (b *Book) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
+func (b *Cache) makeTag(ctx context.Context, rs *session.RESTSession, category *tags.Category, name string) (*tags.Tag, error) {
 	id, err := rs.CreateTag(ctx, &tags.Tag{Name: name, Description: madeByUs, CategoryID: category.ID})
 	if session.RESTKind(err, session.RESTAlreadyExists) {
 		t, err := b.tagNamed(ctx, rs, category, name)

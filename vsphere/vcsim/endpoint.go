@@ -378,16 +378,16 @@ func (v *VCenter) Counts() Counts {
 	return c
 }
 
-func (v *VCenter) count(book *simulator.Registry, c *Counts) {
+func (v *VCenter) count(registry *simulator.Registry, c *Counts) {
 	own := v.objects.Get(types.ManagedObjectReference{Type: "ServiceInstance", Value: "ServiceInstance"}).(*simulator.ServiceInstance).Content.PropertyCollector
-	for _, pc := range book.AllReference("PropertyCollector") {
+	for _, pc := range registry.AllReference("PropertyCollector") {
 		if pc.Reference() != own {
 			c.Collectors++
 		}
 	}
-	c.Filters += len(book.AllReference("PropertyFilter"))
-	c.ContainerViews += len(book.AllReference("ContainerView"))
-	for _, view := range book.AllReference("ListView") {
+	c.Filters += len(registry.AllReference("PropertyFilter"))
+	c.ContainerViews += len(registry.AllReference("ContainerView"))
+	for _, view := range registry.AllReference("ListView") {
 		c.ListViews++
 		c.Listed += len(view.(*simulator.ListView).View)
 	}

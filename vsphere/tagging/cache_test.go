@@ -20,18 +20,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// tagging is a tag book with its vCenter.
+// tagging is a tag cache with its vCenter.
 type tagging struct {
 	*restLab
-	c    *session.Client
-	book *Book
-	s    *session.Session
-	a    plan.Action
+	c     *session.Client
+	cache *Cache
+	s     *session.Session
+	a     plan.Action
 }
 
 func startTagging(t testing.TB) *tagging {
 	l := startRESTLab(t)
-	return &tagging{l, l.client(zerolog.Nop()), NewBook(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
+	return &tagging{l, l.client(zerolog.Nop()), NewCache(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
 // vm creates a VM with that name.
@@ -45,7 +45,7 @@ func (l *restLab) vm(name string) string {
 // set is setTags without a vCenter around it.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
-		change, err := x.book.Change(ctx, rs, x.a, wanted, former)
+		change, err := x.cache.Change(ctx, rs, x.a, wanted, former)
 		if err != nil {
 			return err
 		}
@@ -156,7 +156,7 @@ func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := startTagging(t)
 		var all sync.WaitGroup
-		for range 4 { // each with a book of its own, like replicas
+		for range 4 { // each with a cache of its own, like replicas
 			c := x.client(zerolog.Nop())
 			all.Go(func() {
 				other := *x

@@ -25,7 +25,7 @@ type foundTag struct {
 type Change struct{ Detach, Attach []string }
 
 // Check finds the wanted tags, and checks that a VM can have them. It creates missing ones if the spec says so.
-func (b *Book) Check(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) error {
+func (b *Cache) Check(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) error {
 	if err := b.open(ctx, rs); err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func (b *Book) Check(ctx context.Context, rs *session.RESTSession, wanted []v1al
 	return incompatible(found)
 }
 
-func (b *Book) allWanted(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) (all []*foundTag, err error) {
+func (b *Cache) allWanted(ctx context.Context, rs *session.RESTSession, wanted []v1alpha1.Tag) (all []*foundTag, err error) {
 	for _, t := range wanted {
 		f, err := b.wanted(ctx, rs, t)
 		if err != nil {
@@ -49,7 +49,7 @@ func (b *Book) allWanted(ctx context.Context, rs *session.RESTSession, wanted []
 }
 
 // Change returns what to change in a VM's tags. It creates missing tags if the spec says so.
-func (b *Book) Change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*Change, error) {
+func (b *Cache) Change(ctx context.Context, rs *session.RESTSession, a plan.Action, wanted []v1alpha1.Tag, former []string) (*Change, error) {
 	has, err := rs.ListAttachedTags(ctx, types.ManagedObjectReference{Type: session.VMType, Value: a.MoRef})
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ const (
 )
 
 // crowded finds a tag that stays on the VM and leaves no room for a wanted one.
-func (b *Book) crowded(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
+func (b *Cache) crowded(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
 	for _, f := range want {
 		if f.category.Cardinality != cardinalitySingle {
 			continue
@@ -130,13 +130,13 @@ func (b *Book) crowded(ctx context.Context, rs *session.RESTSession, a plan.Acti
 	return nil
 }
 
-// tagsAreGoodFor is how long the book is valid: reading it takes a call for each tag of a category, of which there may be
+// tagsAreGoodFor is how long the cache is valid: reading it takes a call for each tag of a category, of which there may be
 // thousands. A tag that is gone is noticed when it is used, and a new one when it is looked for.
 const tagsAreGoodFor = 10 * time.Minute
 
-// Book caches categories and tags by id: vCenter cannot find them by name, so the book reads them one by one. It
+// Cache caches categories and tags by id: vCenter cannot find them by name, so the cache reads them one by one. It
 // belongs to one session, and is valid for a while. Only one goroutine has it open, so that concurrent lookups ask once.
-type Book struct {
+type Cache struct {
 	turn chan struct{} // has a place for one
 
 	of         *session.Session
@@ -146,11 +146,11 @@ type Book struct {
 	stale      bool
 }
 
-// NewBook returns an empty book.
-func NewBook() *Book { return &Book{turn: make(chan struct{}, 1), stale: true} }
+// NewCache returns an empty cache.
+func NewCache() *Cache { return &Cache{turn: make(chan struct{}, 1), stale: true} }
 
-// open waits for the book; it must be closed.
-func (b *Book) open(ctx context.Context, rs *session.RESTSession) error {
+// open waits for the cache; it must be closed.
+func (b *Cache) open(ctx context.Context, rs *session.RESTSession) error {
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -163,10 +163,10 @@ func (b *Book) open(ctx context.Context, rs *session.RESTSession) error {
 	return nil
 }
 
-func (b *Book) close() { <-b.turn }
+func (b *Cache) close() { <-b.turn }
 
-// Forget empties the book before it is opened next.
-func (b *Book) Forget() {
+// Forget empties the cache before it is opened next.
+func (b *Cache) Forget() {
 	b.turn <- struct{}{}
 	b.stale = true
 	b.close()
