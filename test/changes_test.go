@@ -243,7 +243,7 @@ func TestTwoReplicasThatRollAtOnceEndWithOneVMPerOrdinal(t *testing.T) {
 		b := two.groupOf(a.Namespace, a.Name, string(a.UID), 4)
 		b.VmGroup = *a.DeepCopy()
 		b.Children = maps.Clone(a.Children)
-		twins := r.sample(r.tooManyForAnOrdinal)
+		duplicates := r.sample(r.tooManyForAnOrdinal)
 		done := make(chan error, 2)
 		for _, g := range []*metacontroller.Group{a, b} {
 			g.Edit(func(s *spec) { s.Template = otherTemplate })
@@ -258,7 +258,7 @@ func TestTwoReplicasThatRollAtOnceEndWithOneVMPerOrdinal(t *testing.T) {
 		}
 		up(t, a)
 		up(t, b)
-		if e := twins(); e.most > 0 {
+		if e := duplicates(); e.most > 0 {
 			t.Errorf("up to %d VMs more than ordinals", e.most)
 		}
 		r.allNew(was, 4)

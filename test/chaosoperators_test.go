@@ -37,11 +37,11 @@ var operators = []operation{
 	onMember("reset", 1, func(l *life, vm vcsim.VM) error { return l.Reset(vm.Path) }),
 	onMember("destroy", 4, func(l *life, vm vcsim.VM) error { return l.Destroy(vm.Path) }),
 	onMember("move", 2, func(l *life, vm vcsim.VM) error {
-		l.watch.twinsByHand("a move")
+		l.watch.duplicatesByHand("a move")
 		return l.Move(vm.Path, "/DC0/vm")
 	}),
 	onMember("rename", 2, func(l *life, vm vcsim.VM) error {
-		l.watch.twinsByHand("a rename")
+		l.watch.duplicatesByHand("a rename")
 		return l.Rename(vm.Path, fmt.Sprintf("renamed-%d", l.rand.IntN(1000)))
 	}),
 	onMember("snapshot", 2, func(l *life, vm vcsim.VM) error {
@@ -165,12 +165,12 @@ var operators = []operation{
 	}},
 	{"rename the folder", 1, func(l *life) {
 		folder, name := pick(l.rand, chaosFolders), fmt.Sprintf("folder-%d", l.rand.IntN(1000))
-		l.watch.twinsByHand("a renamed folder")
+		l.watch.duplicatesByHand("a renamed folder")
 		l.say("an operator renames %s to %s: %v", folder, name, l.onFolder(folder, func(f *object.Folder, ctx context.Context) (*object.Task, error) { return f.Rename(ctx, name) }))
 	}},
 	{"move the folder", 1, func(l *life) {
 		folder, to := pick(l.rand, chaosFolders), fmt.Sprintf("/DC0/vm/attic-%d", l.rand.IntN(1000))
-		l.watch.twinsByHand("a moved folder")
+		l.watch.duplicatesByHand("a moved folder")
 		_, err := l.MakeFolder(to)
 		l.must(err)
 		ref, err := l.Find(folder)

@@ -26,22 +26,22 @@ import (
 //
 // It also keeps the diary.
 type watch struct {
-	mu      sync.Mutex
-	began   time.Time
-	diary   []string
-	wrongs  []string
-	uid     types.UID
-	buried  []types.UID
-	least   int                 // how many members are promised to work
-	twins   string              // why there may be twins; empty: there must be none
-	excused map[string]bool     // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
-	seen    lastSeen            // each VM as last seen, for the diary
-	changed time.Time           // when that last changed
-	written map[string]string   // the owners of the persistent disks that guests wrote to, by id
-	wanted  int                 // how many members the specs since all was as the spec says want, at least
-	byHand  time.Time           // when an operator removed a member last
-	stamped map[string]sighting // as last seen, by moRef
-	touched map[string]bool     // by moRef: the VMs that operators powered off or removed, or may have
+	mu         sync.Mutex
+	began      time.Time
+	diary      []string
+	wrongs     []string
+	uid        types.UID
+	buried     []types.UID
+	least      int                 // how many members are promised to work
+	duplicates string              // why there may be duplicates; empty: there must be none
+	excused    map[string]bool     // VMs, by instanceUuid, that a user gave up, or that were in quarantine, while they were not in the inventory
+	seen       lastSeen            // each VM as last seen, for the diary
+	changed    time.Time           // when that last changed
+	written    map[string]string   // the owners of the persistent disks that guests wrote to, by id
+	wanted     int                 // how many members the specs since all was as the spec says want, at least
+	byHand     time.Time           // when an operator removed a member last
+	stamped    map[string]sighting // as last seen, by moRef
+	touched    map[string]bool     // by moRef: the VMs that operators powered off or removed, or may have
 }
 
 // sighting is a member as it was seen.
@@ -96,7 +96,7 @@ func (w *watch) wrong() []string {
 func (w *watch) watches(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.uid, w.least, w.twins, w.wanted = uid, 0, "", 0
+	w.uid, w.least, w.duplicates, w.wanted = uid, 0, "", 0
 }
 
 // wants notes how many members the spec wants: an edit may only lower the number, as steps for the former spec may be under way.
@@ -122,11 +122,11 @@ func (w *watch) finalized(uid types.UID) {
 	w.buried, w.least = append(w.buried, uid), 0
 }
 
-// twinsByHand notes that an operator opened the lock.
-func (w *watch) twinsByHand(how string) {
+// duplicatesByHand notes that an operator opened the lock.
+func (w *watch) duplicatesByHand(how string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.twins = how
+	w.duplicates = how
 }
 
 func (w *watch) isExcused(instanceUUID string) bool {
@@ -194,7 +194,7 @@ func (w *watch) look(l *life) {
 		w.mu.Unlock()
 		return
 	}
-	least, twins := min(least, w.least), w.twins
+	least, duplicates := min(least, w.least), w.duplicates
 	excused := maps.Clone(w.excused)
 	w.mu.Unlock()
 
@@ -215,7 +215,7 @@ func (w *watch) look(l *life) {
 		if (vm.Tools || !l.profile.tools) && (!stamp.Marked || l.profile.replicas > 1) { // two replicas may mark different ones, and take the marks back
 			working++
 		}
-		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && twins == "" {
+		if other := on[stamp.Ordinal]; other != "" && !stamp.Marked && duplicates == "" {
 			l.t.Errorf("two VMs of one ordinal: %s and %s (%s)", other, vm.Path, vm.Ref.Value)
 			return
 		}

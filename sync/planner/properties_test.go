@@ -90,11 +90,11 @@ func TestEveryObservation(t *testing.T) {
 		replacing := func(why plan.Why) bool {
 			return why == plan.WhyUpdate || why == plan.WhyResize || why == plan.WhyReplace
 		}
-		members, twins := map[int32]int{}, 0
+		members, duplicates := map[int32]int{}, 0
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
 				members[m.Ordinal]++
-				twins += isOne(members[m.Ordinal] > 1)
+				duplicates += isOne(members[m.Ordinal] > 1)
 			}
 		}
 		for _, a := range planner.Make(o).Actions {
@@ -102,7 +102,7 @@ func TestEveryObservation(t *testing.T) {
 			switch {
 			case a.Op == plan.Mark && (replacing(plan.ArgsOf[plan.MarkArgs](a.Args).Why) || plan.ArgsOf[plan.MarkArgs](a.Args).Successor != nil):
 				t.Fatalf("%s is marked: %s", a.VM, a.Reason)
-			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || twins > 0 || !m.Quarantined.IsZero(): // one is too many
+			case len(members) > int(o.Group.Replicas()) || o.Group.Spec.Standby > 0 || duplicates > 0 || !m.Quarantined.IsZero(): // one is too many
 			case o.Group.Spec.HasPersistentDisks() && m.Ordinal >= o.Group.Replicas(): // so is this one: the ordinals are 0 … n-1
 			case a.Op.TakesDown() && a.Op != plan.Unmark && replacing(m.Why):
 				t.Fatalf("%s of %s, which was marked for %s: %s", a.Op, a.VM, m.Why, a.Reason)
@@ -203,15 +203,15 @@ func TestEveryObservation(t *testing.T) {
 		for _, a := range r.Actions {
 			goes[a.MoRef] = a.Op == plan.Mark
 		}
-		twin := map[int32]int{}
+		duplicate := map[int32]int{}
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
-				twin[m.Ordinal]++
+				duplicate[m.Ordinal]++
 			}
 		}
 		for _, m := range r.Status.Members { // another VM of that ordinal may still run
 			if m.Reason == plan.ReasonMemberVanished || m.Reason == plan.ReasonMemberNotSeen {
-				twin[m.Ordinal]++
+				duplicate[m.Ordinal]++
 			}
 		}
 		rank := func(m plan.VM) int {
@@ -235,7 +235,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
-				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && twin[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
+				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && duplicate[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
 				}
 			}
@@ -244,15 +244,15 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("heals none while more are unready, or cannot be reached, than maxUnhealthy allows", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing = false
-		unwell, twins := 0, map[int32]int{}
+		unwell, duplicates := 0, map[int32]int{}
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
-				twins[m.Ordinal]++
+				duplicates[m.Ordinal]++
 			}
 		}
 		for _, m := range o.State.VMs {
 			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
-			if m.Quarantined.IsZero() && twins[m.Ordinal] == 1 && (on || !m.Reachable) {
+			if m.Quarantined.IsZero() && duplicates[m.Ordinal] == 1 && (on || !m.Reachable) {
 				unwell++
 			}
 		}

@@ -30,7 +30,7 @@ type Caller interface {
 
 // Reader makes all reads of single objects, one after another, and publishes each before the next, so that later reads are
 // published later. Requests that come during a read go into the next one. A read of everything takes long, so it runs beside
-// them (pass.go).
+// them (resync.go).
 type Reader struct {
 	calls     Caller
 	inventory *Inventory
@@ -39,7 +39,7 @@ type Reader struct {
 	hurry     chan struct{} // likewise: somebody waits
 	facts     chan fact
 	done      chan struct{} // closed when run has ended
-	passes    sync.WaitGroup
+	resyncs   sync.WaitGroup
 
 	// publishing is held while a reading is published, and before mu. epoch is that of the newest session of one.
 	publishing sync.Mutex
@@ -48,7 +48,7 @@ type Reader struct {
 	mu      sync.Mutex
 	next    job
 	running job
-	pass    passes
+	resync  resyncs
 	// clustersRead is when the clusters were last read.
 	clustersRead time.Time
 }
@@ -123,9 +123,9 @@ func (r *Reader) learn(x fact) {
 	defer r.publishing.Unlock()
 	r.mu.Lock()
 	maps.DeleteFunc(r.next.dirty, func(ref types.ManagedObjectReference, _ bool) bool { return slices.Contains(x.Gone, ref.Value) })
-	if r.pass.underWay {
+	if r.resync.underWay {
 		for _, moRef := range slices.Concat(x.Gone, x.Off) {
-			r.pass.newer[moRef] = true
+			r.resync.newer[moRef] = true
 		}
 	}
 	r.mu.Unlock()
@@ -184,7 +184,7 @@ func notify(c chan struct{}) {
 
 // Run reads what is wanted until ctx ends.
 func (r *Reader) Run(ctx context.Context) {
-	defer r.passes.Wait()
+	defer r.resyncs.Wait()
 	defer close(r.done)
 	pause := readRetryMin
 	for {
@@ -200,7 +200,7 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Lock()
 		j := r.next
 		r.next, r.running = job{}, j
-		r.beginPass(ctx) // now that no read is under way that began before it
+		r.beginResync(ctx) // now that no read is under way that began before it
 		r.mu.Unlock()
 		err := r.carryOut(ctx, j)
 		r.mu.Lock()
@@ -246,7 +246,7 @@ func (r *Reader) gather(ctx context.Context) {
 	default:
 	}
 	r.mu.Lock()
-	awaited := len(r.next.waiting) > 0 || r.pass.next.hasty
+	awaited := len(r.next.waiting) > 0 || r.resync.next.hasty
 	r.mu.Unlock()
 	if awaited {
 		r.pause(ctx, gatherAwaited, nil)
@@ -301,7 +301,7 @@ func (r *Reader) carryOut(ctx context.Context, j job) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pass.overtaken(j.dirty, &result)
+	r.resync.overtaken(j.dirty, &result)
 	if result.Clusters != nil {
 		r.clustersRead = began
 	}

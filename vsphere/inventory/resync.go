@@ -10,16 +10,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// A pass is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
+// A resync is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
 // be read whole, a hundred at a time, between the other reads; at last it forgets what it did not see. So nothing waits for it, it needs
 // little memory, and it may take as long as it makes progress.
 //
-// A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the pass, so what a
-// page says of it is ignored; and what they are reading, the pass reads again at its end.
+// A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the resync, so what a
+// page says of it is ignored; and what they are reading, the resync reads again at its end.
 
-// passes are the pass under way and the next one. Reader.mu guards them.
-type passes struct {
-	next     pass
+// resyncs are the resync under way and the next one. Reader.mu guards them.
+type resyncs struct {
+	next     resync
 	underWay bool
 	// cancel ends the one under way.
 	cancel context.CancelFunc
@@ -30,21 +30,21 @@ type passes struct {
 	again time.Time
 }
 
-// pass is one read of everything that is wanted, and its waiters.
-type pass struct {
+// resync is one read of everything that is wanted, and its waiters.
+type resync struct {
 	wanted, clusters bool
 	// hasty: somebody waits for it. Otherwise it leaves vCenter time between its calls.
 	hasty   bool
 	waiting []chan struct{}
 }
 
-func (p *pass) add(q pass) {
+func (p *resync) add(q resync) {
 	p.wanted, p.clusters, p.hasty = p.wanted || q.wanted, p.clusters || q.clusters, p.hasty || q.hasty
 	p.waiting = append(p.waiting, q.waiting...)
 }
 
 // overtaken notes what another read has published.
-func (p *passes) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
+func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
 	if !p.underWay {
 		return
 	}
@@ -58,84 +58,84 @@ func (p *passes) overtaken(refs map[types.ManagedObjectReference]bool, r *Readin
 
 // Scan waits until a read of everything, begun after this call, has been published. Concurrent callers
 // share one.
-func (r *Reader) Scan(ctx context.Context) error { return r.awaitPass(ctx, pass{hasty: true}) }
+func (r *Reader) Scan(ctx context.Context) error { return r.awaitResync(ctx, resync{hasty: true}) }
 
 // ScanWithClusters waits until a read of everything and of all clusters, begun after this call, has been published.
 func (r *Reader) ScanWithClusters(ctx context.Context) error {
-	return r.awaitPass(ctx, pass{hasty: true, clusters: true})
+	return r.awaitResync(ctx, resync{hasty: true, clusters: true})
 }
 
 // ScanAtLeisure is Scan for a read that nobody needs soon: it leaves vCenter time between its calls.
-func (r *Reader) ScanAtLeisure(ctx context.Context) error { return r.awaitPass(ctx, pass{}) }
+func (r *Reader) ScanAtLeisure(ctx context.Context) error { return r.awaitResync(ctx, resync{}) }
 
 // ScanNow reads everything once, and publishes it, for callers that do not run the reader.
 func (r *Reader) ScanNow(ctx context.Context) error {
-	return r.goThrough(ctx, pass{hasty: true}, func(ctx context.Context, j job) error { return r.carryOut(ctx, j) })
+	return r.goThrough(ctx, resync{hasty: true}, func(ctx context.Context, j job) error { return r.carryOut(ctx, j) })
 }
 
-func (r *Reader) awaitPass(ctx context.Context, p pass) error {
+func (r *Reader) awaitResync(ctx context.Context, p resync) error {
 	published := make(chan struct{})
 	p.wanted, p.waiting = true, []chan struct{}{published}
 	r.mu.Lock()
-	r.pass.next.add(p)
+	r.resync.next.add(p)
 	r.mu.Unlock()
 	notify(r.wake)
 	notify(r.hurry)
 	return r.until(ctx, published)
 }
 
-// Interrupt ends the pass under way, whose session may have ended. It begins again.
+// Interrupt ends the resync under way, whose session may have ended. It begins again.
 func (r *Reader) Interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.pass.cancel != nil {
-		r.pass.cancel()
+	if r.resync.cancel != nil {
+		r.resync.cancel()
 	}
 }
 
-// beginPass begins a pass if one is wanted and none is under way. The caller holds mu.
-func (r *Reader) beginPass(ctx context.Context) {
-	p := r.pass.next
-	if !p.wanted || r.pass.underWay || time.Now().Before(r.pass.again) {
+// beginResync begins a resync if one is wanted and none is under way. The caller holds mu.
+func (r *Reader) beginResync(ctx context.Context) {
+	p := r.resync.next
+	if !p.wanted || r.resync.underWay || time.Now().Before(r.resync.again) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r.pass.next, r.pass.underWay, r.pass.cancel, r.pass.newer = pass{}, true, cancel, map[string]bool{}
-	r.passes.Go(func() {
+	r.resync.next, r.resync.underWay, r.resync.cancel, r.resync.newer = resync{}, true, cancel, map[string]bool{}
+	r.resyncs.Go(func() {
 		defer cancel()
-		r.endPass(p, r.goThrough(ctx, p, func(ctx context.Context, j job) error { return r.await(ctx, j, nil) }))
+		r.endResync(p, r.goThrough(ctx, p, func(ctx context.Context, j job) error { return r.await(ctx, j, nil) }))
 	})
 }
 
-// endPass releases the waiters of a pass, or lets it begin again after a pause.
-func (r *Reader) endPass(p pass, err error) {
+// endResync releases the waiters of a resync, or lets it begin again after a pause.
+func (r *Reader) endResync(p resync, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pass.underWay, r.pass.cancel, r.pass.newer = false, nil, nil
+	r.resync.underWay, r.resync.cancel, r.resync.newer = false, nil, nil
 	if err == nil {
-		r.pass.pause = 0
+		r.resync.pause = 0
 		for _, published := range p.waiting {
 			close(published)
 		}
 	} else {
 		r.log.Debug().Err(err).Msg("a read of everything failed")
-		r.pass.next.add(p)
-		r.pass.pause = min(max(2*r.pass.pause, readRetryMin), readRetryMax)
-		r.pass.again = time.Now().Add(r.pass.pause)
+		r.resync.next.add(p)
+		r.resync.pause = min(max(2*r.resync.pause, readRetryMin), readRetryMax)
+		r.resync.again = time.Now().Add(r.resync.pause)
 	}
-	if r.pass.next.wanted {
-		time.AfterFunc(time.Until(r.pass.again), func() { notify(r.wake) })
+	if r.resync.next.wanted {
+		time.AfterFunc(time.Until(r.resync.again), func() { notify(r.wake) })
 	}
 }
 
-// wholeAtOnce is how many objects a pass reads whole in one call: other reads wait for it.
+// wholeAtOnce is how many objects a resync reads whole in one call: other reads wait for it.
 const wholeAtOnce = 100
 
-// goThrough carries out a pass; read makes its reads of single objects and clusters.
-func (r *Reader) goThrough(ctx context.Context, p pass, read func(context.Context, job) error) error {
-	var t *tour
+// goThrough carries out a resync; read makes its reads of single objects and clusters.
+func (r *Reader) goThrough(ctx context.Context, p resync, read func(context.Context, job) error) error {
+	var t *firstPart
 	err := r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		t = &tour{reader: r, pass: p, session: s, began: time.Now(), seen: map[string]bool{}, whole: map[types.ManagedObjectReference]bool{}}
+		t = &firstPart{reader: r, resync: p, session: s, began: time.Now(), seen: map[string]bool{}, whole: map[types.ManagedObjectReference]bool{}}
 		for _, moRef := range r.inventory.wholeRefs() {
 			t.whole[VMRef(moRef)] = true
 		}
@@ -168,18 +168,18 @@ func (r *Reader) goThrough(ctx context.Context, p pass, read func(context.Contex
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	r.mu.Lock()
-	for moRef := range r.pass.newer {
+	for moRef := range r.resync.newer {
 		t.seen[moRef] = true
 	}
 	r.mu.Unlock()
 	return r.publish(t.session.Epoch, Reading{VCenter: t.session.UUID, Began: t.began, Complete: !t.partly, Seen: t.seen})
 }
 
-// notOvertaken lists the objects that no other read has published since the pass began.
+// notOvertaken lists the objects that no other read has published since the resync began.
 func (r *Reader) notOvertaken(refs map[types.ManagedObjectReference]bool) (left []types.ManagedObjectReference) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.DeleteFunc(sortedRefs(refs), func(ref types.ManagedObjectReference) bool { return r.pass.newer[ref.Value] })
+	return slices.DeleteFunc(sortedRefs(refs), func(ref types.ManagedObjectReference) bool { return r.resync.newer[ref.Value] })
 }
 
 // clustersDue reports whether the clusters of that vCenter were not read lately, or never.
@@ -190,10 +190,10 @@ func (r *Reader) clustersDue(now time.Time, vcenter string) bool {
 	return due || !r.inventory.clustersKnown(vcenter)
 }
 
-// tour is the first part of a pass.
-type tour struct {
+// firstPart is the first part of a resync.
+type firstPart struct {
 	reader  *Reader
-	pass    pass
+	resync  resync
 	session *session.Session
 	began   time.Time
 	paused  time.Time // the end of its last pause
@@ -205,7 +205,7 @@ type tour struct {
 
 // take publishes a page, but for what must be read whole: VMs that have a stamp or hide whether they do, VMs that a group wants to adopt,
 // and members that were absent, because absent is not gone.
-func (t *tour) take(ctx context.Context, page []types.ObjectContent) error {
+func (t *firstPart) take(ctx context.Context, page []types.ObjectContent) error {
 	result := Reading{VCenter: t.session.UUID, Began: t.began}
 	result.decode(page)
 	if err := readTemplates(ctx, t.session, &result); err != nil {
@@ -218,14 +218,14 @@ func (t *tour) take(ctx context.Context, page []types.ObjectContent) error {
 	return nil
 }
 
-func (t *tour) publish(result *Reading) error {
+func (t *firstPart) publish(result *Reading) error {
 	r := t.reader
 	r.publishing.Lock()
 	defer r.publishing.Unlock()
 	r.mu.Lock()
 	later := func(ref types.ManagedObjectReference, whole bool) bool {
 		t.seen[ref.Value] = true
-		if r.pass.newer[ref.Value] {
+		if r.resync.newer[ref.Value] {
 			return true
 		}
 		if whole = whole || t.whole[ref] || r.running.dirty[ref] || r.next.dirty[ref]; whole {
@@ -243,16 +243,16 @@ func (t *tour) publish(result *Reading) error {
 	return r.publish(t.session.Epoch, *result)
 }
 
-// A pass that nobody waits for makes a pause after each call, leisure times as long as the call took, up to leisureMost.
+// A resync that nobody waits for makes a pause after each call, leisure times as long as the call took, up to leisureMost.
 const (
 	leisure     = 4
 	leisureMost = time.Second
 )
 
-func (t *tour) rest(ctx context.Context) {
+func (t *firstPart) rest(ctx context.Context) {
 	r := t.reader
 	r.mu.Lock()
-	hasty := t.pass.hasty || r.pass.next.hasty
+	hasty := t.resync.hasty || r.resync.next.hasty
 	r.mu.Unlock()
 	if !hasty {
 		session.Sleep(ctx, min(leisure*time.Since(t.paused), leisureMost))
