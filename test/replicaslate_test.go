@@ -211,7 +211,7 @@ func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 		before := r.Calls()["UnregisterAndDestroy_Task"]
 		old.URL = b.url
 		_, err := old.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { // by then it has looked at the folder
-			return a.Finalized || strings.Contains(a.Status.LastMessage, "still under way")
+			return a.Finalized || strings.Contains(a.Status.LastMessage, "still running")
 		})
 		r.Release(vcsim.Clone)
 		if err == nil {

@@ -182,7 +182,7 @@ func TestTheParametersOfServiceDiscoveryAreBoundedAndCountOnce(t *testing.T) {
 		several("port", 16): 200, several("port", 17): 400, several("port", 1500): 400,
 		several("namespace", 64): 200, several("namespace", 65): 400, several("group", 64): 200, several("group", 65): 400,
 	} {
-		if code, text := get(query); code != want || code == 400 && !strings.Contains(text, "may be at most") {
+		if code, text := get(query); code != want || code == 400 && !strings.Contains(text, "can be at most") {
 			t.Errorf("%.40s…: %d %.200s", query, code, text)
 		}
 	}

@@ -107,7 +107,7 @@ func newWorld() *world {
 	cut.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vCenter cannot be reached (the connection is refused)"}}
 	lost := group("shop", "missing", v1alpha1.PhaseError, 4, "missing-2: vCenter does not have its VM any more, and it may still run (docs/troubleshooting.md#membervanished)")
 	lost.Members[2].Ready, lost.Members[2].Reason, lost.Members[2].Message = false, plan.ReasonMemberVanished, "it was unregistered by VSPHERE.LOCAL\\admin"
-	lost.Members[3].Ready, lost.Members[3].Reason, lost.Members[3].Message = false, plan.ReasonUnreachable, "the VM is disconnected: it is left alone"
+	lost.Members[3].Ready, lost.Members[3].Reason, lost.Members[3].Message = false, plan.ReasonUnreachable, "the VM is disconnected: skipped"
 	lost.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "missing-2 (vm-4702: it was unregistered by VSPHERE.LOCAL\\admin)"}}
 	lost.Standby = []v1alpha1.StandbyMember{{Name: "missing-4", MoRef: "vm-4704", Ready: true, Host: "esx-01.example.com"}}
 	lost.Spec.QuarantineSeconds = 86400
