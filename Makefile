@@ -65,7 +65,7 @@ bench: ## Run the benchmarks
 
 # A finding is an input that fails again by itself: go test runs the new one with all others. A run may end badly without one:
 # Go before 1.27 may say "context deadline exceeded" at the end of the time (golang/go#75804), and gives a worker up that
-# stood still for 10 s, as on a busy machine. Making inputs small is not worth its time here.
+# was suspended for 10 s, as on a busy machine. Making inputs small is not worth its time here.
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for 10 s (FUZZTIME=1m or 1000x, FUZZ=<pattern of their names>)
 	@out=$$(mktemp); trap 'rm -f "$$out"' EXIT; failed=; \

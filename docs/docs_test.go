@@ -218,7 +218,7 @@ func TestEveryConditionAndReasonHasAnAnchorInTroubleshooting(t *testing.T) {
 	}
 }
 
-// The links of alerts are names of these documents; whoever installs the alerts says where they are.
+// The links of alerts are names of these documents; the admin who installs the alerts says where they are.
 func TestEveryAlertLinksToItsSectionInTroubleshooting(t *testing.T) {
 	all := anchors(read(t, "troubleshooting.md"))
 	alerts := regexp.MustCompile(`(?m)^ +- alert: (\w+)`)

@@ -175,7 +175,7 @@ func TestQuarantineEndsAfterItsTimeOrWithTheGroup(t *testing.T) {
 	})
 }
 
-// A PowerOn of another replica that stood still on its way turns a VM on that is in quarantine by then, as an operator would.
+// A PowerOn of another replica that was suspended on its way turns a VM on that is in quarantine by then, as an operator would.
 func TestAVMThatComesOnRightAfterItWentIntoQuarantineIsPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

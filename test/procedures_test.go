@@ -76,7 +76,7 @@ const (
 func TestTryAChangeOnOneMember(t *testing.T) {
 	t.Parallel()
 	for name, next := range map[string]func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string){
-		"and go on, to half of them and then to all": func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string) {
+		"and continue, to half of them and then to all": func(t *testing.T, r *rig, g *metacontroller.Group, was map[string]string) {
 			patch(t, g, `{"spec":{"update":{"canary":"50%"}}}`)
 			held(t, g, "update.canary holds at 2")
 			if n := tally(r.members(), isOfOther); n != 2 {
@@ -183,7 +183,7 @@ func TestBringAVMBackFromQuarantine(t *testing.T) {
 			_, err = g.Until(within(t), func(a metacontroller.Answer) bool { return len(a.Status.Quarantined) == 0 })
 			r.must(err)
 		},
-		"for good": func(t *testing.T, r *rig, g *metacontroller.Group, ref string) {
+		"permanently": func(t *testing.T, r *rig, g *metacontroller.Group, ref string) {
 			r.must(r.CloneVM(kept+ref, "/DC0/vm", "a-copy"))
 			r.must(r.SetExtraConfig(kept+ref, stamp.Key, ""))
 			r.must(r.Move(kept+ref, "/DC0/vm"))

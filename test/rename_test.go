@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Whoever names a member in the spec or in an annotation copies its name from the status, whatever its VM is called in vCenter now.
+// Anyone who names a member in the spec or in an annotation copies its name from the status, whatever its VM is called in vCenter now.
 func TestListsTakeTheNameThatTheStatusShowsAfterARenameInVCenter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -141,7 +141,7 @@ func TestAnAdoptionChecksAgainAllThatItWasPlannedFrom(t *testing.T) {
 			t.Errorf("%d VMs were touched", n)
 		}
 		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/unmanaged", MoRef: w.Unmanaged.Value}, 0))
-		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "may be adopted") {
+		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "can be adopted") {
 			t.Errorf("%+v", f)
 		}
 	})

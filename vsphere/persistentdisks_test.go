@@ -327,7 +327,7 @@ func TestAFirstDiskIsLookedForOnlyWhereTheHostsOfItsVMReach(t *testing.T) {
 	})
 }
 
-// Backup software turns changed block tracking on for a VM and its disks. The next VM had it off, and its disk was DiskInUse for ever
+// Backup software turns changed block tracking on for a VM and its disks. The next VM had it off, and its disk was DiskInUse forever
 // (vsphere-csi-driver#1416).
 func TestADiskThatBackupSoftwareTracksGoesToTheNextVM(t *testing.T) {
 	t.Parallel()

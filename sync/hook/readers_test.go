@@ -93,7 +93,7 @@ func syncCall() string {
 	return fmt.Sprintf("POST /sync HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(aSync), aSync)
 }
 
-// Whoever asks and does not read the answer takes nobody's place: not a hook's, and not another reader's.
+// Anyone who asks and does not read the answer takes nobody's place: not a hook's, and not another reader's.
 func TestReadersThatReadNothingStopNobody(t *testing.T) {
 	t.Parallel()
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 40<<10)) })

@@ -42,7 +42,7 @@ type group struct {
 	running  map[string]plan.Action // by member
 	limited  map[string]*limiter.Running
 	began    map[string]time.Time  // since when they run
-	stalled  map[string]plan.Fault // of these, those that stand still: they take no slot
+	stalled  map[string]plan.Fault // of these, those that are stalled: they take no slot
 	outdated map[string]bool       // of these, those that began before the group was finalizing
 	failures map[string]failure    // by member
 	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).

@@ -64,7 +64,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	})
 }
 
-// Found by the model in test/world, seed 6574895: this replica stood still after it had confirmed that nothing of a deleted group was left.
+// Found by the model in test/world, seed 6574895: this replica was suspended after it had confirmed that nothing of a deleted group was left.
 // Another one, which did not know of the deletion, had just created the folder, and cloned into it once the group was gone.
 func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 	m := newModel(time.Second)
@@ -88,7 +88,7 @@ func TestAGroupIsNotGoneForACallThatMayHaveWaited(t *testing.T) {
 
 func TestEitherClockShowsAPauseAndAClockSetBackShowsNone(t *testing.T) {
 	began := time.Now()
-	woken := began.Round(0).Add(time.Hour) // the monotonic clock stood still, or is not known
+	woken := began.Round(0).Add(time.Hour) // the monotonic clock stopped, or is not known
 	if elapsed(began, woken) != time.Hour || elapsed(began, began.Add(time.Minute)) != time.Minute {
 		t.Error("a clock is ignored")
 	}

@@ -148,7 +148,7 @@ type VCenterState struct {
 	Candidates []Candidate
 	// Free are the names in Query.Taken that no object in the group's folder has now.
 	Free []string
-	// Stalled are the actions under way whose tasks stand still, by member, and why: they take no slot.
+	// Stalled are the actions under way whose tasks are stalled, by member, and why: they take no slot.
 	Stalled map[string]Fault
 	// RulesOff reports whether the group's DRS rules differ from what Query.AntiAffinity wants for the present members;
 	// false while that is unknown.

@@ -35,7 +35,7 @@ func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *te
 	}
 }
 
-// Without it, one replica set a mark and the other withdrew it, for ever (test/world, seeds 10037 and 11045).
+// Without it, one replica set a mark and the other withdrew it, forever (test/world, seeds 10037 and 11045).
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)
 	addMembers(&o, 2)

@@ -37,7 +37,7 @@ func (v *view) installs() string {
 
 // servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers
 // select it. This install has reported VCenterChanged, and the other one, which doesn't see that, has written it back as False: so
-// they would write the status in turns, for ever. A group that only this install is called for, such as one whose label was changed,
+// they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
 // keeps the condition as True, and its status is written.
 func (v *view) servedElsewhere() *plan.Refusal {
 	if v.hold == nil || v.hold.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||

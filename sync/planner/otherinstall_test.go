@@ -32,7 +32,7 @@ func TestNothingIsMadeForAGroupThatAnotherInstallHas(t *testing.T) {
 	}
 }
 
-// Two installs that see each other's finalizers both write the status: if they wrote different ones, they would do so in turns, for ever.
+// Two installs that see each other's finalizers both write the status: if they wrote different ones, they would do so in turns, forever.
 func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	finalizers := []string{"metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-east"}
 	one := observed(2)

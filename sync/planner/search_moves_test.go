@@ -255,7 +255,7 @@ func (x *search) forgot(p *place, r int8, k uint8, then func(move, *place, strin
 	then(move{what: "forgets that it failed:", who: r, op: searchOps[f.op], ordinal: int8(k)}, &q, "")
 }
 
-// killed: a replica's process ends, and another begins. It reads the inventory again, and vCenter's tasks go on.
+// killed: a replica's process ends, and another begins. It reads the inventory again, and vCenter's tasks continue.
 func (x *search) killed(p *place, r int8, then func(move, *place, string)) {
 	if p.kills >= x.kills {
 		return

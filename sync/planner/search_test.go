@@ -11,7 +11,7 @@ package planner_test
 // What can happen at any moment (search_moves_test.go, search_vcenter_test.go): a replica gets a call, with the old generation or
 // the new one; its lease ends; it sees one VM, or the folder, as it is now, and the others as they were; its turn comes and the
 // first step of its plan begins; a step calls vCenter; its task ends; it is refused; it is carried out and its reply is lost; a
-// failure is forgotten; the process is killed and forgets all, and vCenter's tasks go on.
+// failure is forgotten; the process is killed and forgets all, and vCenter's tasks continue.
 //
 // What the loop does between planner.Make and vCenter is repeated here, as far as a plan or a step depends on it: what is under
 // way or has failed, by member; the call, its generation and what came after it; finalizing, newestStamp, ownFolders,
@@ -32,7 +32,7 @@ package planner_test
 //   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
 //     the next one in the plan begins where the first may be backing off.
 //   - status.update is empty, and status.members as well, as in a stale parent; where it says "recorded", it has the first members
-//     for ever, and vCenter's events never tell what became of them.
+//     forever, and vCenter's events never tell what became of them.
 //   - Operators, hardware faults, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives cover
 //     these.
 //   - A step's read of a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica

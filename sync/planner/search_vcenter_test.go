@@ -39,7 +39,7 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 	if !f.is(plan.Unmark) { // whose stamp is already written
 		fail("is refused:", p, false)
 		if f.is(plan.Mark) && p.replicas[r].finalizing {
-			fail("is refused for good:", p, true)
+			fail("is refused permanently:", p, true)
 		}
 	}
 	if f.is(plan.CreateFolder) && (f.void || p.replicas[r].call == unleased) {

@@ -197,7 +197,7 @@ func (v *view) withdrawMarks() {
 		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
 			v.withdrawing = true
 			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
-				continue // another replica set it since this one was called, and may know more: two would set and withdraw it for ever
+				continue // another replica set it since this one was called, and may know more: two would set and withdraw it forever
 			}
 			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})

@@ -178,7 +178,7 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("the guest of web-1 does not come up after a power-on: restarted, then replaced", sicken(1))
 		s.happens("three guests do not come up: 40% are 2", sicken(2, 3, 4))
-		s.happens("one recovers: healing goes on", change(2, func(m *plan.VM) { m.Tools, ill[m.MoRef] = true, false }))
+		s.happens("one recovers: healing continues", change(2, func(m *plan.VM) { m.Tools, ill[m.MoRef] = true, false }))
 		s.happens("healing.action None, and one does not come up", func(o *plan.Observed) {
 			edit(func(g *spec) { g.Healing.Action = v1alpha1.HealNone })(o)
 			sicken(0)(o)

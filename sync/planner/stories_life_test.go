@@ -26,7 +26,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("an operator powers web-0 off", change(0, func(m *plan.VM) { m.Power = plan.PoweredOff }))
 		s.happens("an operator renames web-2", change(2, func(m *plan.VM) { m.Name = "mine" }))
 		s.happens("the host of web-0 is cut off", change(0, func(m *plan.VM) { m.Reachable, m.Unreachable = false, "disconnected" }))
-		s.happens("scaled to 2: the unreachable one would go first, and is left alone", s.scale(2))
+		s.happens("scaled to 2: the unreachable one would go first, and is skipped", s.scale(2))
 		s.happens("the host is back, all are well: the highest ordinal goes", change(0, func(m *plan.VM) { m.Reachable = true }))
 		s.happens("web-1 vanishes from the inventory, and is not confirmed gone: no other is cloned", func(o *plan.Observed) { drop(1)(o); o.State.Gone = nil })
 	},
@@ -37,7 +37,7 @@ var lifeStories = map[string]func(*story){
 			change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOff, asks })(o)
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: "new-web-1", State: plan.Running}}
 		})
-		s.happens("scaled to 2: the one that asks would go first, and is left alone", s.scale(2))
+		s.happens("scaled to 2: the one that asks would go first, and is skipped", s.scale(2))
 		s.happens("the server was restarted, and knows nothing of the power-on", func(o *plan.Observed) { o.Pending = nil; s.scale(3)(o) })
 		s.happens("an operator answers", change(1, func(m *plan.VM) { m.Power, m.Question = plan.PoweredOn, "" }))
 		s.happens("the power-on of web-2 is stalled for no visible reason", func(o *plan.Observed) {
@@ -154,7 +154,7 @@ var lifeStories = map[string]func(*story){
 	},
 	"abandoned": func(s *story) {
 		s.happens("two members are applied", s.scale(2))
-		s.happens("vCenter is gone for good, and the group is deleted", func(o *plan.Observed) {
+		s.happens("vCenter is permanently gone, and the group is deleted", func(o *plan.Observed) {
 			o.State = plan.VCenterState{}
 			remove(o)
 		})

@@ -91,7 +91,7 @@ var refreshStories = map[string]func(*story){
 			annotate("typo", "")(o)
 			annotate("db", "")(o)
 		})
-		s.happens("both are done: the update goes on", annotate("node-drain", ""))
+		s.happens("both are done: the update continues", annotate("node-drain", ""))
 		s.happens("the new web-2 is held, and scaled to 1", func(o *plan.Observed) {
 			change(2, func(m *plan.VM) { annotate("node-drain", "web-2/"+m.MoRef)(o) })(o)
 			s.scale(1)(o)

@@ -248,7 +248,7 @@ func (m *led) live() {
 // moment waits for a moment in the midst of what the server does.
 func (m *led) moment() { time.Sleep(time.Duration(m.random.IntN(2000)) * time.Millisecond) }
 
-// scale sets replicas. Whoever stays keeps its VM.
+// scale sets replicas. A member that stays keeps its VM.
 func (m *led) scale() {
 	before, to := m.refs(false), int32(m.random.IntN(9))
 	from := *m.now().Spec.Replicas

@@ -18,10 +18,10 @@ import (
 func TestTheProceduresOfTheDocumentsDoWhatTheySay(t *testing.T) {
 	s := scripted(t, 1)
 	for name, follow := range map[string]func(*testing.T, *stage){
-		"a canary goes on":                   canaryGoesOn,
+		"a canary continues":                 canaryGoesOn,
 		"roll back out of quarantine":        rollBackOutOfQuarantine,
 		"scale in and out of quarantine":     scaleOutOfQuarantine,
-		"take a member out for good":         takeOutForGood,
+		"take a member out permanently":      takeOutForGood,
 		"replace a member":                   replaceAMember,
 		"keep a member":                      keepAMember,
 		"hold a member":                      holdAMember,

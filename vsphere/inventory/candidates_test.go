@@ -69,12 +69,12 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 		{"/DC0/vm/legacy/z", "", vcfault.ReasonAdoptNotFound, "/DC0/vm/legacy/z"},
 		{"legacy/twin", "", vcfault.ReasonAdoptAmbiguous, "vm-6, vm-7"},
 		{"vm-6", "vm-6", "", ""},
-		{"/DC1/vm/legacy/d", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
-		{"vm-4", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
-		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "may be adopted"},
+		{"/DC1/vm/legacy/d", "", vcfault.ReasonAdoptNotFound, "can be adopted"},
+		{"vm-4", "", vcfault.ReasonAdoptNotFound, "can be adopted"},
+		{"legacy2/c", "", vcfault.ReasonAdoptNotFound, "can be adopted"},
 		{"vm-3", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"/DC0/vm/e", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
-		{"vm-11", "", vcfault.ReasonAdoptNotFound, "may be adopted"}, // its place is unknown
+		{"vm-11", "", vcfault.ReasonAdoptNotFound, "can be adopted"}, // its place is unknown
 		{"vm-12", "", vcfault.ReasonAdoptNotFound, "--adopt-from"},
 		{"legacy/tmpl", "", vcfault.ReasonAdoptTemplate, "/DC0/vm/legacy/tmpl"},
 		{"vm-9", "", vcfault.ReasonAdoptUnreadable, "inaccessible"},
