@@ -85,7 +85,7 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 //   - instanceUUID of members;
 //   - canary.target, what the canary members are.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer)/\w+: ->|^/conditions/Progressing/\w+: .* -> $` +
-	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/conditions/\w+/message:|^/lastMessage:`)
+	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
