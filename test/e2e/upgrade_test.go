@@ -226,7 +226,7 @@ func TestGroupsSurviveUpgradeRollbackAndUninstallByHelm(t *testing.T) {
 		if name == "crd" { // from before a column was added
 			return regexp.MustCompile(`(?m)^    - description: Time since the group was created\n(      .*\n)+`).ReplaceAllString(text, "")
 		}
-		return strings.Replace(text, "VC_FOLDER: vm-operator", "VC_FOLDER: former", 1)
+		return strings.Replace(text, "\n  VC_FOLDER: vm-operator\n", "\n  VC_FOLDER: former\n", 1)
 	})
 	current := chart(t, "0.2.0", func(_, text string) string { return text })
 	columns := func() string {
