@@ -13,9 +13,12 @@ import (
 // The write debounce. What an answer makes Metacontroller write can bring the next call: each write of a child does, and, once a group has a
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If that call's answer had the next step again, groups would be called, and written, as fast as Metacontroller's workers can. So while a
-// group is worked on, what was written just now is answered as it is, until busyMost is over. When it was written is seen from the calls,
+// group is worked on, what was written just now is answered as it is, until writtenFor is over. When it was written is seen from the calls,
 // so all replicas keep the same. Where many groups go at once, what is left of each is written less often: writes are what
 // cost the API server most.
+
+// writtenFor is how long what was written stays.
+const writtenFor = 2 * time.Second
 
 // goingTimes is how many calls long the status of a group in deletion stands while it would only tell that less is left.
 const goingTimes = 6
@@ -38,7 +41,7 @@ func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) 
 		return
 	}
 	if g.finalizing {
-		stands := busyMost
+		stands := writtenFor
 		if sameConditions(r.Status.Conditions, g.call.Group.Status.Conditions) {
 			stands = going
 		}
@@ -48,7 +51,7 @@ func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) 
 			r.Status.Orphaned = orphaned
 		}
 	}
-	if now.Sub(g.membersWritten) >= busyMost {
+	if now.Sub(g.membersWritten) >= writtenFor {
 		return
 	}
 	for i, child := range r.Children {

@@ -21,7 +21,7 @@ type group struct {
 	renewed         time.Time // when it came
 	calls           int       // that renewed it
 	due             time.Time // when the next one is due
-	busy            bool      // actions are under way, or its plan asks for calls within busyMost
+	busy            bool      // steps run, or its plan says that it is in progress
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	orphaned        bool      // sticky: a call of its deletion showed that its dependents are to stay

@@ -168,7 +168,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	result := l.plan(&observed, call.Ref(), owns)
 	l.ask(&observed)
 	if echo { // nothing is done, and no group gone, before the next call, which comes soon if anybody receives this one's answer
-		result.Resync, result.Finalized = min(result.Resync, 2*pauseEcho), false
+		result.Resync, result.InProgress, result.Finalized = min(result.Resync, 2*pauseEcho), true, false
 	}
 
 	l.mu.Lock()
@@ -185,7 +185,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.keepWritten(&result, max(busyMost, goingTimes*l.calls.share(l.calls.busy)), now)
+	g.keepWritten(&result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {

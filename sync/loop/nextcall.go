@@ -13,16 +13,13 @@ import (
 // client limits (QPS 5) only five, so that a new group would wait for those of groups that have nothing to tell. So groups share them:
 //
 //	the group                                      is called again after
-//	in progress (its plan asks for calls           busySoonest, or its share of the calls among all that are in progress
-//	within busyMost, or actions are under way)
+//	in progress, as its plan says, or steps run    busySoonest, or its share of the calls among all that are in progress
 //	otherwise                                      settledSoonest, or its share of the calls among all groups, but no later than its plan asks
 //	refused                                        Metacontroller's own back-off
 //
-// and in no case later than --resync. How late a plan permits is in planner.go.
+// and in no case later than --resync. How late a plan permits is in sync/planner/nextcall.go.
 const (
 	busySoonest, settledSoonest = 250 * time.Millisecond, time.Second
-	// busyMost is the longest time between the calls of a group that is in progress, as its plan has it.
-	busyMost = 2 * time.Second
 	// callsMost bounds the calls a second that the groups share: half of what Metacontroller can make, because edits and new groups
 	// need calls, too.
 	callsMost = 60.
@@ -78,7 +75,7 @@ func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
 		g.busy, g.due = false, time.Time{}
 		return
 	}
-	g.busy = r.Resync <= busyMost || len(g.running) > 0
+	g.busy = r.InProgress || len(g.running) > 0
 	l.calls.count(l.groups, l.cfg.Lease, now)
 	if g.busy {
 		r.Resync = max(busySoonest, l.calls.share(l.calls.busy))

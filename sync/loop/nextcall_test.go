@@ -142,7 +142,7 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		took := time.Since(began)
-		if left, _ := m.members(c.Ref()); left > 0 || took < 5*time.Second || writes > 1+int(took/busyMost)+2 {
+		if left, _ := m.members(c.Ref()); left > 0 || took < 5*time.Second || writes > 1+int(took/writtenFor)+2 {
 			t.Errorf("%d members are left after %s and %d writes", left, took, writes)
 		}
 	})
@@ -214,7 +214,7 @@ func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
 			c.Children = map[plan.ChildKey]plan.ObservedChild{key: {LastApplied: text}}
 			time.Sleep(50 * time.Millisecond)
 		}
-		if took := time.Since(began); took < 5*time.Second || writes > 1+int(took/busyMost)+2 {
+		if took := time.Since(began); took < 5*time.Second || writes > 1+int(took/writtenFor)+2 {
 			t.Errorf("%d writes in %s", writes, took)
 		}
 	})

@@ -25,8 +25,10 @@ type Result struct {
 	Verdicts []Verdict
 	// Finalized ends the group: nothing of it is left in vCenter, nor among its children.
 	Finalized bool
-	// Resync is the longest time until the next hook call.
-	Resync time.Duration
+	// Resync is the longest time until the next hook call. InProgress asks for calls as often as there is room for: steps are to be taken,
+	// or something is awaited that can happen any moment.
+	Resync     time.Duration
+	InProgress bool
 	// Wake is after how long the plan must be made again even if nothing has changed; zero
 	// if it depends on no time.
 	Wake time.Duration

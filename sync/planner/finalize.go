@@ -44,7 +44,7 @@ func (v *view) finalize() plan.Result {
 	if v.paused() {
 		r.Actions, r.Finalized = nil, false
 	}
-	r.Resync = v.nextCall(r.Wake)
+	v.setNextCall(&r)
 	r.Status = v.status(v.message())
 	r.Notes = v.notes(&r.Status)
 	return r
@@ -82,7 +82,8 @@ func (v *view) abandon() plan.Result {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	v.hold, v.doubt = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	r := plan.Result{Status: v.status(message), Finalized: v.childless(), Resync: v.nextCall(0)}
+	r := plan.Result{Status: v.status(message), Finalized: v.childless()}
+	v.setNextCall(&r)
 	if v.orphaned() {
 		r.Children = v.children()
 	}

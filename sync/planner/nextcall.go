@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // When Metacontroller should call next at the latest, to bring the status up to date: while members come and go, while an operator has
 // to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
 // Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
-// Package loop decides how much sooner (sync/loop/nextcall.go).
 const (
 	resyncBusy    = 2 * time.Second
 	resyncServed  = 5 * time.Second
@@ -23,43 +23,47 @@ const (
 	watchedFor = 10 * time.Minute
 )
 
-// nextCall is when the next hook call is to come, at the latest. wake is when the plan must be made again; zero if at no time.
+// setNextCall sets when the next hook call is to come, at the latest, and whether the group is in progress. Then package loop has
+// it called as often as the groups in progress can be (sync/loop/nextcall.go), whatever the table says.
 //
 //	the group                                                    is called within
 //	-----------------------------------------------------------  ------------------------------------------
-//	abandoned                                                    resyncBusy
+//	abandoned                                                    in progress: resyncBusy
 //	vCenter's state is unknown                                   resyncUnknown
 //	paused, and deleted                                          the resync period
-//	deleted                                                      resyncBusy
+//	deleted                                                      in progress: resyncBusy
 //	an operator has to act                                       resyncWatched, later resyncStalled
 //	paused                                                       the resync period
-//	held back, in progress, an update runs, a member is unready  resyncBusy
+//	held back, busy, an update runs, a member is unready         in progress: resyncBusy
 //	has a Service or a probe                                     resyncServed
 //	any other                                                    the resync period
 //
 // and in no case later than the resync period, nor, unless it is deleted, than wake.
-func (v *view) nextCall(wake time.Duration) time.Duration {
+func (v *view) setNextCall(r *plan.Result) {
 	within := v.Resync
 	switch {
 	case v.abandoned():
-		within = resyncBusy
+		r.InProgress = true
 	case !v.sighted:
 		within = resyncUnknown
 	case v.Finalizing && v.paused():
 	case v.Finalizing:
-		within = resyncBusy
+		r.InProgress = true
 	case v.blocked():
 		within = v.resyncBlocked()
 	case v.paused():
 	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members):
-		within = resyncBusy
+		r.InProgress = true
 	case v.Group.Spec.Service != nil, v.Group.Spec.Readiness.Probes():
 		within = resyncServed
 	}
-	if wake > 0 && !v.Finalizing {
-		within = min(within, max(wake, time.Second))
+	if r.InProgress {
+		within = resyncBusy
 	}
-	return min(within, v.Resync)
+	if r.Wake > 0 && !v.Finalizing {
+		within = min(within, max(r.Wake, time.Second))
+	}
+	r.Resync = min(within, v.Resync)
 }
 
 // resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must

@@ -52,7 +52,7 @@ func Make(o plan.Observed) plan.Result {
 	if v.hold == nil && !v.paused() {
 		r.Actions = v.actions()
 	}
-	r.Resync = v.nextCall(r.Wake)
+	v.setNextCall(&r)
 	r.Status, r.Verdicts = v.status(v.message()), v.verdicts()
 	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
 		r.Notes = v.notes(&r.Status)
