@@ -25,7 +25,7 @@ import (
 )
 
 // asks are the times after a VM was found missing at which vCenter's events are queried: they may come late.
-var asks = []time.Duration{0, 2 * time.Second, 15 * time.Second, time.Minute}
+var asks = []time.Duration{0, 500 * time.Millisecond, 2 * time.Second, 15 * time.Second, time.Minute}
 
 const (
 	// askAgain is how often they are queried after that for a VM about which they say nothing.
