@@ -11,11 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
-	vim "github.com/vmware/govmomi/vim25/types"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // life is one life of a group: created, disturbed, restored, deleted.

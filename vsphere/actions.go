@@ -1,5 +1,5 @@
-// This file tracks the steps in flight: which of them are stalled, and where clones go. It promises that a stalled step
-// is reported until it makes progress or ends.
+// This file carries out a step: its lease, its calls and tasks, and its error. It also tracks the steps in flight, and which of them are
+// stalled: those are reported until they make progress or end.
 //
 // Locks: inFlight.mu is taken before those of packages inventory and tasks.
 
@@ -14,6 +14,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -21,9 +25,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/google/uuid"
-	"github.com/vmware/govmomi/vim25/types"
-	apitypes "k8s.io/apimachinery/pkg/types"
 )
 
 // Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after

@@ -1,8 +1,5 @@
-// This file finds the snapshot of a template that spec.clone names. It makes no calls.
-
-// This file has the network adapters of a VM, and those that a clone is to get. It makes no calls and has no lock.
-
-// This file reads what Storage DRS recommends for a clone, and why it recommends nothing. It makes no calls.
+// This file is the whole clone, in the order of its steps (cloneSteps): the template and its snapshot, size, pool, storage, network adapters,
+// guest, owner, customization, datastore, host; then its task, and what is done when vCenter refuses it.
 
 package vsphere
 
@@ -16,6 +13,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
@@ -28,11 +31,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/google/uuid"
-	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // cloneBuilder builds a clone spec.

@@ -1,6 +1,6 @@
-// This file asks vCenter's events who powered VMs off. It keeps the last answer.
+// This file powers VMs on and off, shuts their guests down, and asks vCenter's events who powered them off.
 //
-// Locks: one caller at a time has the turn, which is held across a call.
+// Locks: one caller at a time asks for events, and keeps its turn across the call.
 
 package vsphere
 
@@ -10,6 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/vmware/govmomi/task"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -18,9 +22,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/vmware/govmomi/task"
-	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // powerOn powers a member on; where DRS places it, by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual

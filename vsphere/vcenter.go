@@ -19,6 +19,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
@@ -28,8 +31,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
-	"github.com/rs/zerolog"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.

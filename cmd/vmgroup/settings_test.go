@@ -15,11 +15,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 // Not parallel, because it sets environment variables.

@@ -8,10 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // AddressesOf returns the addresses of a guest's adapters that can be used, in the order in which the guest reports them, but for two: the primary one

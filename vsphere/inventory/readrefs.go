@@ -4,10 +4,11 @@ import (
 	"context"
 	"slices"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // VMRef is the reference of a VM.

@@ -1,13 +1,14 @@
 package guard
 
 import (
-	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"crypto/tls"
 	"crypto/x509"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
 func later() time.Time { return time.Now().Add(time.Hour) }

@@ -23,9 +23,10 @@ import (
 	"testing"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/test/memnet"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/test/memnet"
 )
 
 const (

@@ -1,12 +1,13 @@
 package guard
 
 import (
-	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"crypto/sha256"
 	"errors"
 	"io/fs"
 	"sync"
 	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
 // content is a file as last read.
