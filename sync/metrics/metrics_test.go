@@ -96,7 +96,7 @@ func TestAlertsUseMetricsThatExist(t *testing.T) {
 		exists[m.Name] = true
 	}
 	name := regexp.MustCompile(`\bvmgroup_[a-z_]+`)
-	walk(t, "../../manifests/components/monitoring", ".yaml", func(path, text string) {
+	walk(t, "../../charts/vmgroup/files/monitoring", ".yaml", func(path, text string) {
 		for _, n := range name.FindAllString(text, -1) {
 			if found++; !exists[regexp.MustCompile("_(bucket|sum|count)$").ReplaceAllString(n, "")] {
 				t.Errorf("%s queries %s, which does not exist", path, n)
