@@ -84,7 +84,7 @@ func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 	}{
 		"plan":  {[]string{"plan", long, "--simulator"}, "\nPlan: 2 to create"},
 		"check": {[]string{"check", "--simulator"}, "\nOK "},
-		"help":  {[]string{"serve", "--help"}, "\nAddresses, and who may call:\n"},
+		"help":  {[]string{"serve", "--help"}, "\nAddresses, and who can call:\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +92,7 @@ func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 			<-s.ended
 			lines := s.lines()
 			if name == "help" { // the description above is as it was written
-				lines = lines[slices.Index(lines, "Addresses, and who may call:"):]
+				lines = lines[slices.Index(lines, "Addresses, and who can call:"):]
 			}
 			fits(t, lines)
 			if !s.has(c.has) {
