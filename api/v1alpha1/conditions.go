@@ -5,7 +5,7 @@ import "strconv"
 // The types of a group's conditions. The first ten are always present; another one appears when it becomes True for the first time,
 // and then stays as False, so that `kubectl wait` can wait for its end.
 const (
-	// ConditionReady is True when exactly the desired members exist, all are ready and nothing is under way.
+	// ConditionReady is True when exactly the desired members exist, all are ready and nothing is in progress.
 	ConditionReady = "Ready"
 	// ConditionProgressing is True while there is something to do that needs no operator.
 	ConditionProgressing = "Progressing"
@@ -49,7 +49,7 @@ const (
 	// ConditionDuplicateAddress says which members' guests report an address that another member's guest reports, too.
 	ConditionDuplicateAddress = "DuplicateAddress"
 	// ConditionReadinessDoubted says that the answers of members to spec.readiness.tcpSocket or httpGet are not believed, and why: all
-	// failed at once, so the path to them is suspected; or the server may not ask them. Meanwhile members stay as ready as they were, none is
+	// failed at once, so the path to them is suspected; or the server isn't allowed to ask them. Meanwhile members stay as ready as they were, none is
 	// healed, and updates wait.
 	ConditionReadinessDoubted = "ReadinessDoubted"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.

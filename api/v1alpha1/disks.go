@@ -76,7 +76,7 @@ type DiskRetention struct {
 // +kubebuilder:validation:Enum=Retain;Delete
 type Retention string
 
-// What becomes of a persistent disk.
+// What happens to a persistent disk.
 const (
 	RetentionRetain Retention = "Retain"
 	RetentionDelete Retention = "Delete"

@@ -300,7 +300,7 @@ type Replacement struct {
 // +kubebuilder:validation:Enum=Delete;Retain
 type DeletionPolicy string
 
-// What becomes of the VMs when the group is deleted.
+// What happens to the VMs when the group is deleted.
 const (
 	// DeletionDelete removes them and their disks.
 	DeletionDelete DeletionPolicy = "Delete"

@@ -14,7 +14,7 @@ type Phase string
 const (
 	// PhasePending is everything that is neither of the other two.
 	PhasePending Phase = "PENDING"
-	// PhaseRunning means exactly the desired members, all ready, nothing under way.
+	// PhaseRunning means exactly the desired members, all ready, nothing in progress.
 	PhaseRunning Phase = "RUNNING"
 	// PhaseError means blocked until an operator acts; lastMessage says how.
 	PhaseError Phase = "ERROR"
