@@ -101,7 +101,7 @@ func TestAGroupsPageShowsWhatIsDoneAndWhyAndWhatBlocks(t *testing.T) {
 	for _, want := range []string{
 		"web Error Deleting cloning x", "vCenter's state is not known ( InventoryNotRead ): nothing is done", "Ready 1 of 2", "Last hook call 2026-11-22 09:00:00 UTC",
 		"TemplateNotFound CloneBlocked web-1 there is no template x What to do: Name a template that exists, or give its path",
-		"Clone web-2x Under way since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
+		"Clone web-2x Running since 2026-11-22 09:00:00 UTC too few x", "PowerOn web-3 Failed next try 2026-11-22 09:00:00 UTC is off x TemplateNotFound there is no template x",
 		"The group waits for a free slot: clones from x : 4 running; limit 4 of at most 32 vCenter queued x all steps : 32 running; limit 32 of at most 32 --slots permits no more", "1 Mark web-0x update x 2 after 30 s RemoveFolder the group why x As if each succeeds", "More follow.", "web-0x vm-1x Ready poweredOn 10.0.0.7 x host x zone zone x", "web-1 vm-2 Not ready NotReady not yet x Heal: unready x (waits for its turn x)", "web-2x Not there yet Create: one more x",
 		"2026-11-22 09:00:00 UTC Destroy web-9x scale-in x 3.0 s ok", "Clone web-8 because x 1 min 35 s DatastoreFull full x", "vmgroup v1",
 	} {
