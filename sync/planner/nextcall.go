@@ -34,7 +34,8 @@ const (
 //	deleted                                                      in progress: resyncBusy
 //	an operator has to act                                       resyncWatched, later resyncStalled
 //	paused                                                       the resync period
-//	held back, busy, an update runs, a member is unready         in progress: resyncBusy
+//	held back, busy, an update runs, a member is unready or      in progress: resyncBusy
+//	unconfirmed
 //	has a Service or a probe                                     resyncServed
 //	any other                                                    the resync period
 //
@@ -52,7 +53,7 @@ func (v *view) setNextCall(r *plan.Result) {
 	case v.blocked():
 		within = v.resyncBlocked()
 	case v.paused():
-	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members):
+	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members) || len(v.unconfirmed()) > 0:
 		r.InProgress = true
 	case v.Group.Spec.Service != nil, v.Group.Spec.Readiness.Probes():
 		within = resyncServed
