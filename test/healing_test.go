@@ -21,7 +21,7 @@ func ailing(t *testing.T) (*rig, *metacontroller.Group) {
 	return r, g
 }
 
-// hangsAtBoot is a guest that does not come up after a power-on, which is evidence that it is unwell. (That Tools fall silent later is none.)
+// hangsAtBoot is a guest that does not come up after a power-on, which is evidence that it is unhealthy. (That Tools fall silent later is none.)
 func (r *rig) hangsAtBoot(where string, health vcsim.Health) error {
 	if err := r.PowerOff(where); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Healing has a budget: when more members are unwell than it allows, the cause is probably elsewhere (a network, a host,
+// Healing has a budget: when more members are unhealthy than it allows, the cause is probably elsewhere (a network, a host,
 // the account's privileges), and no member is restarted or replaced. Members that vCenter cannot reach or show are never
-// healed, and count as unwell.
+// healed, and count as unhealthy.
 
 // sickSince returns when the member's time to become ready began: when it was last ready, powered on, or restarted.
 func (m *member) sickSince(now time.Time) time.Time {
@@ -25,11 +25,11 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unwell.
+// healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unhealthy.
 // One with a pending question, whose customization failed or that did not take its addresses waits for an operator.
 func (v *view) healable(m *member) bool { return v.runsUnready(m) && v.isEvident(m) }
 
-// isEvident reports whether there is evidence that a member that is not ready is unwell. That VMware Tools fall silent is none: they do
+// isEvident reports whether there is evidence that a member that is not ready is unhealthy. That VMware Tools fall silent is none: they do
 // so while they are upgraded, on all guests at once. Evidence is:
 //
 //   - its service does not answer, and the path to it is not suspected;
@@ -62,9 +62,9 @@ func (v *view) sick(m *member) bool {
 	return true
 }
 
-// unwell reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
+// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
 // fail together reach their time-out one by one, and a restart gives a member its time again.)
-func (v *view) unwell(m *member) bool {
+func (v *view) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
@@ -116,7 +116,7 @@ func (v *view) heal(order []int) {
 // unwellNames names the members that count against the budget because they are not ready.
 func (v *view) unwellNames(order []int) (names []string) {
 	for _, i := range order {
-		if m := &v.members[i]; v.unwell(m) {
+		if m := &v.members[i]; v.unhealthy(m) {
 			names = append(names, m.displayWith("not ready"))
 		}
 	}

@@ -170,7 +170,7 @@ func (w *world) meddle() {
 	if !m.Quarantined.IsZero() {
 		return
 	}
-	event := rapid.SampledFrom([]string{"power off", "power on", "destroy", "cut off", "unwell", "silent", "doubt"}).Draw(w.T, "event")
+	event := rapid.SampledFrom([]string{"power off", "power on", "destroy", "cut off", "unhealthy", "silent", "doubt"}).Draw(w.T, "event")
 	w.say("%s: %s (%s)", event, m.Name, m.MoRef)
 	wasStandby := m.Standby
 	switch event {
@@ -183,7 +183,7 @@ func (w *world) meddle() {
 		plan.Apply(&w.o, plan.Action{Op: plan.Destroy, MoRef: m.MoRef})
 	case "cut off":
 		m.Reachable, m.Unreachable = !m.Reachable, "disconnected"
-	case "unwell":
+	case "unhealthy":
 		m.Tools, m.IPs = false, nil
 	case "silent":
 		w.o.Answers.Of = maps.Clone(w.o.Answers.Of)

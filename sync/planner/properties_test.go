@@ -244,7 +244,7 @@ func TestEveryObservation(t *testing.T) {
 	t.Run("heals none while more are unready, or cannot be reached, than maxUnhealthy allows", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing = false
-		unwell, duplicates := 0, map[int32]int{}
+		unhealthy, duplicates := 0, map[int32]int{}
 		for _, m := range o.State.VMs {
 			if m.Quarantined.IsZero() {
 				duplicates[m.Ordinal]++
@@ -253,14 +253,14 @@ func TestEveryObservation(t *testing.T) {
 		for _, m := range o.State.VMs {
 			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
 			if m.Quarantined.IsZero() && duplicates[m.Ordinal] == 1 && (on || !m.Reachable) {
-				unwell++
+				unhealthy++
 			}
 		}
 		allowed, forty := 0, intstr.FromString("40%")
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
-			if unwell > max(1, allowed) && (a.Op == plan.Reset || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing) {
-				t.Fatalf("%s of %s while %d are unready, and %d may be", a.Op, a.VM, unwell, allowed)
+			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing) {
+				t.Fatalf("%s of %s while %d are unready, and %d may be", a.Op, a.VM, unhealthy, allowed)
 			}
 		}
 	}))

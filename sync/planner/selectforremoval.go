@@ -9,7 +9,7 @@ import (
 )
 
 // victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
-// spec.scaleIn.remove names, the unwell, the outdated, the others by order, and the protected last.
+// spec.scaleIn.remove names, the unhealthy, the outdated, the others by order, and the protected last.
 // Duplicates are left out: see duplicates.go.
 func (v *view) victims() []int { return v.orderOf(v.members) }
 

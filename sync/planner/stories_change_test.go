@@ -245,7 +245,7 @@ var changeStories = map[string]func(*story){
 			s.scale(5)(o)
 			o.Group.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-4"}, Remove: []string{"web-1"}}
 		})
-		s.happens("web-0 is unwell, and 2 are to stay", func(o *plan.Observed) {
+		s.happens("web-0 is unhealthy, and 2 are to stay", func(o *plan.Observed) {
 			s.scale(2)(o)
 			change(0, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
 		})
