@@ -3,7 +3,7 @@
 // defect needs, and that holds no fault that was really found, may go.
 //
 // A plain run checks that each defect still fits its source. `make planted` plants each one by Go's -overlay, so that no file changes, runs the
-// tests that are to see it, and prints the table of docs/design.md.
+// tests that are to see it, and prints which do.
 package planted
 
 import (
