@@ -47,7 +47,7 @@ func TestTwoServersThatCloneOneOrdinalAtOnceMakeExactlyOneVM(t *testing.T) {
 					for {
 						err := p.Do(context.Background(), web, p.cloning(ordinal))
 						var f *vcfault.Error
-						if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneUnderWay {
+						if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneRunning {
 							time.Sleep(time.Second)
 							continue
 						}
@@ -96,7 +96,7 @@ func TestANameHeldByAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")
 		w.must(err)
 		f := p.fault(p.cloning(0))
-		if f.Reason != plan.ReasonNameConflict || !f.Person || f.Message != "The name is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member: rename, move or remove it." {
+		if f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || f.Message != "The name is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member: rename, move or remove it." {
 			t.Errorf("%+v", f)
 		}
 		free := func() bool {
@@ -132,7 +132,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 		for {
 			err := p.Do(context.Background(), web, p.cloning(0))
 			var f *vcfault.Error
-			if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneUnderWay {
+			if errors.As(err, &f) && f.Reason == vcfault.ReasonCloneRunning {
 				time.Sleep(time.Second) // for the first one
 				continue
 			}
@@ -222,7 +222,7 @@ func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 		old := step(plan.Mark, vm)
 		old.ChangeVersion = vm.ChangeVersion
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.Person {
+		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		p.until("the new version is read", func() bool { return p.state().VMs[0].ChangeVersion != vm.ChangeVersion })
@@ -282,7 +282,7 @@ func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		a := p.cloning(0)
 		w.must(w.Destroy("ubuntu"))
-		if f := p.fault(a); f.Reason != vcfault.ReasonGone || f.Person {
+		if f := p.fault(a); f.Reason != vcfault.ReasonGone || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is seen", func() bool { return len(p.state().Template.Paths) == 0 })

@@ -141,7 +141,7 @@ func TestAnAdoptionChecksAgainAllThatItWasPlannedFrom(t *testing.T) {
 			t.Errorf("%d VMs were touched", n)
 		}
 		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/unmanaged", MoRef: w.Unmanaged.Value}, 0))
-		if f.Reason != vcfault.ReasonAdoptNotFound || !f.Person || !strings.Contains(f.Message, "can be adopted") {
+		if f.Reason != vcfault.ReasonAdoptNotFound || !f.NeedsOperator || !strings.Contains(f.Message, "can be adopted") {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -262,7 +262,7 @@ func TestANameConflictNamesTheClusterInTheVMsStamp(t *testing.T) {
 	} {
 		v := &VCenter{cfg: Config{Selection: inventory.Selection{ClusterID: c.ours}}}
 		err := v.formerConflict(plan.Ref{Namespace: "shop", Name: "web", UID: "uid-is"}, &stamp.Stamp{Cluster: c.its, UID: "uid-was"}, folder+"/web-0")
-		if f := vcfault.Classify("", err); f.Reason != plan.ReasonNameConflict || !f.Person || !strings.HasPrefix(f.Message, "The name is taken in "+folder+" by "+c.want) {
+		if f := vcfault.Classify("", err); f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || !strings.HasPrefix(f.Message, "The name is taken in "+folder+" by "+c.want) {
 			t.Errorf("of the cluster %q, held by one of %q: %+v", c.ours, c.its, f.Fault)
 		}
 	}

@@ -22,7 +22,7 @@ func TestALoginAnsweredByAnotherServerIsAFault(t *testing.T) {
 			return s
 		})
 		f := faults[0]
-		if f == nil || f.Reason != vcfault.ReasonNotVCenterAPI || f.Person || !vctest.Mentions(f.Message, "Login", "VC_HOST", "proxy") {
+		if f == nil || f.Reason != vcfault.ReasonNotVCenterAPI || f.NeedsOperator || !vctest.Mentions(f.Message, "Login", "VC_HOST", "proxy") {
 			t.Errorf("%s: %v", body, f)
 		}
 	}

@@ -98,7 +98,7 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T)
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.Person || !strings.Contains(f.Message, `"owner"`) {
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.NeedsOperator || !strings.Contains(f.Message, `"owner"`) {
 			t.Errorf("%+v", f)
 		}
 		w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")

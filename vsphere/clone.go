@@ -1067,7 +1067,7 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 			return err
 		}
 	}
-	underWay := vcfault.New(vcfault.ReasonCloneUnderWay, false, "A clone named %s is running; the server looks again.", a.VM)
+	underWay := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", a.VM)
 	if holder.Value == "" {
 		return underWay
 	}

@@ -93,7 +93,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 			t.Errorf("a full clone of a snapshot is linked: %+v", d.Disks)
 		}
 		linked.Clone.Snapshot = "patched"
-		if e := p.refused(2, linked, vcfault.ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.Person {
+		if e := p.refused(2, linked, vcfault.ReasonSnapshotNotFound, `"patched"`, "base", "clone.mode: Full"); e != nil && !e.NeedsOperator {
 			t.Error("waiting does not help")
 		}
 	})
@@ -401,7 +401,7 @@ func TestAfterAnObjectIsGoneEverythingIsLookedUpAgain(t *testing.T) {
 		_, err = w.AddSnapshot("ubuntu", "another")
 		w.must(err)
 		a := p.shaped(1, linked)
-		if e := vctest.AsError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Passing) {
+		if e := vctest.AsError(p.Do(context.Background(), web, a)); e != nil && (e.Reason != vcfault.ReasonGone || !e.Transient) {
 			t.Fatalf("got %v", e)
 		}
 		p.made(2, linked)

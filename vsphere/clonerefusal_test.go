@@ -19,7 +19,7 @@ func TestACloneArgumentThatVCenterRefusesIsNamedAndNeedsAnOperator(t *testing.T)
 		w, p := placed(t, vcsim.Config{})
 		for _, property := range []string{"spec.memoryAllocation.reservation", "spec.disk.backing.crypto", "spec.location.pool"} {
 			w.FailTask(vcsim.Clone, nil, &vim.InvalidArgument{InvalidProperty: property}, 1)
-			if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, property); e != nil && !e.Person {
+			if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, property); e != nil && !e.NeedsOperator {
 				t.Errorf("%s: waiting does not help", property)
 			}
 		}
@@ -34,7 +34,7 @@ func TestACloneThatAHostsStateForbidsNamesTheTemplateThatMayBeThere(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		w.FailTask(vcsim.Clone, nil, &vim.InvalidHostState{}, 1)
-		if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonHostNotConnected, `"ubuntu"`, "maintenance"); e != nil && e.Person {
+		if e := p.refused(0, v1alpha1.VmGroupSpec{}, vcfault.ReasonHostNotConnected, `"ubuntu"`, "maintenance"); e != nil && e.NeedsOperator {
 			t.Error("it passes when the maintenance is over")
 		}
 	})

@@ -60,7 +60,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		if d := p.made(2, v1alpha1.VmGroupSpec{CustomizationSpec: "linux"}); d.Customization.Identity.(*vim.CustomizationLinuxPrep).HostName.(*vim.CustomizationFixedName).Name != "web-2" {
 			t.Error("a member has another's name")
 		}
-		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, vcfault.ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.Person {
+		if e := p.refused(3, v1alpha1.VmGroupSpec{CustomizationSpec: "plan9"}, vcfault.ReasonCustomizationSpecNotFound, "plan9", "spec.customizationSpec"); e != nil && !e.NeedsOperator {
 			t.Error("waiting does not help")
 		}
 	})

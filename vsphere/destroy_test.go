@@ -229,7 +229,7 @@ func TestADiskFromElsewhereInASnapshotHoldsTheDestroyUntilTheSnapshotsAreRemoved
 		w.must(err)
 		for range 2 {
 			f := p.fault(step(plan.Destroy, vm))
-			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.Person || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] unmanaged/") {
+			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.NeedsOperator || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] unmanaged/") {
 				t.Errorf("%+v", f)
 			}
 		}

@@ -52,7 +52,7 @@ func (p *process) removing() plan.Action {
 func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.Person {
+		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.NeedsOperator {
 			t.Errorf("with a member inside: %+v", f)
 		}
 		p.do(step(plan.Destroy, vm))
@@ -74,7 +74,7 @@ func TestAFolderThatHoldsAnUnmanagedVMStays(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
 		f := p.fault(p.removing())
-		if f.Reason != plan.ReasonFolderHoldsStranger || f.Person {
+		if f.Reason != plan.ReasonFolderHoldsStranger || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		if !slices.Contains(w.Names(), "unmanaged") || len(w.Unregistered()) != 0 {
@@ -97,7 +97,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 	})
 }
 
-func TestFinalizeWaitsOnlyForTheClonesUnderWayWhenItBegan(t *testing.T) {
+func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		ctx, crash := context.WithCancel(context.Background())
@@ -108,7 +108,7 @@ func TestFinalizeWaitsOnlyForTheClonesUnderWayWhenItBegan(t *testing.T) {
 		crash() // the process that started it is gone; the clone is not
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
-			if f := p.fault(a); f.Reason != vcfault.ReasonCloneUnderWay || f.Person {
+			if f := p.fault(a); f.Reason != vcfault.ReasonCloneRunning || f.NeedsOperator {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
 		}
@@ -122,7 +122,7 @@ func TestFinalizeWaitsOnlyForTheClonesUnderWayWhenItBegan(t *testing.T) {
 		}
 		// The list of one deletion says nothing of another: a group may become unselected again and again.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
-			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneUnderWay {
+			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneRunning {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
 			}
 		}
@@ -145,7 +145,7 @@ func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
-		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneUnderWay {
+		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneRunning {
 			t.Errorf("%+v", f)
 		}
 		crash()

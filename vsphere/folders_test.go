@@ -69,7 +69,7 @@ func TestAFolderIsNotCreatedWhereItMayNotBe(t *testing.T) {
 			vcfault.ReasonDatacenterNotFound: {Datacenter: "DC9"},
 			vcfault.ReasonNameConflict:       {Folder: "unmanaged/x"},
 		} {
-			if f := p.fault(creating(placement)); f.Reason != reason || !f.Person {
+			if f := p.fault(creating(placement)); f.Reason != reason || !f.NeedsOperator {
 				t.Errorf("%+v: %+v", placement, f)
 			}
 		}

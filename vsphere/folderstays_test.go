@@ -26,7 +26,7 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 				p := w.start()
 				p.do(plan.Action{Op: plan.CreateFolder})
 				c.refuse(w)
-				if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderStays || f.Person || !f.Passing || !strings.Contains(f.Message, c.says) {
+				if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderStays || f.NeedsOperator || !f.Transient || !strings.Contains(f.Message, c.says) {
 					t.Errorf("%+v", f)
 				}
 				if p.state().Folder == "" {

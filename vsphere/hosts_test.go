@@ -73,7 +73,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		}
 		p.do(step(plan.PowerOn, ran))
 		full := w.fillHostOf("web-1")
-		if f := p.fault(step(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.Person || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
+		if f := p.fault(step(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.NeedsOperator || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
 			t.Errorf("%+v", f)
 		}
 		p.do(p.cloning(2))

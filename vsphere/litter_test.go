@@ -56,7 +56,7 @@ func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 			refused := 0
 			for n := range 8 {
 				if err := p.Do(t.Context(), web, preparing(p.vm(moRef), edit(n))); err != nil {
-					if e := vcfault.Classify("", err); e.Reason != vcfault.ReasonMarkLimit || !e.Person || !strings.Contains(e.Message, "administrator") {
+					if e := vcfault.Classify("", err); e.Reason != vcfault.ReasonMarkLimit || !e.NeedsOperator || !strings.Contains(e.Message, "administrator") {
 						t.Errorf("%s: %v", kind, err)
 					}
 					refused++

@@ -61,7 +61,7 @@ func TestAnUnmarkedMemberIsNotPutIntoQuarantine(t *testing.T) {
 		p := newWorld(t).start()
 		a := guarded(plan.Quarantine, p.member(0))
 		a.Marked = true
-		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -72,7 +72,7 @@ func TestAReleasedVMIsUnmanagedAndIsNotTouched(t *testing.T) {
 		vm, gone := p.running(0, false), p.member(1)
 		old := guarded(plan.Release, vm)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("changed meanwhile: %+v", f)
 		}
 		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
@@ -102,7 +102,7 @@ func TestALostReplyToAReleaseTouchesNothingMore(t *testing.T) {
 			t.Errorf("%+v", f)
 		}
 		p.until("it is seen to be unmanaged", func() bool { return p.state().Known && len(p.state().VMs) == 0 })
-		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(guarded(plan.Release, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ReconfigVM_Task"]; n != 1 {

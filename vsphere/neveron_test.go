@@ -13,11 +13,11 @@ func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 		destroy := step(plan.Destroy, vm)
 		destroy.Args = plan.DestroyArgs{NeverOn: true}
 		w.must(w.PowerOn("web-0"))
-		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.Person {
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.NeedsOperator {
 			t.Errorf("while it is on: %+v", f)
 		}
 		w.must(w.PowerOff("web-0"))
-		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.Person {
+		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.NeedsOperator {
 			t.Errorf("after it was on: %+v", f)
 		}
 		if !slices.Contains(w.Names(), "web-0") {

@@ -157,7 +157,7 @@ func TestDisksDoNotGrowUnderASnapshot(t *testing.T) {
 		w.must(err)
 		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(p.state().VMs[0].MoRef)))
 		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
-		if e == nil || e.Reason != vcfault.ReasonDiskHeldBySnapshot || !e.Person {
+		if e == nil || e.Reason != vcfault.ReasonDiskHeldBySnapshot || !e.NeedsOperator {
 			t.Errorf("got %v", e)
 		}
 		p.do(p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 5}, v1alpha1.Disk{Name: "log", SizeGiB: 1})))
@@ -191,7 +191,7 @@ func TestADiskThatSomebodyRemovedIsReportedAndNotMadeAgain(t *testing.T) {
 			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: disk}}}))
 		p.world.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		e := vctest.AsError(p.Do(context.Background(), web, p.settingDisks(withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 7}))))
-		if e == nil || e.Reason != vcfault.ReasonDiskMissing || !e.Person {
+		if e == nil || e.Reason != vcfault.ReasonDiskMissing || !e.NeedsOperator {
 			t.Errorf("got %v", e)
 		}
 	})

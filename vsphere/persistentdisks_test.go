@@ -58,7 +58,7 @@ func (p *process) removed(vm plan.VM) {
 
 func refusedAs(t *testing.T, err error, reason string) {
 	t.Helper()
-	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.Person {
+	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.NeedsOperator {
 		t.Errorf("got %v, not %s", err, reason)
 	}
 }

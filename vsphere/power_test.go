@@ -67,7 +67,7 @@ func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) 
 func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonToolsUnavailable || f.Person || f.Passing {
+		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonToolsUnavailable || f.NeedsOperator || f.Transient {
 			t.Errorf("%+v", f)
 		}
 		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
@@ -118,7 +118,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 		a := guarded(plan.Reset, one.running(0, true))
 		two.until("the other one sees it so", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
 		one.do(a)
-		if f := two.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := two.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 1 {
@@ -151,7 +151,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		a := guarded(plan.Reset, p.running(0, false))
 		w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
-		if f := p.fault(a); f.Reason != vcfault.ReasonMissingPrivilege || !f.Person {
+		if f := p.fault(a); f.Reason != vcfault.ReasonMissingPrivilege || !f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
@@ -337,7 +337,7 @@ func TestASuspendedVMThatVCenterDoesNotPowerOffNeedsAnOperator(t *testing.T) {
 		w.FailTask(vcsim.PowerOff, nil, &vim.InvalidPowerState{
 			RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStateSuspended,
 		}, 1)
-		if f := p.fault(step(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Person || !strings.Contains(f.Message, "suspended") {
+		if f := p.fault(step(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.NeedsOperator || !strings.Contains(f.Message, "suspended") {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -58,7 +58,7 @@ func TestAPowerOnThatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 		for _, host := range []string{"DC0_C0_H0", "DC0_C0_H1"} {
 			w.must(w.FillHost(firstCluster+"/"+host, true))
 		}
-		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonResourceLimit || !f.Person {
+		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonResourceLimit || !f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		if p.vm(vm.MoRef).Power == plan.PoweredOn {
@@ -74,7 +74,7 @@ func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.SetDRS(firstCluster, vcsim.DRS{Levels: map[string]vim.DrsBehavior{vm.MoRef: vim.DrsBehaviorManual}})) // which the server has not read
 		f := p.fault(step(plan.PowerOn, vm))
-		if f.Reason != vcfault.ReasonDRSManual || !f.Person || !vctest.Mentions(f.Message, "recommendation", "Partially Automated") {
+		if f.Reason != vcfault.ReasonDRSManual || !f.NeedsOperator || !vctest.Mentions(f.Message, "recommendation", "Partially Automated") {
 			t.Errorf("%+v", f)
 		}
 		p.until("the level is read", func() bool { return p.inventory.Automation(p.inventory.Member(vm.MoRef)) == vim.DrsBehaviorManual })

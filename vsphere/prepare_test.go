@@ -87,11 +87,11 @@ func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		w.must(w.Destroy("web-1"))
-		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		other := preparing(vm, attributes("owner", "shop"))
@@ -143,11 +143,11 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
 	var f *vcfault.Error
-	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
+	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.NeedsOperator {
 		t.Errorf("%v", err)
 	}
 	devices = append(devices, &vim.VirtualE1000{VirtualEthernetCard: card(4003, "")})
-	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || !f.Passing {
+	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || !f.Transient {
 		t.Errorf("%v", err)
 	}
 }
@@ -175,7 +175,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 			t.Errorf("a member that was prepared gets %q", text)
 		}
 		more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
-		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != vcfault.ReasonTooFewAdapters || !f.Person {
+		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != vcfault.ReasonTooFewAdapters || !f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -213,7 +213,7 @@ func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 		vm := p.member(0)
 		spec := tagged("tier", "web", "wbe")
 		spec.CustomAttributes = map[string]string{"owner": "shop"}
-		if f := p.fault(preparing(vm, spec)); f.Reason != vcfault.ReasonTagNotFound || !f.Person || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
+		if f := p.fault(preparing(vm, spec)); f.Reason != vcfault.ReasonTagNotFound || !f.NeedsOperator || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(vm.MoRef); w.tags("web-0") != "" || len(w.attributes("web-0")) != 0 || now.Prepared != "" {
@@ -285,7 +285,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 		vm := p.member(0)
 		w.SetPassword("other")
 		for range 3 {
-			if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != vcfault.ReasonInvalidLogin || !f.Person || strings.Contains(f.Message, `"pass"`) {
+			if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != vcfault.ReasonInvalidLogin || !f.NeedsOperator || strings.Contains(f.Message, `"pass"`) {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -306,7 +306,7 @@ func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 		p.do(preparing(p.vm(moRef), tagged("tier", "web")))
 		for _, action := range []string{"list-attached-tags", session.DetachTags, session.AttachTags} {
 			w.LoseReply(http.MethodPost+" /rest/com/vmware/cis/tagging/tag-association?~action="+action, 1)
-			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Passing {
+			if f := p.fault(preparing(p.vm(moRef), tagged("tier", "db"))); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Transient {
 				t.Errorf("%s: %+v", action, f)
 			}
 		}

@@ -54,7 +54,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 		mark := guarded(plan.Mark, vm)
 		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
 		p.do(mark) // by another replica, which makes it again
-		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		if vm = p.vm(vm.MoRef); !vm.IsStandby() || !vm.Marked {

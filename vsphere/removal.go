@@ -232,7 +232,7 @@ const (
 // It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
 // not waited for.
 func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneUnderWay(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
+	if err := v.noCloneRunning(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
 		return err
 	}
 	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(v.scanTook.Load())), confirmMost)); ; {
@@ -260,7 +260,7 @@ func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).A
 
 // removeFolder removes the group's folder if a fresh read shows it empty.
 func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneUnderWay(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
+	if err := v.noCloneRunning(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
 		return err
 	}
 	folder := inventory.FolderRef(a.MoRef)
@@ -330,11 +330,11 @@ func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedOb
 	return now, err
 }
 
-// noCloneUnderWay checks that none of the clones that were queued or running at its first call for this group
+// noCloneRunning checks that none of the clones that were queued or running at its first call for this group
 // is any more. A task does not name its destination, so any clone of our user may be the group's. That first
 // list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
 // times: another since begins a new list. Where all of that list have ended, no call asks again.
-func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.Time) error {
+func (v *VCenter) noCloneRunning(ctx context.Context, ref plan.Ref, since time.Time) error {
 	if v.clones.Ended(ref.UID, since) {
 		return nil
 	}
@@ -343,7 +343,7 @@ func (v *VCenter) noCloneUnderWay(ctx context.Context, ref plan.Ref, since time.
 		return err
 	}
 	if left := v.clones.Left(ref.UID, since, running); left > 0 {
-		return vcfault.New(vcfault.ReasonCloneUnderWay, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
+		return vcfault.New(vcfault.ReasonCloneRunning, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil
 }

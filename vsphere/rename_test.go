@@ -93,7 +93,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, other := p.member(0), p.member(1)
-		if f := p.fault(renaming(vm, "web-1")); f.Reason != vcfault.ReasonNameHeld || !f.Passing {
+		if f := p.fault(renaming(vm, "web-1")); f.Reason != vcfault.ReasonNameHeld || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		w.must(w.Rename("web-1", "web-01"))
@@ -101,7 +101,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 			t.Fatal(err)
 		}
 		f := p.fault(renaming(vm, "web-1"))
-		if f.Reason != vcfault.ReasonNameConflict || !f.Person || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
+		if f.Reason != vcfault.ReasonNameConflict || !f.NeedsOperator || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
 			t.Errorf("%+v", f)
 		}
 		quarantine := p.makeQuarantine()
@@ -124,7 +124,7 @@ func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
 		quarantine := p.makeQuarantine()
 		p.do(moving(other, quarantine))
 		p.do(renaming(p.vm(other.MoRef), "web-0")) // in another folder the name is free
-		if f := p.fault(moving(vm, quarantine)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
+		if f := p.fault(moving(vm, quarantine)); f.Reason != vcfault.ReasonNameHeld || !f.Transient || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.Folder != p.state().Folder || now.Name != "web-0" {
@@ -170,7 +170,7 @@ func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
 func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.member(0))
-		if f := p.fault(p.cloning(0)); f.Reason != vcfault.ReasonNameHeld || !f.Passing || f.Person {
+		if f := p.fault(p.cloning(0)); f.Reason != vcfault.ReasonNameHeld || !f.Transient || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
@@ -190,10 +190,10 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 		folder, err := w.MakeFolder("/DC0/vm/legacy")
 		w.must(err)
 		w.must(w.destroyFolder("/DC0/vm/legacy"))
-		if f := p.fault(moving(vm, folder.Value)); f.Reason != vcfault.ReasonFolderGone || f.Passing {
+		if f := p.fault(moving(vm, folder.Value)); f.Reason != vcfault.ReasonFolderGone || f.Transient {
 			t.Errorf("%+v", f)
 		}
-		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: folder.Value}}); f.Reason != vcfault.ReasonGone || !f.Passing {
+		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: folder.Value}}); f.Reason != vcfault.ReasonGone || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -202,7 +202,7 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 func TestANameThatVCenterRefusesIsAConflict(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.FailCall("ReconfigVM_Task", &vim.InvalidName{Name: "x"}, 1)
-		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.Person {
+		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -249,12 +249,12 @@ func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 				c.Spec.ChangeVersion = "older"
 			}
 		})
-		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		w.Rewrite(nil)
 		p.do(guarded(plan.Unmark, p.vm(away.MoRef)))
-		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("%+v", f)
 		}
 		if now := p.vm(away.MoRef); now.Name != "web-0" {
@@ -288,7 +288,7 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndAnyContentKeepsBoth(t *testing.T) 
 		vm := p.member(0)
 		quarantine := p.makeQuarantine()
 		p.do(moving(vm, quarantine))
-		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Passing {
+		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Transient {
 			t.Errorf("with a VM of the group in it: %+v", f)
 		}
 		p.do(step(plan.Destroy, vm))

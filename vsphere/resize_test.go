@@ -134,7 +134,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 		if now.CPU != 4 || now.MemoryMB != 2048 || !now.Boot.Equal(vm.Boot) || now.Power != plan.PoweredOn {
 			t.Errorf("it was %+v and is %+v", vm, now)
 		}
-		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
+		if f := p.fault(sized(now, true, 4, now.MaxHotMemoryMB+1024)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
 			t.Errorf("beyond the limit: %+v", f)
 		}
 	})
@@ -143,7 +143,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
-		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
+		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
 			t.Errorf("without hot-add: %+v", f)
 		}
 		p.do(step(plan.PowerOff, vm))
@@ -180,7 +180,7 @@ func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 				}
 				p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
 				vm = p.vm(vm.MoRef)
-				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.Person || f.Passing {
+				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
 					t.Errorf("%+v", f)
 				}
 				if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
@@ -194,16 +194,16 @@ func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
+		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
 			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
 		}
 		p.do(step(plan.PowerOn, vm))
-		if f := p.fault(sized(p.vm(vm.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Passing {
+		if f := p.fault(sized(p.vm(vm.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
 			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
 		}
 		p.do(step(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("an operator changed it: %+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
@@ -239,11 +239,11 @@ func TestOnlyARefusalThatConcernsTheVMIsARefusalOfTheSize(t *testing.T) {
 			name := fmt.Sprintf("%T", c.fault)
 			w.FailTask(vcsim.Reconfigure, nil, c.fault, 2)
 			f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048))
-			if f.Reason != c.cold || f.Reason == vcfault.ReasonResizeRefused && (!f.Person || f.Passing) {
+			if f.Reason != c.cold || f.Reason == vcfault.ReasonResizeRefused && (!f.NeedsOperator || f.Transient) {
 				t.Errorf("%s while off: %+v", name, f)
 			}
 			f = p.fault(sized(p.vm(hot.MoRef), true, 4, 2048))
-			if f.Reason != c.hot || f.Reason == vcfault.ReasonHotAddRefused && (f.Person || f.Passing) {
+			if f.Reason != c.hot || f.Reason == vcfault.ReasonHotAddRefused && (f.NeedsOperator || f.Transient) {
 				t.Errorf("%s while on: %+v", name, f)
 			}
 		}

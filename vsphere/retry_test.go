@@ -28,7 +28,7 @@ func (p *process) again(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
 	var f *vcfault.Error
-	if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing) {
+	if err != nil && (!errors.As(err, &f) || f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient) {
 		p.t.Errorf("%s again: %v", a.Op, err)
 	}
 }
@@ -125,7 +125,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 				}
 				before := w.Calls()[c.method]
 				w.LoseReply(c.method, 1)
-				if f := p.fault(c.plan(vm)); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Passing {
+				if f := p.fault(c.plan(vm)); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Transient {
 					t.Errorf("%+v", f)
 				}
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
@@ -149,12 +149,12 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 	}
 }
 
-// replanned does a step that may fail only with a passing fault.
+// replanned does a step that may fail only with a transient fault.
 func (p *process) replanned(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
 	var f *vcfault.Error
-	if err != nil && (!errors.As(err, &f) || !f.Passing) {
+	if err != nil && (!errors.As(err, &f) || !f.Transient) {
 		p.t.Errorf("%s: %v", a.Op, err)
 	}
 }
@@ -184,7 +184,7 @@ func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 			stamp, a := w.stampOf(before.Name), c.plan(before)
 			w.must(w.SetExtraConfig(before.Name, "admin", what))
 			for _, when := range []string{"at once", "when it was read"} {
-				if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing || f.Person {
+				if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient || f.NeedsOperator {
 					t.Errorf("%s %s: %+v", what, when, f)
 				}
 				p.until("the change is read", func() bool { return p.vm(before.MoRef).ChangeVersion != before.ChangeVersion })

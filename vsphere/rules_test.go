@@ -212,7 +212,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 	synctest.Test(t, func(t *testing.T) {
 		w, p := apart(t, 2)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
-		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.Person || !vctest.Mentions(f.Message, "DC0_C0", "Preferred") {
+		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.NeedsOperator || !vctest.Mentions(f.Message, "DC0_C0", "Preferred") {
 			t.Errorf("%+v", f)
 		}
 		if !p.off(required) || p.off(preferred) {
@@ -235,7 +235,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 		w.toCluster("web-1", secondCluster)
 		p.until("the move is seen", func() bool { return p.off(required) })
 		w.Hide(cluster)
-		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !f.Person || !strings.Contains(f.Message, "System.Read") {
+		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !f.NeedsOperator || !strings.Contains(f.Message, "System.Read") {
 			t.Errorf("%+v", f)
 		}
 	})
@@ -244,10 +244,10 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	t.Parallel()
 	kept := &inventory.Rule{Key: 7, Name: stamp.RuleName(web)}
-	if f := unkept([]inventory.RuleChange{{Remove: []int32{3}}, {Set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.Person || !strings.Contains(f.Message, kept.Name) {
+	if f := unkept([]inventory.RuleChange{{Remove: []int32{3}}, {Set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !strings.Contains(f.Message, kept.Name) {
 		t.Errorf("%+v", f)
 	}
-	if f := unkept([]inventory.RuleChange{{Set: &inventory.Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing {
+	if f := unkept([]inventory.RuleChange{{Set: &inventory.Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 		t.Errorf("%+v", f)
 	}
 }

@@ -30,7 +30,7 @@ func TestWithoutARecommendationTheReasonIsReported(t *testing.T) {
 		{drs(&vim.SystemError{Reason: "odd"}), vcfault.ReasonDatastoreNotFound, "as vCenter says"},
 	} {
 		e := vctest.AsError(noRecommendation(pod, c.drs))
-		if e == nil || e.Reason != c.reason || !e.Person || !vctest.Mentions(e.Message, pod, c.says) {
+		if e == nil || e.Reason != c.reason || !e.NeedsOperator || !vctest.Mentions(e.Message, pod, c.says) {
 			t.Errorf("got %v, not %s with %q", e, c.reason, c.says)
 		}
 	}

@@ -21,7 +21,7 @@ func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *
 				p := newWorld(t).start()
 				vm := p.member(0)
 				change(p, vm)
-				if f := p.fault(guarded(plan.Mark, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Passing || p.vm(vm.MoRef).Marked {
+				if f := p.fault(guarded(plan.Mark, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient || p.vm(vm.MoRef).Marked {
 					t.Errorf("%+v", f)
 				}
 				p.until("the new version is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })

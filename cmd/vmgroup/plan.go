@@ -181,7 +181,7 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 	}
 	for !vc.WasRead() {
 		state := vc.State(plan.Ref{}, plan.Query{})
-		if state.Fault != nil && state.Fault.Person {
+		if state.Fault != nil && state.Fault.NeedsOperator {
 			done()
 			return nil, nil, errors.New(state.Fault.Message)
 		}

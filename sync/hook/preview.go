@@ -40,7 +40,7 @@ type PlanStep struct {
 	Reason       string  `json:"reason"`
 }
 
-// PlanBlock is what holds a group back, or will: something that its steps need is not there, or it waits for a person.
+// PlanBlock is what holds a group back, or will: something that its steps need is not there, or it waits for an operator.
 type PlanBlock struct {
 	// Op and VM are of the step that would fail, and Part is what fails of it; empty where the group waits as a whole.
 	Op   string `json:"op,omitempty"`

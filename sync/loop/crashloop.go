@@ -32,7 +32,7 @@ func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
 		return 0
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
-	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", Person: true, Message: fmt.Sprintf(
+	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
 		"the VM is powered off again and again soon after power-on: look at its console, and at its events for who does that; the server retries at most every %d minutes",
 		int(haltLast.Minutes()))}}
 	return retry

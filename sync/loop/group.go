@@ -309,12 +309,12 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	}
 	first, last := waitFirst, waitLast
 	switch {
-	case f.fault.Person:
+	case f.fault.NeedsOperator:
 		first, last = personFirst, personLast
 		if f.tries <= watchedTries && !g.othersTry(a, f.fault, now.Add(watchedLast)) {
 			last = watchedLast
 		}
-	case f.fault.Passing:
+	case f.fault.Transient:
 		first, last = passingFirst, passingLast
 	}
 	retry = min(first<<min(f.tries-1, 20), last)

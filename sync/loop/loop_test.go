@@ -246,7 +246,7 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 func TestANewGenerationIsTriedAtOnce(t *testing.T) {
 	m := newModel(0)
 	m.fault = func(plan.Ref, plan.Action) error {
-		return fault{Reason: "ResourcePoolNotFound", Message: "no pool", Person: true}
+		return fault{Reason: "ResourcePoolNotFound", Message: "no pool", NeedsOperator: true}
 	}
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)

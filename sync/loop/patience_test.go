@@ -125,7 +125,7 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 	m.took[plan.Clone] = 2 * time.Second
 	m.setFault(func(_ plan.Ref, a plan.Action) error {
 		if a.Op == plan.Clone {
-			return fault{Reason: "MissingPrivilege", Message: "a privilege is missing", Person: true}
+			return fault{Reason: "MissingPrivilege", Message: "a privilege is missing", NeedsOperator: true}
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 	m := newModel(10 * time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
 		if a.VM == "web-1" {
-			return fault{Reason: "DatastoreFull", Message: "the datastore is full", Person: true}
+			return fault{Reason: "DatastoreFull", Message: "the datastore is full", NeedsOperator: true}
 		}
 		return nil
 	}
@@ -360,7 +360,7 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 	m := newModel(0)
 	m.setFault(func(_ plan.Ref, a plan.Action) error {
 		if a.Op == plan.RemoveFolder {
-			return fault{Reason: plan.ReasonFolderHoldsStranger, Message: "the folder holds what is not the group's", Person: true}
+			return fault{Reason: plan.ReasonFolderHoldsStranger, Message: "the folder holds what is not the group's", NeedsOperator: true}
 		}
 		return nil
 	})

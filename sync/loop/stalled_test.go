@@ -32,7 +32,7 @@ func TestStalledActionsTakeNoSlotAndOthersProceed(t *testing.T) {
 			m.change(c.Ref(), func(s *plan.VCenterState) {
 				s.Stalled = map[string]plan.Fault{}
 				for _, vm := range s.VMs {
-					s.Stalled[vm.Name] = plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: "it asks"}
+					s.Stalled[vm.Name] = plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: "it asks"}
 				}
 			})
 		}

@@ -144,7 +144,7 @@ func TestAStepUnderWayIsNotAlsoANextStep(t *testing.T) {
 func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	t.Parallel()
 	g := quiet()
-	fault := plan.Fault{Reason: plan.ReasonMemberVanished, Person: true, Message: "web-7 is not in vCenter any more, and it may still run"}
+	fault := plan.Fault{Reason: plan.ReasonMemberVanished, NeedsOperator: true, Message: "web-7 is not in vCenter any more, and it may still run"}
 	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating 2 of 8", fault.WithHelp().Message
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: fault.Reason, Message: fault.WithHelp().Message}}
 	group, overview := shown(t, g)

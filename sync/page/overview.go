@@ -74,7 +74,7 @@ func (f filter) matches(r *plan.Report) bool {
 		(text == "" || strings.Contains(strings.ToLower(r.Namespace+"/"+r.Name), text))
 }
 
-// state is what a group's phase and conditions come to for a person.
+// state is what a group's phase and conditions come to for people.
 type state struct{ Key, Word, Meaning string }
 
 var (
@@ -147,7 +147,7 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	p.send(w, r, http.StatusOK, "overview", frame{Title: title, Live: true, Section: "groups", Body: body})
 }
 
-// choose returns the groups that match, those first that wait for a person, and how many match in each state.
+// choose returns the groups that match, those first that wait for an operator, and how many match in each state.
 func (f filter) choose(groups []plan.Report) (shown []*plan.Report, counts map[string]int) {
 	ofAll := f
 	ofAll.State = ""

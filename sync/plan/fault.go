@@ -8,10 +8,10 @@ type Fault struct {
 	Reason string
 	// Message is a sentence that says what to do.
 	Message string
-	// Person reports whether an operator has to act, because waiting does not help.
-	Person bool
-	// Passing reports whether it passes by itself within seconds or minutes, and trying again costs little.
-	Passing bool
+	// NeedsOperator reports whether an operator has to act, because waiting does not help.
+	NeedsOperator bool
+	// Transient reports whether it passes by itself within seconds or minutes, and trying again costs little.
+	Transient bool
 	// Untried reports whether the step ended before the call that would have changed anything.
 	Untried bool
 }
@@ -33,7 +33,7 @@ func WithoutHelp(message string) string {
 
 // WithHelp is the fault with a message that names its Help, if somebody has to act.
 func (f Fault) WithHelp() Fault {
-	if f.Person {
+	if f.NeedsOperator {
 		f.Message = strings.TrimSuffix(f.Message, ".") + " (" + Help(f.Reason) + ")"
 	}
 	return f

@@ -58,8 +58,8 @@ func TestAPhaseHasATimeSinceWhenItIsSo(t *testing.T) {
 }
 
 func TestAMessageForAReaderWithLinksNamesNoPath(t *testing.T) {
-	f := Fault{Reason: "DatastoreFull", Message: "the datastore is full.", Person: true}
-	other := Fault{Reason: "TemplateNotFound", Message: "no template (see its folder)", Person: true}
+	f := Fault{Reason: "DatastoreFull", Message: "the datastore is full.", NeedsOperator: true}
+	other := Fault{Reason: "TemplateNotFound", Message: "no template (see its folder)", NeedsOperator: true}
 	if got, want := WithoutHelp(f.WithHelp().Message+"; "+other.WithHelp().Message+"; cloning 1 of 2"), "the datastore is full; no template (see its folder); cloning 1 of 2"; got != want {
 		t.Errorf("got %q", got)
 	}

@@ -93,7 +93,7 @@ func (r UserDataRef) String() string { return r.Kind + " " + r.Namespace + "/" +
 func (r UserDataRef) Resource() string { return strings.ToLower(r.Kind) + "s" }
 
 func (r UserDataRef) fault(reason, format string, args ...any) Related {
-	return Related{Fault: &Fault{Reason: reason, Person: true, Message: fmt.Sprintf(format, args...)}}
+	return Related{Fault: &Fault{Reason: reason, NeedsOperator: true, Message: fmt.Sprintf(format, args...)}}
 }
 
 // NoRelated is for a call without any related objects: a fault if the group wants some.

@@ -71,7 +71,7 @@ func TestInvalidUserDataIsAFaultThatQuotesNoneOfIt(t *testing.T) {
 		{"no related objects", NoRelated(userDataGroup(&v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "web-data"}})), ReasonUserDataNotGiven, []string{"Secret shop/web-data", "apply the group"}},
 	} {
 		f := c.got.Fault
-		if f == nil || f.Reason != c.reason || !f.Person || c.got.UserData != "" || c.got.Digest != "" {
+		if f == nil || f.Reason != c.reason || !f.NeedsOperator || c.got.UserData != "" || c.got.Digest != "" {
 			t.Errorf("%s: %+v", c.name, f)
 			continue
 		}

@@ -24,7 +24,7 @@ func (v *view) adopt(count int) (used int) {
 			v.adoption = append(v.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
 			if used < count {
 				used++
-				if !c.Fault.Passing {
+				if !c.Fault.Transient {
 					v.faults = append(v.faults, named{Who: c.Entry, Fault: *c.Fault})
 				}
 			}

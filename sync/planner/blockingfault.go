@@ -82,9 +82,9 @@ func faultsInOrder(faults []blockingFault) []blockingFault {
 // comparePersons puts those first that need an operator.
 func comparePersons(a, b blockingFault) int {
 	switch {
-	case a.Person == b.Person:
+	case a.NeedsOperator == b.NeedsOperator:
 		return 0
-	case a.Person:
+	case a.NeedsOperator:
 		return -1
 	}
 	return 1

@@ -85,7 +85,7 @@ func TestChildrenMatchTheGoldenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got != string(want) {
-				t.Errorf("%s differs (go test ./sync/planner -update rewrites it):\n%s", file, parting(got, string(want)))
+				t.Errorf("%s differs (go test ./sync/planner -update rewrites it):\n%s", file, difference(got, string(want)))
 			}
 		})
 	}

@@ -172,7 +172,7 @@ func TestEqualFactsGiveEqualChildrenInTheSameOrder(t *testing.T) {
 		apply(t, &o, &a)
 		b := planner.Make(o)
 		if x, y := asJSON(t, a.Children), asJSON(t, b.Children); x != y {
-			t.Fatal(parting(x, y))
+			t.Fatal(difference(x, y))
 		}
 	})
 }
@@ -236,7 +236,7 @@ func TestAnOutageChangesNoChild(t *testing.T) {
 		}
 		r = planner.Make(o)
 		if after := objects(t, &r); asJSON(t, fmt.Sprint(after)) != asJSON(t, fmt.Sprint(before)) {
-			t.Fatal(parting(fmt.Sprint(after), fmt.Sprint(before)))
+			t.Fatal(difference(fmt.Sprint(after), fmt.Sprint(before)))
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestChildrenWithoutARecordAreRebuiltFromTheStatusDuringAnOutage(t *testing.
 	}
 	delete(after, stray)
 	if a, b := fmt.Sprint(after), fmt.Sprint(before); a != b {
-		t.Error(parting(a, b))
+		t.Error(difference(a, b))
 	}
 }
 

@@ -27,7 +27,7 @@ func (v *view) children() []plan.Child {
 
 // published are the members by ordinal, including those that are not seen but not gone.
 func (v *view) published() []children.Member {
-	all := make([]children.Member, 0, len(v.members)+len(v.unseen))
+	all := make([]children.Member, 0, len(v.members)+len(v.notFound))
 	for i := range v.members {
 		m := &v.members[i]
 		if m.duplicate {
@@ -36,8 +36,8 @@ func (v *view) published() []children.Member {
 		all = append(all, children.Member{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
 			Ready: m.ready, Serving: m.ready && !v.halting(m), Terminating: v.terminating(m), Chosen: v.chosenSince(m)})
 	}
-	for i := range v.unseen {
-		m := &v.unseen[i]
+	for i := range v.notFound {
+		m := &v.notFound[i]
 		all = append(all, children.Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: v.Finalizing && !v.paused(), Chosen: v.chosenSince(&member{})})
 	}
 	return children.ByOrdinal(all)

@@ -30,24 +30,24 @@ type view struct {
 	// wake is when equal facts lead to another plan because time has passed; zero if never.
 	wake time.Time
 
-	members     []member               // the VMs that are members, by ordinal and moRef, without the standby ones
-	standby     []member               // the standby members, likewise
-	quarantined []member               // the VMs that were, and are kept for a while
-	free        []*member              // the ordinals that no VM has, and that are to have one
-	asking      []*member              // the VMs, of both kinds, that wait for an operator's answer
-	unseen      []absent               // recorded in the status, not seen, and not confirmed gone
-	unseenKept  []v1alpha1.Quarantined // the same of those in quarantine
-	// unseenStandby are the standby members that are recorded, not seen, and not confirmed gone; standbyComing are the ordinals of those
+	members             []member               // the VMs that are members, by ordinal and moRef, without the standby ones
+	standby             []member               // the standby members, likewise
+	quarantined         []member               // the VMs that were, and are kept for a while
+	free                []*member              // the ordinals that no VM has, and that are to have one
+	asking              []*member              // the VMs, of both kinds, that wait for an operator's answer
+	notFound            []notFoundMember       // recorded in the status, not seen, and not confirmed gone
+	notFoundQuarantined []v1alpha1.Quarantined // the same of those in quarantine
+	// notFoundStandby are the standby members that are recorded, not seen, and not confirmed gone; standbyComing are the ordinals of those
 	// that are being made.
-	unseenStandby []v1alpha1.StandbyMember
-	standbyComing []int32
-	ordinals      int               // how many different ordinals members and unseen hold
-	arriving      []int32           // ordinals that are about to be members: being cloned, adopted or brought back
-	absent        int               // of these, those that only unseen members hold
-	gone          []v1alpha1.Member // the recorded members that are gone for certain
-	givenUp       []absent          // the missing members that were given up, and of which no other VM has the ordinal
-	revision      string            // of a member cloned now; empty while its user data is unknown
-	prepared      string            // what a member is to be prepared with; may be empty
+	notFoundStandby  []v1alpha1.StandbyMember
+	standbyComing    []int32
+	ordinals         int               // how many different ordinals members and notFound hold
+	arriving         []int32           // ordinals that are about to be members: being cloned, adopted or brought back
+	ordinalsNotFound int               // of these, those that only notFound members hold
+	gone             []v1alpha1.Member // the recorded members that are gone for certain
+	givenUp          []notFoundMember  // the missing members that were given up, and of which no other VM has the ordinal
+	revision         string            // of a member cloned now; empty while its user data is unknown
+	prepared         string            // what a member is to be prepared with; may be empty
 
 	// What reconcile and finalize find.
 	slack     int                      // how many more serving members may be taken down; negative while fewer serve than promised
@@ -85,7 +85,7 @@ func classify(o *plan.Observed) *view {
 		for i, err := range errs {
 			fields[i] = err.Error()
 		}
-		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: strings.Join(fields, "; ")}
+		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: strings.Join(fields, "; ")}
 	}
 	if o.Related.Fault == nil {
 		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
@@ -100,8 +100,8 @@ func classify(o *plan.Observed) *view {
 		return v
 	}
 	v.sortMembers()
-	v.sortUnseen()
-	v.ordinals, v.absent = v.countOrdinals()
+	v.sortNotFound()
+	v.ordinals, v.ordinalsNotFound = v.countOrdinals()
 	v.judgeStandby()
 	v.shadow()
 	v.sortArriving()
@@ -159,7 +159,7 @@ func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
 		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 	}
 	if was, what := v.madeIn(); was != "" && was != s.VCenter {
-		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, Person: true, Message: fmt.Sprintf(
+		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
 			"the %s were made in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
 	}
 	if v.Finalizing {
@@ -216,14 +216,14 @@ func (v *view) elsewhere() *plan.Fault {
 	home := plan.HomeOf(&v.Group.Spec).String()
 	for i := range v.State.VMs {
 		if was := v.State.VMs[i].Home; was != home {
-			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
 				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				plan.HomeText(was), plan.HomeText(home))}
 		}
 	}
 	for _, p := range v.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
-			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, Person: true, Message: fmt.Sprintf(
+			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
 				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				plan.HomeText(p.Home), plan.HomeText(home))}
 		}
@@ -275,7 +275,7 @@ func (v *view) sortMembers() {
 
 func (v *view) sortArriving() {
 	for _, p := range v.Pending {
-		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isUnseen(p.Ordinal) && !v.isStandby(p.Ordinal) {
+		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isNotFound(p.Ordinal) && !v.isStandby(p.Ordinal) {
 			m := v.vacancy("it is being made")
 			v.assign(m, p.Ordinal)
 			if m.Standby = p.Standby && !v.Finalizing; m.Standby {
@@ -298,14 +298,14 @@ func (v *view) has(ordinal int32) bool {
 	return found
 }
 
-func (v *view) isUnseen(ordinal int32) bool {
-	return slices.ContainsFunc(v.unseen, func(m absent) bool { return m.Ordinal == ordinal })
+func (v *view) isNotFound(ordinal int32) bool {
+	return slices.ContainsFunc(v.notFound, func(m notFoundMember) bool { return m.Ordinal == ordinal })
 }
 
 // taken reports whether no new member can have that ordinal: a member has it or is being made, or a VM on its way to
 // quarantine still has the name.
 func (v *view) taken(ordinal int32) bool {
-	return v.has(ordinal) || v.isUnseen(ordinal) || v.isStandby(ordinal) || slices.Contains(v.arriving, ordinal) ||
+	return v.has(ordinal) || v.isNotFound(ordinal) || v.isStandby(ordinal) || slices.Contains(v.arriving, ordinal) ||
 		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
 }
 

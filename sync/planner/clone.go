@@ -128,7 +128,7 @@ func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*membe
 		} else {
 			failed++
 		}
-		if p := v.Pending[name]; p.Op == plan.Clone && p.Fault.Person {
+		if p := v.Pending[name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
 			v.cloneFaults = append(v.cloneFaults, named{Who: name, Fault: p.Fault})
 		}
 	}
@@ -147,7 +147,7 @@ func (v *view) addressesFault() plan.Fault {
 	if v.Group.Spec.Standby > 0 {
 		standby = "; standby members need theirs, too"
 	}
-	return plan.Fault{Reason: plan.ReasonAddressesExhausted, Person: true, Message: fmt.Sprintf(
+	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
 		"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
 		plan.AddressCount(&v.Group.Spec), standby)}
 }
@@ -167,7 +167,7 @@ func (v *view) surgeText(made int) string {
 // blockClone notes why a member cannot be cloned: until an operator acts, or, as long as a library is being read, for a moment.
 func (v *view) blockClone(who string, fault plan.Fault) {
 	v.faults = append(v.faults, named{Who: who, Fault: fault})
-	if fault.Person {
+	if fault.NeedsOperator {
 		v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
 	}
 }
@@ -228,7 +228,7 @@ func (v *view) templateFault() *plan.Fault {
 	case len(t.Paths) == 1:
 		return nil
 	case len(t.Paths) > 1:
-		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, Person: true, Message: fmt.Sprintf(
+		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, NeedsOperator: true, Message: fmt.Sprintf(
 			"template %q is ambiguous: give the inventory path of one of %s", name, strings.Join(t.Paths, ", "))}
 	case t.Fault != nil:
 		return t.Fault
@@ -237,6 +237,6 @@ func (v *view) templateFault() *plan.Fault {
 	if len(t.Others) > 0 {
 		there = "templates there: " + strings.Join(t.Others, ", ")
 	}
-	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, Person: true, Message: fmt.Sprintf(
+	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, NeedsOperator: true, Message: fmt.Sprintf(
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}
 }

@@ -69,7 +69,7 @@ func (v *view) stalledText() string {
 	if v.hold != nil {
 		return v.holdText()
 	}
-	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.Person }), v.nameOf), "; ")
+	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.NeedsOperator }), v.nameOf), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
@@ -96,7 +96,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 		return plan.ReasonPaused
 	}
 	for _, f := range faultsInOrder(v.faults) {
-		if f.Person || phase == v1alpha1.PhasePending {
+		if f.NeedsOperator || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
 	}

@@ -67,7 +67,7 @@ func TestASharedFaultIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 	o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
 	for i := range int32(12) {
 		o.Pending[plan.MemberName("web", i)] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.BackingOff,
-			Fault: plan.Fault{Reason: "MissingPrivilege", Person: true, Message: "vCenter's user lacks a privilege: grant it."}}
+			Fault: plan.Fault{Reason: "MissingPrivilege", NeedsOperator: true, Message: "vCenter's user lacks a privilege: grant it."}}
 	}
 	r := planner.Make(o)
 	const text = "12 members (web-0, web-1, web-2 and 9 more): vCenter's user lacks a privilege: grant it (docs/troubleshooting.md#missingprivilege)"

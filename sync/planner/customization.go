@@ -37,7 +37,7 @@ func (v *view) untaken() (found []named) {
 			v.wakeAt(due)
 			continue
 		}
-		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, Person: true, Message: untakenFault(m.IPs, m.Untaken)}})
+		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
 	}
 	return found
 }
@@ -47,7 +47,7 @@ func (v *view) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {
 		m := &v.members[i]
 		if c := v.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
-			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, Person: true, Message: customizationFault(c)}})
+			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, NeedsOperator: true, Message: customizationFault(c)}})
 		}
 	}
 	return found

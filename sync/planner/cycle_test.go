@@ -146,7 +146,7 @@ func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	marked(&o, 2, plan.WhyPowerCycle)
 	o.State.VMs[2].Generation = o.Group.Generation
 	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
-		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", Person: true}}}
+		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", NeedsOperator: true}}}
 	if r := planner.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
 		t.Errorf("it does %+v", r.Actions)
 	}

@@ -33,7 +33,7 @@ func (v *view) setDisksOf(m *member, reason string) bool {
 	details, _ := v.details(m.Ordinal)
 	goesOn := v.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: v.Group.Generation, Args: details, Reason: reason})
-	if p := v.Pending[m.name]; !goesOn && p.Fault.Person {
+	if p := v.Pending[m.name]; !goesOn && p.Fault.NeedsOperator {
 		v.diskFaults = append(v.diskFaults, named{Who: m.name, Fault: p.Fault})
 	}
 	return goesOn
@@ -45,7 +45,7 @@ func (v *view) disksLost() *plan.Fault {
 	for i := range v.State.VMs {
 		vm := &v.State.VMs[i]
 		if lost := plan.DisksLost(&v.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {
-			return &plan.Fault{Reason: plan.ReasonDisksImmutable, Person: true, Message: plan.MemberName(v.Group.Name, vm.Ordinal) + ": " + lost +
+			return &plan.Fault{Reason: plan.ReasonDisksImmutable, NeedsOperator: true, Message: plan.MemberName(v.Group.Name, vm.Ordinal) + ": " + lost +
 				": put that back, or scale the group to 0 first"}
 		}
 	}

@@ -13,7 +13,7 @@ const shortDoubt = 10 * time.Second
 // meanwhile, as always while it is unknown. What an operator must repair is reported at once, as is a generation without a status.
 func (v *view) doubts() bool {
 	s := &v.State
-	if s.Known || s.UnknownSince.IsZero() || s.Fault != nil && s.Fault.Person ||
+	if s.Known || s.UnknownSince.IsZero() || s.Fault != nil && s.Fault.NeedsOperator ||
 		v.Group.Status.Phase == "" || v.Group.Status.ObservedGeneration != v.Group.Generation {
 		return false
 	}

@@ -32,7 +32,7 @@ func TestAShortDoubtIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 		o.Now = now.Add(after)
 		r := planner.Make(o)
 		if is := asJSON(t, r.Status); is != was {
-			t.Errorf("after %s: %s", after, parting(was, is))
+			t.Errorf("after %s: %s", after, difference(was, is))
 		}
 		if len(r.Actions) > 0 || len(r.Children) != children || len(r.Notes) > 0 || r.Wake != 10*time.Second-after {
 			t.Errorf("after %s: actions %v, %d children, notes %v, wakes after %s", after, r.Actions, len(r.Children), r.Notes, r.Wake)
@@ -49,7 +49,7 @@ func TestAShortDoubtIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"vCenter was not known before": func(o *plan.Observed) { o.State.UnknownSince = time.Time{} },
-		"an operator has to act":       func(o *plan.Observed) { o.State.Fault.Person = true },
+		"an operator has to act":       func(o *plan.Observed) { o.State.Fault.NeedsOperator = true },
 		"the spec was edited":          func(o *plan.Observed) { o.Group.Generation++ },
 		"there is no status yet":       func(o *plan.Observed) { o.Group.Status = v1alpha1.VmGroupStatus{} },
 		"it is deleted":                func(o *plan.Observed) { remove(o); o.Group.Generation++ },

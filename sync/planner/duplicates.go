@@ -106,7 +106,7 @@ func (v *view) settle(m *member) (goesOn bool) {
 // shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
 func (v *view) shadow() {
 	for i := range v.members {
-		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isUnseen(m.Ordinal) {
+		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isNotFound(m.Ordinal) {
 			m.contested = true
 		}
 	}

@@ -30,7 +30,7 @@ func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 			o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1)}
 			o.State.VMs[1].Power = plan.PoweredOff
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: o.State.VMs[1].MoRef, State: plan.BackingOff,
-				Fault: plan.Fault{Reason: plan.ReasonHostFull, Person: true, Message: "no room"}}}
+				Fault: plan.Fault{Reason: plan.ReasonHostFull, NeedsOperator: true, Message: "no room"}}}
 			c.change(&o)
 			goes := false
 			for _, a := range planner.Make(o).Actions {

@@ -17,9 +17,9 @@ func TestAFailedCloneIsNotReportedOnceItsMemberExists(t *testing.T) {
 	settled := asJSON(t, planner.Make(o))
 	for _, state := range []plan.State{plan.BackingOff, plan.Due} {
 		o.Pending = map[string]plan.Pending{o.State.VMs[1].Name: {Op: plan.Clone, Ordinal: 1, State: state,
-			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached.", Passing: true}}}
+			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached.", Transient: true}}}
 		if now := asJSON(t, planner.Make(o)); now != settled {
-			t.Errorf("%s: %s", state, parting(settled, now))
+			t.Errorf("%s: %s", state, difference(settled, now))
 		}
 	}
 	o.State.VMs = o.State.VMs[:1]

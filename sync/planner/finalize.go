@@ -63,8 +63,8 @@ func (v *view) abandon() plan.Result {
 			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
 		}
 	}
-	for i := range v.unseen {
-		left = append(left, fmt.Sprintf("%s (%s)", v.unseen[i].NameInVCenter(), v.unseen[i].MoRef))
+	for i := range v.notFound {
+		left = append(left, fmt.Sprintf("%s (%s)", v.notFound[i].NameInVCenter(), v.notFound[i].MoRef))
 	}
 	if !v.sighted {
 		for _, m := range v.Group.Status.Members {
@@ -108,7 +108,7 @@ func (v *view) left() int {
 
 // exist returns how many VMs of the group exist.
 func (v *view) exist() int {
-	return len(v.members) + len(v.standby) + len(v.quarantined) + len(v.unseen) + len(v.unseenKept) + len(v.unseenStandby)
+	return len(v.members) + len(v.standby) + len(v.quarantined) + len(v.notFound) + len(v.notFoundQuarantined) + len(v.notFoundStandby)
 }
 
 // removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
@@ -173,7 +173,7 @@ func (v *view) leaseOver() bool {
 // may become free, but not when two members have each other's: a deletion never waits for a name.
 func (v *view) refused(m *member, op plan.Op) bool {
 	p := v.Pending[m.name]
-	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Passing || p.Fault.Reason == plan.ReasonNameHeld)
+	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Transient || p.Fault.Reason == plan.ReasonNameHeld)
 }
 
 // lastToGo is the first member that can be changed, or else standby member; nil if there is none.

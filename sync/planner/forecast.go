@@ -69,7 +69,7 @@ func ForecastUpTo(o plan.Observed, most int) (f plan.Outlook) {
 	return f
 }
 
-// blockedBy is what the last plan of a forecast waits for. A group that needs a person says so. One that waits for something else, such
+// blockedBy is what the last plan of a forecast waits for. A group that needs an operator says so. One that waits for something else, such
 // as the first reading of the inventory, is blocked if no step could be foreseen, unless it is on its way to be gone.
 func blockedBy(o *plan.Observed, r *plan.Result, moved bool) plan.Fault {
 	waits := !moved && !o.Finalizing && r.Status.Phase != v1alpha1.PhaseRunning

@@ -20,7 +20,7 @@ func TestAForecastShowsWhatBlocksTheGroup(t *testing.T) {
 		"members go, others cannot be made": {func(o *plan.Observed) { o.Group.Spec.Template = "another"; o.State.Template = plan.Template{} }, "TemplateNotFound", false},
 		"the inventory is being read":       {func(o *plan.Observed) { o.State.Known = false }, plan.ReasonInventoryNotRead, false},
 		"vCenter does not answer": {func(o *plan.Observed) {
-			o.State.Known, o.State.Fault = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "down", Passing: true}
+			o.State.Known, o.State.Fault = false, &plan.Fault{Reason: "VCenterUnreachable", Message: "down", Transient: true}
 		}, "VCenterUnreachable", false},
 		"nothing, and it is deleted": {func(o *plan.Observed) { remove(o) }, "", true},
 	} {

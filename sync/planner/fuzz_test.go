@@ -45,7 +45,7 @@ func planHolds(t *rapid.T) {
 	o := nonsense(t)
 	r := planner.Make(o)
 	if a, b := asJSON(t, r), asJSON(t, planner.Make(o)); a != b {
-		t.Fatalf("two plans of one observation:\n%s", parting(a, b))
+		t.Fatalf("two plans of one observation:\n%s", difference(a, b))
 	}
 	seen := map[string]bool{}
 	for _, a := range r.Actions {
@@ -227,7 +227,7 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	},
 	func(t *rapid.T, o *plan.Observed) { o.State.Known = false },
 	func(t *rapid.T, o *plan.Observed) {
-		o.State.Fault = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), Person: rapid.Bool().Draw(t, "person")}
+		o.State.Fault = &plan.Fault{Reason: anyText(t, "reason"), Message: anyText(t, "trouble"), NeedsOperator: rapid.Bool().Draw(t, "person")}
 	},
 	func(t *rapid.T, o *plan.Observed) { o.State.Template = plan.Template{} },
 	func(t *rapid.T, o *plan.Observed) { o.State.VCenter = anyText(t, "vCenter") },

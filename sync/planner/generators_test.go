@@ -242,15 +242,15 @@ func anything(t *rapid.T) plan.Observed {
 			Standby: o.Group.Spec.Standby > 0 && rapid.Bool().Draw(t, "for a standby member"),
 			State:   rapid.SampledFrom([]plan.State{plan.Running, plan.BackingOff, plan.Due}).Draw(t, "state"),
 			Fault: rapid.SampledFrom([]plan.Fault{{}, {Reason: "DatastoreFull", Message: "the datastore is full"},
-				{Reason: plan.ReasonNameConflict, Message: "taken", Person: true},
-				{Reason: plan.ReasonResizeRefused, Message: "refused", Person: true}}).Draw(t, "fault"),
+				{Reason: plan.ReasonNameConflict, Message: "taken", NeedsOperator: true},
+				{Reason: plan.ReasonResizeRefused, Message: "refused", NeedsOperator: true}}).Draw(t, "fault"),
 		}
 	}
 	for n := range rapid.SampledFrom([]int{0, 0, 0, 2}).Draw(t, "to adopt") {
 		c := plan.Candidate{Entry: fmt.Sprintf("/DC0/vm/old/db-%d", n), MoRef: fmt.Sprintf("vm-%d", 700+n), Name: fmt.Sprintf("db-%d", n),
 			Folder: "group-v9", Ordinal: int32(rapid.IntRange(-1, 3).Draw(t, "former ordinal"))}
 		if rapid.IntRange(0, 2).Draw(t, "cannot be adopted") == 0 {
-			c.Fault = &plan.Fault{Reason: "AdoptNotFound", Message: "there is no such VM", Person: true}
+			c.Fault = &plan.Fault{Reason: "AdoptNotFound", Message: "there is no such VM", NeedsOperator: true}
 		}
 		o.Group.Spec.Adopt = append(o.Group.Spec.Adopt, c.Entry)
 		o.Group.Spec.Disks = nil // they exclude each other
@@ -266,7 +266,7 @@ func anything(t *rapid.T) plan.Observed {
 		o.Group.DeletionTimestamp = &metav1.Time{Time: o.FinalizingSince}
 	}
 	if o.Group.Spec.UserData != nil && rapid.IntRange(0, 3).Draw(t, "lacks user data") == 0 {
-		o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Message: "the Secret default/boot is not there", Person: true}}
+		o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Message: "the Secret default/boot is not there", NeedsOperator: true}}
 	}
 	return o
 }
@@ -484,8 +484,8 @@ func store(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	}
 }
 
-// parting shows where two texts diverge.
-func parting(a, b string) string {
+// difference shows where two texts diverge.
+func difference(a, b string) string {
 	i := 0
 	for i < min(len(a), len(b)) && a[i] == b[i] {
 		i++

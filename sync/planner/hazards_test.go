@@ -69,7 +69,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 			t.Fatalf("one too many, and marked: %+v", r.Actions)
 		}
 		o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Unmark, MoRef: o.State.VMs[0].MoRef, State: state,
-			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "the reply was lost", Passing: true}}}
+			Fault: plan.Fault{Reason: "VCenterUnreachable", Message: "the reply was lost", Transient: true}}}
 		if r := planner.Make(o); r.Wants("web-1", plan.PowerOff) {
 			t.Errorf("%s: web-0 may go down, and web-1 is taken down", state)
 		}
@@ -87,7 +87,7 @@ func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 func TestAMemberThatMayBeDownIsNotCountedOnAfterItsNextStepFailed(t *testing.T) {
 	o := oneTooMany()
 	pending := plan.Pending{Op: plan.Mark, MoRef: o.State.VMs[0].MoRef, State: plan.Due, Why: plan.WhyScaleIn,
-		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Passing: true}}
+		Fault: plan.Fault{Reason: "ConcurrentAccess", Message: "the VM was changed", Transient: true}}
 	o.Pending = map[string]plan.Pending{"web-0": pending}
 	if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) {
 		t.Fatalf("nothing was tried on web-0: %+v", r.Actions)
@@ -303,7 +303,7 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 	remove(&o)
 	o.Emptied = true
 	o.State.FolderUnknown = true
-	o.State.Fault = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", Person: true}
+	o.State.Fault = &plan.Fault{Reason: "PoolNotFound", Message: "there is no pool", NeedsOperator: true}
 	if r := planner.Make(o); r.Finalized || len(r.Actions) > 0 || !strings.Contains(r.Status.LastMessage, "there is no pool") {
 		t.Errorf("finalized %v, %+v: %s", r.Finalized, r.Actions, r.Status.LastMessage)
 	}
@@ -316,7 +316,7 @@ func TestNoGroupIsGoneWhileItsFolderMayBeThere(t *testing.T) {
 func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
 	o := observed(1)
 	o.State.Folder = "group-v7"
-	conflict := plan.Pending{Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true, Message: "the name is taken"}}
+	conflict := plan.Pending{Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, NeedsOperator: true, Message: "the name is taken"}}
 	o.Pending = map[string]plan.Pending{"web-0": conflict}
 	if ask := o.Query(); !slices.Equal(ask.Taken, []string{"web-0"}) {
 		t.Errorf("%+v", ask)

@@ -67,8 +67,8 @@ func (v *view) ignoredHolds() []string {
 			m := &v.members[i]
 			is, named = is || m.name == member && m.MoRef == moRef, named || m.name == member
 		}
-		for i := range v.unseen {
-			is = is || v.unseen[i].MoRef == moRef
+		for i := range v.notFound {
+			is = is || v.notFound[i].MoRef == moRef
 		}
 		switch {
 		case is || !named && v.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it

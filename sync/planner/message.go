@@ -75,7 +75,7 @@ var activities = []struct {
 	{only(resizing), share("resizing %d of %d")},
 	{only(starting), share("powering on %d of %d")},
 	{unlessDeleted(leaving), func(v *view, n int) string {
-		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.unseen))
+		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.notFound))
 	}},
 	{(*view).waiting, (*view).waitingText},
 	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
@@ -155,7 +155,7 @@ func (v *view) waits() (texts []string) {
 		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
 	}
 	names := v.unreachable()
-	for _, q := range v.unseenKept {
+	for _, q := range v.notFoundQuarantined {
 		names = append(names, q.Name+" (in quarantine, not seen)")
 	}
 	if len(names) > 0 {
@@ -228,8 +228,8 @@ func (v *view) unreachable() []string {
 			names = append(names, m.displayWith(m.Unreachable))
 		}
 	}
-	for i := range v.unseen {
-		if m := &v.unseen[i]; m.hidden() {
+	for i := range v.notFound {
+		if m := &v.notFound[i]; m.hidden() {
 			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(v.Group.Name, m.Ordinal)))
 		}
 	}
@@ -238,8 +238,8 @@ func (v *view) unreachable() []string {
 
 // unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
 func (v *view) unconfirmed() (names []string) {
-	for i := range v.unseen {
-		if m := &v.unseen[i]; !m.missing && !m.hidden() {
+	for i := range v.notFound {
+		if m := &v.notFound[i]; !m.missing && !m.hidden() {
 			names = append(names, plan.MemberName(v.Group.Name, m.Ordinal))
 		}
 	}
@@ -286,10 +286,10 @@ func (v *view) busy() bool {
 // blocked reports whether an operator has to act before the group can reach its desired state.
 func (v *view) blocked() bool {
 	if v.hold != nil {
-		return v.hold.Person
+		return v.hold.NeedsOperator
 	}
 	for _, f := range v.faults {
-		if f.Person {
+		if f.NeedsOperator {
 			return true
 		}
 	}
@@ -300,7 +300,7 @@ func (v *view) phase() v1alpha1.Phase {
 	switch {
 	case v.blocked():
 		return v1alpha1.PhaseError
-	case v.hold == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.unseen) == 0:
+	case v.hold == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.notFound) == 0:
 		return v1alpha1.PhaseRunning
 	}
 	return v1alpha1.PhasePending

@@ -24,18 +24,18 @@ import (
 // One that was given up stays in status.members until another VM has its ordinal. If it comes back beside that, there are two VMs of one
 // ordinal: see duplicates.go.
 
-// absent is a member that vCenter does not show, and that is not gone: unconfirmed, or missing.
-type absent struct {
+// notFoundMember is a member that vCenter does not show, and that is not gone: unconfirmed, or missing.
+type notFoundMember struct {
 	v1alpha1.Member
 	// left: vCenter answers that it does not have it, or is being asked. missing: it does not, and why is in the message.
 	left, missing bool
 }
 
 // hidden reports whether vCenter neither shows a member nor reports that it left.
-func (a *absent) hidden() bool { return !a.left && !a.missing }
+func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
-// sortUnseen finds the recorded members and VMs in quarantine that vCenter no longer shows.
-func (v *view) sortUnseen() {
+// sortNotFound finds the recorded members and VMs in quarantine that vCenter no longer shows.
+func (v *view) sortNotFound() {
 	kept := v.Group.Status.Quarantined
 	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
 		return
@@ -66,7 +66,7 @@ func (v *view) sortUnseen() {
 	}
 	for _, q := range kept {
 		if _, shown := here[q.MoRef]; !shown && !v.State.IsGone(q.MoRef, "") {
-			v.unseenKept = append(v.unseenKept, q)
+			v.notFoundQuarantined = append(v.notFoundQuarantined, q)
 		}
 	}
 }
@@ -103,22 +103,22 @@ func (v *view) lost() (n int) {
 	return n
 }
 
-// countOrdinals counts the ordinals that members hold, and those of them that only unseen members hold.
-func (v *view) countOrdinals() (all, unseen int) {
+// countOrdinals counts the ordinals that members hold, and those of them that only notFound members hold.
+func (v *view) countOrdinals() (all, notFound int) {
 	for i := range v.members {
 		all += int(oneIf(!v.members[i].duplicate))
 	}
-	for i := range v.unseen {
-		held := v.has(v.unseen[i].Ordinal) || slices.ContainsFunc(v.unseen[:i], func(m absent) bool { return m.Ordinal == v.unseen[i].Ordinal })
-		unseen += int(oneIf(!held))
+	for i := range v.notFound {
+		held := v.has(v.notFound[i].Ordinal) || slices.ContainsFunc(v.notFound[:i], func(m notFoundMember) bool { return m.Ordinal == v.notFound[i].Ordinal })
+		notFound += int(oneIf(!held))
 	}
-	return all + unseen, unseen
+	return all + notFound, notFound
 }
 
-// miss adds a member that vCenter does not show to unseen, unless it is given up. x is what is known of it; nil unless vCenter has
+// miss adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
 // reported that it does not have it: then what was known before stands.
 func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
-	a := absent{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
+	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How
 		if !v.names(&m) {
@@ -139,7 +139,7 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 			return
 		}
 	}
-	v.unseen = append(v.unseen, a)
+	v.notFound = append(v.notFound, a)
 }
 
 // names reports whether spec.replace names a member.
@@ -164,17 +164,17 @@ func (v *view) givesUp(m *v1alpha1.Member) bool {
 
 // holdMissing says what an operator has to do about missing members.
 func (v *view) holdMissing() {
-	for i := range v.unseen {
-		if m := &v.unseen[i]; m.missing {
+	for i := range v.notFound {
+		if m := &v.notFound[i]; m.missing {
 			v.faults = append(v.faults, named{Who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				Person: v.policy.ReplaceMissing == 0 || v.Finalizing, Message: v.missingText(m)}})
+				NeedsOperator: v.policy.ReplaceMissing == 0 || v.Finalizing, Message: v.missingText(m)}})
 		}
 	}
 }
 
 // missingText says what became of a member, and what to do. In a deletion, which needs no moRef, members with the same text share it in the
 // message.
-func (v *view) missingText(m *absent) string {
+func (v *view) missingText(m *notFoundMember) string {
 	vm := "its VM " + m.MoRef
 	if v.Finalizing {
 		vm = "its VM"
@@ -195,8 +195,8 @@ func (v *view) missingText(m *absent) string {
 
 // missingNames names the missing members.
 func (v *view) missingNames() (names []string) {
-	for i := range v.unseen {
-		if m := &v.unseen[i]; m.missing {
+	for i := range v.notFound {
+		if m := &v.notFound[i]; m.missing {
 			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(v.Group.Name, m.Ordinal), m.MoRef, m.Message))
 		}
 	}

@@ -112,8 +112,8 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note 
 
 // missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
 func (v *view) missingAndReturned() (all []plan.Note) {
-	for i := range v.unseen {
-		m := &v.unseen[i]
+	for i := range v.notFound {
+		m := &v.notFound[i]
 		if r := v.record(m.MoRef, i); m.missing && v.policy.ReplaceMissing > 0 && (r == nil || r.VanishedAt.IsZero()) {
 			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
 				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})

@@ -45,7 +45,7 @@ func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	for name, state := range map[string]plan.VCenterState{
 		"reachable":   {Known: true, VCenter: "another"},
 		"unreachable": {UnknownSince: now.Add(-time.Hour), Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "connection refused"}},
-		"misread":     {UnknownSince: now.Add(-time.Hour), Fault: &plan.Fault{Reason: "InvalidLogin", Person: true, Message: "a password is wrong"}},
+		"misread":     {UnknownSince: now.Add(-time.Hour), Fault: &plan.Fault{Reason: "InvalidLogin", NeedsOperator: true, Message: "a password is wrong"}},
 	} {
 		one.Group.Status = first
 		other := one

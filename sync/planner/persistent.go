@@ -91,7 +91,7 @@ func (v *view) tooManyDisks() *plan.Fault {
 	if n <= v1alpha1.MaxPersistentDisks {
 		return nil
 	}
-	return &plan.Fault{Reason: plan.ReasonTooManyDisks, Person: true, Message: fmt.Sprintf(
+	return &plan.Fault{Reason: plan.ReasonTooManyDisks, NeedsOperator: true, Message: fmt.Sprintf(
 		"the group would have %d persistent disks, with the detached ones in status.disks, and %d are the most: remove disks that nobody needs, and give them up (docs/fields.md), or scale the group in", n, v1alpha1.MaxPersistentDisks)}
 }
 

@@ -69,5 +69,5 @@ func (v *view) awaitsRules() bool {
 // rulesGone reports whether a group in deletion has no DRS rule left, or none that can be removed.
 func (v *view) rulesGone() bool {
 	p := v.Pending[plan.RulesKey]
-	return !v.State.RulesOff || p.Op == plan.SetRules && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Passing
+	return !v.State.RulesOff || p.Op == plan.SetRules && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient
 }

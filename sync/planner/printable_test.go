@@ -34,7 +34,7 @@ func TestNoStatusHasAnUnprintableCharacter(t *testing.T) {
 		o.State.VMs[i].Name, o.State.VMs[i].Host, o.State.VMs[i].Unreachable = strange, strange, strange
 	}
 	o.State.VMs[0].Reachable = false
-	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "X", Message: strange, Person: true}}}
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "X", Message: strange, NeedsOperator: true}}}
 	r := planner.Make(o)
 	texts := []string{r.Status.LastMessage}
 	for _, c := range r.Status.Conditions {

@@ -78,13 +78,13 @@ func (v *view) findSuppressed() {
 	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
 	switch {
 	case v.Answers.Nobody:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
 	case doubted:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, Person: true, Message: fmt.Sprintf(
+		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
 			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
 			portOf(r), kept)}
 	}

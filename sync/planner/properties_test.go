@@ -335,7 +335,7 @@ func TestEveryObservation(t *testing.T) {
 			t.Fatalf("a stored note is reported again: %+v", second.Notes)
 		}
 		if a, b := asJSON(t, first), asJSON(t, second); a != b {
-			t.Fatalf("%s later, with equal facts:\n%s", later, parting(a, b))
+			t.Fatalf("%s later, with equal facts:\n%s", later, difference(a, b))
 		}
 	}))
 	t.Run("gives no action and keeps the figures while vCenter is unknown", rapid.MakeCheck(func(t *rapid.T) {

@@ -48,7 +48,7 @@ func (v *view) bringBack(count int) (back int) {
 			if back == count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isUnseen(q.Ordinal) || v.isStandby(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isNotFound(q.Ordinal) || v.isStandby(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
 				continue
 			}
 			back++
@@ -76,7 +76,7 @@ func (v *view) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
 	v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
 	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.Quarantine > 0 &&
-		v.cloneDifference(&q.VM) == "" && plan.DisksLost(&v.Group.Spec, q.Disks) == "" && !v.due(q) && !p.Fault.Person && p.Op != plan.Destroy
+		v.cloneDifference(&q.VM) == "" && plan.DisksLost(&v.Group.Spec, q.Disks) == "" && !v.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
 }
 
 // due reports whether a VM's time in quarantine is over.
@@ -96,7 +96,7 @@ func (v *view) keepInQuarantine() {
 		a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
 		case v.due(q) && q.Power != plan.PoweredOff:
-			v.faults = append(v.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, Person: true,
+			v.faults = append(v.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
 			q.awaits = "somebody to power it off"

@@ -33,7 +33,7 @@ func (v *view) questions() (all []named) {
 		if !m.Quarantined.IsZero() {
 			who = v.key(m)
 		}
-		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, Person: true, Message: questionFault(m.Question)}})
+		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
 	}
 	return all
 }

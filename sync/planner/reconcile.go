@@ -166,9 +166,9 @@ func (v *view) collectFaults() {
 		v.faults = append(v.faults, named{Fault: *v.suppressed})
 	}
 	if v.suspended != "" {
-		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, Person: true, Message: "healing is suspended: " + v.suspended}})
+		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + v.suspended}})
 	}
 	if names := v.publisher().Conflicting(); len(names) > 0 {
-		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, Person: true, Message: children.ConflictText(names)}})
+		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
 	}
 }

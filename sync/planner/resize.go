@@ -23,7 +23,7 @@ func (v *view) hot(m *member) bool {
 		return false
 	}
 	cpu, memory := v.Group.Spec.CPU, v.Group.MemoryMB()
-	if p := v.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Passing {
+	if p := v.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient {
 		return false
 	}
 	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&

@@ -15,7 +15,7 @@ func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	remove(&o)
 	o.Called = o.Now
 	o.State.Folder = "group-v7"
-	held := plan.Fault{Reason: plan.ReasonNameHeld, Message: "another VM of the group has the name", Passing: true}
+	held := plan.Fault{Reason: plan.ReasonNameHeld, Message: "another VM of the group has the name", Transient: true}
 	o.Pending = map[string]plan.Pending{}
 	for i := range int32(2) {
 		m := vm(&o, i)

@@ -226,7 +226,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 			o.Pending[keyName(k)] = q
 		} else if f := &c.failed[k]; f.op != 0 {
 			q := plan.Pending{Op: searchOps[f.op], Ordinal: ordinal, MoRef: c.moRef(f.vm), State: plan.Due,
-				Fault: plan.Fault{Reason: "Trouble", Message: "it failed", Passing: !f.final}}
+				Fault: plan.Fault{Reason: "Trouble", Message: "it failed", Transient: !f.final}}
 			if f.cycle {
 				q.Why = plan.WhyPowerCycle
 			}

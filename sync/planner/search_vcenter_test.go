@@ -231,7 +231,7 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 	case plan.RemoveFolder:
 		return x.folderRemoved(q, &f, by)
 	case plan.ConfirmGone:
-		return x.noCloneUnderWay(q, by) && !q.inhabited(), none, ""
+		return x.noCloneRunning(q, by) && !q.inhabited(), none, ""
 	}
 	return true, vm, wrong
 }
@@ -276,8 +276,8 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	return true, int8(q.n) - 1, wrong
 }
 
-// noCloneUnderWay waits for the clones that were under way when it was first asked for.
-func (x *search) noCloneUnderWay(q *place, by int8) bool {
+// noCloneRunning waits for the clones that were under way when it was first asked for.
+func (x *search) noCloneRunning(q *place, by int8) bool {
 	if by == none {
 		return false // the replica that asks is gone: nothing follows
 	}
@@ -316,7 +316,7 @@ const unmanagedStays = "FolderHoldsStranger"
 
 func (x *search) folderRemoved(q *place, f *flight, by int8) (done bool, vm int8, wrong string) {
 	switch {
-	case by != none && !x.noCloneUnderWay(q, by):
+	case by != none && !x.noCloneRunning(q, by):
 		return false, none, ""
 	case q.folder != f.folder:
 		return true, none, ""

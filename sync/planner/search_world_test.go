@@ -60,7 +60,7 @@ type replica struct {
 	finalizing, emptied bool
 	leaseOver           bool // since its finalizing began one lease has passed
 	folderSince         bool // the folder was seen since the last call
-	asked               bool // noCloneUnderWay was asked for the group
+	asked               bool // noCloneRunning was asked for the group
 	newest              uint8
 	owned               uint8 // bits of the folders that were the group's; bit 0: others before
 	folder              uint8 // as the replica knows it

@@ -97,7 +97,7 @@ func (v *view) byOrder(x, y *member) int {
 func (v *view) selectForRemoval(order []int) {
 	serving, idle, retiring := v.countServing()
 	slack := serving - v.policy.MinAvailable
-	shown := v.ordinals - v.absent // an absent member counts as leaving: nothing goes instead of it
+	shown := v.ordinals - v.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
 	spare := shown - v.policy.MinAvailable - idle
 	surplus := shown - retiring - v.departing() - v.want - v.beyond()
 	if v.dense() {

@@ -45,7 +45,7 @@ func (v *view) judgeStandby() {
 		})
 		if !here && !v.State.IsGone(m.MoRef, "") {
 			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
-			v.unseenStandby = append(v.unseenStandby, m)
+			v.notFoundStandby = append(v.notFoundStandby, m)
 		}
 	}
 }
@@ -53,14 +53,14 @@ func (v *view) judgeStandby() {
 // isStandby reports whether a standby member has an ordinal, or is being made with it.
 func (v *view) isStandby(ordinal int32) bool {
 	return slices.ContainsFunc(v.standby, func(m member) bool { return m.Ordinal == ordinal }) ||
-		slices.ContainsFunc(v.unseenStandby, func(m v1alpha1.StandbyMember) bool { return m.Ordinal == ordinal }) ||
+		slices.ContainsFunc(v.notFoundStandby, func(m v1alpha1.StandbyMember) bool { return m.Ordinal == ordinal }) ||
 		slices.Contains(v.standbyComing, ordinal)
 }
 
 // fit reports whether a standby member can be promoted now.
 func (v *view) fit(m *member) bool {
 	p := v.Pending[m.name]
-	return v.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !v.unfit(m) && !v.isUnseen(m.Ordinal) &&
+	return v.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !v.unfit(m) && !v.isNotFound(m.Ordinal) &&
 		(p.State != plan.Running || p.Op == plan.PowerOn)
 }
 
@@ -140,7 +140,7 @@ func (v *view) soonFit() (n int) {
 	}
 	for i := range v.standby {
 		m := &v.standby[i]
-		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !v.unfit(m) && v.Pending[m.name].Fault.Reason == "" && !v.isUnseen(m.Ordinal) {
+		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !v.unfit(m) && v.Pending[m.name].Fault.Reason == "" && !v.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -150,7 +150,7 @@ func (v *view) soonFit() (n int) {
 // standbyFirst reports whether an update waits for the standby members: those that differ from the spec are made again, or resized,
 // before a serving member is, and all of them exist before the first one is, so that the update promotes them.
 func (v *view) standbyFirst() bool {
-	here, differ := len(v.unseenStandby), false
+	here, differ := len(v.notFoundStandby), false
 	for i := range v.standby {
 		m := &v.standby[i]
 		here++
@@ -163,7 +163,7 @@ func (v *view) standbyFirst() bool {
 // missing.
 func (v *view) keepStandby() {
 	order := v.orderOf(v.standby)
-	here, stay := len(v.unseenStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
+	here, stay := len(v.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
 	for i := range v.standby {
 		if m := &v.standby[i]; !m.leaves {
 			here++
@@ -263,9 +263,9 @@ func (v *view) aside(name string) bool {
 
 func (v *view) standbyStatuses() []v1alpha1.StandbyMember {
 	if len(v.standby) == 0 {
-		return slices.Clone(v.unseenStandby)
+		return slices.Clone(v.notFoundStandby)
 	}
-	all := make([]v1alpha1.StandbyMember, 0, len(v.standby)+len(v.unseenStandby))
+	all := make([]v1alpha1.StandbyMember, 0, len(v.standby)+len(v.notFoundStandby))
 	for i := range v.standby {
 		m := &v.standby[i]
 		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal),
@@ -279,5 +279,5 @@ func (v *view) standbyStatuses() []v1alpha1.StandbyMember {
 		s.Message = plan.Printable(s.Message)
 		all = append(all, s)
 	}
-	return append(all, v.unseenStandby...)
+	return append(all, v.notFoundStandby...)
 }

@@ -22,7 +22,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter, Orphaned: v.orphaned()}
 	if v.sighted {
 		s.Members, s.Standby = v.memberStatuses(), v.standbyStatuses()
-		s.CurrentReplicas = int32(len(v.members) + len(v.unseen))
+		s.CurrentReplicas = int32(len(v.members) + len(v.notFound))
 		for i := range v.members {
 			m := &v.members[i]
 			s.ReadyReplicas += oneIf(m.ready)
@@ -84,7 +84,7 @@ func (v *view) countReady() int {
 }
 
 func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
-	if len(v.quarantined)+len(v.unseenKept) == 0 {
+	if len(v.quarantined)+len(v.notFoundQuarantined) == 0 {
 		return nil
 	}
 	all := make([]v1alpha1.Quarantined, len(v.quarantined))
@@ -92,14 +92,14 @@ func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
 		q := &v.quarantined[i]
 		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
-	return append(all, v.unseenKept...)
+	return append(all, v.notFoundQuarantined...)
 }
 
 func (v *view) memberStatuses() []v1alpha1.Member {
-	if len(v.members)+len(v.unseen)+len(v.givenUp) == 0 {
+	if len(v.members)+len(v.notFound)+len(v.givenUp) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.unseen)+len(v.givenUp))
+	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.notFound)+len(v.givenUp))
 	for i := range v.members {
 		m := &v.members[i]
 		reason, message := v.why(m)
@@ -110,7 +110,7 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 			HeldUntil: metav1.NewTime(m.heldUntil),
 		})
 	}
-	for _, a := range v.unseen {
+	for _, a := range v.notFound {
 		m := a.Member
 		if m.Ready {
 			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))

@@ -65,7 +65,7 @@ var changeStories = map[string]func(*story){
 			edit(func(g *spec) { g.CPU, g.Update.Resize = 64, "" })(o)
 			o.State.VMs[0].Power = plan.PoweredOff
 			o.Pending = map[string]plan.Pending{o.State.VMs[0].Name: {Op: plan.Reconfigure, Ordinal: o.State.VMs[0].Ordinal, State: plan.Due,
-				Fault: plan.Fault{Reason: plan.ReasonResizeRefused, Person: true, Message: "vCenter refuses 64 CPUs for this VM"}}}
+				Fault: plan.Fault{Reason: plan.ReasonResizeRefused, NeedsOperator: true, Message: "vCenter refuses 64 CPUs for this VM"}}}
 		})
 	},
 	"roll with surge": func(s *story) {
@@ -138,7 +138,7 @@ var changeStories = map[string]func(*story){
 		s.happens("the template's own disk grows, under a snapshot of web-1", func(o *plan.Observed) {
 			edit(func(g *spec) { g.RootDisk = &v1alpha1.RootDisk{SizeGiB: 40} })(o)
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.SetDisks, Ordinal: 1, MoRef: o.State.VMs[1].MoRef, State: plan.BackingOff,
-				Fault: plan.Fault{Reason: "DiskHeldBySnapshot", Person: true, Message: "The disks of web-1 cannot grow while it has snapshots: remove them."}}}
+				Fault: plan.Fault{Reason: "DiskHeldBySnapshot", NeedsOperator: true, Message: "The disks of web-1 cannot grow while it has snapshots: remove them."}}}
 		})
 		s.happens("the snapshot is removed", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("the log disk on a storage policy of its own: they are replaced", edit(func(g *spec) { g.Disks[1].StoragePolicy = "gold" }))
@@ -152,7 +152,7 @@ var changeStories = map[string]func(*story){
 		s.happens("the disk of web-1 is in another VM", func(o *plan.Observed) {
 			drop(1)(o)
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.SetDisks, Ordinal: 1, State: plan.BackingOff,
-				Fault: plan.Fault{Reason: "DiskInUse", Person: true, Message: "The disk disk-1-data is in the VM vm-7: detach it there."}}}
+				Fault: plan.Fault{Reason: "DiskInUse", NeedsOperator: true, Message: "The disk disk-1-data is in the VM vm-7: detach it there."}}}
 		})
 		s.happens("it is detached there", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("scaled to 1: the disk stays", s.scale(1))
@@ -302,7 +302,7 @@ var changeStories = map[string]func(*story){
 			{Entry: entries[0], MoRef: "vm-77", Name: "db-a", Folder: "group-v9", Ordinal: -1},
 			{Entry: entries[1], MoRef: "vm-78", Name: "old-web-2", Folder: "group-v9", Ordinal: 2},
 			{Entry: entries[2], MoRef: "vm-79", Name: "web-4", Folder: "group-v9", Ordinal: -1},
-			{Entry: entries[3], Ordinal: -1, Fault: &plan.Fault{Reason: "AdoptNotFound", Person: true, Message: "there is no VM at this path: correct or remove it"}},
+			{Entry: entries[3], Ordinal: -1, Fault: &plan.Fault{Reason: "AdoptNotFound", NeedsOperator: true, Message: "there is no VM at this path: correct or remove it"}},
 		}
 		s.happens("five members, four of them from VMs that exist; one path is mistaken", s.scale(5))
 		s.happens("the path is removed: that member is cloned", func(o *plan.Observed) {

@@ -43,7 +43,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("the power-on of web-2 is stalled for no visible reason", func(o *plan.Observed) {
 			change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
 			o.Pending = map[string]plan.Pending{"web-2": {Op: plan.PowerOn, Ordinal: 2, MoRef: "new-web-2", State: plan.Running}}
-			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, Person: true, Message: "vCenter's task for it has made no progress for 10 minutes."}}
+			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, NeedsOperator: true, Message: "vCenter's task for it has made no progress for 10 minutes."}}
 		})
 		s.happens("web-0, which runs, asks; and the group is deleted", func(o *plan.Observed) {
 			o.Pending, o.State.Stalled = nil, nil
@@ -66,7 +66,7 @@ var lifeStories = map[string]func(*story){
 			o.State.Template = template
 			o.State.Folder = "group-v7"
 			o.Pending = map[string]plan.Pending{
-				"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, Person: true,
+				"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, NeedsOperator: true,
 					Message: "a VM that is not ours has this name: rename /DC0/vm/vm-operator/default/web/web-1"}},
 				"web-2": {Op: plan.Clone, Ordinal: 2, State: plan.BackingOff, Fault: plan.Fault{Reason: "DatastoreFull",
 					Message: "datastore LocalDS_0 is full"}},
@@ -120,11 +120,11 @@ var lifeStories = map[string]func(*story){
 		s.happens("another vCenter answers", func(o *plan.Observed) { o.State.Known, o.State.Fault, o.State.VCenter = true, nil, "another" })
 		s.happens("the first one is back, and lacks a setting", func(o *plan.Observed) {
 			o.State.VCenter = vcenter
-			o.State.FolderUnknown, o.State.Fault = true, &plan.Fault{Reason: "DatacenterAmbiguous", Person: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
+			o.State.FolderUnknown, o.State.Fault = true, &plan.Fault{Reason: "DatacenterAmbiguous", NeedsOperator: true, Message: "there are several datacenters (DC0, DC1): set --datacenter"}
 		})
 	},
 	"one fault of many": func(s *story) {
-		lacks := plan.Fault{Reason: "MissingPrivilege", Person: true,
+		lacks := plan.Fault{Reason: "MissingPrivilege", NeedsOperator: true,
 			Message: "vCenter's user lacks VirtualMachine.Inventory.CreateFromExisting on /DC0/vm/vm-operator/default/web: grant it."}
 		s.happens("no member can be cloned, for one reason", func(o *plan.Observed) {
 			o.State.Folder, o.Pending = "group-v7", map[string]plan.Pending{}
@@ -139,7 +139,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("it is reached, and off; its host lacks memory", func(o *plan.Observed) {
 			change(1, func(vm *plan.VM) { vm.Reachable, vm.Unreachable, vm.Power = true, "", plan.PoweredOff })(o)
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: "new-web-1", State: plan.BackingOff, Fault: plan.Fault{
-				Reason: "ResourceLimit", Person: true, Message: "The hosts have too little memory left: free some."}}}
+				Reason: "ResourceLimit", NeedsOperator: true, Message: "The hosts have too little memory left: free some."}}}
 		})
 		s.happens("the group is deleted, and may not be", func(o *plan.Observed) {
 			remove(o)

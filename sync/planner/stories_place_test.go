@@ -12,19 +12,19 @@ import (
 var placeStories = map[string]func(*story){
 	"user data": func(s *story) {
 		s.o.Group.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
-		s.o.Related.Fault = &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}
+		s.o.Related.Fault = &plan.Fault{Reason: "SecretNotFound", NeedsOperator: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}
 		s.happens("three members are applied; the Secret is missing", nothing)
 		s.happens("it is created", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#cloud-config", Digest: "0a1b"} })
 		s.happens("it is lost: members stay", func(o *plan.Observed) {
-			o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", Person: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}}
+			o.Related = plan.Related{Fault: &plan.Fault{Reason: "SecretNotFound", NeedsOperator: true, Message: "Secret default/boot, which spec.userData names, is not there: create it"}}
 		})
 		s.happens("an operator deletes web-1, which cannot be recreated", drop(1))
 		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
 	},
 	"content library": func(s *story) {
-		template, missing := s.o.State.Template, func(reason, message string, person bool) func(*plan.Observed) {
+		template, missing := s.o.State.Template, func(reason, message string, needsOperator bool) func(*plan.Observed) {
 			return func(o *plan.Observed) {
-				o.State.Template = plan.Template{Datacenter: "DC0", Fault: &plan.Fault{Reason: reason, Message: message, Person: person, Passing: !person}}
+				o.State.Template = plan.Template{Datacenter: "DC0", Fault: &plan.Fault{Reason: reason, Message: message, NeedsOperator: needsOperator, Transient: !needsOperator}}
 			}
 		}
 		s.happens("three members of golden/ubuntu are applied", func(o *plan.Observed) {
@@ -85,7 +85,7 @@ var placeStories = map[string]func(*story){
 		s.happens("scaled to 1", s.scale(1))
 		s.happens("its rule may not be removed: the message says what the privilege is for", func(o *plan.Observed) {
 			o.State.RulesOff = true
-			o.Pending = map[string]plan.Pending{plan.RulesKey: {Op: plan.SetRules, State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Person: true,
+			o.Pending = map[string]plan.Pending{plan.RulesKey: {Op: plan.SetRules, State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", NeedsOperator: true,
 				Message: "vCenter's user lacks the privilege Host.Inventory.EditCluster on /DC0/host/DC0_C0: grant it."}}}
 		})
 		s.happens("the privilege is granted", func(o *plan.Observed) { o.Pending = nil })

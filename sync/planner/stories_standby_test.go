@@ -34,7 +34,7 @@ var standbyStories = map[string]func(*story){
 			o.Pending = map[string]plan.Pending{}
 			for i := range 8 {
 				o.Pending[fmt.Sprintf("web-%d", i)] = plan.Pending{Op: plan.Clone, Ordinal: int32(i), Standby: true, State: plan.BackingOff,
-					Fault: plan.Fault{Reason: "DatastoreFull", Message: "the datastore is full", Person: true}}
+					Fault: plan.Fault{Reason: "DatastoreFull", Message: "the datastore is full", NeedsOperator: true}}
 			}
 		})
 		s.happens("there is room again", func(o *plan.Observed) { o.Pending = nil })

@@ -48,7 +48,7 @@ func (v *view) findSuccessors() {
 	for name, p := range v.Pending {
 		if p.Fault.Reason != "" && (p.Op == plan.Clone || p.Unrehearsed()) {
 			s.failing = append(s.failing, name)
-			if p.Fault.Person {
+			if p.Fault.NeedsOperator {
 				s.blocked = append(s.blocked, name)
 			}
 		}
@@ -128,7 +128,7 @@ func (v *view) replacing(m *member, why plan.Why, reason string) plan.Action {
 
 // tellUnrehearsed notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
 func (v *view) tellUnrehearsed(m *member) {
-	if p := v.Pending[m.name]; p.Unrehearsed() && p.Fault.Person {
+	if p := v.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		v.cloneFaults = append(v.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }

@@ -44,7 +44,7 @@ func answerUnselected(o *plan.Observed) plan.Result {
 		r.Refusal = &plan.Refusal{Message: "a step that this server began for the group is still running", Retry: unselectedRetry}
 	case o.Now.Before(over):
 		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: unselectedRetry}
-	case !o.Emptied && confirm.Fault.Person:
+	case !o.Emptied && confirm.Fault.NeedsOperator:
 		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
 	case !o.Emptied:
 		r.Refusal = &plan.Refusal{Message: cmp.Or(confirm.Fault.Message, "a fresh read of vCenter has to show that it holds nothing of the group"), Retry: unselectedRetry}

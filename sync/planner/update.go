@@ -122,7 +122,7 @@ func (v *view) findRequested(order []int) {
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, Person: true, Message: fmt.Sprintf(
+				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false
@@ -170,7 +170,7 @@ func (v *view) trackProgress(todo int) {
 		v.wakeAt(due)
 		return
 	}
-	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, Person: true, Message: fmt.Sprintf(
+	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
 		plan.AtMost(waiting, 5), int(v.policy.Deadline.Seconds()))}
 	v.faults = append(v.faults, named{Fault: *v.stuck})

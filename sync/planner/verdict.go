@@ -136,8 +136,8 @@ func (v *view) verdicts() (all []plan.Verdict) {
 		}
 		say(d)
 	}
-	for i := range v.unseen {
-		m := &v.unseen[i]
+	for i := range v.notFound {
+		m := &v.notFound[i]
 		d := plan.Verdict{VM: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
 		switch {
 		case m.missing:

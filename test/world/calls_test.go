@@ -36,7 +36,7 @@ func (s *step) start() (over bool, err error) {
 	}
 	switch a.Op {
 	case plan.ConfirmGone:
-		return false, s.noCloneUnderWay()
+		return false, s.noCloneRunning()
 	case plan.RemoveFolder:
 		return s.startRemoveFolder()
 	case plan.Destroy:
@@ -212,7 +212,7 @@ func (s *step) asksFirst(m *plan.VM) bool {
 }
 
 func (s *step) startRemoveFolder() (over bool, err error) {
-	if err := s.noCloneUnderWay(); err != nil {
+	if err := s.noCloneRunning(); err != nil {
 		return false, err
 	}
 	v := s.by.view
@@ -236,8 +236,8 @@ func (s *step) startRemoveFolder() (over bool, err error) {
 	return false, nil
 }
 
-// noCloneUnderWay waits for the clones that ran when the replica first asked for this group.
-func (s *step) noCloneUnderWay() error {
+// noCloneRunning waits for the clones that ran when the replica first asked for this group.
+func (s *step) noCloneRunning() error {
 	var running []int
 	for _, x := range s.steps {
 		if x.a.Op == plan.Clone && x.phase == underWay {
@@ -251,7 +251,7 @@ func (s *step) noCloneUnderWay() error {
 	awaited = slices.DeleteFunc(slices.Clone(awaited), func(id int) bool { return !slices.Contains(running, id) })
 	s.by.clones[s.ref.UID] = awaited
 	if len(awaited) > 0 {
-		return cloneUnderWay
+		return cloneRunning
 	}
 	return nil
 }

@@ -8,12 +8,12 @@ type fault plan.Fault
 func (f *fault) Error() string         { return f.Reason }
 func (f *fault) PlanFault() plan.Fault { return plan.Fault(*f) }
 
-func passing(reason string) *fault {
-	return &fault{Reason: reason, Message: reason + ": retried", Passing: true}
+func transient(reason string) *fault {
+	return &fault{Reason: reason, Message: reason + ": retried", Transient: true}
 }
 
-func person(reason string) *fault {
-	return &fault{Reason: reason, Message: reason + ": an operator must act", Person: true}
+func needsOperator(reason string) *fault {
+	return &fault{Reason: reason, Message: reason + ": an operator must act", NeedsOperator: true}
 }
 
 // untried marks a fault as one before anything was done.
@@ -29,31 +29,31 @@ func untried(err error) error {
 
 // The faults of the model of vsphere, marked as vsphere marks them.
 var (
-	notOurs        = passing("ConcurrentAccess")
-	changed        = passing("ConcurrentAccess")
-	wantedAfterAll = passing("ConcurrentAccess")
-	leaseOver      = passing("ConcurrentAccess")
-	replyLost      = passing("VCenterUnreachable")
-	objectGone     = passing("Gone")
-	wrongPower     = passing("InvalidPowerState")
-	cloneUnderWay  = passing("CloneUnderWay")
-	removing       = passing(plan.ReasonRemoving)
-	nameHeld       = passing(plan.ReasonNameHeld)
-	nameConflict   = person(plan.ReasonNameConflict)
+	notOurs        = transient("ConcurrentAccess")
+	changed        = transient("ConcurrentAccess")
+	wantedAfterAll = transient("ConcurrentAccess")
+	leaseOver      = transient("ConcurrentAccess")
+	replyLost      = transient("VCenterUnreachable")
+	objectGone     = transient("Gone")
+	wrongPower     = transient("InvalidPowerState")
+	cloneRunning   = transient("CloneRunning")
+	removing       = transient(plan.ReasonRemoving)
+	nameHeld       = transient(plan.ReasonNameHeld)
+	nameConflict   = needsOperator(plan.ReasonNameConflict)
 	inUse          = &fault{Reason: plan.ReasonDuplicateMember, Message: "it may have been in use"}
-	unmanaged      = passing(plan.ReasonFolderHoldsStranger)
-	diskMissing    = person("DiskMissing")
-	diskInUse      = person("DiskInUse")
-	duplicateDisk  = person("DuplicateDisk")
-	diskInSnapshot = person("DiskHeldBySnapshot")
-	extendRefused  = person("DiskExtendRefused")
-	noSuchTemplate = person(plan.ReasonTemplateNotFound)
-	storageOut     = passing("DatastoreInaccessible")
+	unmanaged      = transient(plan.ReasonFolderHoldsStranger)
+	diskMissing    = needsOperator("DiskMissing")
+	diskInUse      = needsOperator("DiskInUse")
+	duplicateDisk  = needsOperator("DuplicateDisk")
+	diskInSnapshot = needsOperator("DiskHeldBySnapshot")
+	extendRefused  = needsOperator("DiskExtendRefused")
+	noSuchTemplate = needsOperator(plan.ReasonTemplateNotFound)
+	storageOut     = transient("DatastoreInaccessible")
 	noTools        = &fault{Reason: plan.ReasonToolsUnavailable, Message: "the guest cannot be asked"}
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
-	noPermission   = person("MissingPrivilege")
+	noPermission   = needsOperator("MissingPrivilege")
 
 	// refusals are what vCenter may answer to any call.
-	refusals = []*fault{passing("TaskInProgress"), passing("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
-		person("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
+	refusals = []*fault{transient("TaskInProgress"), transient("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
+		needsOperator("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
 )

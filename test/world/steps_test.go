@@ -211,7 +211,7 @@ func (s *step) settleName() error {
 	v.read(s.holder)
 	switch g := v.vms[s.holder]; {
 	case g.gone, g.blind:
-		return cloneUnderWay
+		return cloneRunning
 	case g.uid == s.ref.UID && !g.vm.Quarantined.IsZero():
 		return nameHeld
 	case g.uid == s.ref.UID && g.vm.Ordinal == s.a.Ordinal:

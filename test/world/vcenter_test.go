@@ -307,7 +307,7 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	slices.SortStableFunc(s.VMs, func(a, b plan.VM) int { return int(a.Ordinal - b.Ordinal) })
 	if !v.known {
-		s.Fault = &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter does not answer", Passing: true}
+		s.Fault = &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter does not answer", Transient: true}
 		return s
 	}
 	for i := range ask.Recorded {

@@ -9,7 +9,7 @@
 // each is one call or one task of vCenter, and tries nothing again. Errors are *vcfault.Error, with the reasons in faults.go. Persistent finds,
 // makes, checks and deletes the disks of an ordinal (persistent.go).
 //
-// Three things must stay true. Not found is not gone: Storage DRS moves attached disks, and vCenter's catalogue can lag, so only a person
+// Three things must stay true. Not found is not gone: Storage DRS moves attached disks, and vCenter's catalogue can lag, so only an operator
 // decides that a disk is gone. Unknown is not empty: Find says when it could not read all that it was asked about. And what takes a disk
 // to a VM, or from it, is a reconfigure guarded by the VM's changeVersion: AttachDisk_Task and DetachDisk_Task take none, so one that
 // reaches vCenter late would attach a disk to a VM that is another member's by then. (VMware's own sample attaches first-class disks by

@@ -136,7 +136,7 @@ func (r *rig) real(id string) vcsim.FirstClassDisk {
 // refused expects a reason, for an operator to act on.
 func refused(t testing.TB, err error, reason string) {
 	t.Helper()
-	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.Person {
+	if e := vctest.AsError(err); e == nil || e.Reason != reason || !e.NeedsOperator {
 		t.Errorf("got %v, want %s for an operator", err, reason)
 	}
 }

@@ -87,7 +87,7 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 			t.Errorf("%q: %+v", c.entry, got)
 		case c.reason == "" && (got[0].Fault != nil || got[0].ChangeVersion != "7" || got[0].Folder == "" || got[0].Name == ""):
 			t.Errorf("%q: %+v, %+v", c.entry, got[0], got[0].Fault)
-		case c.reason != "" && (got[0].Fault == nil || got[0].Fault.Reason != c.reason || !got[0].Fault.Person || !strings.Contains(got[0].Fault.Message, c.says)):
+		case c.reason != "" && (got[0].Fault == nil || got[0].Fault.Reason != c.reason || !got[0].Fault.NeedsOperator || !strings.Contains(got[0].Fault.Message, c.says)):
 			t.Errorf("%q: %+v, not %s with %q", c.entry, got[0].Fault, c.reason, c.says)
 		}
 	}
@@ -147,7 +147,7 @@ func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 			if got.Fault != nil || got.Ordinal != c.ordinal || got.Done {
 				t.Errorf("%s: %+v, %+v", c.what, got, got.Fault)
 			}
-		} else if got.Fault == nil || got.Fault.Reason != vcfault.ReasonAdoptStamped || !got.Fault.Person || !strings.Contains(got.Fault.Message, c.says) {
+		} else if got.Fault == nil || got.Fault.Reason != vcfault.ReasonAdoptStamped || !got.Fault.NeedsOperator || !strings.Contains(got.Fault.Message, c.says) {
 			t.Errorf("%s: %+v", c.what, got.Fault)
 		}
 	}
@@ -186,7 +186,7 @@ func TestACandidateIsReadOnceAndItsGroupIsNotifiedThenAndWhenItChanges(t *testin
 	s.publish(light)
 	for range 3 {
 		c := s.State(web, ask).Candidates[0]
-		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Passing || c.Fault.Person {
+		if c.Fault == nil || c.Fault.Reason != vcfault.ReasonAdoptReading || !c.Fault.Transient || c.Fault.NeedsOperator {
 			t.Fatalf("%+v", c.Fault)
 		}
 	}

@@ -112,7 +112,7 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
 		got := s.at(c.home)
-		if got.Fault == nil || got.Fault.Reason != c.reason || !got.Fault.Person || !vctest.Mentions(got.Fault.Message, c.says...) || got.Folder != "" || !got.Known {
+		if got.Fault == nil || got.Fault.Reason != c.reason || !got.Fault.NeedsOperator || !vctest.Mentions(got.Fault.Message, c.says...) || got.Folder != "" || !got.Known {
 			t.Errorf("%+v: %+v, %+v", c.home, got, got.Fault)
 		}
 		if again := s.at(c.home); *again.Fault != *got.Fault {

@@ -55,7 +55,7 @@ func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
 		t.Errorf("without another group: %+v", fault)
 	}
 	s.State(web, plan.Query{Home: plan.Home{Folder: "teams"}})
-	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden || !fault.Person {
+	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden || !fault.NeedsOperator {
 		t.Errorf("beside a group that asks: %+v", fault)
 	}
 	s = newFilled()

@@ -143,7 +143,7 @@ func TestAMissingOrAmbiguousSettingIsReportedWithTheChoices(t *testing.T) {
 			"a cluster of the other": {in(func(c *Selection) { c.Pool = "DC1_C0" }), vcfault.ReasonPoolNotFound, []string{`"DC1_C0"`}},
 		} {
 			_, err := resolved(t, l, tc.change)
-			if err == nil || err.Reason != tc.reason || !err.Person || !vctest.Mentions(err.Message, tc.words...) {
+			if err == nil || err.Reason != tc.reason || !err.NeedsOperator || !vctest.Mentions(err.Message, tc.words...) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}

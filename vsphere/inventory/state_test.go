@@ -59,7 +59,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	s := newFilled()
 	s.publish()
 	before := s.look()
-	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	s.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", NeedsOperator: true})
 	got := s.look()
 	if !got.Known || got.Fault == nil || got.Fault.Reason != "ResourcePoolAmbiguous" || got.FolderUnknown || got.Folder != before.Folder {
 		t.Fatalf("%+v", got)
@@ -69,7 +69,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 	}
 	never := newFilled()
 	never.own = nil
-	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", Person: true})
+	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", NeedsOperator: true})
 	if got := never.look(); !got.FolderUnknown {
 		t.Errorf("the folders were never known: %+v", got)
 	}

@@ -121,7 +121,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
 		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
-		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.Person {
+		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.NeedsOperator {
 			t.Errorf("before the first reading: %+v", f)
 		}
 		synctest.Wait()
@@ -159,7 +159,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 		synctest.Wait()
 		before, _ := d.counts()
 		for range 60 {
-			if f := d.look(false).Fault; f == nil || f.Person {
+			if f := d.look(false).Fault; f == nil || f.NeedsOperator {
 				t.Fatalf("at once: %+v", f)
 			}
 			time.Sleep(time.Second)
@@ -169,7 +169,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 			t.Errorf("%d readings in the first minute", n-before)
 		}
 		time.Sleep(2 * time.Minute)
-		if f := d.look(false).Fault; f == nil || !f.Person || f.Reason != vcfault.ReasonLibraryItemUnusable {
+		if f := d.look(false).Fault; f == nil || !f.NeedsOperator || f.Reason != vcfault.ReasonLibraryItemUnusable {
 			t.Errorf("later: %+v", f)
 		}
 		if x := d.look(true); x.Fault != nil || x.MoRef != "vm-7" {

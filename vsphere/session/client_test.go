@@ -126,7 +126,7 @@ func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T)
 		}
 		write("wrong")
 		refused(1)
-		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.Person {
+		if f := c.Health(); f == nil || f.Reason != vcfault.ReasonInvalidLogin || !f.NeedsOperator {
 			t.Errorf("health %v", f)
 		}
 		time.Sleep(refusedFirst * 6 / 5)

@@ -98,7 +98,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 			l.DropSessions()
 			return askREST(ctx, rs)
 		})
-		if e := restClassify(err); e.Reason != vcfault.ReasonNotAuthenticated || !e.Passing || l.Count("POST session") != 4 {
+		if e := restClassify(err); e.Reason != vcfault.ReasonNotAuthenticated || !e.Transient || l.Count("POST session") != 4 {
 			t.Errorf("%v, %d logins", err, l.Count("POST session"))
 		}
 	})
@@ -153,7 +153,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 			t.Helper()
 			for range 5 {
 				err := c.rest.call(t.Context(), s, askREST)
-				if e := restClassify(err); e.Reason != vcfault.ReasonInvalidLogin || !e.Person || strings.Contains(err.Error(), "right") {
+				if e := restClassify(err); e.Reason != vcfault.ReasonInvalidLogin || !e.NeedsOperator || strings.Contains(err.Error(), "right") {
 					t.Errorf("got %v", err)
 				}
 				time.Sleep(time.Minute)
@@ -189,7 +189,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by a proxy before vCenter
 			l.Answer("POST session", status, "<html>")
 			for range 3 {
-				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Passing || e.Person {
+				if e := restClassify(c.rest.call(t.Context(), s, askREST)); e.Reason != vcfault.ReasonTaggingUnavailable || !e.Transient || e.NeedsOperator {
 					t.Errorf("got %v", e)
 				}
 			}
@@ -214,10 +214,10 @@ func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 			return err
 		}
 		for _, x := range []struct {
-			status          int
-			body, reason    string
-			person, passing bool
-			says            string
+			status                   int
+			body, reason             string
+			needsOperator, transient bool
+			says                     string
 		}{
 			{403, "", vcfault.ReasonMissingPrivilege, true, false, "InventoryService.Tagging.CreateCategory"},
 			{400, `{"type":"com.vmware.vapi.std.errors.unauthorized","value":{}}`, vcfault.ReasonMissingPrivilege, true, false, "CreateCategory"},
@@ -231,12 +231,12 @@ func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
 		} {
 			l.Answer("POST tagging/category", x.status, x.body)
 			e := restClassify(c.rest.call(t.Context(), s, create))
-			if e == nil || e.Reason != x.reason || e.Person != x.person || e.Passing != x.passing || !strings.Contains(e.Message, x.says) {
+			if e == nil || e.Reason != x.reason || e.NeedsOperator != x.needsOperator || e.Transient != x.transient || !strings.Contains(e.Message, x.says) {
 				t.Errorf("%d %s: %+v", x.status, x.body, e)
 			}
 		}
 		l.LoseReply("POST "+cis+"tagging/category", 1)
-		if e := restClassify(c.rest.call(t.Context(), s, create)); e.Reason != vcfault.ReasonVCenterUnreachable || !e.Passing {
+		if e := restClassify(c.rest.call(t.Context(), s, create)); e.Reason != vcfault.ReasonVCenterUnreachable || !e.Transient {
 			t.Errorf("a lost reply: %v", e)
 		}
 	})

@@ -178,7 +178,7 @@ func restClassify(err error) *vcfault.Error {
 			service = "REST API"
 		}
 		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's %s does not answer (%d %s); the server tries again.", service, e.status, http.StatusText(e.status))
-		typed.Passing = true
+		typed.Transient = true
 	}
 	typed.Err = err
 	return typed
@@ -224,6 +224,6 @@ func taggingPrivilege(call string) string {
 
 // restRefusal is the fault for credentials that the REST API refuses.
 func restRefusal(err error) *vcfault.Error {
-	return &vcfault.Error{Err: err, Fault: plan.Fault{Reason: vcfault.ReasonInvalidLogin, Person: true,
+	return &vcfault.Error{Err: err, Fault: plan.Fault{Reason: vcfault.ReasonInvalidLogin, NeedsOperator: true,
 		Message: "vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."}}
 }

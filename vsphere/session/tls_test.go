@@ -52,7 +52,7 @@ func TestACertificateIsTrustedByItsAuthorityOrItsThumbprintOrNotAtAll(t *testing
 			if vctest.ReasonOf(t, err) != vcfault.ReasonCertificateNotTrusted {
 				t.Fatalf("got %v", err)
 			}
-			if e := vctest.AsError(err); !e.Person || !vctest.Mentions(e.Message, actual, "--thumbprint") {
+			if e := vctest.AsError(err); !e.NeedsOperator || !vctest.Mentions(e.Message, actual, "--thumbprint") {
 				t.Errorf("the message does not help: %s", e.Message)
 			}
 			if n := l.Counted()["Login"]; n > 3 {

@@ -130,7 +130,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 			category, name, says string
 		}{{"Tier", "web", "only other, tier"}, {"tier", "wbe", "only db, web:"}} {
 			e := vctest.AsError(x.set(want(c.category, c.name)))
-			if e == nil || e.Reason != vcfault.ReasonTagNotFound || !e.Person || !strings.Contains(e.Message, c.says) {
+			if e == nil || e.Reason != vcfault.ReasonTagNotFound || !e.NeedsOperator || !strings.Contains(e.Message, c.says) {
 				t.Errorf("%s/%s: %v", c.category, c.name, e)
 			}
 		}
@@ -207,7 +207,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
 			t.Helper()
-			if e := vctest.AsError(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.Person || !strings.Contains(e.Message, says) {
+			if e := vctest.AsError(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.NeedsOperator || !strings.Contains(e.Message, says) {
 				t.Errorf("%v", e)
 			}
 		}

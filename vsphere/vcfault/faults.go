@@ -41,17 +41,17 @@ func (e *Error) Unwrap() error { return e.Err }
 // PlanFault returns the fault as plan's type. (Package loop calls it without importing this package.)
 func (e *Error) PlanFault() plan.Fault { return e.Fault }
 
-// mayPass marks the faults that pass by themselves within seconds or minutes, and where a retry is cheap.
-func mayPass(f plan.Fault) plan.Fault {
-	f.Passing = !f.Person && slices.Contains([]string{ReasonCloneUnderWay, ReasonTaskInProgress, ReasonConcurrentAccess,
+// markTransient marks the faults that pass by themselves within seconds or minutes, and where a retry is cheap.
+func markTransient(f plan.Fault) plan.Fault {
+	f.Transient = !f.NeedsOperator && slices.Contains([]string{ReasonCloneRunning, ReasonTaskInProgress, ReasonConcurrentAccess,
 		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonLibraryReading, ReasonLibraryUnavailable, ReasonNotAuthenticated, ReasonVCenterUnreachable,
 		plan.ReasonRemoving, plan.ReasonFolderHoldsStranger, plan.ReasonFolderStays, plan.ReasonInventoryNotRead, plan.ReasonVCenterChanged}, f.Reason)
 	return f
 }
 
-// New returns an Error that the server itself found. person reports whether an operator has to act.
-func New(reason string, person bool, format string, args ...any) *Error {
-	return &Error{Fault: mayPass(plan.Fault{Reason: reason, Person: person, Message: fmt.Sprintf(format, args...)})}
+// New returns an Error that the server itself found. needsOperator reports whether an operator has to act.
+func New(reason string, needsOperator bool, format string, args ...any) *Error {
+	return &Error{Fault: markTransient(plan.Fault{Reason: reason, NeedsOperator: needsOperator, Message: fmt.Sprintf(format, args...)})}
 }
 
 // Untried marks an error as one before which nothing was done.
@@ -82,7 +82,7 @@ func Classify(op string, err error) *Error {
 	e := &Error{Op: op, Err: err}
 	for _, read := range []func(error) (plan.Fault, bool){ownFault, vimFault, OfCertificate, OfNetwork} {
 		if f, ok := read(err); ok {
-			e.Fault = mayPass(f)
+			e.Fault = markTransient(f)
 			return e
 		}
 	}

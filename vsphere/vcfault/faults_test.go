@@ -39,10 +39,10 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 		return of
 	}
 	for _, tc := range []struct {
-		fault  types.BaseMethodFault
-		reason string
-		person bool
-		words  []string
+		fault         types.BaseMethodFault
+		reason        string
+		needsOperator bool
+		words         []string
 	}{
 		{&types.NotAuthenticated{}, ReasonNotAuthenticated, false, nil},
 		{&types.InvalidLogin{}, ReasonInvalidLogin, true, []string{"VC_USER", "VC_PASS"}},
@@ -83,7 +83,7 @@ func TestVCentersFaultsGetAReasonAndSayWhatToDo(t *testing.T) {
 	} {
 		for way, err := range map[string]error{"call": byCall(tc.fault, "it says so"), "task": byTask(tc.fault, "it says so")} {
 			e := Classify("clone", err)
-			if e.Reason != tc.reason || e.Person != tc.person || !mentions(e.Message, tc.words...) {
+			if e.Reason != tc.reason || e.NeedsOperator != tc.needsOperator || !mentions(e.Message, tc.words...) {
 				t.Errorf("%T by %s: got %+v", tc.fault, way, e.Fault)
 			}
 			if strings.Contains(e.Message, "vm-991") || strings.Contains(e.Message, "task-9") {

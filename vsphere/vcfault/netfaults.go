@@ -37,7 +37,7 @@ func Thumbprint(cert *x509.Certificate) string {
 // OfCertificate returns the fault for an untrusted certificate of vCenter.
 func OfCertificate(err error) (plan.Fault, bool) {
 	bad := func(format string, args ...any) (plan.Fault, bool) {
-		return plan.Fault{Reason: ReasonCertificateNotTrusted, Person: true, Message: fmt.Sprintf(format, args...)}, true
+		return plan.Fault{Reason: ReasonCertificateNotTrusted, NeedsOperator: true, Message: fmt.Sprintf(format, args...)}, true
 	}
 	var pin *PinError
 	if errors.As(err, &pin) {

@@ -132,8 +132,8 @@ const (
 // ReasonDiskInSnapshot means that a disk from elsewhere is part of a VM's snapshot, and cannot be detached from it.
 const ReasonDiskInSnapshot = "DiskInSnapshot"
 
-// ReasonCloneUnderWay means that a clone runs whose VM is not visible yet.
-const ReasonCloneUnderWay = "CloneUnderWay"
+// ReasonCloneRunning means that a clone runs whose VM is not visible yet.
+const ReasonCloneRunning = "CloneRunning"
 
 // ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.
 const ReasonHomeForbidden = "HomeForbidden"

@@ -81,7 +81,7 @@ func TestEachFaultOfVCenterIsClassified(t *testing.T) {
 				continue
 			}
 			e := Classify("clone", byTask(f, ""))
-			if e.Reason == "" || e.Message == "" || e.Person != bool(rowOf(kind).who) || e.Person && e.Passing {
+			if e.Reason == "" || e.Message == "" || e.NeedsOperator != bool(rowOf(kind).who) || e.NeedsOperator && e.Transient {
 				t.Errorf("%v: %+v", kind, e.Fault)
 			}
 		}
@@ -147,7 +147,7 @@ func TestFaultsThatNeedAnOperatorAreNotTransient(t *testing.T) {
 		{&types.SSLVerifyFault{}, ReasonHostNotConnected},
 		{&types.LicenseServerUnavailable{}, ReasonLicense},
 	} {
-		if e := Classify("clone", byTask(c.fault, "it says so")); e.Reason != c.reason || !e.Person || e.Passing {
+		if e := Classify("clone", byTask(c.fault, "it says so")); e.Reason != c.reason || !e.NeedsOperator || e.Transient {
 			t.Errorf("%T: %+v", c.fault, e.Fault)
 		}
 	}

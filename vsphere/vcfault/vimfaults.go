@@ -34,7 +34,7 @@ func vimFault(err error) (plan.Fault, bool) {
 			case len(tree.causes(i)) > 0:
 				words += " vCenter says: " + steadyCauses(r.reason, tree.causes(i))
 			}
-			return plan.Fault{Reason: r.reason, Message: words, Person: bool(r.who)}, true
+			return plan.Fault{Reason: r.reason, Message: words, NeedsOperator: bool(r.who)}, true
 		}
 	}
 	return internal(tree.text(carrier.Error())), true
@@ -208,9 +208,9 @@ func carrierIn(err error) error {
 	return nil
 }
 
-// passing is what differs from try to try in vCenter's messages: ids of tasks, sessions, operations and new VMs, UUIDs, addresses in
+// varying is what differs from try to try in vCenter's messages: ids of tasks, sessions, operations and new VMs, UUIDs, addresses in
 // memory, times, and large numbers such as bytes and processes.
-var passing = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['"]?[0-9][0-9a-z-]*\]?['"]?` +
+var varying = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['"]?[0-9][0-9a-z-]*\]?['"]?` +
 	`|\bvirtualmachine:vm-[0-9]+\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b0x[0-9a-f]+\b` +
 	`|\b[0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(z|[+-][0-9]{2}:?[0-9]{2})?|\b[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?\b|\b[0-9]{5,}\b`)
 
@@ -220,7 +220,7 @@ const messageMax = 600
 // Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line, without our own secrets.
 func Steady(message string) string {
 	message = secret.Clean(message) // before it is cut
-	return bounded(strings.Join(strings.Fields(passing.ReplaceAllString(message, "…")), " "))
+	return bounded(strings.Join(strings.Fields(varying.ReplaceAllString(message, "…")), " "))
 }
 
 func bounded(message string) string {

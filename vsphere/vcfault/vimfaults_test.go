@@ -11,10 +11,10 @@ func TestRefusalsOfClonesSayWhatToDo(t *testing.T) {
 	network := &vim.CannotAccessNetwork{}
 	network.Backing = "web"
 	for _, c := range []struct {
-		fault  vim.BaseMethodFault
-		reason string
-		person bool
-		says   string
+		fault         vim.BaseMethodFault
+		reason        string
+		needsOperator bool
+		says          string
 	}{
 		{&vim.NoCompatibleDatastore{}, ReasonNoCompatibleDatastore, true, "storage policy"},
 		{&vim.InvalidDatastore{Name: "ds1"}, ReasonDatastoreInaccessible, true, "ds1"},
@@ -31,7 +31,7 @@ func TestRefusalsOfClonesSayWhatToDo(t *testing.T) {
 		{&pbmtypes.PbmFaultNoPermission{}, ReasonMissingPrivilege, true, "StorageProfile.View"},
 	} {
 		got := Classify("clone", byCall(c.fault, "the message"))
-		if got.Reason != c.reason || got.Person != c.person || !mentions(got.Message, c.says) {
+		if got.Reason != c.reason || got.NeedsOperator != c.needsOperator || !mentions(got.Message, c.says) {
 			t.Errorf("%T: got %+v", c.fault, got.Fault)
 		}
 	}
