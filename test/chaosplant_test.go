@@ -46,7 +46,7 @@ var defects = []defect{
 			}
 			return c
 		}},
-	{name: "absent", found: "fewer working members than promised", first: 14, every: 3, sure: true, // members that the status lists and vCenter does not have count as present (S1)
+	{name: "unconfirmed", found: "fewer working members than promised", first: 14, every: 3, sure: true, // members that the status lists and vCenter does not have count as present (S1)
 		call: func(r *rig, c plan.Call) plan.Call {
 			here, g := refsOf(r.VMs()), c.Group.DeepCopy()
 			for _, m := range c.Group.Status.Members {

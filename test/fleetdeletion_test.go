@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Groups that go at the same time share what is read for each: the clones under way, the folders, the whole inventory before a group ends.
+// Groups that go at the same time share what is read for each: the running clones, the folders, the whole inventory before a group ends.
 // Of a member's calls, three are its tasks and its share of its group's (mark, power-off, destroy, folder).
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()

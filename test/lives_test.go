@@ -239,8 +239,8 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 				g.URL = r.serve().url
 			}
 			remove(t, g)
-			if n := r.tasksUnderWay(); n > 0 { // in the simulator they fail, because their folder is gone; in a folder that stays they would succeed
-				t.Errorf("restart %v: finalized while %d tasks are under way", restart, n)
+			if n := r.runningTasks(); n > 0 { // in the simulator they fail, because their folder is gone; in a folder that stays they would succeed
+				t.Errorf("restart %v: finalized while %d tasks are running", restart, n)
 			}
 			time.Sleep(time.Minute) // longer than a clone: a VM that was left would show
 			for _, place := range []string{web, "/DC0/vm"} {

@@ -38,8 +38,8 @@ func syncFor(t *testing.T, g *metacontroller.Group, d time.Duration, what string
 	}
 }
 
-func doubted(a metacontroller.Answer) bool {
-	return condition(a, v1alpha1.ConditionReadinessDoubted).Status == "True"
+func suppressed(a metacontroller.Answer) bool {
+	return condition(a, v1alpha1.ConditionProbesSuppressed).Status == "True"
 }
 
 func TestAMemberWhoseServiceIsDownIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
@@ -73,22 +73,22 @@ func TestNobodyIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T
 		up(t, g)
 		was := refs(r.members())
 		r.CutGuests(true)
-		until(t, g, "it is doubted", func(a metacontroller.Answer) bool {
+		until(t, g, "it is suppressed", func(a metacontroller.Answer) bool {
 			if a.Status.ReadyReplicas != 3 {
 				t.Fatalf("%d are ready: %s", a.Status.ReadyReplicas, a.Status.LastMessage)
 			}
-			return doubted(a)
+			return suppressed(a)
 		})
 		g.Edit(func(s *spec) { s.Template = otherTemplate })
-		syncFor(t, g, 20*time.Minute, "as before", func(a metacontroller.Answer) bool { return doubted(a) && a.Status.ReadyReplicas == 3 })
+		syncFor(t, g, 20*time.Minute, "as before", func(a metacontroller.Answer) bool { return suppressed(a) && a.Status.ReadyReplicas == 3 })
 		r.sameVMs(was)
 		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
 			t.Errorf("%v", calls)
 		}
 		r.CutGuests(false)
 		a := up(t, g)
-		if doubted(a) {
-			t.Error("it is still doubted")
+		if suppressed(a) {
+			t.Error("it is still suppressed")
 		}
 		r.allGone(was)
 		if n := r.Calls()["ResetVM_Task"]; n > 0 {
@@ -112,13 +112,13 @@ func TestARestartOfTheServerMakesNobodyUnready(t *testing.T) {
 	})
 }
 
-func TestAGroupThatNeverAnsweredIsNotReadyAndInNoDoubt(t *testing.T) {
+func TestAGroupThatNeverAnsweredIsNotReadyAndNotSuppressed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, g := answering(t)
 		g.Spec.Healing.Action = v1alpha1.HealNone
 		r.CutGuests(true)
-		syncFor(t, g, 10*time.Minute, "without a doubt", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 0 && !doubted(a) })
+		syncFor(t, g, 10*time.Minute, "without a doubt", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 0 && !suppressed(a) })
 		r.CutGuests(false)
 		up(t, g)
 	})
@@ -135,7 +135,7 @@ func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 		a := until(t, g, "the fourth is refused", func(a metacontroller.Answer) bool {
 			return len(a.Status.Members) == 4 && strings.Contains(a.Status.Members[3].Message, "--probe-networks")
 		})
-		if c := condition(a, v1alpha1.ConditionReadinessDoubted); a.Status.ReadyReplicas != 3 || c.Reason != "ProbeRefused" {
+		if c := condition(a, v1alpha1.ConditionProbesSuppressed); a.Status.ReadyReplicas != 3 || c.Reason != "ProbeRefused" {
 			t.Errorf("%d ready, %s: %s", a.Status.ReadyReplicas, c.Reason, c.Message)
 		}
 	})

@@ -63,7 +63,7 @@ func TestListsTakeTheNameThatTheStatusShowsAfterARenameInVCenter(t *testing.T) {
 	}
 }
 
-// The status, the ConfigMap, /sd and Events name a member alike, and say what its VM is called in vCenter where that differs.
+// The status, the ConfigMap, /sd and Events name a member the same way, and say what its VM is called in vCenter where that differs.
 func TestAMemberHasOneNameEverywhereAfterARenameInVCenter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -79,7 +79,7 @@ func (c *wiredReplica) answered(method string) bool {
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
 }
 
-// done waits until the replica has nothing under way and no lease to begin anything.
+// done waits until the replica has nothing running and no lease to begin anything.
 func (c *wiredReplica) done() {
 	c.t.Helper()
 	eventually(c.t, patience, "the replica has nothing to do", func() bool { return len(c.loop.Groups()) == 0 })

@@ -31,7 +31,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 		limits  vcsim.Limits
 		linked  bool
 		members int
-		// so many clones run at once, and at most so many tasks are under way
+		// so many clones run at once, and at most so many tasks are running
 		atOnce, most int
 	}{
 		{"full clones of a host", vcsim.Limits{HostUnits: 16}, false, *slotsMembers, 4, 33},
@@ -50,7 +50,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 					r.must(err)
 				}
 				s := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 32 })
-				looks := r.sample(r.tasksUnderWay)
+				looks := r.sample(r.runningTasks)
 				bound := time.Duration(c.members/c.atOnce)*lifetimes.Clone + 2*lifetimes.Power
 				began := time.Now()
 				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
@@ -83,7 +83,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 	}
 }
 
-// Somebody else always has four clones under way, of which a host carries out eight at once.
+// Somebody else always has four clones running, of which a host carries out eight at once.
 func TestAnotherUserOfAVCenterKeepsItsShare(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -148,9 +148,9 @@ func TestAServerThatHasJustStartedIsUpInTwoRoundsOfClones(t *testing.T) {
 	})
 }
 
-// tasksUnderWay counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for, and the task of
+// runningTasks counts the tasks in vCenter that have not ended, except for the removal of folders, which nothing waits for, and the task of
 // PowerOnMultiVM_Task itself, which ends when the VM's own has begun: for a moment both are there.
-func (r *rig) tasksUnderWay() (n int) {
+func (r *rig) runningTasks() (n int) {
 	client := r.Admin().Client
 	res, err := property.DefaultCollector(client).RetrieveProperties(context.Background(), types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{{
 		ObjectSet: []types.ObjectSpec{{Obj: *client.ServiceContent.TaskManager, Skip: types.NewBool(true),

@@ -29,7 +29,7 @@ var soakFor = flag.Duration("soak.for", time.Second, "how long the soak's churn 
 
 // TestChurnLeaksNothing creates, scales, rolls and deletes groups for a while, with two replicas of the server that are restarted
 // now and then, sessions that are dropped and a vCenter that is down at times. It compares the resources in use after the first
-// part and at the end, when all groups are deleted and nothing is under way.
+// part and at the end, when all groups are deleted and nothing is running.
 func TestChurnLeaksNothing(t *testing.T) {
 	rate := runtime.MemProfileRate
 	runtime.MemProfileRate = 16 << 10
@@ -238,13 +238,13 @@ func lostCollectors(c vcsim.Counts) bool {
 	return c.Sessions == 2 && 0 < more && more <= 2
 }
 
-// quiet waits until nothing is under way: all groups are deleted, both replicas watch vCenter, and what they do a moment later is
+// quiet waits until nothing is running: all groups are deleted, both replicas watch vCenter, and what they do a moment later is
 // done. (The collector, filter and list view that await tasks in vCenter may or may not exist: they are released 30 s after the
 // last task, together with the entries in the list.)
 func (s *soak) quiet() {
 	s.t.Helper()
 	if s.t.Failed() {
-		s.t.FailNow() // something is always under way
+		s.t.FailNow() // something is always running
 	}
 	s.Heal()
 	s.await("all members are gone", func() bool { return len(s.members()) == 0 })

@@ -233,7 +233,7 @@ func (s *actor) kind() string {
 }
 
 // mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
-// of them this process may have stood still, or a call may have taken long: then another replica may have
+// of them this process may have been suspended, or a call may have taken long: then another replica may have
 // acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
 // that.
 func (v *VCenter) mayAct(ctx context.Context) error {

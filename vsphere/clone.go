@@ -1067,9 +1067,9 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 			return err
 		}
 	}
-	underWay := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", a.VM)
+	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", a.VM)
 	if holder.Value == "" {
-		return underWay
+		return running
 	}
 	if err := v.reader.Read(ctx, holder); err != nil {
 		return err
@@ -1081,7 +1081,7 @@ func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.
 	case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:
 		return nil
 	case !known:
-		return underWay // it is gone, or too unfinished to have a stamp
+		return running // it is gone, or too unfinished to have a stamp
 	case m != nil && m.Stamp.Namespace == ref.Namespace && m.Stamp.Name == ref.Name && m.Stamp.UID != ref.UID:
 		return v.formerConflict(ref, &m.Stamp, path)
 	}

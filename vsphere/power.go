@@ -293,7 +293,7 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 }
 
 // askWithin is the maximum age of the stamp when the guest is asked: other replicas treat the member as halting from its time on, for
-// the time that the spec gives the guest, and a minute. This process may have stood still in between.
+// the time that the spec gives the guest, and a minute. This process may have been suspended in between.
 const askWithin = 30 * time.Second
 
 // unheeded reports whether a step may power off a VM whose guest did not shut down in time: this process has asked the guest in this

@@ -244,7 +244,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 		go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
 		two.until("the mark is removed", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
 		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it did not wait for the power-off under way: %v", <-done)
+			t.Fatalf("it did not wait for the running power-off: %v", <-done)
 		}
 		w.Release(vcsim.PowerOff)
 		w.must(<-done)
@@ -273,7 +273,7 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 		gone.Marked = true
 		go func() { done <- two.Do(context.Background(), web, gone) }()
 		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it did not wait for the power-on under way: %v", <-done)
+			t.Fatalf("it did not wait for the running power-on: %v", <-done)
 		}
 		w.Release(vcsim.PowerOn)
 		if one, two := <-done, <-done; (one == nil) == (two == nil) {

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// Two replicas know different specs. The one with the older spec stands still right before it removes an attribute, and the
+// Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute, and the
 // other one sets it and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was gone for good.)
 func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	t.Parallel()

@@ -133,7 +133,7 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 		if len(kept) == 0 {
 			break
 		}
-		if !awaited { // a power-on under way: changeVersion, which guards the change, does not tell
+		if !awaited { // a running power-on: changeVersion, which guards the change, does not tell
 			if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 				return err
 			}

@@ -69,7 +69,7 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		for _, removal := range []struct {
 			a     plan.Action
-			reads int // before the task: the VM; the clones under way, and the folder
+			reads int // before the task: the VM; the running clones, and the folder
 		}{{step(plan.Destroy, vm), 1}, {p.removing(), 2}} {
 			before := w.Calls()["RetrievePropertiesEx"]
 			p.do(removal.a)

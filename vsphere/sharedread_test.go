@@ -106,7 +106,7 @@ func TestGroupsThatGoOneAfterAnotherAreConfirmedTogether(t *testing.T) {
 				all.Wait()
 			})
 		}
-		// Each lists the clones under way when it comes; the reads of everything are shared.
+		// Each lists the running clones when it comes; the reads of everything are shared.
 		if one, twenty := confirm(1), confirm(20); twenty > 20+3*one {
 			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for twenty within half a second", one, twenty)
 		}

@@ -154,7 +154,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 	})
 }
 
-// Found by the model in test/world, seed 4068014: a process stood still after it had written the stamp. When it asked the guest, the
+// Found by the model in test/world, seed 4068014: a process was suspended after it had written the stamp. When it asked the guest, the
 // stamp no longer counted, and another member was taken down as well.
 func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 	t.Parallel()

@@ -48,10 +48,10 @@ const (
 	ConditionMembersVanished = "MembersVanished"
 	// ConditionDuplicateAddress says which members' guests report an address that another member's guest reports, too.
 	ConditionDuplicateAddress = "DuplicateAddress"
-	// ConditionReadinessDoubted says that the answers of members to spec.readiness.tcpSocket or httpGet are not believed, and why: all
+	// ConditionProbesSuppressed says that the answers of members to spec.readiness.tcpSocket or httpGet are not believed, and why: all
 	// failed at once, so the path to them is suspected; or the server isn't allowed to ask them. Meanwhile members stay as ready as they were, none is
 	// healed, and updates wait.
-	ConditionReadinessDoubted = "ReadinessDoubted"
+	ConditionProbesSuppressed = "ProbesSuppressed"
 	// ConditionTemplateChanged says that members were cloned from another template of the same name.
 	ConditionTemplateChanged = "TemplateChanged"
 	// ConditionAdoptionFailed says which entries of spec.adopt cannot be carried out, and why.

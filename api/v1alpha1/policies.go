@@ -88,7 +88,7 @@ type Readiness struct {
 	// +optional
 	SuccessThreshold *int32 `json:"successThreshold,omitempty"`
 	// failureThreshold is how many failures in a row make a member unready: 1 to 100, default 3. When all members that answered before fail
-	// together, nothing changes (ReadinessDoubted).
+	// together, nothing changes (ProbesSuppressed).
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional

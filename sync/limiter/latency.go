@@ -4,7 +4,7 @@ import "time"
 
 // latency is how long actions take that take about as long as each other, without the time for which vCenter says that it queued them.
 //
-// Where vCenter does not show what it queues, actions only take longer: of those under way, best/usual run (Little's law), and the limit
+// Where vCenter does not show what it queues, actions only take longer: of those that run, best/usual run (Little's law), and the limit
 // is cut to those. The best is forgotten by an eighth at each cut: forgotten sooner, the queue would become the usual, since a cut may
 // leave some of it. Where the limit is the least already, nothing of ours is queued: what is measured then is what an action takes, on a
 // datastore that became slower, say.

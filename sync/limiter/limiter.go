@@ -108,7 +108,7 @@ func New(most, begin int) *Limiter {
 	return l
 }
 
-// Used is how many actions are under way, without those that are suspended.
+// Used is how many actions are running, without those that are suspended.
 func (l *Limiter) Used() int { return l.used - l.reserved }
 
 // Permits reports whether an action may begin. extra permits one more than the limits.
@@ -139,7 +139,7 @@ func (l *Limiter) take(w Work, n int) {
 	}
 }
 
-// Running is an action under way.
+// Running is an action that runs.
 type Running struct {
 	work      Work
 	began     time.Time

@@ -176,7 +176,7 @@ func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndThePaceRecovers(t *testing
 	})
 }
 
-// A small group's clone waits for those under way: with twice as many as there is room for, as long as it takes itself.
+// A small group's clone waits for those that run: with twice as many as there is room for, as long as it takes itself.
 func TestTheNumberDoesNotDriftAwayFromWhatTheFarSideTakes(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		for room, most := range map[int]int{2: 8, 4: 7, 8: 14, 16: 26} {

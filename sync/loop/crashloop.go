@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// boots is when a member was last powered on, and how often that was soon after the time before.
-type boots struct {
+// crashLoop is when a member was last powered on, and how often that was soon after the time before.
+type crashLoop struct {
 	moRef string
 	last  time.Time
 	again int
@@ -20,14 +20,14 @@ const (
 	haltFirst, haltLast = 5 * time.Second, 5 * time.Minute
 )
 
-// booted counts a member's power-on, and returns when it may be powered on again: at once, unless it halts again and again.
-func (g *group) booted(a plan.Action, now time.Time) (retry time.Duration) {
-	b := g.boots[a.VM]
+// poweredOn counts a member's power-on, and returns when it may be powered on again: at once, unless it halts again and again.
+func (g *group) poweredOn(a plan.Action, now time.Time) (retry time.Duration) {
+	b := g.crashLoops[a.VM]
 	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
 		b.again = 0
 	}
 	b.moRef, b.last = a.MoRef, now
-	g.boots[a.VM] = b
+	g.crashLoops[a.VM] = b
 	if b.again == 0 {
 		return 0
 	}

@@ -29,7 +29,7 @@ type model struct {
 	worlds  map[types.UID]*plan.Observed
 	unknown bool
 	log     []string // what was begun, in order: "op group vm"
-	now     int      // actions under way
+	now     int      // actions running
 	peak    int
 }
 
@@ -141,7 +141,7 @@ func (m *model) members(ref plan.Ref) (all, on int) {
 	return all, on
 }
 
-func (m *model) underWay() int {
+func (m *model) running() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.now

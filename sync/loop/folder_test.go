@@ -59,7 +59,7 @@ func TestTheFolderOfADeletedGroupGoesAlthoughItsMembersWereMovedOutOfIt(t *testi
 	})
 }
 
-// Found by the model in test/world, seed 6009804: a replica began to create the group's folder, stood still for 3 s, and created it after
+// Found by the model in test/world, seed 6009804: a replica began to create the group's folder, was suspended for 3 s, and created it after
 // another one had said that nothing of the group was left.
 func TestAStepThatCreatesTheFolderStopsWhenItWouldNoLongerBegin(t *testing.T) {
 	for name, later := range map[string]func(*model, plan.Ref){

@@ -45,12 +45,12 @@ type group struct {
 	stalled  map[string]plan.Fault // of these, those that are stalled: they take no slot
 	outdated map[string]bool       // of these, those that began before the group was finalizing
 	failures map[string]failure    // by member
-	// pace bounds the actions at once after a failure: 1, then doubling with every success (slow start).
+	// limit bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
-	pace  int
-	boots map[string]boots // by member
-	// doubtful: many members were lost at once, and the pace was reduced for that.
-	doubtful bool
+	limit      int
+	crashLoops map[string]crashLoop // by member
+	// lostMany: many members were lost at once, and the limit was reduced for that.
+	lostMany bool
 	wakes    time.Time // the next time at which it is planned again by itself
 
 	status   v1alpha1.VmGroupStatus      // the last answer's
@@ -66,7 +66,7 @@ type failure struct {
 	action plan.Action
 	fault  plan.Fault
 	tries  int
-	took   time.Duration // how long the try was under way
+	took   time.Duration // how long the try ran
 	until  time.Time
 	tried  plan.Op // what failed before for the same VM, and may have taken it down
 }
@@ -85,7 +85,7 @@ func (f *failure) before(a plan.Action) plan.Op {
 
 func newGroup(call plan.Call) *group {
 	return &group{ref: call.Ref(), running: map[string]plan.Action{}, limited: map[string]*limiter.Running{}, began: map[string]time.Time{}, outdated: map[string]bool{},
-		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, boots: map[string]boots{}}
+		failures: map[string]failure{}, awaited: map[plan.ChildKey]time.Time{}, crashLoops: map[string]crashLoop{}}
 }
 
 func (g *group) copy() *group {
@@ -111,7 +111,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	g.sawWrites(&call, now)
 	if g.call.Group != nil && (call.Group.Generation > g.call.Group.Generation || !call.Finalizing && call.Related.Digest != g.call.Related.Digest) {
 		clear(g.failures)
-		g.pace = 0
+		g.limit = 0
 	}
 	g.call, g.renewed, g.calls = call, now, g.calls+1
 	g.orphaned = g.orphaned || call.Cascade == metav1.DeletePropagationOrphan
@@ -119,7 +119,7 @@ func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	if call.Finalizing && !g.finalizing {
 		g.finalizing, g.finalizingSince, g.emptied = true, now, false
 		clear(g.failures)
-		g.pace = 0
+		g.limit = 0
 		for vm := range g.running {
 			g.outdated[vm] = true
 		}
@@ -234,19 +234,19 @@ func owning(folders []string, folder string) []string {
 	return append(slices.Clip(folders), folder) // observations share the slice
 }
 
-// doubt makes the group start slowly when many of its members were lost at once: the same cause may take the new
+// slowStart makes the group start slowly when many of its members were lost at once: the same cause may take the new
 // ones, too.
-func (g *group) doubt(lost bool) {
-	if lost && !g.doubtful && g.pace == 0 {
-		g.pace = 1
+func (g *group) slowStart(lost bool) {
+	if lost && !g.lostMany && g.limit == 0 {
+		g.limit = 1
 	}
-	g.doubtful = lost
+	g.lostMany = lost
 }
 
-// startable returns the actions that may start now: those whose members have nothing under way (another turn may have
-// started something since the plan was made), within the group's pace.
+// startable returns the actions that may start now: those whose members have nothing running (another turn may have
+// started something since the plan was made), within the group's limit.
 func (g *group) startable(actions []plan.Action) []plan.Action {
-	if g.pace > 0 && g.atWork() >= g.pace {
+	if g.limit > 0 && g.atWork() >= g.limit {
 		return nil
 	}
 	free := actions[:0:0]
@@ -260,11 +260,11 @@ func (g *group) startable(actions []plan.Action) []plan.Action {
 
 // How long a failed action waits: doubling from the first to the last, by the kind of its fault.
 const (
-	waitFirst, waitLast       = time.Second, 2 * time.Minute // may pass by itself
-	personFirst, personLast   = 5 * time.Second, time.Minute // an operator has to act; trying again is cheap
-	passingFirst, passingLast = time.Second, 4 * time.Second // passes by itself soon
+	waitFirst, waitLast           = time.Second, 2 * time.Minute // may pass by itself
+	operatorFirst, operatorLast   = 5 * time.Second, time.Minute // an operator has to act; trying again is cheap
+	transientFirst, transientLast = time.Second, 4 * time.Second // passes by itself soon
 
-	// watchedLast is personLast for one of those that failed alike, for its first watchedTries: an operator who removes the cause
+	// watchedLast is operatorLast for one of those that failed the same way, for its first watchedTries: an operator who removes the cause
 	// sees within ten seconds that it is gone. The others follow when that one succeeds (retryLike).
 	watchedLast  = 4 * time.Second
 	watchedTries = 120
@@ -287,16 +287,16 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 				g.unselected.emptied = true
 			}
 		}
-		if g.pace *= 2; g.pace > maxPace {
-			g.pace = 0
+		if g.limit *= 2; g.limit > maxLimit {
+			g.limit = 0
 		}
 		switch a.Op {
 		case plan.CreateFolder: // the folder exists, though the inventory may be unknown by now
 			g.folderSeen, g.folderMade = now, true
 		case plan.PowerOn:
-			return g.booted(a, now)
+			return g.poweredOn(a, now)
 		case plan.ShutdownGuest, plan.PowerOff:
-			delete(g.boots, a.VM) // it did not halt by itself
+			delete(g.crashLoops, a.VM) // it did not halt by itself
 		}
 		return 0
 	}
@@ -310,23 +310,23 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	first, last := waitFirst, waitLast
 	switch {
 	case f.fault.NeedsOperator:
-		first, last = personFirst, personLast
+		first, last = operatorFirst, operatorLast
 		if f.tries <= watchedTries && !g.othersTry(a, f.fault, now.Add(watchedLast)) {
 			last = watchedLast
 		}
 	case f.fault.Transient:
-		first, last = passingFirst, passingLast
+		first, last = transientFirst, transientLast
 	}
 	retry = min(first<<min(f.tries-1, 20), last)
 	retry += jitter(retry/5 + 1)
 	f.until = now.Add(retry)
 	g.failures[a.VM] = f
-	g.pace = 1
+	g.limit = 1
 	return retry
 }
 
-// maxPace is where slow start ends: more at once is bounded by the slots alone.
-const maxPace = 64
+// maxLimit is where slow start ends: more at once is bounded by the slots alone.
+const maxLimit = 64
 
 // faultOf returns why an action failed; the zero Fault if it did not.
 func faultOf(err error) plan.Fault {

@@ -6,7 +6,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Members of a group mostly fail alike: a privilege is missing, a datastore is full. One of them is retried often enough to notice
+// Members of a group mostly fail the same way: a privilege is missing, a datastore is full. One of them is retried often enough to notice
 // soon that the cause is gone, and the others follow.
 
 // kind is what like failures have in common.
@@ -17,7 +17,7 @@ type failureKind struct {
 	fault plan.Fault
 }
 
-// past returns the kinds of failures that no longer block: a step that failed so is under way again, and for longer than when it
+// past returns the kinds of failures that no longer block: a step that failed so is running again, and for longer than when it
 // failed. They are no longer reported for any member, and the other members' retries are due.
 func (g *group) past(now time.Time) map[failureKind]bool {
 	var past map[failureKind]bool
@@ -37,7 +37,7 @@ func (g *group) past(now time.Time) map[failureKind]bool {
 // settling is how much longer than the last try a new one has to run before that failure counts as past.
 const settling = 2 * time.Second
 
-// othersTry reports whether a step of the same kind for another member, which failed alike, is under way or due before then.
+// othersTry reports whether a step of the same kind for another member, which failed the same way, is running or due before then.
 func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool {
 	for vm, f := range g.failures {
 		if vm != a.VM && f.kind() == (failureKind{a.Op, fault}) && !f.until.After(then) {

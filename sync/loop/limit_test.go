@@ -71,7 +71,7 @@ func (l *limit) setSlow(times int) {
 	l.slow, l.most, l.begun = times, 0, 0
 }
 
-// sofar returns how many were under way at once at most, and how many began, since setSlow.
+// sofar returns how many ran at once at most, and how many began, since setSlow.
 func (l *limit) sofar() (most, begun int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

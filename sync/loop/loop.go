@@ -52,9 +52,9 @@ type Prober interface {
 	Answers(group types.UID, readiness *v1alpha1.Readiness) plan.Answers
 }
 
-// Config are the loop's settings. Metrics, Who, Prober, Jitter and Beats may be nil.
+// Config are the loop's settings. Metrics, Who, Prober, Jitter and Ticks may be nil.
 type Config struct {
-	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing under way, so that a
+	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing in progress, so that a
 	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
 	// beginning with Begin (0: limiter.Begin).
 	Slots, Begin int
@@ -73,9 +73,9 @@ type Config struct {
 	// Jitter returns how much to delay a retry, at least 0 and less than most, so that many do not come at once.
 	// nil draws at random; a test that must repeat exactly brings its own source.
 	Jitter func(most time.Duration) time.Duration
-	// Beats shows that the process runs: a gap of more than three seconds between two beats is a pause, which ends all
-	// leases. nil uses a timer; a test that suspends a loop brings its own beats.
-	Beats <-chan time.Time
+	// Ticks shows that the process runs: a gap of more than three seconds between two ticks is a suspension, which ends all
+	// leases. nil uses a timer; a test that suspends a loop brings its own ticks.
+	Ticks <-chan time.Time
 }
 
 // Loop keeps the groups and acts for them. Its methods may be called at any time from any goroutine.
@@ -157,18 +157,18 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 		clear(g.awaited)
 	}
 	taken := g.renew(call, now)
-	echo := l.notice(now)
-	if echo {
+	stale := l.checkSuspension(now)
+	if stale {
 		g.expire(now, l.cfg.Lease)
 	}
 	observed := g.observe(l.cfg, now)
-	owns := taken && !echo && g.owns(&call)
+	owns := taken && !stale && g.owns(&call)
 	l.mu.Unlock()
 
 	result := l.plan(&observed, call.Ref(), owns)
 	l.ask(&observed)
-	if echo { // nothing is done, and no group gone, before the next call, which comes soon if anybody receives this one's answer
-		result.Resync, result.InProgress, result.Finalized = min(result.Resync, 2*pauseEcho), true, false
+	if stale { // nothing is done, and no group gone, before the next call, which comes soon if anybody receives this one's answer
+		result.Resync, result.InProgress, result.Finalized = min(result.Resync, 2*staleFor), true, false
 	}
 
 	l.mu.Lock()
@@ -177,7 +177,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 		g.ownFolders, g.blind = owning(g.ownFolders, observed.State.Folder), observed.Blind
 	}
 	says := false
-	if l.cfg.Events && !echo {
+	if l.cfg.Events && !stale {
 		if l.hear(g, &observed.State, result.Notes) {
 			l.queue.Add(g.ref.UID)
 		}
@@ -195,7 +195,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	if l.callAgain(g, &result, now); says { // one call of a group, so no share of the calls
 		result.Resync, g.due = sayAgain, now.Add(sayAgain)
 	}
-	if l.cfg.Events && !echo {
+	if l.cfg.Events && !stale {
 		g.answerEvents(&result, now)
 	}
 	return result
@@ -281,7 +281,7 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	l.freeSlots(g, observed.State.Stalled)
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.doubt(result.SlowStart)
+	g.slowStart(result.SlowStart)
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
 	// Notes about the status go with the answer that has that status. What others did to members is noted now.

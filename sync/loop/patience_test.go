@@ -140,7 +140,7 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 				t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 			}
 		}
-		until(t, time.Minute, "no try is under way", func() bool { return m.underWay() == 0 })
+		until(t, time.Minute, "no try is running", func() bool { return m.running() == 0 })
 		tries := len(m.begun())
 		m.setFault(func(_ plan.Ref, a plan.Action) error {
 			if a.Op == plan.Clone {

@@ -47,7 +47,7 @@ func (g *group) note(ended plan.ActionReport) {
 	g.history = slices.Concat([]plan.ActionReport{ended}, g.history[:min(len(g.history), historyMost-1)])
 }
 
-// Groups reports the groups that are under lease or have something under way. It plans nothing,
+// Groups reports the groups that are under lease or have something running. It plans nothing,
 // and its reports share only immutable values with the groups.
 func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
@@ -102,7 +102,7 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	return r
 }
 
-// pendingReports reports what is under way and what backs off, by member.
+// pendingReports reports what is running and what backs off, by member.
 func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 	all := make([]plan.PendingReport, 0, len(g.running)+len(g.failures))
 	for _, vm := range slices.Sorted(maps.Keys(g.running)) {

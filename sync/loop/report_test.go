@@ -147,7 +147,7 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 			most int
 			want string
 		}{
-			{"db", 10, "1 PowerOn db-0, false"}, // its clone is under way
+			{"db", 10, "1 PowerOn db-0, false"}, // its clone is running
 			{"late", 10, "1 CreateFolder , 2 Clone late-0, 3 PowerOn late-0, false"},
 			{"web", 4, "1 PowerOn web-0, 1 Clone web-1, 1 Clone web-2, 1 Clone web-3, true"},
 			{"unknown", 10, "false"},

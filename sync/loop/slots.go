@@ -32,7 +32,7 @@ func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 }
 
 // free reports whether a slot for that work is neither taken nor reserved for a group that waited: one of the slots, or the extra one
-// for a group that has nothing under way. The caller holds l.mu.
+// for a group that has nothing in progress. The caller holds l.mu.
 func (l *Loop) free(g *group, w limiter.Work) bool {
 	return l.limiter.Permits(w, g.atWork() == 0)
 }

@@ -127,7 +127,7 @@ func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testin
 				t.Error("a slow vCenter is made worse")
 			}
 			if again < usual*9/10 {
-				t.Error("the pace does not recover")
+				t.Error("the limit does not recover")
 			}
 			if n := len(m.begun()); n > 2*(m.upCount(calls)+64)+len(calls) {
 				t.Errorf("%d steps for %d members", n, m.upCount(calls))
@@ -136,7 +136,7 @@ func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testin
 	})
 }
 
-// The group has a clone under way itself, so it may not take the slot beyond the number.
+// The group has a running clone itself, so it may not take the slot beyond the number.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {
 		t.Run(name, func(t *testing.T) {
@@ -175,7 +175,7 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 		c := call("web", 100)
 		l.Sync(c)
 		time.Sleep(10 * time.Minute)
-		began := m.underWay()
+		began := m.running()
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			s.Stalled = map[string]plan.Fault{}
 			for i := range int32(4) {
@@ -183,8 +183,8 @@ func TestAnActionWhoseTaskMakesNoProgressIsNotReplacedByAnother(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Minute)
-		if n := m.underWay(); n > began+1 || began != limiter.Begin {
-			t.Errorf("%d under way, %d before: %+v", n, began, numberFor(l))
+		if n := m.running(); n > began+1 || began != limiter.Begin {
+			t.Errorf("%d running, %d before: %+v", n, began, numberFor(l))
 		}
 		if all := gathered(t, r); !slices.Contains(all, "slots_reduced_total{kind=clones,reason=stalled} 1") {
 			t.Errorf("%q", all)

@@ -12,56 +12,56 @@ import (
 // A process may be suspended for any time: it was stopped, or its node was suspended or starved. It does not
 // notice that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
 // wait in its sockets, although Metacontroller gave them up long ago: handled now, they would look fresh, and one for a
-// group that is gone would recreate it, and no later call would remove it. So the loop expects a beat each half second: when it misses
-// beats for too long, all leases end, and calls that come right afterwards renew none.
+// group that is gone would recreate it, and no later call would remove it. So the loop expects a tick each half second: when it misses
+// ticks for too long, all leases end, and calls that come right afterwards renew none.
 const (
-	beatEvery = 500 * time.Millisecond
-	// pauseLeast is the shortest gap that counts as a pause. Metacontroller gives a call up after 10 s, and only then
+	tickEvery = 500 * time.Millisecond
+	// suspendedAfter is the shortest gap that counts as a suspension. Metacontroller gives a call up after 10 s, and only then
 	// may call another replica, so it must be well below that.
-	pauseLeast = 3 * time.Second
-	// pauseEcho is how long handling the calls that waited may take.
-	pauseEcho = time.Second
+	suspendedAfter = 3 * time.Second
+	// staleFor is how long handling the calls that waited may take.
+	staleFor = time.Second
 )
 
 // suspension tells that the process was suspended. Loop.mu guards it.
 type suspension struct {
-	last   time.Time // the last beat; zero before Run
-	echoes time.Time // until when calls may be ones that waited
+	last       time.Time // the last tick; zero before Run
+	staleUntil time.Time // until when calls may be ones that waited
 }
 
-// watchSuspension takes each beat until ctx ends.
+// watchSuspension takes each tick until ctx ends.
 func (l *Loop) watchSuspension(ctx context.Context) {
-	beats := l.cfg.Beats
-	if beats == nil {
-		ticker := time.NewTicker(beatEvery)
+	ticks := l.cfg.Ticks
+	if ticks == nil {
+		ticker := time.NewTicker(tickEvery)
 		defer ticker.Stop()
-		beats = ticker.C
+		ticks = ticker.C
 	}
 	for {
 		l.mu.Lock()
 		now := time.Now()
-		l.notice(now)
+		l.checkSuspension(now)
 		l.suspension.last = now
 		l.mu.Unlock()
 		select {
-		case <-beats:
+		case <-ticks:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// notice ends all leases if the process was suspended. It reports whether a call that comes now may be one that waited.
+// checkSuspension ends all leases if the process was suspended. It reports whether a call that comes now may be one that waited.
 // The caller holds l.mu.
-func (l *Loop) notice(now time.Time) (echo bool) {
-	if !l.suspension.last.IsZero() && elapsed(l.suspension.last, now) > pauseLeast {
-		l.suspension.last, l.suspension.echoes = now, now.Add(pauseEcho)
+func (l *Loop) checkSuspension(now time.Time) (stale bool) {
+	if !l.suspension.last.IsZero() && elapsed(l.suspension.last, now) > suspendedAfter {
+		l.suspension.last, l.suspension.staleUntil = now, now.Add(staleFor)
 		for _, g := range l.groups {
 			g.expire(now, l.cfg.Lease)
 		}
 		l.cfg.Log.Warn().Msg("the process was suspended, so its leases are dropped until the next hook calls")
 	}
-	return now.Before(l.suspension.echoes)
+	return now.Before(l.suspension.staleUntil)
 }
 
 // elapsed is the time between two times, by the monotonic clock or the wall clock, whichever is longer: the former
@@ -79,12 +79,12 @@ func (g *group) expire(now time.Time, lease time.Duration) {
 
 // leased reports whether the loop may act for the group. The caller holds l.mu.
 func (l *Loop) leased(g *group, now time.Time) bool {
-	l.notice(now)
+	l.checkSuspension(now)
 	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease
 }
 
 // Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
-// of its calls: between two of them the process may have stood still, and another replica acted. A step that began
+// of its calls: between two of them the process may have been suspended, and another replica acted. A step that began
 // before the group was deleted must not continue: the lease of the deletion does not permit making members, and the replica that ends
 // the group waits only one lease for those that do not know of the deletion yet. Nor does one continue that creates the group's folder,
 // when it would no longer begin: where there is no folder, nothing waits for it. A step that only reads needs no lease.

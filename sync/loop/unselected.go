@@ -61,9 +61,9 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 		l.mu.Unlock()
 		return plan.Result{Refusal: &plan.Refusal{Message: "the group is being deleted; this request is older than its deletion", Retry: retryStale}}
 	}
-	echo := l.notice(now)
+	stale := l.checkSuspension(now)
 	g.unselected.called(now, l.cfg.Lease)
-	if echo { // its sender may have given it up long ago: the time starts with the next call
+	if stale { // its sender may have given it up long ago: the time starts with the next call
 		g.unselected = unselected{since: now, last: now}
 	}
 	observed := g.observe(l.cfg, now)
@@ -107,7 +107,7 @@ func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 	l.start(ctx, g, confirm, work)
 }
 
-// confirming reports whether that read is all that is under way for a group. The caller holds l.mu.
+// confirming reports whether that read is all that runs for a group. The caller holds l.mu.
 func (l *Loop) confirming(uid types.UID) bool {
 	g := l.groups[uid]
 	return g != nil && len(g.running) == 1 && g.running[plan.ConfirmKey].Op == plan.ConfirmGone && !g.unselected.since.IsZero()

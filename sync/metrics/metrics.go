@@ -42,8 +42,8 @@ var (
 	Probes        = add("vmgroup_probes_total", "Tries to reach the service of a member (spec.readiness.tcpSocket and httpGet), by how they ended: answered, or why not.", "result")
 	ProbeDuration = add("vmgroup_probe_duration_seconds", "How long these tries took.").
 			in([]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60})
-	ProbesRunning = add("vmgroup_probes_running", "Probes in progress.")
-	GroupsDoubted = add("vmgroup_groups_doubted", "Groups whose members' failures to answer are not believed, because too many failed at once.")
+	ProbesRunning          = add("vmgroup_probes_running", "Probes in progress.")
+	GroupsProbesSuppressed = add("vmgroup_groups_probes_suppressed", "Groups whose members' failures to answer are not believed, because too many failed at once.")
 
 	VCenterUp           = add("vmgroup_vcenter_up", "1 while vCenter's inventory is known and fresh, else 0.")
 	VCenterCalls        = add("vmgroup_vcenter_calls_total", "Calls to vCenter, by method.", "method")

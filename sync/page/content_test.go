@@ -126,7 +126,7 @@ func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 	}
 }
 
-func TestAStepUnderWayIsNotAlsoANextStep(t *testing.T) {
+func TestARunningStepIsNotAlsoANextStep(t *testing.T) {
 	t.Parallel()
 	g := quiet()
 	g.Phase = v1alpha1.PhasePending

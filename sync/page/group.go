@@ -24,7 +24,7 @@ type groupBody struct {
 	Blocks                   []block
 	Notes                    []block
 	Progress                 *progress
-	UnderWay                 []step
+	Running                  []step
 	Next                     plan.Outlook
 	NoNext                   string
 	Members                  []member
@@ -94,7 +94,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 	b := groupBody{Report: *g, Progress: progressOf(g), Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
 	b.Message = plan.WithoutHelp(g.Message)
 	if g.Lease && g.Phase != v1alpha1.PhaseRunning {
-		b.Next = notUnderWay(p.next(g.UID), g.Pending)
+		b.Next = notRunning(p.next(g.UID), g.Pending)
 	}
 	for i := range g.Faults {
 		f := g.Faults[i]
@@ -111,7 +111,7 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 			why := p.manual.reason(s.Fault.Reason)
 			s.Failed = &why
 		}
-		b.UnderWay = append(b.UnderWay, s)
+		b.Running = append(b.Running, s)
 	}
 	b.NoNext = b.noNext()
 	members := p.membersOf(g)
@@ -140,8 +140,8 @@ func verdictOf(g *plan.Report, moRef string) *plan.Verdict {
 	return nil
 }
 
-// notUnderWay is the forecast without the steps that are already under way.
-func notUnderWay(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
+// notRunning is the forecast without the steps that are already running.
+func notRunning(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
 	var steps []plan.Step
 	running := map[string]plan.Op{}
 	for i := range pending {
@@ -179,12 +179,12 @@ func (b *groupBody) noNext() string {
 			}
 		}
 	case stateRunning:
-		if len(b.UnderWay) == 0 && len(b.Blocks) == 0 {
+		if len(b.Running) == 0 && len(b.Blocks) == 0 {
 			return "None: the group is as its spec says."
 		}
 	}
 	none := "None"
-	if len(b.UnderWay) > 0 {
+	if len(b.Running) > 0 {
 		none = "None beyond what is in progress"
 	}
 	if len(b.Blocks) > 0 {

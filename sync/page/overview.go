@@ -128,7 +128,7 @@ type row struct {
 	Ready, Desired                          int
 	Message                                 string
 	Reasons                                 []reason
-	// Activity sums up what is under way.
+	// Activity sums up what is running.
 	Activity string
 }
 
@@ -197,7 +197,7 @@ func (p *Page) rowOf(g *plan.Report) row {
 	return r
 }
 
-// activityOf sums up what is under way.
+// activityOf sums up what is running.
 func activityOf(g *plan.Report) string {
 	var running, failed int
 	for i := range g.Pending {

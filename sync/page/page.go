@@ -1,4 +1,4 @@
-// Package page serves people with a browser: what groups there are, what is under way and why, what blocks and what to do. It
+// Package page serves people with a browser: what groups there are, what is running and why, what blocks and what to do. It
 // only reads, from memory; it needs no script, which merely brings changes to the page that is shown.
 //
 // Names come from people, in vCenter as in Kubernetes. html/template keeps them from becoming markup; send escapes whatever of

@@ -65,10 +65,10 @@ const (
 	// Destroy removes a member and its disks, after its stamp was read again.
 	Destroy Op = "Destroy"
 	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// under way. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
+	// running. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
 	// FolderStays.
 	RemoveFolder Op = "RemoveFolder"
-	// ConfirmGone reads vCenter again; success means that it has no VM of the group and no clone of ours under way.
+	// ConfirmGone reads vCenter again; success means that it has no VM of the group and no running clone of ours.
 	ConfirmGone Op = "ConfirmGone"
 )
 

@@ -35,8 +35,8 @@ type Answer struct {
 // Answers are those of a group's members, by moRef.
 type Answers struct {
 	Of map[string]Answer
-	// Doubted reports whether failures of this group are not believed, because all who answered before failed at once.
-	Doubted bool
+	// Suppressed reports whether failures of this group are not believed, because all who answered before failed at once.
+	Suppressed bool
 	// Nobody reports whether the server may ask no member of any group.
 	Nobody bool
 }
@@ -47,8 +47,8 @@ type Ask struct {
 	Members   []Asked
 	// Down are those, by moRef, that are not asked because they don't run, or report no address.
 	Down []string
-	// Doubted reports whether the status says that their failures are not believed.
-	Doubted bool
+	// Suppressed reports whether the status says that their failures are not believed.
+	Suppressed bool
 }
 
 // Asked is a member that is asked. Ready reports whether its status says that it is ready.
@@ -75,8 +75,8 @@ func (o *Observed) Ask() (a Ask) {
 	if a.Readiness = o.Group.Spec.Readiness; !a.Readiness.Probes() || o.Finalizing || len(o.Group.Validate()) > 0 {
 		return Ask{}
 	}
-	stored := meta.FindStatusCondition(o.Group.Status.Conditions, v1alpha1.ConditionReadinessDoubted)
-	a.Doubted = stored != nil && stored.Status == metav1.ConditionTrue && stored.Reason == ReasonProbePathSuspected
+	stored := meta.FindStatusCondition(o.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
+	a.Suppressed = stored != nil && stored.Status == metav1.ConditionTrue && stored.Reason == ReasonProbePathSuspected
 	ready := make(map[string]bool, len(o.Group.Status.Members))
 	for i := range o.Group.Status.Members {
 		ready[o.Group.Status.Members[i].MoRef] = o.Group.Status.Members[i].Ready

@@ -76,7 +76,7 @@ func AnswerSoon(o *Observed) {
 	for i := range o.State.VMs {
 		vm := &o.State.VMs[i]
 		a := o.Answers.Of[vm.MoRef]
-		if address := AskedAddress(vm.Reached()); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Doubted {
+		if address := AskedAddress(vm.Reached()); address.IsValid() && !a.Refused && (a.Address != address || a.Concluded == "") && !o.Answers.Suppressed {
 			o.answer(vm, PowerOn)
 		}
 	}

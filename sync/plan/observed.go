@@ -18,7 +18,7 @@ type Ref struct {
 
 func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 
-// Observed is everything a plan is made from: what Kubernetes and vCenter show now, and what is under way.
+// Observed is everything a plan is made from: what Kubernetes and vCenter show now, and what is running.
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
@@ -51,10 +51,10 @@ type Observed struct {
 	State VCenterState
 	// Answers are what this replica of the server concluded from asking the members whether their service answers.
 	Answers Answers
-	// Pending says what is under way or backing off, by the name of the member (or by FolderKey).
+	// Pending says what is running or backing off, by the name of the member (or by FolderKey).
 	Pending map[string]Pending
 	// Emptied reports whether ConfirmGone succeeded after finalizing began: a fresh read of vCenter showed no VM of
-	// this group, and no clone under way. For a group that is no longer selected, it began after every lease was over.
+	// this group, and no running clone. For a group that is no longer selected, it began after every lease was over.
 	Emptied bool
 	// Lease is how long a hook call permits acting. Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
@@ -148,7 +148,7 @@ type VCenterState struct {
 	Candidates []Candidate
 	// Free are the names in Query.Taken that no object in the group's folder has now.
 	Free []string
-	// Stalled are the actions under way whose tasks are stalled, by member, and why: they take no slot.
+	// Stalled are the running actions whose tasks are stalled, by member, and why: they take no slot.
 	Stalled map[string]Fault
 	// RulesOff reports whether the group's DRS rules differ from what Query.AntiAffinity wants for the present members;
 	// false while that is unknown.
@@ -385,7 +385,7 @@ type State string
 
 // The states of a pending action.
 const (
-	// Running: vCenter's task is under way, or has ended but its effect is not visible in the inventory yet.
+	// Running: vCenter's task is running, or has ended but its effect is not visible in the inventory yet.
 	Running State = "Running"
 	// BackingOff: the last try failed; the next waits.
 	BackingOff State = "BackingOff"
@@ -414,7 +414,7 @@ type Pending struct {
 // Unrehearsed reports whether a Mark was not written because the clone of the successor cannot be made.
 func (p *Pending) Unrehearsed() bool { return p.Op == Mark && p.Fault.Reason != "" && p.Fault.Untried }
 
-// AnyRunning reports whether an action is under way.
+// AnyRunning reports whether an action is running.
 func (o *Observed) AnyRunning() bool {
 	for _, p := range o.Pending {
 		if p.State == Running {

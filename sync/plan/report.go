@@ -53,7 +53,7 @@ type Report struct {
 	Disks       []v1alpha1.PersistentDisk `json:"disks,omitempty"`
 	// Verdicts say what becomes of whom, by the last plan. A VM that has none is kept as it is.
 	Verdicts []Verdict `json:"verdicts,omitempty"`
-	// Pending is what is under way or backing off; Faults are what is unusual.
+	// Pending is what is running or backing off; Faults are what is unusual.
 	Pending []PendingReport `json:"pending"`
 	Faults  []FaultReport   `json:"faults"`
 	// WaitsForSlot reports whether the next step waits for those of other groups to end.
@@ -151,7 +151,7 @@ func ReportEnded(a *Action, fault Fault, at time.Time, took, queued time.Duratio
 		DurationSeconds: took.Seconds(), QueuedSeconds: queued.Seconds()}
 }
 
-// PendingReport is an action that is under way, or that failed and is backing off.
+// PendingReport is an action that is running, or that failed and is backing off.
 type PendingReport struct {
 	Op Op `json:"op"`
 	// VM is the member's name; empty for what concerns no single member.
@@ -159,7 +159,7 @@ type PendingReport struct {
 	State State  `json:"state"`
 	// Reason says in words why the action is there.
 	Reason string `json:"reason"`
-	// Since when it is under way; RetryAfter is when one that failed may be tried again.
+	// Since when it is running; RetryAfter is when one that failed may be tried again.
 	Since      time.Time `json:"since,omitzero"`
 	RetryAfter time.Time `json:"retryAfter,omitzero"`
 	// Fault is why the last try failed.

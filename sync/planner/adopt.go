@@ -39,7 +39,7 @@ func (v *view) adopt(count int) (used int) {
 	return used
 }
 
-// beingAdopted reports whether the step that adopts a VM is under way.
+// beingAdopted reports whether the step that adopts a VM is running.
 func (v *view) beingAdopted(moRef string) bool {
 	for _, p := range v.Pending {
 		if p.Op == plan.Adopt && p.MoRef == moRef && p.State == plan.Running {

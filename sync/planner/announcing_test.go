@@ -30,7 +30,7 @@ func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 		}
 		o.Pending = map[string]plan.Pending{ours.Name: {Op: plan.Mark, Ordinal: ours.Ordinal, MoRef: ours.MoRef, State: plan.Running, Why: why}}
 		if takesDown() {
-			t.Errorf("%s: a member that serves is taken down by another replica's mark, while that of ours is under way", why)
+			t.Errorf("%s: a member that serves is taken down by another replica's mark, while that of ours is running", why)
 		}
 		theirs.Power = plan.PoweredOff // it is carried out
 		if r := planner.Make(o); len(r.Actions) == 0 {

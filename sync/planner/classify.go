@@ -19,8 +19,8 @@ type view struct {
 	want   int
 	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
 	sighted bool
-	// doubt: they were known until a moment ago, so the stored status stands.
-	doubt bool
+	// shortOutage: they were known until a moment ago, so the stored status stands.
+	shortOutage bool
 	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
 	// hold is why nothing may be done at all; nil if something may.
@@ -95,7 +95,7 @@ func classify(o *plan.Observed) *view {
 	v.policy.Retain = v.policy.Retain || v.orphaned()
 	v.hideLaterFolder()
 	v.sighted, v.hold = v.holdBack()
-	v.doubt = v.doubts()
+	v.shortOutage = v.inShortOutage()
 	if !v.sighted {
 		return v
 	}

@@ -197,7 +197,7 @@ func (v *view) changeExceptions(c *conditionList) {
 		}
 	}
 	if v.suppressed != nil {
-		say(v1alpha1.ConditionReadinessDoubted, v.suppressed.Reason, v.suppressed.Message)
+		say(v1alpha1.ConditionProbesSuppressed, v.suppressed.Reason, v.suppressed.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(v.differing(), 10))
 	if v.stuck != nil {

@@ -10,7 +10,7 @@ import (
 
 // Two VMs can have the stamp of one ordinal although the name is a lock: a missing member comes back beside its replacement; an admin
 // renames a new member before another replica of the server has seen it, or restores a backup; or a clone that another replica began
-// ends late. One rule decides, from vCenter's facts alone, so that all replicas decide alike. Of the VMs of one ordinal the first of this
+// ends late. One rule decides, from vCenter's facts alone, so that all replicas decide the same. Of the VMs of one ordinal the first of this
 // order is the member:
 //
 //	1. one that runs (or is off for its new size) and can be reached

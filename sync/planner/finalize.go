@@ -12,7 +12,7 @@ import (
 )
 
 // finalize removes a group: every member, then its folder. The group itself ends once a fresh read of vCenter has confirmed
-// that nothing is left and no clone is under way, and Metacontroller shows no child any more. With deletion.policy Retain, and for
+// that nothing is left and no clone is running, and Metacontroller shows no child any more. With deletion.policy Retain, and for
 // a deletion with --cascade=orphan, the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
 // so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
 func (v *view) finalize() plan.Result {
@@ -81,7 +81,7 @@ func (v *view) abandon() plan.Result {
 	if len(left) > 0 {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
-	v.hold, v.doubt = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	v.hold, v.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
 	r := plan.Result{Status: v.status(message), Finalized: v.childless()}
 	v.setNextCall(&r)
 	if v.orphaned() {

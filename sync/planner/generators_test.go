@@ -181,7 +181,7 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
 			Concluded: rapid.SampledFrom([]plan.Conclusion{plan.Answering, plan.Answering, plan.Silent, ""}).Draw(t, "answer")}
 		if o.Answers.Of == nil {
-			o.Answers = plan.Answers{Of: map[string]plan.Answer{}, Doubted: rapid.IntRange(0, 3).Draw(t, "doubted") == 0}
+			o.Answers = plan.Answers{Of: map[string]plan.Answer{}, Suppressed: rapid.IntRange(0, 3).Draw(t, "suppressed") == 0}
 		}
 		o.Answers.Of[moRef] = a
 	}

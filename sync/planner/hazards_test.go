@@ -61,7 +61,7 @@ func oneTooMany() plan.Observed {
 }
 
 // Found by the models in test/world: both replicas have marked a member, and this one withdraws the other's mark while the
-// other's PowerOff is under way. Unmark waits for that, unless its reply is lost.
+// other's PowerOff is running. Unmark waits for that, unless its reply is lost.
 func TestAMemberWithAPossiblyLateUnmarkIsNotCountedOn(t *testing.T) {
 	for _, state := range []plan.State{plan.Running, plan.BackingOff, plan.Due} {
 		o := oneTooMany()

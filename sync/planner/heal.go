@@ -76,19 +76,19 @@ func (v *view) unhealthy(m *member) bool {
 // heal finds the members that are to be restarted or replaced because they stay unready.
 func (v *view) heal(order []int) {
 	var sick []*member
-	underWay := 0
+	running := 0
 	seen := v.unwellNames(order)
 	for _, i := range order {
 		m := &v.members[i]
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
-			underWay++
+			running++
 		case m.retire != "" || m.leaves:
 		case v.sick(m):
 			sick = append(sick, m)
 		case v.healable(m) && m.restarted():
-			underWay++
+			running++
 		}
 	}
 	if len(sick) == 0 || v.policy.Heal == v1alpha1.HealNone {
@@ -104,7 +104,7 @@ func (v *view) heal(order []int) {
 			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
-	room := min(len(sick), max(0, v.policy.AtOnce-underWay))
+	room := min(len(sick), max(0, v.policy.AtOnce-running))
 	for _, m := range sick[:room] {
 		v.healOne(m)
 	}

@@ -14,7 +14,7 @@ type member struct {
 	plan.VM
 	verdict
 	name string // the member's name, whatever the VM is called now
-	// missing: it is to be cloned, and its clone is not under way.
+	// missing: it is to be cloned, and its clone is not running.
 	missing bool
 	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
 	duplicate, contested bool
@@ -138,7 +138,7 @@ func (v *view) halting(m *member) bool {
 // member still has to go.
 const haltGrace = time.Minute
 
-// takenDown reports whether a step that takes the member down is under way or has failed, so that the member's state is uncertain.
+// takenDown reports whether a step that takes the member down is running or has failed, so that the member's state is uncertain.
 // An Unmark counts: another replica may be taking the member down for that mark. Unmark waits for that, but
 // one that failed may have written without waiting.
 func (v *view) takenDown(m *member) bool {

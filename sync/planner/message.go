@@ -270,7 +270,7 @@ func (v *view) unreached() (names []string) {
 	return names
 }
 
-// busy reports whether something is under way or to be done that needs no operator, other than for standby members.
+// busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (v *view) busy() bool {
 	if v.missing()+len(v.arriving)+v.doing(starting, resizing, preparing, settingDisks, leaving)+v.updating()+v.failing() > 0 || v.Finalizing {
 		return true

@@ -64,7 +64,7 @@ func TestAnInstallThatHasSomethingOfAGroupContinues(t *testing.T) {
 		"a VM":                      func(o *plan.Observed) { addMembers(o, 1) },
 		"a member to ask of":        func(o *plan.Observed) { o.Group.Status.Members = []v1alpha1.Member{{Name: "web-0", MoRef: "vm-7"}} },
 		"a disk that a member left": func(o *plan.Observed) { o.Group.Status.Disks = []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}} },
-		"a clone under way": func(o *plan.Observed) {
+		"a running clone": func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
 		},
 	} {

@@ -12,7 +12,7 @@ import (
 
 // A member with a probe is ready if it answers, as the kubelet has it for a container: successThreshold answers in a row make it ready,
 // failureThreshold failures make it unready (package probe counts them). Until one of these is reached it is as ready as its status says:
-// the server has just started, or the path to all is suspected (Answers.Doubted), and nobody becomes unready without evidence.
+// the server has just started, or the path to all is suspected (Answers.Suppressed), and nobody becomes unready without evidence.
 
 // answer is what is known of a member that is asked.
 type answer struct {
@@ -73,8 +73,8 @@ func (v *view) findSuppressed() {
 		}
 		open = open || m.answer.open && m.ready
 	}
-	said := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionReadinessDoubted)
-	doubted := v.Answers.Doubted || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
+	said := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
+	suppressed := v.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
 	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
 	switch {
 	case v.Answers.Nobody:
@@ -83,7 +83,7 @@ func (v *view) findSuppressed() {
 	case len(refused) > 0:
 		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
-	case doubted:
+	case suppressed:
 		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
 			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
 			portOf(r), kept)}
@@ -110,5 +110,5 @@ func (v *view) heldBy() string {
 	if held := v.policy.Held(); held != "" || v.suppressed == nil {
 		return held
 	}
-	return "the members' readiness is doubted"
+	return "the members' failed probes are suppressed"
 }

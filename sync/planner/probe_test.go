@@ -123,31 +123,31 @@ func refuse(o *plan.Observed, i int) {
 	o.Answers.Of[vm.MoRef] = plan.Answer{Address: plan.AskedAddress(vm.IPs), Refused: true}
 }
 
-func TestADoubtStaysUntilEachMemberWasAskedAgain(t *testing.T) {
+func TestASuppressionStaysUntilEachMemberWasAskedAgain(t *testing.T) {
 	o := asked(func(o *plan.Observed) {
-		o.Answers.Doubted = true
+		o.Answers.Suppressed = true
 		for _, vm := range o.State.VMs {
 			conclude(o, vm, "")
 		}
 	})
-	doubted := func() bool {
+	suppressed := func() bool {
 		o.Now = o.Now.Add(2 * time.Minute)
 		r := planner.Make(o)
 		o.Group.Status = r.Status
-		return meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionReadinessDoubted)
+		return meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
 	}
-	if !doubted() {
-		t.Error("it is not doubted")
+	if !suppressed() {
+		t.Error("it is not suppressed")
 	}
-	o.Answers.Doubted = false // the server restarted
-	if !doubted() {
-		t.Error("it is not doubted after a restart")
+	o.Answers.Suppressed = false // the server restarted
+	if !suppressed() {
+		t.Error("it is not suppressed after a restart")
 	}
 	for _, vm := range o.State.VMs {
 		conclude(&o, vm, plan.Answering)
 	}
-	if doubted() {
-		t.Error("it is doubted although all answer")
+	if suppressed() {
+		t.Error("it is suppressed although all answer")
 	}
 }
 
@@ -178,14 +178,14 @@ func TestMembersThatMayAnswerAreNotTakenDownTogether(t *testing.T) {
 	}
 }
 
-func TestNothingIsDoneBecauseOfADoubt(t *testing.T) {
+func TestNothingIsDoneWhileProbesAreSuppressed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing, o.Group.DeletionTimestamp, o.Group.Spec.Replace = false, nil, nil
 		if !o.Group.Spec.Readiness.Probes() {
 			return
 		}
-		o.Answers.Doubted = true
+		o.Answers.Suppressed = true
 		r := planner.Make(o)
 		for _, a := range r.Actions {
 			if a.Op == plan.Mark && (plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyUpdate || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyResize || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle) && !find(&o, a.MoRef).Standby {

@@ -82,7 +82,7 @@ func (w *world) serving() (n int) {
 	return n
 }
 
-// end ends an action that is under way.
+// end ends an action that is running.
 func (w *world) end(name string, calm bool) {
 	a := w.running[name]
 	delete(w.running, name)
@@ -147,7 +147,7 @@ func (w *world) pass(d time.Duration, calm bool) {
 // ask lets members that run answer, sooner or later.
 func (w *world) ask(calm bool) {
 	of := maps.Clone(w.o.Answers.Of)
-	if w.o.Answers.Doubted = w.o.Answers.Doubted && !calm; of == nil {
+	if w.o.Answers.Suppressed = w.o.Answers.Suppressed && !calm; of == nil {
 		of = map[string]plan.Answer{}
 	}
 	for i := range w.o.State.VMs {
@@ -191,7 +191,7 @@ func (w *world) meddle() {
 			w.o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent, Failure: "no answer"}
 		}
 	case "doubt":
-		w.o.Answers.Doubted = !w.o.Answers.Doubted
+		w.o.Answers.Suppressed = !w.o.Answers.Suppressed
 	}
 }
 

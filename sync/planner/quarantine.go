@@ -22,7 +22,7 @@ import (
 // A duplicate (duplicates.go) stays where it is until somebody deletes it, and keeps its name unless that is in the way.
 //
 // One that an admin renamed or moved stays where it is, and is destroyed when its time is over. One that an admin powered on stays on;
-// but a PowerOn of the server that stood still on its way can reach vCenter after the VM went into quarantine, and its guest would run
+// but a PowerOn of the server that was delayed on its way can reach vCenter after the VM went into quarantine, and its guest would run
 // beside the member that replaced it. So one that comes on right after it went there is powered off.
 
 // lateCalls is how long after a VM went into quarantine a call of the server can turn it on: the 90 s after which the server gives a call

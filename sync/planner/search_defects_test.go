@@ -16,12 +16,12 @@ var defects = []struct {
 	{"the look into the folder", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "2:"},
 	{"the mark before a member is taken down", scenario{edit: "scale", from: 3, to: 1, unavailable: 1, unmanaged: none}, "7:"},
 	{"the look before a member is taken down", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none}, "7:"},
-	{"the absent as leaving", scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, "14:"},
+	{"the unconfirmed as leaving", scenario{edit: "scale", from: 3, to: 2, unavailable: 1, unmanaged: none, recorded: true}, "14:"},
 	{"the wait for clones", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the clones listed again", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the question when a step was begun", scenario{edit: "delete", from: 1, to: 1, unavailable: 1, unmanaged: anotherName}, "4:"},
 	{"the guard by changeVersion", scenario{edit: "resize", from: 2, to: 2, unavailable: 1, unmanaged: none, kills: 1}, "10:"},
-	{"the doubt after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
+	{"the uncertainty after a failed Unmark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "10:"},
 	{"the look at all after a mark", scenario{edit: "roll", from: 1, to: 1, surge: 1, unmanaged: none}, "14:"},
 }
 

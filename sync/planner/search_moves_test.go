@@ -103,7 +103,7 @@ func (p *place) leftBehind() (wrong string) {
 	}
 	p.flights(func(f *flight) {
 		if f.is(plan.Clone) && f.called && f.folder == p.folder {
-			wrong = "4: finalized, and a clone is under way"
+			wrong = "4: finalized, and a clone is running"
 		}
 	})
 	return wrong

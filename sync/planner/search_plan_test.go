@@ -146,7 +146,7 @@ func (x *search) decide(p *place, r int8) *decision {
 		c.seen[i].current = false
 	}
 	for k := range c.running {
-		if c.failed[k].op != 0 && searchOps[c.failed[k].op] == plan.Unmark && x.without("the doubt after a failed Unmark") {
+		if c.failed[k].op != 0 && searchOps[c.failed[k].op] == plan.Unmark && x.without("the uncertainty after a failed Unmark") {
 			c.failed[k] = failure{vm: none}
 		}
 		f := &c.running[k]
@@ -210,7 +210,7 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 			o.State.VMs = append(o.State.VMs, x.vm(&p.vms[i], &c.seen[i], i, o.Called))
 		}
 	}
-	x.countAbsent(p, c, &o)
+	x.countUnconfirmed(p, c, &o)
 	o.Pending = map[string]plan.Pending{}
 	for k := range uint8(keys) {
 		ordinal := int32(0)
@@ -240,9 +240,9 @@ func (x *search) observed(p *place, c *replica) plan.Observed {
 	return o
 }
 
-// countAbsent plants that a recorded member which is not seen counts as present: others go instead.
-func (x *search) countAbsent(p *place, c *replica, o *plan.Observed) {
-	if !x.without("the absent as leaving") {
+// countUnconfirmed plants that a recorded member which is not seen counts as present: others go instead.
+func (x *search) countUnconfirmed(p *place, c *replica, o *plan.Observed) {
+	if !x.without("the unconfirmed as leaving") {
 		return
 	}
 	here := 0

@@ -36,11 +36,11 @@ package planner_test
 //   - Operators, hardware faults, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives cover
 //     these.
 //   - A step's read of a member and the call that follows are one moment. Between them lie milliseconds, in which no other replica
-//     can write a stamp, wait for it, plan, and take another member down. (A process that stands still checks its lease.)
+//     can write a stamp, wait for it, plan, and take another member down. (A process that is suspended checks its lease.)
 //   - PowerOn (of a member that is no standby one), Destroy, a stamp and the folder's steps are called and carried out in one moment, at any time after they
-//     began; until then no replica can distinguish a task under way from one that was not called. Clone, where a replica asks
-//     for clones under way, PowerOff, Unmark and a promotion have two.
-//   - After a kill the process begins, reads and gets a call only after a power-off under way has ended. Nor is a failure
+//     began; until then no replica can distinguish a running task from one that was not called. Clone, where a replica asks
+//     for running clones, PowerOff, Unmark and a promotion have two.
+//   - After a kill the process begins, reads and gets a call only after a running power-off has ended. Nor is a failure
 //     forgotten before that: it is kept for more than a minute. By then the replica has seen everything: vsphere reads the object
 //     of a failed step at once, and an inventory whose stream is silent for so long is no longer known.
 //   - What a replica reads of all members after its mark's reply was lost, it reads at once: vsphere waits for that before

@@ -9,7 +9,7 @@ import (
 // This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
 
 // twoMoments reports whether a step's call and the end of its task are two moments, because another step asks in between: Unmark
-// for a PowerOff under way, the end of a group for a Clone. An Unmark writes first, then asks; a PowerOn that promotes writes first.
+// for a running PowerOff, the end of a group for a Clone. An Unmark writes first, then asks; a PowerOn that promotes writes first.
 func (x *search) twoMoments(f *flight) bool {
 	return f.is(plan.PowerOn) && f.standby || f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
 }
@@ -276,7 +276,7 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	return true, int8(q.n) - 1, wrong
 }
 
-// noCloneRunning waits for the clones that were under way when it was first asked for.
+// noCloneRunning waits for the clones that ran when it was first asked for.
 func (x *search) noCloneRunning(q *place, by int8) bool {
 	if by == none {
 		return false // the replica that asks is gone: nothing follows

@@ -89,7 +89,7 @@ type flight struct {
 	void     bool // it began before its replica knew of the deletion, and vCenter was not called
 	guarded  bool // Action.ChangeVersion was given
 	current  bool // its guard would hold
-	called   bool // vCenter's task is under way; of an Unmark: the stamp is written
+	called   bool // vCenter's task is running; of an Unmark: the stamp is written
 	awaited  [2]bool
 }
 
@@ -144,7 +144,7 @@ func (p *place) changed(vm int8) {
 	}
 }
 
-// flights calls f for every step that is under way.
+// flights calls f for every step that is running.
 func (p *place) flights(f func(*flight)) {
 	for r := range p.replicas {
 		for k := range p.replicas[r].running {
@@ -220,7 +220,7 @@ func (p *place) tidy(sc *scenario) {
 	})
 }
 
-// matters reports whether a plan looks at a failure: sync/planner asks Pending, of what is not under way, only for steps that may
+// matters reports whether a plan looks at a failure: sync/planner asks Pending, of what is not running, only for steps that may
 // have taken a member down, for a Mark, and in finalize for what cannot be done at all.
 func (c *replica) matters(sc *scenario, f *failure) bool {
 	if c.finalizing || f.vm < 0 || searchOps[f.op].TakesDown() {

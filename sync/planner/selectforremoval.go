@@ -57,7 +57,7 @@ func (v *view) rank(m *member) int {
 }
 
 // superseded reports whether a member was made from another version of the template than the newest member, while nobody knows the
-// present version, as when a server has just started: an update that is under way replaces those, so what is one too many must not be
+// present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
 // the member that the update has made.
 func (v *view) superseded(m *member) bool {
 	if !v.policy.ReplaceOnTemplate || v.State.Template.Fingerprint != "" || m.Fingerprint == "" {

@@ -14,7 +14,7 @@ import (
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
 func (v *view) status(message string) v1alpha1.VmGroupStatus {
-	if v.doubt {
+	if v.shortOutage {
 		s := v.Group.Status
 		s.Orphaned = s.Orphaned || v.orphaned()
 		return s

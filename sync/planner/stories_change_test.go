@@ -202,12 +202,12 @@ var changeStories = map[string]func(*story){
 		s.happens("web-1 answers 503: restarted", say(plan.Silent, 1))
 		s.happens("all fail at once: the path is suspected", func(o *plan.Observed) {
 			say("", 0, 1, 2)(o)
-			o.Answers.Doubted = true
+			o.Answers.Suppressed = true
 		})
 		s.happens("another template is held up", edit(func(g *spec) { g.Template = "debian" }))
 		s.happens("all answer again: the roll begins", func(o *plan.Observed) {
 			say(plan.Answering, 0, 1, 2)(o)
-			o.Answers.Doubted = false
+			o.Answers.Suppressed = false
 		})
 		s.happens("the server is restarted without --probe-networks, and the group scaled to 4", func(o *plan.Observed) {
 			o.Answers = plan.Answers{Nobody: true}
@@ -222,7 +222,7 @@ var changeStories = map[string]func(*story){
 		})
 		s.happens("the probe is removed", edit(func(g *spec) { g.Readiness.HTTPGet = nil }))
 	},
-	"mass loss doubted": func(s *story) {
+	"mass loss suppressed": func(s *story) {
 		s.happens("six members are applied", s.scale(6))
 		var lost []plan.VM
 		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is recreated", func(o *plan.Observed) {

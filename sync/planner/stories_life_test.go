@@ -99,7 +99,7 @@ var lifeStories = map[string]func(*story){
 	},
 	"deletion": func(s *story) {
 		s.happens("three members are applied", nothing)
-		s.happens("deleted while a clone is under way, a child exists and the spec is invalid", func(o *plan.Observed) {
+		s.happens("deleted while a clone is running, a child exists and the spec is invalid", func(o *plan.Observed) {
 			remove(o)
 			o.Group.Spec.CPU = 0
 			o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: plan.KindConfigMap, Name: "web-members"}: {}}

@@ -23,7 +23,7 @@ const unselectedRetry = 5 * time.Second
 // answerUnselected answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
 // leaves everything as received. The group is let go (Finalized, so that Metacontroller removes its finalizer) only
 // if this vCenter holds no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
-// nor a clone under way. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
+// nor a running clone. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
 func answerUnselected(o *plan.Observed) plan.Result {
 	r := plan.Result{Status: o.Group.Status, Children: children.AsReceived(o.Children)}
 	confirm := o.Pending[plan.ConfirmKey]

@@ -112,14 +112,14 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 		"its members are in another vCenter": {func(o *plan.Observed) {
 			o.Group.Status.VCenterUUID, o.Group.Status.Members = "another", []v1alpha1.Member{recorded}
 		}, true, false, false},
-		"a clone is under way": {func(o *plan.Observed) {
+		"a clone is running": {func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{"web-0": {Op: plan.Clone, State: plan.Running}}
 		}, false, true, false},
 		"another replica may hold a lease":             {func(o *plan.Observed) { o.FinalizingSince, o.Emptied = o.Now.Add(-o.Lease+time.Second), false }, false, true, false},
 		"no fresh read has shown it":                   {func(o *plan.Observed) { o.Emptied = false }, false, true, true},
 		"the fresh read failed, and is to be repeated": {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Due) }, false, true, true},
 		"the fresh read failed a moment ago":           {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.BackingOff) }, false, true, false},
-		"the fresh read is under way":                  {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Running) }, false, true, false},
+		"the fresh read is running":                    {func(o *plan.Observed) { o.Emptied = false; o.Pending = confirming(plan.Running) }, false, true, false},
 		"it is paused, and its spec is invalid":        {func(o *plan.Observed) { o.Group.Spec.Paused, o.Group.Spec.CPU = true, 0 }, true, false, false},
 		"the settings do not fit, and VMs are known": {func(o *plan.Observed) {
 			o.State.FolderUnknown, o.State.Fault = true, &plan.Fault{Reason: "PoolNotFound"}
@@ -149,7 +149,7 @@ func TestAGroupIsReleasedOnlyWhenNothingOfItCanAppear(t *testing.T) {
 }
 
 func confirming(state plan.State) map[string]plan.Pending {
-	return map[string]plan.Pending{plan.ConfirmKey: {Op: plan.ConfirmGone, State: state, Fault: plan.Fault{Message: "clones are under way"}}}
+	return map[string]plan.Pending{plan.ConfirmKey: {Op: plan.ConfirmGone, State: state, Fault: plan.Fault{Message: "clones are running"}}}
 }
 
 // With replicas 0, what a group has may be its persistent disks alone: another vCenter must not make new, empty ones.

@@ -74,7 +74,7 @@ func (v *view) doing(what ...activity) (n int) {
 	return n
 }
 
-// missing counts the members that are to be cloned and whose clones are not under way.
+// missing counts the members that are to be cloned and whose clones are not running.
 func (v *view) missing() (n int) {
 	for _, m := range v.free {
 		n += int(oneIf(m.missing))

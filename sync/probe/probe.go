@@ -109,7 +109,7 @@ func New(cfg Config) *Prober {
 		})
 	}
 	gauge(metrics.ProbesRunning, func() int { return p.running })
-	gauge(metrics.GroupsDoubted, func() int { return p.suspected() })
+	gauge(metrics.GroupsProbesSuppressed, func() int { return p.suspected() })
 	return p
 }
 
@@ -150,7 +150,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	for _, moRef := range ask.Down {
 		g.down[moRef] = true
 	}
-	if isNew && ask.Doubted {
+	if isNew && ask.Suppressed {
 		g.suspect(now, false)
 	}
 	for moRef, t := range g.targets {
@@ -161,7 +161,7 @@ func (p *Prober) Ask(uid types.UID, ask plan.Ask, until time.Time) {
 	p.signal()
 }
 
-// sameQuestion reports whether two specs ask alike.
+// sameQuestion reports whether two specs ask the same.
 func sameQuestion(a, b *v1alpha1.Readiness) bool {
 	x, y := *a, *b
 	x.Check, x.InitialDelaySeconds, x.TimeoutSeconds = y.Check, y.InitialDelaySeconds, y.TimeoutSeconds
@@ -224,7 +224,7 @@ func (p *Prober) Answers(uid types.UID, r *v1alpha1.Readiness) plan.Answers {
 	if g == nil || !sameQuestion(&g.readiness, r) || time.Now().After(g.until) {
 		return plan.Answers{Nobody: len(p.cfg.Networks.Allowed) == 0}
 	}
-	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Doubted: g.suspected, Nobody: len(p.cfg.Networks.Allowed) == 0}
+	all := plan.Answers{Of: make(map[string]plan.Answer, len(g.targets)), Suppressed: g.suspected, Nobody: len(p.cfg.Networks.Allowed) == 0}
 	for moRef, t := range g.targets {
 		all.Of[moRef] = plan.Answer{Address: t.address, Concluded: t.concluded, Failure: t.failure, Down: t.down}
 	}

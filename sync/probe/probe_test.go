@@ -136,8 +136,8 @@ func look(p *Prober, uid types.UID, r v1alpha1.Readiness) string {
 		all = append(all, text)
 	}
 	slices.Sort(all)
-	if a.Doubted {
-		all = append(all, "doubted")
+	if a.Suppressed {
+		all = append(all, "suppressed")
 	}
 	return strings.Join(all, ", ")
 }
@@ -284,7 +284,7 @@ func TestWhatIsKnownOfAMemberGoesWithItsAddressItsProbeItsLeaseAndItself(t *test
 		p.Ask("a", asked(byTCP, false, "10.0.0.1"), hour)
 		expect(t, p, byTCP, "vm-0 Answering")
 		unlike := byTCP
-		unlike.Check = v1alpha1.ReadyGuestIP // asks alike
+		unlike.Check = v1alpha1.ReadyGuestIP // asks the same
 		p.Ask("a", asked(unlike, false, "10.0.0.1"), hour)
 		expect(t, p, byTCP, "vm-0 Answering")
 		p.Ask("a", asked(other, false, "10.0.0.1"), hour)
@@ -361,7 +361,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 		g.set("10.0.0.1:5432", "")
 		g.set("10.0.0.2:5432", "")
 		time.Sleep(5 * time.Minute)
-		expect(t, p, byTCP, "vm-0 Answering (connection refused), vm-1 Answering (connection refused), doubted")
+		expect(t, p, byTCP, "vm-0 Answering (connection refused), vm-1 Answering (connection refused), suppressed")
 		if len(changes) != 3 {
 			t.Errorf("%d changes, with the doubt", len(changes))
 		}

@@ -45,7 +45,7 @@ func TestMetacontrollerMayRestartAtAnyMoment(t *testing.T) {
 	r.metacontroller.Kill()
 	r.kubectl(t, "-n", namespace, "scale", "vg/web", "--replicas=4")
 	r.startMetacontroller(t)
-	r.until(t, namespace, "web", "under way", func(g *v1alpha1.VmGroup) bool { return g.Status.DesiredReplicas == 4 })
+	r.until(t, namespace, "web", "it scales", func(g *v1alpha1.VmGroup) bool { return g.Status.DesiredReplicas == 4 })
 	r.metacontroller.Kill() // partway through
 	r.startMetacontroller(t)
 	keeps(t, g, r.settled(t, namespace, "web", 4))

@@ -19,7 +19,7 @@ type served struct {
 	ctx     context.Context
 }
 
-// Handle makes a handler answer the requests for a host until stop. Requests that are under way then fail, as with
+// Handle makes a handler answer the requests for a host until stop. Requests that are in flight then fail, as with
 // http.Server.Close.
 func (h *Handlers) Handle(host string, handler http.Handler) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())

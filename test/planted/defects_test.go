@@ -98,7 +98,7 @@ var defects = []defect{
 		"!v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))", "true",
 		[]layer{planner, through("Quarantine")}},
 	{"a lease: a process that was suspended acts on", "sync/loop/suspend.go",
-		"elapsed(l.suspension.last, now) > pauseLeast", "false",
+		"elapsed(l.suspension.last, now) > suspendedAfter", "false",
 		[]layer{loop}},
 	{"a lease: a call with a lower generation counts", "sync/loop/group.go",
 		"call.Group.Generation < g.call.Group.Generation", "false",

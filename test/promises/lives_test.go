@@ -135,7 +135,7 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 			s.terminate(i)
 			s.serve(i)
 		case 4:
-			s.say("%s stands still", s.servers[i].name)
+			s.say("%s is suspended", s.servers[i].name)
 			s.servers[i].signal(syscall.SIGSTOP)
 			pause(3 * time.Second)
 			s.servers[i].signal(syscall.SIGCONT)
@@ -145,7 +145,7 @@ func (s *stage) mischief(random *rand.Rand, ended <-chan struct{}) {
 			pause(3 * time.Second)
 			s.links[i].mend()
 		case 6:
-			s.say("vCenter stands still")
+			s.say("vCenter is suspended")
 			s.machine.signal(syscall.SIGSTOP)
 			pause(2 * time.Second)
 			s.machine.signal(syscall.SIGCONT)

@@ -83,7 +83,7 @@ func (p *process) said(t testing.TB, field string) string {
 
 func (p *process) signal(s syscall.Signal) { _ = p.Process.Signal(s) } // it may have ended
 
-// kill ends the process at once, even if it stands still.
+// kill ends the process at once, even if it is suspended.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.ended

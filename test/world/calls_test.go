@@ -238,17 +238,17 @@ func (s *step) startRemoveFolder() (over bool, err error) {
 
 // noCloneRunning waits for the clones that ran when the replica first asked for this group.
 func (s *step) noCloneRunning() error {
-	var running []int
+	var clones []int
 	for _, x := range s.steps {
-		if x.a.Op == plan.Clone && x.phase == underWay {
-			running = append(running, x.id)
+		if x.a.Op == plan.Clone && x.phase == running {
+			clones = append(clones, x.id)
 		}
 	}
 	awaited, known := s.by.clones[s.ref.UID]
 	if !known {
-		awaited = running
+		awaited = clones
 	}
-	awaited = slices.DeleteFunc(slices.Clone(awaited), func(id int) bool { return !slices.Contains(running, id) })
+	awaited = slices.DeleteFunc(slices.Clone(awaited), func(id int) bool { return !slices.Contains(clones, id) })
 	s.by.clones[s.ref.UID] = awaited
 	if len(awaited) > 0 {
 		return cloneRunning

@@ -12,29 +12,29 @@ import (
 type defect int
 
 const (
-	sound          defect = iota
-	takesNoMark           // a member is powered off instead of marked
-	clonesBeside          // a clone gets a name of its own, so that the name is no lock
-	removesBlindly        // a folder is removed with its contents
-	seesAllWell           // every VM that exists counts as working
-	feelsNoPause          // a process that was paused doesn't notice
-	hidesAsGone           // a VM that can't be read counts as gone
-	awayIsGone            // a VM that vCenter doesn't have counts as destroyed
-	endsUnselected        // a group that isn't selected counts as deleted
-	takesByName           // a disk of that name is taken, whoever owns it
-	attachesUsed          // a disk is attached that another VM has
-	makesAnother          // a disk is made each time, and none is looked for
-	startsWithout         // a member is powered on without a look at its disks
-	deletesDisks          // a VM is destroyed with its disks
-	countsAbsent          // a member that the status lists and nobody sees counts as present (S1)
-	hopeful               // members are replaced though no successor can be made (S2)
-	restless              // a member that is as the spec says counts as outdated
+	sound             defect = iota
+	takesNoMark              // a member is powered off instead of marked
+	clonesBeside             // a clone gets a name of its own, so that the name is no lock
+	removesBlindly           // a folder is removed with its contents
+	seesAllWell              // every VM that exists counts as working
+	feelsNoPause             // a process that was paused doesn't notice
+	hidesAsGone              // a VM that can't be read counts as gone
+	awayIsGone               // a VM that vCenter doesn't have counts as destroyed
+	endsUnselected           // a group that isn't selected counts as deleted
+	takesByName              // a disk of that name is taken, whoever owns it
+	attachesUsed             // a disk is attached that another VM has
+	makesAnother             // a disk is made each time, and none is looked for
+	startsWithout            // a member is powered on without a look at its disks
+	deletesDisks             // a VM is destroyed with its disks
+	countsUnconfirmed        // a member that the status lists and nobody sees counts as present (S1)
+	hopeful                  // members are replaced though no successor can be made (S2)
+	restless                 // a member that is as the spec says counts as outdated
 )
 
 // twistCall changes what a replica is called with.
 func (d defect) twistCall(r *replica, c plan.Call) plan.Call {
 	switch {
-	case d == countsAbsent && !c.Finalizing:
+	case d == countsUnconfirmed && !c.Finalizing:
 		g := c.Group.DeepCopy()
 		for _, m := range c.Group.Status.Members {
 			if seen := r.view.vms[m.MoRef]; seen != nil && seen.gone {

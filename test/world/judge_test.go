@@ -43,16 +43,16 @@ func (w *world) works(m *machine) bool {
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
 		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && s.a.Op != plan.Destroy && !s.isOvertaken(m) &&
-			(s.phase == underWay || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
+			(s.phase == running || m.Marked && !s.by.paused && !slices.Contains(s.saw, m.MoRef))
 	})
 }
 
-// isOvertaken reports whether a guest will not be asked to halt: the reconfigure that comes first is under way, and the VM has
+// isOvertaken reports whether a guest will not be asked to halt: the reconfigure that comes first is running, and the VM has
 // changed since, so vCenter refuses it.
 //
 // [doc] VirtualMachineConfigSpec.changeVersion: "the changes are only applied if the current changeVersion matches".
 func (s *step) isOvertaken(m *machine) bool {
-	return s.asks && s.phase == underWay && s.guard != m.ChangeVersion
+	return s.asks && s.phase == running && s.guard != m.ChangeVersion
 }
 
 func takesDown(op plan.Op) bool {
@@ -137,7 +137,7 @@ func (w *world) judgeBegun(s *step) {
 	if slices.ContainsFunc(w.steps, func(x *step) bool {
 		return x != s && !x.orphan && x.by == s.by && x.ref == s.ref && x.a.VM == s.a.VM
 	}) {
-		w.violated("1: %s begins while another step of its member is under way", s)
+		w.violated("1: %s begins while another step of its member is running", s)
 	}
 	if g := s.by.view.vms[s.a.MoRef]; g != nil && !g.vm.Reachable {
 		w.violated("3: %s begins for an unreachable VM", s)
@@ -248,7 +248,7 @@ func (s *step) judgeScaleIn(m *machine) {
 func (w *world) isTaken(m *machine, beside plan.Op) bool {
 	down := beside != plan.Destroy && (m.Power == plan.PoweredOff || m.halting())
 	return m.Marked && m.Why == plan.WhyScaleIn && (down || slices.ContainsFunc(w.steps, func(s *step) bool {
-		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.a.Op == plan.Destroy || beside != plan.Destroy) && s.phase == underWay
+		return s.a.MoRef == m.MoRef && takesDown(s.a.Op) && (s.a.Op == plan.Destroy || beside != plan.Destroy) && s.phase == running
 	}))
 }
 
@@ -314,8 +314,8 @@ func (w *world) judgeFinalized(uid types.UID) {
 		}
 	}
 	for _, s := range w.steps {
-		if s.a.Op == plan.Clone && s.phase == underWay && s.ref.UID == uid && s.a.Folder() == w.vc.folder {
-			w.violated("4: %s is finalized, but %s is under way", uid, s)
+		if s.a.Op == plan.Clone && s.phase == running && s.ref.UID == uid && s.a.Folder() == w.vc.folder {
+			w.violated("4: %s is finalized, but %s is running", uid, s)
 		}
 	}
 }

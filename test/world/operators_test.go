@@ -93,11 +93,11 @@ var operators = []kind{
 // removesFolder: a VM that arrives in a folder while that is being removed leaves the inventory with it, and no call can prevent
 // that.
 func (w *world) removesFolder() bool {
-	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == plan.RemoveFolder })
+	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running && s.a.Op == plan.RemoveFolder })
 }
 
 // isKnownToAll reports whether every replica, and every parent that may still be sent to one, knows a member: any other member that
-// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal may be under way
+// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal may be running
 // either, because only its name prevents that.
 func (w *world) isKnownToAll(m *machine) bool {
 	uid := w.kube.uid()

@@ -72,7 +72,7 @@ func (w *world) says(r *replica) string {
 	return string(text)
 }
 
-// rest is the end of a life: all disturbances stop, everything under way continues, and the group must become as its spec says.
+// rest is the end of a life: all disturbances stop, everything in progress continues, and the group must become as its spec says.
 func (w *world) rest() {
 	w.say("all disturbances stop")
 	w.resting = true
@@ -145,7 +145,7 @@ func (w *world) running() []*replica {
 
 // moves reports whether a step can continue.
 func (w *world) moves() bool {
-	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay || !s.by.paused })
+	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running || !s.by.paused })
 }
 
 // goOn continues everything that can, and reports whether there was anything.

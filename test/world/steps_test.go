@@ -15,7 +15,7 @@ type phase int
 
 const (
 	begun    phase = iota // the replica has called Do; vCenter doesn't know of it
-	underWay              // its task runs in vCenter, whatever happens to the replica
+	running               // its task runs in vCenter, whatever happens to the replica
 	answered              // the task has ended, and the replica doesn't know yet
 )
 
@@ -80,10 +80,10 @@ func (w *world) advance(s *step, how, which int) {
 				s.end(err)
 				return
 			}
-			s.phase = underWay
-			w.say("  %s is under way", s)
+			s.phase = running
+			w.say("  %s is running", s)
 		}
-	case underWay:
+	case running:
 		if s.overtakes() {
 			return
 		}

@@ -11,9 +11,9 @@ import (
 // inventory with it. No call can prevent that; a clone takes far longer than the removal.
 func (s *step) overtakes() bool { return s.a.Op == plan.Clone && s.removesFolder() }
 
-// changesPower reports whether such a task of a VM is under way.
+// changesPower reports whether such a task of a VM is running.
 func (w *world) changesPower(moRef string, op plan.Op) bool {
-	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == underWay && s.a.Op == op && s.a.MoRef == moRef })
+	return slices.ContainsFunc(w.steps, func(s *step) bool { return s.phase == running && s.a.Op == op && s.a.MoRef == moRef })
 }
 
 // effect does what the task does in vCenter.

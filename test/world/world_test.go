@@ -61,7 +61,7 @@ type replica struct {
 	name    string
 	loop    *loop.Loop
 	view    *view
-	beats   chan time.Time
+	ticks   chan time.Time
 	stop    context.CancelFunc
 	stopped chan struct{}
 	paused  bool
@@ -114,10 +114,10 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 // start starts a replica. It knows nothing until it has read the inventory.
 func (w *world) start() *replica {
 	w.started++
-	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), beats: make(chan time.Time), stopped: make(chan struct{}),
+	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), ticks: make(chan time.Time), stopped: make(chan struct{}),
 		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, spec: map[types.UID]int{}, concluded: map[string]plan.Answer{}}
 	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
-	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Beats: r.beats, Prober: r,
+	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Ticks: r.ticks, Prober: r,
 		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
@@ -134,7 +134,7 @@ func (w *world) kill(r *replica, halfway bool) {
 		if s.by != r {
 			continue
 		}
-		if s.orphan = true; s.phase != underWay || halfway && s.a.Op == plan.Reset {
+		if s.orphan = true; s.phase != running || halfway && s.a.Op == plan.Reset {
 			w.drop(s)
 		}
 	}
@@ -148,7 +148,7 @@ func (w *world) kill(r *replica, halfway bool) {
 	w.settle()
 }
 
-// pause stops a replica's process: it gets no beat and no event, and its loop stops.
+// pause stops a replica's process: it gets no tick and no event, and its loop stops.
 func (w *world) pause(r *replica) {
 	if r.paused {
 		return
@@ -159,7 +159,7 @@ func (w *world) pause(r *replica) {
 	w.say("%s is paused, with its loop running: %v", r.name, r.parked)
 }
 
-// resume continues a replica. The calls that waited come before anything else, or after the first beat. (If the loop did not wait
+// resume continues a replica. The calls that waited come before anything else, or after the first tick. (If the loop did not wait
 // in State, it may have seen the pause before its end, as no process can; then those calls are dropped.)
 func (w *world) resume(r *replica, callsFirst bool) {
 	if !r.paused {
@@ -174,19 +174,19 @@ func (w *world) resume(r *replica, callsFirst bool) {
 		waited = nil
 	}
 	if !callsFirst {
-		w.beat(r)
+		w.tick(r)
 	}
 	close(r.gate)
 	for _, c := range waited {
 		w.renew(r, c)
 		w.settle()
 	}
-	w.beat(r)
+	w.tick(r)
 	w.settle()
 }
 
-func (w *world) beat(r *replica) {
-	r.beats <- time.Now()
+func (w *world) tick(r *replica) {
+	r.ticks <- time.Now()
 }
 
 // settle waits until nothing moves, and takes in the steps that began. Several may begin at once, in any order, so their numbers
@@ -228,11 +228,11 @@ func (w *world) pass(d time.Duration) {
 		for _, r := range w.replicas {
 			if r.paused {
 				if w.set.defect == feelsNoPause {
-					w.beat(r)
+					w.tick(r)
 				}
 				continue
 			}
-			w.beat(r)
+			w.tick(r)
 			if time.Since(r.updated) > lag && r.view.known {
 				w.update(r, 0, true)
 			}

@@ -9,5 +9,5 @@
 // read that began after its call, and Reader.Told once what a task has removed is forgotten.
 //
 // Locks: Inventory.mu guards the facts, Inventory.interest what was asked for; code that needs both takes mu first. No other package can
-// take them, and neither is held across a call or while changed is called. Reader.mu guards what is wanted and under way; it is taken alone.
+// take them, and neither is held across a call or while changed is called. Reader.mu guards what is wanted and in flight; it is taken alone.
 package inventory

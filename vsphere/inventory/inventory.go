@@ -26,14 +26,14 @@ type Inventory struct {
 	// lost is called when a VM is found missing; nil if nothing finds out what became of it.
 	lost func()
 
-	mu       sync.RWMutex
-	known    bool
-	doubted  time.Time   // since when it is no longer known; zero if it is, or never was
-	fault    *plan.Fault // why it is not known
-	vcenter  string
-	settings *Settings
-	own      *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
-	unfit    *plan.Fault  // what is wrong with the settings
+	mu           sync.RWMutex
+	known        bool
+	unknownSince time.Time   // since when it is no longer known; zero if it is, or never was
+	fault        *plan.Fault // why it is not known
+	vcenter      string
+	settings     *Settings
+	own          *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
+	unfit        *plan.Fault  // what is wrong with the settings
 
 	members    map[string]*Member
 	groups     map[types.UID]*group
@@ -162,7 +162,7 @@ func (n *Inventory) IsKnown() bool {
 func (n *Inventory) Health() plan.Health {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return plan.Health{Known: n.known, UnknownSince: n.doubted, Fault: n.fault, Unfit: n.unfit, VCenter: n.vcenter}
+	return plan.Health{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, Unfit: n.unfit, VCenter: n.vcenter}
 }
 
 // setUnknown declares that changes are missed from now on. The facts stay as they were.
@@ -173,9 +173,9 @@ func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 	n.mu.Lock()
 	was, same := n.known, n.known == known && equalFault(n.fault, fault)
 	if known {
-		n.doubted = time.Time{}
+		n.unknownSince = time.Time{}
 	} else if was {
-		n.doubted = time.Now()
+		n.unknownSince = time.Now()
 	}
 	n.known, n.fault = known, fault
 	n.mu.Unlock()

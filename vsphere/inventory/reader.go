@@ -85,7 +85,7 @@ func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
 // Touch makes the reader read objects that have changed, or may have.
 func (r *Reader) Touch(refs ...types.ManagedObjectReference) { r.add(job{}, refs) }
 
-// Busy reports whether a read of that object is wanted or under way.
+// Busy reports whether a read of that object is wanted or in flight.
 func (r *Reader) Busy(ref types.ManagedObjectReference) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,7 @@ func (r *Reader) learn(x fact) {
 	defer r.publishing.Unlock()
 	r.mu.Lock()
 	maps.DeleteFunc(r.next.dirty, func(ref types.ManagedObjectReference, _ bool) bool { return slices.Contains(x.Gone, ref.Value) })
-	if r.resync.underWay {
+	if r.resync.running {
 		for _, moRef := range slices.Concat(x.Gone, x.Off) {
 			r.resync.newer[moRef] = true
 		}
@@ -200,7 +200,7 @@ func (r *Reader) Run(ctx context.Context) {
 		r.mu.Lock()
 		j := r.next
 		r.next, r.running = job{}, j
-		r.beginResync(ctx) // now that no read is under way that began before it
+		r.beginResync(ctx) // now that no read is in flight that began before it
 		r.mu.Unlock()
 		err := r.carryOut(ctx, j)
 		r.mu.Lock()

@@ -17,11 +17,11 @@ import (
 // A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the resync, so what a
 // page says of it is ignored; and what they are reading, the resync reads again at its end.
 
-// resyncs are the resync under way and the next one. Reader.mu guards them.
+// resyncs are the running resync and the next one. Reader.mu guards them.
 type resyncs struct {
-	next     resync
-	underWay bool
-	// cancel ends the one under way.
+	next    resync
+	running bool
+	// cancel ends the running one.
 	cancel context.CancelFunc
 	// newer are the objects that other reads have published since it began.
 	newer map[string]bool
@@ -45,7 +45,7 @@ func (p *resync) add(q resync) {
 
 // overtaken notes what another read has published.
 func (p *resyncs) overtaken(refs map[types.ManagedObjectReference]bool, r *Reading) {
-	if !p.underWay {
+	if !p.running {
 		return
 	}
 	for ref := range refs {
@@ -84,7 +84,7 @@ func (r *Reader) awaitResync(ctx context.Context, p resync) error {
 	return r.until(ctx, published)
 }
 
-// Interrupt ends the resync under way, whose session may have ended. It begins again.
+// Interrupt ends the running resync, whose session may have ended. It begins again.
 func (r *Reader) Interrupt() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,14 +93,14 @@ func (r *Reader) Interrupt() {
 	}
 }
 
-// beginResync begins a resync if one is wanted and none is under way. The caller holds mu.
+// beginResync begins a resync if one is wanted and none is running. The caller holds mu.
 func (r *Reader) beginResync(ctx context.Context) {
 	p := r.resync.next
-	if !p.wanted || r.resync.underWay || time.Now().Before(r.resync.again) {
+	if !p.wanted || r.resync.running || time.Now().Before(r.resync.again) {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	r.resync.next, r.resync.underWay, r.resync.cancel, r.resync.newer = resync{}, true, cancel, map[string]bool{}
+	r.resync.next, r.resync.running, r.resync.cancel, r.resync.newer = resync{}, true, cancel, map[string]bool{}
 	r.resyncs.Go(func() {
 		defer cancel()
 		r.endResync(p, r.goThrough(ctx, p, func(ctx context.Context, j job) error { return r.await(ctx, j, nil) }))
@@ -111,7 +111,7 @@ func (r *Reader) beginResync(ctx context.Context) {
 func (r *Reader) endResync(p resync, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.resync.underWay, r.resync.cancel, r.resync.newer = false, nil, nil
+	r.resync.running, r.resync.cancel, r.resync.newer = false, nil, nil
 	if err == nil {
 		r.resync.pause = 0
 		for _, published := range p.waiting {

@@ -24,7 +24,7 @@ const othersListed = 10
 func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	s := plan.VCenterState{Known: n.known, UnknownSince: n.doubted, Fault: n.fault, VCenter: n.vcenter}
+	s := plan.VCenterState{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, VCenter: n.vcenter}
 	g := n.groups[ref.UID]
 	if g != nil {
 		s.VMs = n.recorded(g.vms, &ask)

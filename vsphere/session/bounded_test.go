@@ -84,7 +84,7 @@ func TestNoAnswerOfVCentersAddressIsReadWithoutEnd(t *testing.T) {
 	for name, of := range endlessAnswers {
 		for _, zip := range []bool{false, true} {
 			if zip && name != "a text" {
-				continue // what it decompresses to is bounded alike
+				continue // what it decompresses to is bounded the same way
 			}
 			t.Run(fmt.Sprintf("%s, compressed: %t", name, zip), func(t *testing.T) {
 				t.Parallel()

@@ -1,4 +1,4 @@
-// This file keeps vCenter's answers for a while: many members are cloned alike. They hold for one session. Each answer is asked for
+// This file keeps vCenter's answers for a while: many members are cloned the same way. They hold for one session. Each answer is asked for
 // once at a time.
 //
 // Locks: Cache.mu is taken alone and never held across a call; one caller at a time has an answer's turn.
@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// KnownFor is how long vCenter's answers are reused: many members are cloned alike.
+	// KnownFor is how long vCenter's answers are reused: many members are cloned the same way.
 	KnownFor = time.Minute
 	// lookAgain is the minimum age of an answer that is asked for again because it lacks what is looked for.
 	lookAgain = 3 * time.Second

@@ -40,12 +40,12 @@ type Session struct {
 //
 // The session needs no keep-alive: the inventory's stream calls more often than any time-out.
 type Client struct {
-	cfg       Config
-	endpoint  *url.URL
-	transport *http.Transport
-	pace      pace // by which calls go
-	rounds    *rounds
-	rest      *restLogins // for tags
+	cfg        Config
+	endpoint   *url.URL
+	transport  *http.Transport
+	transports transports
+	rounds     *rounds
+	rest       *restLogins // for tags
 	// base ends at logout, and any running login with it.
 	base context.Context
 	end  context.CancelFunc
@@ -63,7 +63,7 @@ type Client struct {
 	losses int
 }
 
-// attempt is a login under way. Its fields are read after done is closed.
+// attempt is a login in flight. Its fields are read after done is closed.
 type attempt struct {
 	done    chan struct{}
 	session *Session
@@ -90,7 +90,7 @@ func New(cfg Config) (*Client, error) {
 		rounds:    newRounds(cfg.Log, cfg.Metrics),
 		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
-	c.pace = newPace(c.transport)
+	c.transports = newTransports(c.transport)
 	c.rest = newRESTLogins(c)
 	c.base, c.end = context.WithCancel(context.Background())
 	return c, nil
@@ -214,7 +214,7 @@ func (c *Client) Logout(ctx context.Context) {
 		c.leave(ctx, s)
 	}
 	both.Wait()
-	c.pace.CloseIdleConnections()
+	c.transports.CloseIdleConnections()
 }
 
 // leave logs s out.

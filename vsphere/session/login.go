@@ -146,7 +146,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = rewinding{c.pace, xmlBounds}
+	wire.Client.Transport = rewinding{c.transports, xmlBounds}
 	wire.UserAgent = c.cfg.UserAgent
 	wire.Namespace = "urn:" + vim25.Namespace
 	wire.Version = vim25.Version

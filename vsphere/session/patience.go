@@ -12,31 +12,31 @@ func Patiently(ctx context.Context) context.Context { return context.WithValue(c
 
 func isPatient(ctx context.Context) bool { return ctx.Value(patience{}) != nil }
 
-// pace makes slow calls on separate connections, because a transport has one bound for all answers.
-type pace struct{ brisk, slow *http.Transport }
+// transports makes slow calls on separate connections, because a transport has one bound for all answers.
+type transports struct{ fast, slow *http.Transport }
 
-func newPace(brisk *http.Transport) pace {
-	slow := brisk.Clone()
+func newTransports(fast *http.Transport) transports {
+	slow := fast.Clone()
 	slow.ResponseHeaderTimeout = 0
-	return pace{brisk, slow}
+	return transports{fast, slow}
 }
 
 // RoundTrip passes a request on.
-func (p pace) RoundTrip(r *http.Request) (*http.Response, error) {
+func (p transports) RoundTrip(r *http.Request) (*http.Response, error) {
 	if isPatient(r.Context()) {
 		return p.slow.RoundTrip(r)
 	}
-	return p.brisk.RoundTrip(r)
+	return p.fast.RoundTrip(r)
 }
 
 // CloseIdleConnections closes those of both.
-func (p pace) CloseIdleConnections() {
-	p.brisk.CloseIdleConnections()
+func (p transports) CloseIdleConnections() {
+	p.fast.CloseIdleConnections()
 	p.slow.CloseIdleConnections()
 }
 
 // RegisterProtocol makes by answer requests of a scheme, as http.Transport does. It is for tests.
 func (c *Client) RegisterProtocol(scheme string, by http.RoundTripper) {
-	c.pace.brisk.RegisterProtocol(scheme, by)
-	c.pace.slow.RegisterProtocol(scheme, by)
+	c.transports.fast.RegisterProtocol(scheme, by)
+	c.transports.slow.RegisterProtocol(scheme, by)
 }

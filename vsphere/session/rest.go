@@ -197,7 +197,7 @@ func (r *restLogins) drop(rs *RESTSession) {
 // logout ends the session in vCenter, so that none is left behind. The client has ended before, so none is opened after.
 func (r *restLogins) logout(ctx context.Context) {
 	select {
-	case r.turn <- struct{}{}: // after a login that is under way
+	case r.turn <- struct{}{}: // after a login that is in flight
 		defer func() { <-r.turn }()
 	case <-ctx.Done():
 	}

@@ -1,7 +1,7 @@
 // Package children makes the objects that tell where a group's members are: the ConfigMaps, the Service and the EndpointSlices.
 //
 // It is as pure as the planner, its only user, which decides what is a member and in which state. The children are
-// made of facts that all replicas of the server see alike, and equal facts give equal bytes: any difference is written at every sync.
+// made of facts that all replicas of the server see the same, and equal facts give equal bytes: any difference is written at every sync.
 package children
 
 import (

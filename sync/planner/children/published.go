@@ -10,7 +10,7 @@ import (
 )
 
 // Member is a member as it is published. It is made of facts only, never of what this process has
-// under way, so that all replicas of the server answer alike.
+// running, so that all replicas of the server answer the same.
 type Member struct {
 	Name    string
 	VMName  string // of its VM, if that differs

@@ -4,20 +4,20 @@ import (
 	"time"
 )
 
-// shortDoubt is how long vCenter's state may be unknown before a status says so. After a call of the stream that takes too long, the
+// shortOutage is how long vCenter's state may be unknown before a status says so. After a call of the stream that takes too long, the
 // server reads everything again, which takes seconds; someone who waits for a group to be ready would take an unknown status in
 // that time for an outage.
-const shortDoubt = 10 * time.Second
+const shortOutage = 10 * time.Second
 
-// doubts reports whether vCenter's state has been unknown for so short a time that the stored status stands. Nothing is done
+// inShortOutage reports whether vCenter's state has been unknown for so short a time that the stored status stands. Nothing is done
 // meanwhile, as always while it is unknown. What an operator must repair is reported at once, as is a generation without a status.
-func (v *view) doubts() bool {
+func (v *view) inShortOutage() bool {
 	s := &v.State
 	if s.Known || s.UnknownSince.IsZero() || s.Fault != nil && s.Fault.NeedsOperator ||
 		v.Group.Status.Phase == "" || v.Group.Status.ObservedGeneration != v.Group.Generation {
 		return false
 	}
-	over := s.UnknownSince.Add(shortDoubt)
+	over := s.UnknownSince.Add(shortOutage)
 	v.wakeAt(over)
 	return v.Now.Before(over)
 }

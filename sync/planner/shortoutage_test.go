@@ -23,7 +23,7 @@ func unknown(t *testing.T, since time.Time) plan.Observed {
 	return o
 }
 
-func TestAShortDoubtIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
+func TestAShortOutageIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 	t.Parallel()
 	o := unknown(t, now)
 	was := asJSON(t, o.Group.Status)
@@ -45,7 +45,7 @@ func TestAShortDoubtIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 	}
 }
 
-func TestAShortDoubtIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T) {
+func TestAShortOutageIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"vCenter was not known before": func(o *plan.Observed) { o.State.UnknownSince = time.Time{} },
