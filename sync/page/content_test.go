@@ -154,7 +154,7 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	}
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "ProgressDeadlineExceeded", Message: "the update has stopped"}}
 	group, _ = shown(t, g)
-	says(t, group, "What to do: Roll back : put the former spec back")
+	says(t, group, "What to do: Roll back : restore the former spec")
 }
 
 func TestWhatToDoIsSaidWhereItIsNeeded(t *testing.T) {
