@@ -264,3 +264,34 @@ func TestTwoReplicasThatRollAtOnceEndWithOneVMPerOrdinal(t *testing.T) {
 		r.allNew(was, 4)
 	})
 }
+
+func TestAChangeOfHardwareReplacesTheMembersAndAResizeKeepsIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		was := refs(r.members())
+		yes := true
+		g.Edit(func(s *spec) {
+			s.Hardware = v1alpha1.Hardware{CPUHotAdd: &yes, MemoryHotAdd: &yes, ReserveAllMemory: &yes}
+		})
+		up(t, g)
+		for name, ref := range refs(r.members()) {
+			if ref == was[name] {
+				t.Errorf("%s was not replaced", name)
+			}
+		}
+		was = refs(r.members())
+		g.Edit(func(s *spec) { s.Memory = 8 })
+		up(t, g)
+		r.sameVMs(was)
+		for _, vm := range r.members() {
+			d, err := r.Details(vm.Path)
+			r.must(err)
+			if got := *d.Config.MemoryAllocation.Reservation; got != 8192 {
+				t.Errorf("%s has %d MiB reserved", vm.Name, got)
+			}
+		}
+	})
+}

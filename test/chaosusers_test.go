@@ -123,6 +123,10 @@ var edits = []operation{
 		s.Placement.AntiAffinity = pick(l.rand, []v1alpha1.AntiAffinity{"", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired})
 		return string(s.Placement.AntiAffinity)
 	}),
+	change("hardware", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
+		s.Hardware.CPUShares = pick(l.rand, []v1alpha1.Shares{"", v1alpha1.SharesLow, v1alpha1.SharesHigh})
+		return string(s.Hardware.CPUShares)
+	}),
 	change("zones", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.Zones = pick(l.rand, [][]string{nil, {"DC0_C0", "DC0_C1"}})
 		return fmt.Sprint(s.Placement.Zones)

@@ -38,6 +38,7 @@ func everything(s *v1alpha1.VmGroupSpec) {
 	s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
 	s.CustomAttributes = map[string]string{"cost centre": "42"}
 	s.Deletion.QuarantineSeconds = 3600
+	s.Hardware = v1alpha1.Hardware{CPUReservationMHz: 500, MemoryHotAdd: types.NewBool(true)}
 }
 
 // ova is a template with vApp properties.
@@ -145,6 +146,7 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Inventory.Delete", going: true},
 	{privilege: "Folder.Delete", going: true},
 	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
+	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = v1alpha1.SharesLow }},
 	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}
 	}},

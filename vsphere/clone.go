@@ -122,6 +122,7 @@ func (v *VCenter) cloneSteps() []cloneStep {
 	return []cloneStep{
 		{name: "template and snapshot", fill: v.fillSource, base: true},
 		{name: "size", fill: v.fillSize, base: true},
+		{name: "hardware", fill: v.fillHardware},
 		{name: "resource pool", fill: v.fillPool, base: true},
 		{name: "storage", fill: v.fillStorage},
 		{name: "networks", fill: v.fillAdapters},
@@ -341,6 +342,37 @@ func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
 		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
 	}
 	return nil
+}
+
+// fillHardware gives the clone what spec.hardware sets; the rest it has from the template. A reservation counts only at power-on.
+func (v *VCenter) fillHardware(_ context.Context, b *cloneBuilder) error {
+	h, config := b.details.Spec.Hardware, b.spec.Config
+	if h.CoresPerSocket > 0 {
+		config.NumCoresPerSocket = &h.CoresPerSocket
+	}
+	config.CpuHotAddEnabled, config.MemoryHotAddEnabled = h.CPUHotAdd, h.MemoryHotAdd
+	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
+	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
+	config.MemoryReservationLockedToMax = h.ReserveAllMemory
+	return nil
+}
+
+// allocationOf returns what is set of an allocation; nil if nothing is.
+func allocationOf(reservation, limit int32, shares v1alpha1.Shares) *types.ResourceAllocationInfo {
+	number := func(n int32) *int64 {
+		if n == 0 {
+			return nil
+		}
+		return types.NewInt64(int64(n))
+	}
+	all := types.ResourceAllocationInfo{Reservation: number(reservation), Limit: number(limit)}
+	if shares != "" {
+		all.Shares = &types.SharesInfo{Level: types.SharesLevel(strings.ToLower(string(shares)))}
+	}
+	if all == (types.ResourceAllocationInfo{}) {
+		return nil
+	}
+	return &all
 }
 
 // reachOf returns the reach of a pool's hosts; nil if it cannot be read.

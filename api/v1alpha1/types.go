@@ -82,6 +82,8 @@ type VmGroup struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || !has(self.adopt) || self.adopt.size() == 0",message="a group with persistent disks adopts no VMs: remove adopt, or make another group for them",fieldPath=".adopt",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?deletion.?quarantineSeconds.orValue(0) == 0",message="the next VM of an ordinal has its persistent disks, so none is kept in quarantine: set it to 0",fieldPath=".deletion.quarantineSeconds",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.disks) || !self.disks.exists(d, d.?persistent.orValue(false)) || self.?standby.orValue(0) == 0",message="persistent disks are an ordinal's, which no standby member can take: set it to 0",fieldPath=".standby",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?hardware.?coresPerSocket.orValue(0) == 0 || self.cpu % self.hardware.coresPerSocket == 0",message="must be a multiple of hardware.coresPerSocket",fieldPath=".cpu",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?hardware.?memoryReservationMiB.orValue(0) <= self.memory * 1024",message="must be at least hardware.memoryReservationMiB",fieldPath=".memory",reason=FieldValueInvalid
 type VmGroupSpec struct {
 	// cpu is the number of virtual CPUs of each member: 1 to 768.
 	// +kubebuilder:validation:Minimum=1
@@ -172,6 +174,10 @@ type VmGroupSpec struct {
 	// placement says where members run.
 	// +optional
 	Placement Placement `json:"placement,omitzero"`
+
+	// hardware is the virtual hardware of members, beyond cpu and memory; by default as in the template.
+	// +optional
+	Hardware Hardware `json:"hardware,omitzero"`
 
 	// rootDisk is the first disk that members have from the template; by default it has the template's size. Full clones only.
 	// +optional

@@ -45,6 +45,7 @@ func (g *VmGroup) Validate() field.ErrorList {
 	errs = append(errs, validateAdopt(spec.Child("adopt"), g.Spec.Adopt)...)
 	errs = append(errs, g.Spec.Clone.validate(spec)...)
 	errs = append(errs, g.Spec.Placement.validate(spec)...)
+	errs = append(errs, g.Spec.validateHardware(spec)...)
 	errs = append(errs, g.Spec.validateDisks(spec)...)
 	errs = append(errs, validateNetworks(spec, g.Spec.Networks)...)
 	errs = append(errs, g.Spec.validateIdentity(spec)...)

@@ -3,6 +3,7 @@ package plan
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -52,10 +53,19 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	if len(spec.Disks) > 0 { // which ones a member has is in its stamp
 		set("disks", "some")
 	}
+	if hardware := jsonOf(spec.Hardware); hardware != "{}" {
+		set("hardware", hardware)
+	}
 	set("userData", userData)
 	set("customizationSpec", spec.CustomizationSpec)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:5])
+}
+
+// jsonOf returns a part of the spec as JSON, which has only the fields that are set.
+func jsonOf(part any) string {
+	text, _ := json.Marshal(part) // cannot fail: texts, numbers and flags
+	return string(text)
 }
 
 // reviseNetwork enters a network. Its name comes first, so that the fields after it belong to it.

@@ -25,6 +25,7 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"InventoryService.Tagging.AttachTag":        func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"InventoryService.Tagging.ObjectAttachable": func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
+	"VirtualMachine.Config.Resource":            reserves,
 	"Datastore.FileManagement":                  (*v1alpha1.VmGroupSpec).HasPersistentDisks,
 	"VirtualMachine.Config.AddExistingDisk":     (*v1alpha1.VmGroupSpec).HasPersistentDisks,
 	"VirtualMachine.Config.RemoveDisk":          (*v1alpha1.VmGroupSpec).HasPersistentDisks,
@@ -35,6 +36,13 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 }
 
 func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootDisk != nil }
+
+// reserves reports whether VMs of a group have reservations, limits or shares of their own.
+func reserves(s *v1alpha1.VmGroupSpec) bool {
+	h := s.Hardware
+	h.CoresPerSocket, h.CPUHotAdd, h.MemoryHotAdd = 0, nil, nil
+	return h != (v1alpha1.Hardware{})
+}
 
 // moves reports whether VMs of a group can be renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }

@@ -83,6 +83,7 @@ var least = []Privilege{
 	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks` with changed block tracking", Without: "such a disk is not attached (MissingPrivilege)"},
+	{ID: "VirtualMachine.Config.Resource", On: []Scope{OnFolder}, Why: "`hardware`: reservations, limits and shares", Without: "none of these"},
 	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "grow `disks` of the VM", Without: "such disks keep their size until the VM is replaced"},
 	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "grow `disks`", Without: "disks keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},

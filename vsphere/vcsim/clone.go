@@ -96,9 +96,7 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if point.linked {
 		link(vm, point)
 	}
-	vm.Config.VAppConfig = point.config.VAppConfig
-	vm.Config.Hardware.AutoCoresPerSocket = point.config.Hardware.AutoCoresPerSocket
-	vm.Config.BootOptions = point.config.BootOptions
+	inheritHardware(vm, point.config)
 	v.cloneTPM(ctx, vm, tpmOf(point.config.Hardware.Device), spec.TpmProvisionPolicy)
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.destroy(ctx, vm)

@@ -219,6 +219,7 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 	}
 	spec.DeviceChange = changes
 	version := laterVersion(vm)
+	keepUnset(vm.Config, &spec)
 	spec.NumCoresPerSocket = v.setCores(ctx, vm, spec.NumCoresPerSocket)
 	_, fault = v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.ReconfigVMTask(ctx, &types.ReconfigVM_Task{This: vm.Self, Spec: spec})

@@ -204,6 +204,8 @@ type Details struct {
 	TPM string
 	// HostName is the host name that the guest reports.
 	HostName string
+	// Config is the configuration as it is now.
+	Config types.VirtualMachineConfigInfo
 }
 
 // NIC is a network adapter.
@@ -247,6 +249,7 @@ func (v *inventory) Details(where string) (Details, error) {
 func (v *inventory) detail(vm *simulator.VirtualMachine, d *Details) {
 	dc := v.world.DatacenterOf(vm.Self)
 	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
+	d.Config = *vm.Config
 	d.VAppProperties = vm.Config.VAppConfig != nil
 	if tpm := tpmOf(vm.Config.Hardware.Device); tpm != nil {
 		d.TPM = string(tpm.EndorsementKeyCertificate[0])

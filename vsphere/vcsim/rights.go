@@ -310,8 +310,10 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 			all = append(all, privilegeNeed{privilege, on})
 		}
 	}
-	add(spec.NumCPUs != 0 || spec.NumCoresPerSocket != nil, "VirtualMachine.Config.CPUCount")
-	add(spec.MemoryMB != 0, "VirtualMachine.Config.Memory")
+	// [doc] the "Reconfigure privilege" of each field of VirtualMachineConfigSpec.
+	add(spec.NumCPUs != 0 || spec.NumCoresPerSocket != nil || spec.CpuHotAddEnabled != nil, "VirtualMachine.Config.CPUCount")
+	add(spec.MemoryMB != 0 || spec.MemoryHotAddEnabled != nil, "VirtualMachine.Config.Memory")
+	add(spec.CpuAllocation != nil || spec.MemoryAllocation != nil || spec.MemoryReservationLockedToMax != nil, "VirtualMachine.Config.Resource")
 	add(len(spec.ExtraConfig) > 0, "VirtualMachine.Config.AdvancedConfig")
 	add(spec.Name != "", "VirtualMachine.Config.Rename")
 	add(spec.Annotation != "", "VirtualMachine.Config.Annotation")

@@ -1,0 +1,75 @@
+package v1alpha1
+
+// Bounds of spec.hardware. Memory and CPUs are bounded by MaxMemory and MaxCPU.
+const (
+	// MaxMHz bounds a reservation or limit of a member's CPUs: 768 of 13 GHz.
+	MaxMHz = 10_000_000
+	// MaxMiB bounds a reservation or limit of a member's memory: MaxMemory in MiB.
+	MaxMiB = MaxMemory * 1024
+)
+
+// Shares is the part that a VM gets of a resource that hosts have too little of, for each of its CPUs or MiB, beside other VMs.
+// +kubebuilder:validation:Enum=Low;Normal;High
+type Shares string
+
+// The shares: each is twice the one before.
+const (
+	SharesLow    Shares = "Low"
+	SharesNormal Shares = "Normal"
+	SharesHigh   Shares = "High"
+)
+
+// Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template. Only a
+// new clone gets it, so a change replaces the members.
+//
+// plan.Revision has the JSON of it: a new field needs omitempty, so that groups without it keep their revision.
+//
+// +kubebuilder:validation:XValidation:rule="self.?memoryReservationMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false)",message="reserveAllMemory and memoryReservationMiB exclude each other: remove one of them",fieldPath=".memoryReservationMiB",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?cpuLimitMHz.orValue(0) == 0 || self.?cpuReservationMHz.orValue(0) <= self.cpuLimitMHz",message="must be at least the reservation",fieldPath=".cpuLimitMHz",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || self.?memoryReservationMiB.orValue(0) <= self.memoryLimitMiB",message="must be at least the reservation",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false)",message="reserveAllMemory and memoryLimitMiB exclude each other: remove one of them",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
+type Hardware struct {
+	// coresPerSocket is the number of cores of each virtual CPU socket: 0 to 768. spec.cpu must be a multiple of it. 0, the default: as in the
+	// template if that fits spec.cpu.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=768
+	// +optional
+	CoresPerSocket int32 `json:"coresPerSocket,omitempty"`
+	// cpuHotAdd allows running members to get more CPUs.
+	// +optional
+	CPUHotAdd *bool `json:"cpuHotAdd,omitempty"`
+	// memoryHotAdd allows running members to get more memory.
+	// +optional
+	MemoryHotAdd *bool `json:"memoryHotAdd,omitempty"`
+	// cpuReservationMHz is what the host guarantees to the CPUs of each member together, in MHz: 0 to 10000000.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
+	// +optional
+	CPUReservationMHz int32 `json:"cpuReservationMHz,omitempty"`
+	// cpuLimitMHz is the most that the CPUs of each member get together, in MHz: 0 to 10000000, at least the reservation.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10000000
+	// +optional
+	CPULimitMHz int32 `json:"cpuLimitMHz,omitempty"`
+	// cpuShares are the shares of CPU time where it is scarce: Low, Normal or High.
+	// +optional
+	CPUShares Shares `json:"cpuShares,omitempty"`
+	// reserveAllMemory reserves host memory for all memory of each member, also after a resize.
+	// +optional
+	ReserveAllMemory *bool `json:"reserveAllMemory,omitempty"`
+	// memoryReservationMiB is the host memory that is guaranteed to each member, in MiB: 0 to 25165824, at most spec.memory. Not with
+	// reserveAllMemory.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=25165824
+	// +optional
+	MemoryReservationMiB int32 `json:"memoryReservationMiB,omitempty"`
+	// memoryLimitMiB is the most host memory that each member gets, in MiB: 0 to 25165824, at least the reservation. Beyond it, the host
+	// swaps. Not with reserveAllMemory.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=25165824
+	// +optional
+	MemoryLimitMiB int32 `json:"memoryLimitMiB,omitempty"`
+	// memoryShares are the shares of host memory where it is scarce: Low, Normal or High.
+	// +optional
+	MemoryShares Shares `json:"memoryShares,omitempty"`
+}

@@ -1,0 +1,35 @@
+package vsphere
+
+import (
+	"testing"
+	"testing/synctest"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		w.must(w.ToVM("ubuntu"))
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{
+			CpuHotAddEnabled: vim.NewBool(true), CpuAllocation: &vim.ResourceAllocationInfo{Reservation: vim.NewInt64(300), Limit: vim.NewInt64(900)},
+		}))
+		w.must(w.ToTemplate("ubuntu"))
+		c := p.made(0, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{
+			CoresPerSocket: 2, MemoryHotAdd: vim.NewBool(true), CPULimitMHz: 800, CPUShares: v1alpha1.SharesLow, ReserveAllMemory: vim.NewBool(true), MemoryShares: v1alpha1.SharesHigh,
+		}}).Config
+		if cores := *c.Hardware.NumCoresPerSocket; cores != 2 || !*c.CpuHotAddEnabled || !*c.MemoryHotAddEnabled || !*c.MemoryReservationLockedToMax {
+			t.Errorf("%d cores per socket, hot-add %t and %t, all memory reserved %t", cores, *c.CpuHotAddEnabled, *c.MemoryHotAddEnabled, *c.MemoryReservationLockedToMax)
+		}
+		if a := c.CpuAllocation; *a.Reservation != 300 || *a.Limit != 800 || a.Shares.Level != vim.SharesLevelLow {
+			t.Errorf("CPUs: reservation %d, limit %d, shares %+v", *a.Reservation, *a.Limit, a.Shares)
+		}
+		if a := c.MemoryAllocation; *a.Reservation != 1024 || a.Shares.Level != vim.SharesLevelHigh {
+			t.Errorf("memory: reservation %d, shares %+v", *a.Reservation, a.Shares)
+		}
+	})
+}

@@ -1,0 +1,51 @@
+package vcsim
+
+import (
+	"cmp"
+
+	"github.com/vmware/govmomi/simulator"
+	"github.com/vmware/govmomi/vim25/types"
+)
+
+// inheritHardware gives a clone what the simulator does not copy from its source.
+func inheritHardware(vm *simulator.VirtualMachine, source *types.VirtualMachineConfigInfo) {
+	vm.Config.VAppConfig = source.VAppConfig
+	vm.Config.Hardware.AutoCoresPerSocket = source.Hardware.AutoCoresPerSocket
+	vm.Config.BootOptions = source.BootOptions
+	vm.Config.CpuAllocation, vm.Config.MemoryAllocation = source.CpuAllocation, source.MemoryAllocation
+	vm.Config.MemoryReservationLockedToMax = source.MemoryReservationLockedToMax
+}
+
+// keepUnset adds to a change of the configuration what it leaves as it is, which the simulator would drop.
+//
+// [doc] ConfigSpec: "Any property that is left unset is not changed"; .memoryReservationLockedToMax: "memory resource reservation for this
+// virtual machine will always be equal to the virtual machine's memory size".
+func keepUnset(c *types.VirtualMachineConfigInfo, spec *types.VirtualMachineConfigSpec) {
+	spec.CpuAllocation, spec.MemoryAllocation = allocation(c.CpuAllocation, spec.CpuAllocation), allocation(c.MemoryAllocation, spec.MemoryAllocation)
+	locked := c.MemoryReservationLockedToMax
+	if spec.MemoryReservationLockedToMax != nil {
+		locked = spec.MemoryReservationLockedToMax
+	}
+	if isTrue(locked) {
+		all := cmp.Or(spec.MemoryMB, int64(c.Hardware.MemoryMB))
+		spec.MemoryAllocation = allocation(cmp.Or(spec.MemoryAllocation, c.MemoryAllocation), &types.ResourceAllocationInfo{Reservation: &all})
+	}
+}
+
+// allocation returns a copy of have with what change sets; nil if change is.
+func allocation(have, change *types.ResourceAllocationInfo) *types.ResourceAllocationInfo {
+	if change == nil || have == nil {
+		return change
+	}
+	all := *have
+	if change.Reservation != nil {
+		all.Reservation = change.Reservation
+	}
+	if change.Limit != nil {
+		all.Limit = change.Limit
+	}
+	if change.Shares != nil {
+		all.Shares = change.Shares
+	}
+	return &all
+}
