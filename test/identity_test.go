@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -104,6 +106,78 @@ func TestUserDataReachesEveryMemberAndANewTextReplacesThem(t *testing.T) {
 			}
 		}
 		remove(t, g)
+	})
+}
+
+func TestAnIgnitionConfigReachesTheMembersWhereIgnitionLooks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const config = `{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core","passwordHash":"planted"}]}}`
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 1)
+		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot", Key: "ignition"}}
+		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"ignition": config}}}
+		if a := up(t, g); meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionUserDataUnrecognized) != nil {
+			t.Errorf("conditions: %+v", a.Status.Conditions)
+		}
+		was := r.members()[0]
+		d := r.details(webFolder + "web-0")
+		if text := guestInfo(t, d, "ignition.config.data"); text != config {
+			t.Errorf("web-0 got %q", text)
+		}
+		if m := metadata(t, d); d.ExtraConfig["guestinfo.userdata"] != "" || m["local-hostname"] != "web-0" {
+			t.Errorf("for cloud-init it got %q, with the metadata %v", d.ExtraConfig["guestinfo.userdata"], m)
+		}
+		g.Related[0].Data["ignition"] = "#cloud-config\n"
+		until(t, g, "the member is replaced", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && len(r.members()) == 1 && r.members()[0].Ref != was.Ref
+		})
+		d = r.details(webFolder + r.members()[0].Name)
+		if text := guestInfo(t, d, "userdata"); text != "#cloud-config\n" || d.ExtraConfig["guestinfo.ignition.config.data"] != "" {
+			t.Errorf("its successor got %q for cloud-init, and %q for Ignition", text, d.ExtraConfig["guestinfo.ignition.config.data"])
+		}
+	})
+}
+
+func TestAMemberThatIgnitionSetsUpDoesNotTakeAStaticAddress(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 1)
+		g.Spec.UserData = &v1alpha1.UserData{ConfigMapKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10"}, PrefixLength: 24}}}
+		g.Spec.Readiness.TimeoutSeconds = new(int32(30))
+		g.Related = []metacontroller.Related{{Kind: "ConfigMap", Name: "boot", Data: map[string]string{"user-data": `{"ignition":{"version":"3.4.0"}}`}}}
+		if text := blocked(t, g, "AddressNotTaken"); !strings.Contains(text, "10.0.0.10") {
+			t.Errorf("status: %s", text)
+		}
+	})
+}
+
+func TestUserDataThatNoGuestReadsIsAWarning(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const butane = "variant: flatcar\nversion: 1.0.0\npasswd: {users: [{name: planted}]}\n"
+		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		g := r.serve().group("web", 1)
+		g.Spec.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		g.Related = []metacontroller.Related{{Kind: "Secret", Name: "boot", Data: map[string]string{"user-data": butane}}}
+		a := up(t, g)
+		c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionUserDataUnrecognized)
+		if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "Secret default/boot") || !strings.Contains(a.Status.LastMessage, c.Message) ||
+			strings.Contains(a.Status.LastMessage, "planted") {
+			t.Errorf("%s %+v", a.Status.LastMessage, c)
+		}
+		if text := guestInfo(t, r.details(webFolder+"web-0"), "userdata"); text != butane {
+			t.Errorf("web-0 got %q", text)
+		}
+		if told := eventsOf(t, g)["UserDataUnrecognized"]; !strings.Contains(told, "butane") {
+			t.Errorf("Events: %v", eventsOf(t, g))
+		}
+		g.Related[0].Data["user-data"] = "#!/bin/sh\n"
+		until(t, g, "the warning ends", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionUserDataUnrecognized) == nil
+		})
 	})
 }
 

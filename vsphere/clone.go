@@ -601,8 +601,11 @@ func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
 		return err
 	}
 	options = append(options, metadata...)
-	if b.details.UserData != "" {
-		options = append(options, guest.Encoded(guest.UserDataKey, b.details.UserData)...)
+	switch text := b.details.UserData; {
+	case text.IsIgnition():
+		options = append(options, guest.Encoded(guest.IgnitionKey, text)...)
+	case text != "":
+		options = append(options, guest.Encoded(guest.UserDataKey, text)...)
 	}
 	b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, options...)
 	return nil

@@ -61,6 +61,8 @@ const (
 	ConditionDisksBlocked = "DisksBlocked"
 	// ConditionHoldIgnored says which annotations are to hold members (AnnotationHold), and hold none.
 	ConditionHoldIgnored = "HoldIgnored"
+	// ConditionUserDataUnrecognized says that the text that spec.userData names is in no format that guests read; members get it anyway.
+	ConditionUserDataUnrecognized = "UserDataUnrecognized"
 	// ConditionChildConflict says that another Kubernetes object has the name of one of the group's children.
 	ConditionChildConflict = "ChildConflict"
 )

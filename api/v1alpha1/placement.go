@@ -180,8 +180,9 @@ type Addresses struct {
 	Gateway string `json:"gateway,omitempty"`
 }
 
-// UserData names cloud-init user data in a Secret or a ConfigMap of the group's namespace. With "## template: jinja" as its first line,
-// cloud-init fills in {{ ds.meta_data.ordinal }}, and group, namespace, hostname, instance_id, zone.
+// UserData names user data for cloud-init, or a config for Ignition in JSON (Flatcar, Fedora CoreOS), in a Secret or a ConfigMap of the
+// group's namespace. With "## template: jinja" as its first line, cloud-init fills in {{ ds.meta_data.ordinal }}, and group, namespace,
+// hostname, instance_id, zone. Ignition fills in nothing.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.secretKeyRef) || has(self.configMapKeyRef)",message="name a Secret's key with secretKeyRef, or a ConfigMap's with configMapKeyRef",fieldPath=".secretKeyRef",reason=FieldValueRequired
 // +kubebuilder:validation:XValidation:rule="!(has(self.secretKeyRef) && has(self.configMapKeyRef))",message="secretKeyRef and configMapKeyRef exclude each other: remove one of them",fieldPath=".configMapKeyRef",reason=FieldValueInvalid

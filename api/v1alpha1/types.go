@@ -197,7 +197,7 @@ type VmGroupSpec struct {
 	// +optional
 	Networks []Network `json:"networks,omitempty"`
 
-	// userData is what cloud-init applies at a member's first boot. A change of the text replaces the members.
+	// userData is what cloud-init or Ignition applies at a member's first boot. A change of the text replaces the members.
 	// +optional
 	UserData *UserData `json:"userData,omitempty"`
 

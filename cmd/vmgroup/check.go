@@ -13,6 +13,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
@@ -94,11 +96,28 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
 	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestTimeout: s.guestTimeout}
-	groups, err := s.read(in, func(o *other) { fmt.Fprintln(progress, "…", plan.Printable(o.note())) })
+	var data []*other
+	groups, err := s.read(in, func(o *other) {
+		if o.holdsData() {
+			data = append(data, o)
+		} else {
+			fmt.Fprintln(progress, "…", plan.Printable(o.note()))
+		}
+	})
 	if err != nil {
 		return usageError{err}
 	}
-	o.Groups = groups
+	userData := make(map[*v1alpha1.VmGroup]plan.Related, len(groups))
+	for _, g := range groups {
+		related, err := s.related(g, data)
+		if err == nil {
+			userData[g], err = hook.UserData(g, related)
+		}
+		if err != nil {
+			return usageError{err}
+		}
+	}
+	o.Groups, o.UserData = groups, func(g *v1alpha1.VmGroup) plan.Related { return userData[g] }
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		return err

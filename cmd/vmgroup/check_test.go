@@ -96,6 +96,26 @@ func TestACheckUsesTheServersSettingsAndWarningsFailOnlyWithStrict(t *testing.T)
 	}
 }
 
+func TestACheckReadsTheUserDataAmongItsFiles(t *testing.T) {
+	t.Parallel()
+	manifests := head + ", userData: {configMapKeyRef: {name: boot}}}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: boot, namespace: shop}\n"
+	for data, want := range map[string]struct {
+		says   string
+		status int
+	}{
+		`{user-data: "variant: flatcar # planted"}`:         {"(UserDataUnrecognized)", 0},
+		`{user-data: '{"ignition": {"version": "3.4.0"}}'}`: {"user data for Ignition", 0},
+		`{other: planted}`: {"(UserDataKeyNotFound)", 1},
+	} {
+		c := vmgroup(nil, "check", "--simulator", "-f", "-")
+		c.Stdin = strings.NewReader(manifests + "data: " + data + "\n")
+		out, errs, status := run(t, c)
+		if flat := strings.Join(strings.Fields(out), " "); status != want.status || !strings.Contains(flat, want.says) || strings.Contains(out+errs, "planted") || strings.Contains(errs, "skipped") {
+			t.Errorf("%s: exit status %d: %s%s", data, status, out, errs)
+		}
+	}
+}
+
 func TestADeepCheckThatIsInterruptedCleansUp(t *testing.T) {
 	t.Parallel()
 	const unread, terminal = "by a closed pipe", "by the end of its terminal"

@@ -86,6 +86,7 @@ func TestPlanTakesUserDataFromTheManifests(t *testing.T) {
 	}{
 		{head + from + data + ", namespace: shop}\nstringData: {user-data: '#cloud-config planted'}\n", "Clone", 2},
 		{data + ", namespace: shop}\ndata: {user-data: I2Nsb3VkLWNvbmZpZyBwbGFudGVk}\n---\n" + head + from, "Clone", 2},
+		{head + from + data + ", namespace: shop}\nstringData: {user-data: planted}\n", "is in no format that guests read", 2},
 		{head + from + data + "}\nstringData: {user-data: '#cloud-config planted'}\n", "blocked (UserDataNotGiven)", 1}, // in namespace default
 		{head + from + data + ", namespace: shop}\nstringData: {another: planted}\n", "blocked (UserDataKeyNotFound)", 1},
 		{head + from + data + ", namespace: shop}\ndata: planted\n", "standard input, document 2: the data of Secret boot must be text by key", 1},

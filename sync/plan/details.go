@@ -15,7 +15,7 @@ import (
 type Details struct {
 	// Spec is the group's spec: clone, placement, networks, customizationSpec, tags, and so on. It is immutable.
 	Spec *v1alpha1.VmGroupSpec
-	// UserData is the text for cloud-init; empty if there is none.
+	// UserData is the text for cloud-init or Ignition; empty if there is none.
 	UserData Sensitive
 	// Zone is the one of spec.placement.zones that the member belongs to; empty if there are none.
 	Zone string

@@ -94,6 +94,8 @@ type Related struct {
 	// UserData is the text; Digest is a hash of it, for the revision. Both are empty where spec.userData is not set.
 	UserData Sensitive
 	Digest   string
+	// Unrecognized says that no guest reads the text; empty if one may.
+	Unrecognized string
 	// Fault is why there is no user data although spec.userData names some; nil if there is.
 	Fault *Fault
 }

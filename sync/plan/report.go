@@ -184,9 +184,9 @@ type FaultReport struct {
 }
 
 // Blocks reports whether something keeps the group from its spec. That members differ blocks nothing: an update changes that, or
-// another condition says what it waits for.
+// another condition says what it waits for; and members get user data whether their guests read it or not.
 func (f *FaultReport) Blocks() bool {
-	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged
+	return f.Condition != v1alpha1.ConditionMembersDiffer && f.Condition != v1alpha1.ConditionTemplateChanged && f.Condition != v1alpha1.ConditionUserDataUnrecognized
 }
 
 // PlanReport is a plan: the steps that were wanted then, each with its reason.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ const (
 	ReasonUserDataTooLarge    = "UserDataTooLarge"
 	// ReasonUserDataNotGiven: the request has no related objects, as when somebody asks for the forecast of a manifest.
 	ReasonUserDataNotGiven = "UserDataNotGiven"
+	// ReasonUserDataUnrecognized is of user data that guests get, and that no guest reads.
+	ReasonUserDataUnrecognized = "UserDataUnrecognized"
 )
 
 // MaxUserData limits encoded user data, in bytes. VMware's own VM Operator has the same limit for one guestinfo
@@ -43,6 +46,32 @@ func EncodeUserData(text Sensitive) (encoded, encoding string) {
 	_, _ = z.Write([]byte(text.Reveal()))                      // a bytes.Buffer takes all
 	_ = z.Close()
 	return base64.StdEncoding.EncodeToString(packed.Bytes()), userDataEncoding
+}
+
+// IsIgnition reports whether user data is a config for Ignition, which reads it from another place than cloud-init: JSON with
+// ignition.version (https://coreos.github.io/ignition/specs).
+func (s Sensitive) IsIgnition() bool {
+	var config struct {
+		Ignition struct {
+			Version string `json:"version"`
+		} `json:"ignition"`
+	}
+	return json.Unmarshal([]byte(s), &config) == nil && config.Ignition.Version != ""
+}
+
+// userDataBegins are the beginnings by which cloud-init (INCLUSION_TYPES_MAP) and Windows' cloudbase-init recognize user data. Both ignore
+// case; cloud-init ignores blanks before them.
+var userDataBegins = []string{"#!", "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "## template: jinja",
+	"#ps1", "rem cmd", "<script>", "<powershell>"}
+
+// mimeWithin is where cloud-init looks for the header of a MIME message, in bytes.
+const mimeWithin = 4096
+
+// isRecognized reports whether cloud-init, cloudbase-init or Ignition reads user data that begins like this.
+func (s Sensitive) isRecognized() bool {
+	start := strings.ToLower(strings.TrimSpace(string(s)[:min(len(s), mimeWithin)]))
+	return s.IsIgnition() || strings.Contains(start, "mime-version:") ||
+		slices.ContainsFunc(userDataBegins, func(begin string) bool { return strings.HasPrefix(start, begin) })
 }
 
 // encodedAtMost is the maximum size that EncodeUserData makes of a text of that many bytes: incompressible data is stored in
@@ -133,12 +162,12 @@ func (r UserDataRef) KeyNotFound(keys []string) Related {
 	return r.fault(ReasonUserDataKeyNotFound, "%s, which spec.userData names, has no key %q (%s): add it, or name another", r, r.Key, has)
 }
 
-// Take returns the value of the key as user data if cloud-init can use it. No part of the value gets into a fault.
+// Take returns the value of the key as user data if a guest can be given it. No part of the value gets into a fault.
 func (r UserDataRef) Take(value []byte) Related {
 	text := string(value)
 	switch {
 	case strings.TrimSpace(text) == "":
-		return r.fault(ReasonUserDataEmpty, "the key %q of %s, which spec.userData names, is empty: put cloud-init user data into it", r.Key, r)
+		return r.fault(ReasonUserDataEmpty, "the key %q of %s, which spec.userData names, is empty: put a text for cloud-init or Ignition into it", r.Key, r)
 	case strings.ToValidUTF8(text, "") != text: // DataSourceVMware decodes it as UTF-8, and fails where it is not
 		return r.fault(ReasonUserDataNotText,
 			"the key %q of %s, which spec.userData names, is no text in UTF-8, and cloud-init takes nothing else this way: put the text itself into it, neither compressed nor encrypted", r.Key, r)
@@ -151,5 +180,10 @@ func (r UserDataRef) Take(value []byte) Related {
 		}
 	}
 	sum := sha256.Sum256(value)
-	return Related{UserData: Sensitive(text), Digest: hex.EncodeToString(sum[:16])}
+	given := Related{UserData: Sensitive(text), Digest: hex.EncodeToString(sum[:16])}
+	if !given.UserData.isRecognized() {
+		given.Unrecognized = fmt.Sprintf("the key %q of %s, which spec.userData names, is in no format that guests read: "+
+			"begin it with #cloud-config or #!, or make it an Ignition config in JSON (of a Butane file, with butane)", r.Key, r)
+	}
+	return given
 }

@@ -104,6 +104,34 @@ func TestUserDataIsTakenVerbatimAndItsDigestDistinguishesTexts(t *testing.T) {
 	}
 }
 
+func TestUserDataIsForIgnitionIfItIsItsConfigAndIsReportedIfNoGuestReadsIt(t *testing.T) {
+	t.Parallel()
+	r := UserDataRef{"Secret", "shop", "web-data", "user-data"}
+	for text, ignition := range map[string]bool{
+		"#cloud-config\n": false, "\n #Cloud-Config\n": false, "#!/bin/sh\n": false, "#include\nhttps://example.com\n": false,
+		"## template: jinja\n#cloud-config\n": false, "#cloud-boothook\n": false, "#cloud-config-archive\n": false, "#part-handler\n": false,
+		"Content-Type: multipart/mixed; boundary=\"x\"\nMIME-Version: 1.0\n\n--x\n": false,
+		"#ps1_sysnative\n": false, "rem cmd\n": false, "<powershell>x</powershell>": false,
+		`{"ignition":{"version":"3.4.0"}}`: true, "\n{ \"storage\": {}, \"ignition\": {\"version\": \"2.3.0\"} }\n": true,
+	} {
+		if got := r.Take([]byte(text)); got.Fault != nil || got.Unrecognized != "" || got.UserData.IsIgnition() != ignition {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+	for _, text := range []string{
+		"variant: flatcar\nversion: 1.0.0\npasswd: planted\n", "packages: [planted]\n", "# planted\n#cloud-config\n", "{}", `{"ignition":{}}`,
+		`{"ignition":{"version":3}}`, `{"ignition":{"version":"3.4.0"}`, strings.Repeat(" ", mimeWithin) + "mime-version: 1.0", "I2Nsb3VkLWNvbmZpZwo=",
+	} {
+		got := r.Take([]byte(text))
+		if got.Fault != nil || got.UserData.Reveal() != text || got.Digest == "" || got.UserData.IsIgnition() {
+			t.Errorf("%q: %+v", text, got)
+		}
+		if !strings.Contains(got.Unrecognized, `"user-data" of Secret shop/web-data`) || strings.Contains(got.Unrecognized, "planted") {
+			t.Errorf("%q: %s", text, got.Unrecognized)
+		}
+	}
+}
+
 func unpack(t *testing.T, encoded string) string {
 	t.Helper()
 	packed, err := base64.StdEncoding.DecodeString(encoded)

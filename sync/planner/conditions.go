@@ -154,6 +154,9 @@ func (v *view) exceptions(c *conditionList) {
 	if ignored := v.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
 	}
+	if text := v.Related.Unrecognized; text != "" {
+		c.Add(v1alpha1.ConditionUserDataUnrecognized, metav1.ConditionTrue, plan.ReasonUserDataUnrecognized, text)
+	}
 	v.cloneExceptions(c)
 	if len(v.diskFaults) > 0 {
 		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(v.diskFaults)[0].Reason, v.whom(v.diskFaults))

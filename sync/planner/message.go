@@ -173,7 +173,7 @@ func (v *view) waits() (texts []string) {
 	if names := v.unreached(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
-	for _, text := range []string{v.heldText(), v.duplicatesText()} {
+	for _, text := range []string{v.heldText(), v.duplicatesText(), v.Related.Unrecognized} {
 		if text != "" {
 			texts = append(texts, text)
 		}

@@ -26,6 +26,7 @@ import (
 //	any                             the update has stopped               Warning UpdateStopped
 //	healing not suspended           suspended                            Warning HealingSuspended
 //	no address is shared            members report one address           Warning DuplicateAddress
+//	user data is recognized         no guest reads it                    Warning UserDataUnrecognized
 //	all holds are good              an annotation holds nobody           Warning HoldIgnored
 //	a member that is not held       held                                 MemberHeld
 //	a held member                   its time is over                     Warning HoldTimedOut
@@ -37,7 +38,7 @@ import (
 //	a member                        missing and given up                 Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
 //
-// A group without a stored status is new, or has lost it: then only an ERROR is news.
+// A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
 func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	was := &v.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
@@ -51,6 +52,9 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 	news := was.Phase != is.Phase || before.Reason != ready.Reason || was.ObservedGeneration != is.ObservedGeneration
 	if is.Phase == v1alpha1.PhaseError && news && ready.Reason != plan.ReasonProgressDeadline {
 		say(true, ready.Reason, is.LastMessage, "")
+	}
+	if v.Related.Unrecognized != "" && !v.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
+		say(true, plan.ReasonUserDataUnrecognized, v.Related.Unrecognized, "")
 	}
 	if len(was.Conditions) == 0 || !v.sighted {
 		return all

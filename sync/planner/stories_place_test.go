@@ -20,6 +20,9 @@ var placeStories = map[string]func(*story){
 		})
 		s.happens("an operator deletes web-1, which cannot be recreated", drop(1))
 		s.happens("it is back, with another text: a new revision", func(o *plan.Observed) { o.Related = plan.Related{UserData: "#other", Digest: "2c3d"} })
+		s.happens("the same text, which no guest reads, as a later server knows", func(o *plan.Observed) {
+			o.Related.Unrecognized = `the key "user-data" of Secret default/boot, which spec.userData names, is in no format that guests read`
+		})
 	},
 	"content library": func(s *story) {
 		template, missing := s.o.State.Template, func(reason, message string, needsOperator bool) func(*plan.Observed) {

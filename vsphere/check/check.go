@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
@@ -23,6 +24,8 @@ type Options struct {
 	Templates, Networks []string
 	// Groups are checked as if each were to be cloned.
 	Groups []*v1alpha1.VmGroup
+	// UserData returns the user data of a group, as far as it is known; nil: it is known of none.
+	UserData func(*v1alpha1.VmGroup) plan.Related
 	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
 	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; may be empty.
@@ -91,6 +94,9 @@ func Run(ctx context.Context, v *vsphere.VCenter, o Options) []Finding {
 
 func newChecker(v *vsphere.VCenter, o Options) *checker {
 	c := &checker{Options: o, v: v, parts: v.Parts(), now: time.Now}
+	if c.UserData == nil {
+		c.UserData = plan.NoRelated
+	}
 	c.GuestTimeout = cmp.Or(c.GuestTimeout, time.Minute)
 	return c
 }

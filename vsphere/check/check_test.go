@@ -25,6 +25,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -367,6 +368,24 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 			if r.has("group shop/web"+x.step, x.result, x.seen, x.advice); x.result == OK {
 				r.only()
 			}
+		}
+		booted := groupOf(func(s *v1alpha1.VmGroupSpec) {
+			s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
+		})
+		w.checked(in, Options{Groups: []*v1alpha1.VmGroup{booted}}).has("group shop/web", OK, "user data not checked", "")
+		ref, _ := plan.UserDataOf(booted)
+		for text, x := range map[string]struct {
+			step         string
+			result       Result
+			seen, advice string
+		}{
+			"#cloud-config":                    {"", OK, "; user data", ""},
+			`{"ignition":{"version":"3.4.0"}}`: {"", OK, "; user data for Ignition", ""},
+			"packages: [nginx]":                {": user data", Warn, "no format that guests read (UserDataUnrecognized)", "butane"},
+			"":                                 {": user data", Fail, "(UserDataEmpty)", "put a text for cloud-init or Ignition into it"},
+		} {
+			w.checked(in, Options{Groups: []*v1alpha1.VmGroup{booted}, UserData: func(*v1alpha1.VmGroup) plan.Related { return ref.Take([]byte(text)) }}).
+				has("group shop/web"+x.step, x.result, x.seen, x.advice)
 		}
 		probed := groupOf(addressed(3, 0))
 		probed.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}

@@ -71,8 +71,8 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 			return
 		}
 	}
-	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) {
-		c.ok(check, "everything a clone needs exists: %s", strings.Join(describeClone(d, t, g), "; "))
+	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) && c.userData(check+": user data", g) {
+		c.ok(check, "everything a clone needs exists: %s", strings.Join(c.describeClone(d, t, g), "; "))
 	}
 }
 
@@ -85,7 +85,7 @@ func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFo
 }
 
 // describeClone describes what was found for a clone.
-func describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.VmGroup) (seen []string) {
+func (c *checker) describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.VmGroup) (seen []string) {
 	spec, clone := &g.Spec, d.Spec()
 	add := func(is bool, format string, args ...any) {
 		if is {
@@ -104,8 +104,10 @@ func describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.VmGroup) (see
 	if clone.Config.ManagedBy != nil {
 		add(true, "managedBy %s", clone.Config.ManagedBy.ExtensionKey)
 	}
-	_, wants := plan.UserDataOf(g)
-	add(wants, "user data not checked (the server gets it from Metacontroller)")
+	data := c.UserData(g)
+	add(data.NotGiven(), "user data not checked (give the file with it, too)")
+	add(data.UserData != "" && data.UserData.IsIgnition(), "user data for Ignition")
+	add(data.UserData != "" && !data.UserData.IsIgnition(), "user data")
 	return seen
 }
 
@@ -186,6 +188,20 @@ func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 	case has < members+surge:
 		c.add(check, Warn, fmt.Sprintf("%s, and an update has up to %d (AddressesExhausted)", seen, members+surge),
 			"add some to the ranges, or set update.maxSurge to "+fmt.Sprint(has-members))
+	}
+	return true
+}
+
+// userData checks whether members can be given a group's user data, and reports whether they can. That no guest reads it is a warning.
+func (c *checker) userData(check string, g *v1alpha1.VmGroup) bool {
+	data := c.UserData(g)
+	switch {
+	case data.Fault != nil && !data.NotGiven():
+		c.failed(check, vcfault.New(data.Fault.Reason, true, "%s", data.Fault.Message))
+		return false
+	case data.Unrecognized != "":
+		seen, advice, _ := strings.Cut(data.Unrecognized, ": ")
+		c.add(check, Warn, seen+" ("+plan.ReasonUserDataUnrecognized+")", advice)
 	}
 	return true
 }

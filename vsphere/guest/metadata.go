@@ -18,6 +18,9 @@ import (
 const (
 	MetadataKey = "guestinfo.metadata"
 	UserDataKey = "guestinfo.userdata"
+	// IgnitionKey is where Ignition (Flatcar, Fedora CoreOS) finds its config ([doc] Ignition, "Supported Platforms", vmware), before it
+	// looks at an OVF environment.
+	IgnitionKey = "guestinfo.ignition.config.data"
 	// OwnMetadataKey is for scripts; cloud-init does not read it.
 	OwnMetadataKey = "guestinfo.vmgroup.metadata"
 )

@@ -45,6 +45,9 @@ func (v *inventory) identityOf(vm *simulator.VirtualMachine) identity {
 	for _, o := range vm.Config.ExtraConfig {
 		values[o.GetOptionValue().Key] = fmt.Sprint(o.GetOptionValue().Value)
 	}
+	if values["guestinfo.ignition.config.data"] != "" { // Ignition takes neither a name nor an address from the metadata
+		return identity{}
+	}
 	return readMetadata(values["guestinfo.metadata"], values["guestinfo.metadata.encoding"], macs(vm))
 }
 
