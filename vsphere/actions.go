@@ -33,7 +33,6 @@ import (
 //
 // Every step may be retried, whatever the last try did: if nothing is left to do, that is success.
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
-	var took plan.Took
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
 	ctx = secret.WithBag(ctx)
@@ -42,9 +41,10 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	}
 	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
 	ends := v.inFlight.Begin(ref.UID, a)
-	err := v.act(actFor(ctx, ref, a, &took), ref, a)
+	var took plan.Took
+	err := v.step(ref, a, &took).act(ctx)
 	if errors.Is(err, vcfault.ErrTaskLost) {
-		err = v.outcome(actFor(ctx, ref, a, &took), ref, a, err)
+		err = v.step(ref, a, &took).outcome(ctx, err)
 	}
 	ends()
 	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
@@ -75,14 +75,14 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 // outcome finds out what became of a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for
 // 60 s (config.task.minCompletedLifetime), so each task that ends during an outage that lasts longer is lost. It reads what the step is
 // about, and takes the step once more: if nothing is left to do, that is success.
-func (v *VCenter) outcome(ctx context.Context, ref plan.Ref, a plan.Action, lost error) error {
-	v.log.Info().Stringer("group", ref).Str("op", string(a.Op)).Str("vm", a.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
-	for _, o := range concerned(a) {
-		if err := v.reader.Read(ctx, o); err != nil {
+func (st *step) outcome(ctx context.Context, lost error) error {
+	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
+	for _, o := range concerned(st.action) {
+		if err := st.reader.Read(ctx, o); err != nil {
 			return lost
 		}
 	}
-	return v.act(ctx, ref, a)
+	return st.act(ctx)
 }
 
 // concerned returns the objects that an action was planned from.
@@ -103,59 +103,107 @@ func concerned(a plan.Action) []types.ManagedObjectReference {
 	return refs
 }
 
-func (v *VCenter) act(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	switch a.Op {
+func (st *step) act(ctx context.Context) error {
+	switch st.action.Op {
 	case plan.CreateFolder:
-		return v.createFolder(ctx, ref, a)
+		return folders{st}.createFolder(ctx)
 	case plan.Clone:
-		return v.clone(ctx, ref, a)
+		return st.clone(ctx)
 	case plan.PowerOn, plan.PowerOff:
-		return v.power(ctx, ref, a)
+		return power{st}.run(ctx)
 	case plan.ShutdownGuest:
-		return v.shutdownGuest(ctx, ref, a)
+		return power{st}.shutdownGuest(ctx)
 	case plan.Reset:
-		return v.reset(ctx, ref, a)
+		return power{st}.reset(ctx)
 	case plan.Mark, plan.Unmark:
-		return v.mark(ctx, ref, a)
+		return removal{st}.mark(ctx)
 	case plan.Quarantine:
-		return v.quarantine(ctx, ref, a)
+		return removal{st}.quarantine(ctx)
 	case plan.Release:
-		return v.release(ctx, ref, a)
+		return adoption{st}.release(ctx)
 	case plan.Adopt:
-		return v.adopt(ctx, ref, a)
+		return adoption{st}.adopt(ctx)
 	case plan.Prepare:
-		return v.prepare(ctx, ref, a)
+		return preparation{st}.run(ctx)
 	case plan.SetRules:
-		return v.setRules(ctx, ref, a)
+		return rules{st}.setRules(ctx)
 	case plan.Reconfigure:
-		return v.resize(ctx, ref, a)
+		return st.resize(ctx)
 	case plan.SetDisks:
-		return v.setDisks(ctx, ref, a)
+		return memberDisks{st}.setDisks(ctx)
 	case plan.DeleteDisks:
-		return v.deleteDisks(ctx, ref, a)
+		return memberDisks{st}.deleteDisks(ctx)
 	case plan.CreateQuarantine:
-		return v.createQuarantine(ctx, a)
+		return folders{st}.createQuarantine(ctx)
 	case plan.Rename:
-		return v.rename(ctx, ref, a)
+		return folders{st}.rename(ctx)
 	case plan.Move:
-		return v.move(ctx, ref, a)
+		return folders{st}.move(ctx)
 	case plan.Destroy:
-		return v.destroy(ctx, ref, a)
+		return removal{st}.destroy(ctx)
 	case plan.RemoveFolder:
-		return v.removeFolder(ctx, ref, a)
+		return groupRemoval{st}.removeFolder(ctx)
 	case plan.ConfirmGone:
-		return v.confirmGone(ctx, ref, a)
+		return groupRemoval{st}.confirmGone(ctx)
 	}
-	return vcfault.New(vcfault.ReasonInternal, true, "The server has no step %q.", a.Op)
+	return vcfault.New(vcfault.ReasonInternal, true, "The server has no step %q.", st.action.Op)
 }
 
-// Call makes a call that was planned from the inventory, but only in the vCenter that the inventory was read from.
-func (v *VCenter) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
-	return v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		if v.inventory.VCenter() != s.UUID {
+// step is one action that is carried out, for a group.
+type step struct {
+	calls
+	ref    plan.Ref
+	action plan.Action
+}
+
+// step returns a step that has done nothing yet. It adds to took what its tasks take.
+func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.Took) *step {
+	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took}}, ref, a}
+}
+
+// calls are calls of one step, one after the other, each of which needs the group's lease; or of nobody's, which need none.
+type calls struct {
+	*parts
+	by *actor // nil: of no step
+}
+
+// actor is who makes calls: a step, by its group, its Action.VM, its kind, how many tasks it has begun, and what they have taken so far.
+type actor struct {
+	uid  apitypes.UID
+	vm   string
+	op   plan.Op
+	nth  int
+	took *plan.Took
+}
+
+// kind tells the tasks of steps apart by how long they take: a step's first task is of another kind than its second.
+func (s *actor) kind() string {
+	s.nth++
+	return fmt.Sprint(s.op, s.nth)
+}
+
+// withoutLease returns calls that need no lease: those that finish what a step began, and that vCenter refuses if anybody
+// changed the VM meanwhile.
+func (c calls) withoutLease() calls { return calls{parts: c.parts} }
+
+// mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
+// of them this process may have been suspended, or a call may have taken long: then another replica may have
+// acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
+// that.
+func (c calls) mayAct() error {
+	if c.by == nil || c.cfg.Leased == nil || c.cfg.Leased(c.by.uid, c.by.vm) {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to continue, or says that the group is deleted; it is planned again.")
+}
+
+// Call makes a call that was planned from the inventory, but only in the vCenter that the inventory was read from, and under lease.
+func (c calls) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
+	return c.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		if c.inventory.VCenter() != s.UUID {
 			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers now; its inventory is read first.")
 		}
-		if err := v.mayAct(ctx); err != nil {
+		if err := c.mayAct(); err != nil {
 			return err
 		}
 		return f(ctx, s)
@@ -163,37 +211,39 @@ func (v *VCenter) Call(ctx context.Context, f func(context.Context, *session.Ses
 }
 
 // Task starts a task and waits for it to end.
-func (v *VCenter) Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
+func (c calls) Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error) {
 	var task types.ManagedObjectReference
-	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	err := c.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		task, err = start(ctx, s)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return v.await(ctx, task)
+	return c.await(ctx, task)
 }
 
-// await waits for a task of the step in ctx to end.
-func (v *VCenter) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
-	who, is := ctx.Value(acting{}).(*actor)
-	kind := ""
-	if is {
-		v.inFlight.Await(who.uid, who.vm, task)
-		kind = who.kind()
+// await waits for a task to end.
+func (c calls) await(ctx context.Context, task types.ManagedObjectReference) (*types.TaskInfo, error) {
+	if c.by == nil {
+		return c.tasks.Wait(ctx, task, "")
 	}
-	info, err := v.tasks.Wait(ctx, task, kind)
-	if is {
-		queued, ran := tasks.Times(info)
-		who.took.Queued += queued
-		who.took.Ran += ran
-	}
+	c.inFlight.Await(c.by.uid, c.by.vm, task)
+	info, err := c.tasks.Wait(ctx, task, c.by.kind())
+	queued, ran := tasks.Times(info)
+	c.by.took.Queued += queued
+	c.by.took.Ran += ran
 	return info, err
 }
 
 // own returns the group's member that an action is for. The server acts on no other VM.
-func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
+func (st *step) own() (*inventory.Member, error) { return st.ownOf(st.ref, st.action) }
+
+// vm is the VM that the action is for.
+func (st *step) vm() types.ManagedObjectReference { return inventory.VMRef(st.action.MoRef) }
+
+// ownOf returns the group's member that an action is for, or is forecast for.
+func (v *parts) ownOf(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 	m := v.inventory.Member(a.MoRef)
 	if m == nil || m.Stamp.UID != ref.UID || m.Stamp.Ordinal != a.Ordinal {
 		return nil, notOurs(a)
@@ -203,45 +253,6 @@ func (v *VCenter) own(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 
 func notOurs(a plan.Action) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s no longer has this group's stamp, so it was not touched; it is read again.", a.VM)
-}
-
-// acting is the key of the step that a context's calls are made for.
-type acting struct{}
-
-// actor is a step: its group, its Action.VM, its kind, how many tasks it has begun, and what they have taken so far.
-type actor struct {
-	uid  apitypes.UID
-	vm   string
-	op   plan.Op
-	nth  int
-	took *plan.Took
-}
-
-// actFor gives ctx the step that its calls are made for, one after the other.
-func actFor(ctx context.Context, ref plan.Ref, a plan.Action, took *plan.Took) context.Context {
-	return context.WithValue(ctx, acting{}, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took})
-}
-
-// anyway returns a ctx whose calls need no lease: those that finish what a step began, and that vCenter refuses if anybody
-// changed the VM meanwhile.
-func anyway(ctx context.Context) context.Context { return context.WithValue(ctx, acting{}, nil) }
-
-// kind tells the tasks of steps apart by how long they take: a step's first task is of another kind than its second.
-func (s *actor) kind() string {
-	s.nth++
-	return fmt.Sprint(s.op, s.nth)
-}
-
-// mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
-// of them this process may have been suspended, or a call may have taken long: then another replica may have
-// acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
-// that.
-func (v *VCenter) mayAct(ctx context.Context) error {
-	s, is := ctx.Value(acting{}).(*actor)
-	if !is || v.cfg.Leased == nil || v.cfg.Leased(s.uid, s.vm) {
-		return nil
-	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The last hook call for the group was too long ago for a step to continue, or says that the group is deleted; it is planned again.")
 }
 
 // unfencedMost bounds the calls that take a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
@@ -398,15 +409,15 @@ func (u *inFlight) stall(s *flight) *plan.Fault {
 
 // nameMissing makes an error about a missing privilege name the privilege itself, and the object by its path. If vCenter does not
 // answer, the error stays as it is.
-func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
+func (c calls) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
 	lacks := vcfault.LacksIn(e.Err)
 	if e.Reason != vcfault.ReasonMissingPrivilege || len(lacks) == 0 {
 		return e
 	}
 	var texts []string
 	for _, l := range lacks {
-		path := v.lackedOn(ctx, a, l.On)
-		for _, id := range v.inTruth(ctx, method, l) {
+		path := c.lackedOn(ctx, a, l.On)
+		for _, id := range c.inTruth(ctx, method, l) {
 			texts = append(texts, vcfault.Lack{ID: id, On: l.On}.Text(path))
 		}
 	}
@@ -417,7 +428,7 @@ func (v *VCenter) nameMissing(ctx context.Context, a plan.Action, method string,
 
 // inTruth returns the missing privileges: the one that vCenter names; or, if it names none, or one that every role has,
 // those of the call that the account lacks on the object.
-func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
+func (c calls) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
 	if l.ID != "" && !strings.HasPrefix(l.ID, "System.") {
 		return []string{l.ID}
 	}
@@ -428,7 +439,7 @@ func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []
 	}
 	var held map[string]bool
 	if l.On != nil {
-		_ = v.Call(ctx, func(ctx context.Context, s *session.Session) error { // without an answer, all could be missing
+		_ = c.Call(ctx, func(ctx context.Context, s *session.Session) error { // without an answer, all could be missing
 			all, err := session.HeldPrivileges(ctx, s, []types.ManagedObjectReference{*on})
 			held = all[*on]
 			return err
@@ -459,20 +470,20 @@ func (v *VCenter) inTruth(ctx context.Context, method string, l vcfault.Lack) []
 
 // lackedOn returns the path of the object that a privilege is missing on. For members it names their folder, where the
 // privilege should be granted.
-func (v *VCenter) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
+func (c calls) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
 	switch {
 	case on == nil:
 		return ""
 	case on.Type == "VirtualMachine" && on.Value != plan.ArgsOf[plan.CloneArgs](a.Args).Template:
-		m, path, _ := v.inventory.Holder(on.Value)
+		m, path, _ := c.inventory.Holder(on.Value)
 		if m == nil {
-			_, path, _ = v.inventory.Holder(a.Folder())
+			_, path, _ = c.inventory.Holder(a.Folder())
 			path += "/"
 		}
 		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]
 	}
 	path := ""
-	_ = v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
+	_ = c.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
 		path, err = session.PathOf(ctx, s, *on)
 		return err
 	})

@@ -164,7 +164,7 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 			if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s: %+v", a.Op, f)
 			}
-			other := step(a.Op, vm) // right VM, wrong ordinal
+			other := actionOn(a.Op, vm) // right VM, wrong ordinal
 			other.Ordinal = 7
 			if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
 				t.Errorf("%s of another ordinal: %+v", a.Op, f)
@@ -184,7 +184,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 		p.stop() // so that nothing new is seen, except by the fresh read
 		p = w.start()
 		w.must(w.SetExtraConfig("web-0", stamp.Key, ""))
-		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
+		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if !slices.Contains(w.Names(), "web-0") {
@@ -199,11 +199,11 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 		w := newWorld(t)
 		one := w.start()
 		vm := one.member(0)
-		one.do(step(plan.Mark, vm))
+		one.do(actionOn(plan.Mark, vm))
 		two := w.start()
-		two.do(step(plan.Unmark, vm))
+		two.do(actionOn(plan.Unmark, vm))
 		for _, op := range []plan.Op{plan.Destroy, plan.PowerOff} {
-			a := step(op, vm)
+			a := actionOn(op, vm)
 			a.Marked = true
 			vctest.Eventually(t, "the mark's removal is seen", func() bool { return !one.state().VMs[0].Marked })
 			if f := one.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
@@ -219,14 +219,14 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		old := step(plan.Mark, vm)
+		old := actionOn(plan.Mark, vm)
 		old.ChangeVersion = vm.ChangeVersion
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		p.until("the new version is read", func() bool { return p.state().VMs[0].ChangeVersion != vm.ChangeVersion })
-		fresh := step(plan.Mark, vm)
+		fresh := actionOn(plan.Mark, vm)
 		fresh.ChangeVersion = p.state().VMs[0].ChangeVersion
 		p.do(fresh)
 		if !p.state().VMs[0].Marked {

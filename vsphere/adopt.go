@@ -9,71 +9,73 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// adoption is a step that takes a VM into a group, or lets one go.
+type adoption struct{ *step }
+
 // release takes the stamp and the server's notes off a VM, which is unmanaged from then on. A VM that is gone is success.
-func (v *VCenter) release(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if v.inventory.IsGone(a.MoRef) {
+func (d adoption) release(ctx context.Context) error {
+	if d.inventory.IsGone(d.action.MoRef) {
 		return nil
 	}
-	m, err := v.own(ref, a)
+	m, err := d.own()
 	if err != nil {
 		return err
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := d.unchanged(m); err != nil {
 		return err
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}
-	if err = v.disown(ctx, ref, a, &spec); err == nil {
-		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
+	if err = d.disown(ctx, &spec); err == nil {
+		err = d.reconfigure(ctx, d.vm(), spec)
 	}
 	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
 		spec.Annotation, spec.ManagedBy = "", nil // a deletion does not fail because of the notes
-		err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
+		err = d.reconfigure(ctx, d.vm(), spec)
 	}
 	if err == nil {
-		return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
+		return d.reader.Read(ctx, d.vm())
 	}
-	if vcfault.MissingObject(err) == inventory.VMRef(a.MoRef) {
-		return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
+	if vcfault.MissingObject(err) == d.vm() {
+		return d.reader.Read(ctx, d.vm())
 	}
 	return err
 }
 
 // adopt writes a stamp into a VM that has none, or that of a former incarnation of the group. It checks all that State checked
 // again, in a read that begins now.
-func (v *VCenter) adopt(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	v.inventory.WatchCandidate(ref, a.MoRef)
-	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
+func (d adoption) adopt(ctx context.Context) error {
+	d.inventory.WatchCandidate(d.ref, d.action.MoRef)
+	if err := d.reader.Read(ctx, d.vm()); err != nil {
 		return err
 	}
-	if m := v.inventory.Member(a.MoRef); m != nil && m.Stamp.UID == ref.UID {
+	if m := d.inventory.Member(d.action.MoRef); m != nil && m.Stamp.UID == d.ref.UID {
 		return nil // by an earlier try, or by another replica
 	}
-	m, err := v.inventory.AdoptableNow(ref, a.MoRef)
+	m, err := d.inventory.AdoptableNow(d.ref, d.action.MoRef)
 	if err != nil {
 		return err
 	}
-	if m.ChangeVersion == "" || m.ChangeVersion != a.ChangeVersion {
+	if m.ChangeVersion == "" || m.ChangeVersion != d.action.ChangeVersion {
 		return changedMeanwhile()
 	}
-	as := plan.ArgsOf[plan.AdoptArgs](a.Args)
+	as := plan.ArgsOf[plan.AdoptArgs](d.action.Args)
 	stamp := stamp.Stamp{
-		Cluster: v.cfg.ClusterID, Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID,
-		Generation: a.Generation, Ordinal: a.Ordinal, Revision: as.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
-		InstanceUUID: m.InstanceUUID, VCenter: v.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
+		Cluster: d.cfg.ClusterID, Namespace: d.ref.Namespace, Name: d.ref.Name, UID: d.ref.UID,
+		Generation: d.action.Generation, Ordinal: d.action.Ordinal, Revision: as.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
+		InstanceUUID: m.InstanceUUID, VCenter: d.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
 		Former: plan.Former{Entry: as.Entry, Name: m.Name, Folder: m.Folder},
 	}
-	if a.Details() != nil { // as in a clone's stamp, so that adoption alone replaces nothing
-		stamp.Home, stamp.Addresses = a.Details().Home, a.Details().AddressText
+	if d.action.Details() != nil { // as in a clone's stamp, so that adoption alone replaces nothing
+		stamp.Home, stamp.Addresses = d.action.Details().Home, d.action.Details().AddressText
 	}
-	return v.writeStamp(ctx, a.MoRef, m.ChangeVersion, stamp.Encode())
+	return d.writeStamp(ctx, d.action.MoRef, m.ChangeVersion, stamp.Encode())
 }
 
 // formerNoteOf returns the notes of a VM that was released.
@@ -82,11 +84,11 @@ func formerNoteOf(ref plan.Ref, member string) string {
 }
 
 // disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
-func (v *VCenter) disown(ctx context.Context, ref plan.Ref, a plan.Action, spec *types.VirtualMachineConfigSpec) error {
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), "config.annotation", "config.managedBy")
-		if session.Prop[string](o, "config.annotation") == noteOf(ref, a.VM, v.cfg.ClusterID) {
-			spec.Annotation = formerNoteOf(ref, a.VM)
+func (d adoption) disown(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
+	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
+		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
+			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
 		}
 		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
 			spec.ManagedBy = &types.ManagedByInfo{}

@@ -33,8 +33,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// cloneBuilder builds a clone spec.
+// cloneBuilder builds a clone spec, and makes the clone. Its calls are those of the step that makes it, or of a preview.
 type cloneBuilder struct {
+	calls
 	ref    plan.Ref
 	action plan.Action
 	// clone are the action's arguments; of another action's that is like a clone in part, only the folder.
@@ -67,38 +68,38 @@ type cloneBuilder struct {
 //
 // The look-ups before only read, and their answers are kept for other clones (session.Cache). If the reply to
 // CloneVM_Task is lost, the clone may run nevertheless: the error is returned, and the next try finds the VM, or its name.
-func (v *VCenter) clone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	b, err := v.newCloneBuilder(ref, a, a.Folder())
+func (st *step) clone(ctx context.Context) error {
+	b, err := st.newCloneBuilder(st.ref, st.action, st.action.Folder())
 	if err != nil {
 		return err
 	}
-	for _, step := range v.cloneSteps() {
-		if err := step.fill(ctx, b); err != nil {
-			return v.cloneFailure(ctx, b, err)
+	for _, part := range b.cloneSteps() {
+		if err := part.fill(ctx); err != nil {
+			return b.failure(ctx, err)
 		}
 	}
-	info, err := v.begin(ctx, b)
+	info, err := b.begin(ctx)
 	for err != nil && (b.unadorn(err) || b.keepAdapters(err) || b.unhost(err)) {
-		info, err = v.begin(ctx, b)
+		info, err = b.begin(ctx)
 	}
 	var taken *types.DuplicateName
 	if _, is := fault.As(err, &taken); is {
-		return v.resolveNameConflict(ctx, ref, a, taken.Object)
+		return b.resolveNameConflict(ctx, taken.Object)
 	}
 	if err != nil {
-		return v.cloneFailure(ctx, b, err)
+		return b.failure(ctx, err)
 	}
 	vm, is := info.Result.(types.ManagedObjectReference)
 	if !is {
-		return v.resolveNameConflict(ctx, ref, a, types.ManagedObjectReference{})
+		return b.resolveNameConflict(ctx, types.ManagedObjectReference{})
 	}
-	return v.reader.Read(ctx, vm)
+	return st.reader.Read(ctx, vm)
 }
 
 // cloneStep is one step of building a clone.
 type cloneStep struct {
 	name string
-	fill func(context.Context, *cloneBuilder) error
+	fill func(context.Context) error
 	// only says which VMs need it.
 	only scopeOfStep
 	// base: later steps need its result. last: it needs the results of all others.
@@ -118,35 +119,35 @@ const (
 )
 
 // cloneSteps returns the steps of building a clone, in order. The check takes them, too, as far as it can.
-func (v *VCenter) cloneSteps() []cloneStep {
+func (b *cloneBuilder) cloneSteps() []cloneStep {
 	return []cloneStep{
-		{name: "template and snapshot", fill: v.fillSource, base: true},
-		{name: "size", fill: v.fillSize, base: true},
-		{name: "hardware", fill: v.fillHardware},
-		{name: "resource pool", fill: v.fillPool, base: true},
-		{name: "storage", fill: v.fillStorage},
-		{name: "networks", fill: v.fillAdapters},
-		{name: "guest", fill: v.fillGuest, only: aClone},
-		{name: "owner", fill: v.fillOwner, only: aMember},
-		{name: "customization", fill: v.fillCustomization, only: aMember},
-		{name: "tags", fill: v.checkTags, only: aMember},
-		{name: "datastore", fill: v.fillDatastore, last: true},
-		{name: "disks", fill: v.fillNewDisks, last: true},
-		{name: "host", fill: v.fillHost, only: aClone},
+		{name: "template and snapshot", fill: b.fillSource, base: true},
+		{name: "size", fill: b.fillSize, base: true},
+		{name: "hardware", fill: b.fillHardware},
+		{name: "resource pool", fill: b.fillPool, base: true},
+		{name: "storage", fill: b.fillStorage},
+		{name: "networks", fill: b.fillAdapters},
+		{name: "guest", fill: b.fillGuest, only: aClone},
+		{name: "owner", fill: b.fillOwner, only: aMember},
+		{name: "customization", fill: b.fillCustomization, only: aMember},
+		{name: "tags", fill: b.checkTags, only: aMember},
+		{name: "datastore", fill: b.fillDatastore, last: true},
+		{name: "disks", fill: b.fillNewDisks, last: true},
+		{name: "host", fill: b.fillHost, only: aClone},
 	}
 }
 
-func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*cloneBuilder, error) {
-	at, err := v.settings()
+func (c calls) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*cloneBuilder, error) {
+	at, err := c.settings()
 	if err != nil {
 		return nil, err
 	}
-	b := &cloneBuilder{ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at}
+	b := &cloneBuilder{calls: c, ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at}
 	b.clone.Folder = folder
 	if b.plain = a.Details() == nil || a.Details().Spec == nil; b.plain {
 		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
 	}
-	b.datacenter, err = v.datacenterOf(inventory.FolderRef(folder))
+	b.datacenter, err = c.datacenterOf(inventory.FolderRef(folder))
 	return b, err
 }
 
@@ -157,16 +158,16 @@ func (v *VCenter) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*
 //	                     backings will be consolidated"
 //	Linked               child disks of the template's current snapshot
 //	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
-func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillSource(ctx context.Context) error {
 	key := sourceKey{inventory.VMRef(b.clone.Template), b.clone.Fingerprint}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		ask := func() (*source, error) { return readSource(ctx, s, key.ref) }
 		clone := b.details.Spec.Clone
 		if clone.Mode != v1alpha1.CloneLinked && clone.Snapshot == "" {
-			b.source, err = v.lookups.sources.Get(ctx, s, key, knownFor, ask)
+			b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, ask)
 			return err
 		}
-		snapshot, err := session.LookUpIn(ctx, s, &v.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
+		snapshot, err := session.LookUpIn(ctx, s, &b.lookups.sources, key, ask, func(x *source) (types.ManagedObjectReference, error) {
 			return findSnapshot(x.snapshots, clone, b.details.Spec.Template)
 		})
 		if err != nil {
@@ -174,7 +175,7 @@ func (v *VCenter) fillSource(ctx context.Context, b *cloneBuilder) error {
 		}
 		// The clone gets the configuration of that time, too: cores and adapters may differ.
 		key := sourceKey{ref: snapshot}
-		b.source, err = v.lookups.sources.Get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
+		b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
 		b.spec.Snapshot = &snapshot
 		b.spec.Location.DiskMoveType = string(types.VirtualMachineRelocateDiskMoveOptionsMoveAllDiskBackingsAndDisallowSharing)
 		if clone.Mode == v1alpha1.CloneLinked {
@@ -337,7 +338,7 @@ func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Cl
 }
 
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
-func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillSize(_ context.Context) error {
 	b.spec.Config = &types.VirtualMachineConfigSpec{
 		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
 	}
@@ -345,7 +346,7 @@ func (v *VCenter) fillSize(_ context.Context, b *cloneBuilder) error {
 }
 
 // fillHardware gives the clone what spec.hardware sets; the rest it has from the template. A reservation counts only at power-on.
-func (v *VCenter) fillHardware(_ context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	h, config := b.details.Spec.Hardware, b.spec.Config
 	if h.CoresPerSocket > 0 {
 		config.NumCoresPerSocket = &h.CoresPerSocket
@@ -376,7 +377,7 @@ func allocationOf(reservation, limit int32, shares v1alpha1.Shares) *types.Resou
 }
 
 // reachOf returns the reach of a pool's hosts; nil if it cannot be read.
-func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
+func (v *parts) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
 	c, err := v.lookups.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
 	if err != nil {
 		return nil, err
@@ -390,7 +391,7 @@ func (v *VCenter) reachOf(ctx context.Context, s *session.Session, d places.Data
 
 // fillPool sets where the clone runs: in its zone, in spec.placement.pool, or in the pool of the server's settings, which
 // applies only in the settings' datacenter.
-func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	name, field := b.details.Spec.Placement.Pool, places.PoolField
 	if b.details.Zone != "" {
 		name, field = b.details.Zone, places.ZonesField
@@ -399,8 +400,8 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 		b.spec.Location.Pool = &b.settings.Pool
 		return nil
 	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		pool, err := session.LookUpIn(ctx, s, &v.lookups.computes, b.datacenter.Ref.Value,
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		pool, err := session.LookUpIn(ctx, s, &b.lookups.computes, b.datacenter.Ref.Value,
 			func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) },
 			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field) })
 		b.spec.Location.Pool = &pool
@@ -408,14 +409,14 @@ func (v *VCenter) fillPool(ctx context.Context, b *cloneBuilder) error {
 	})
 }
 
-func (v *VCenter) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
+func (v *parts) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
 	return v.lookups.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
 }
 
 // fillStorage sets the clone's storage and policy: spec.placement.datastore, the
 // datastore of the server's settings (in their datacenter), or the template's own. If the spec names none and the policy
 // does not allow the default, it takes one that the policy allows.
-func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	p := b.details.Spec.Placement
 	if p.Datastore == "" && b.datacenter.OfSettings {
 		b.spec.Location.Datastore = b.settings.Datastore
@@ -423,10 +424,10 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 	if p.Datastore == "" && p.StoragePolicy == "" {
 		return nil
 	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		b.pod, b.spec.Location.Profile = nil, nil
 		if p.Datastore != "" {
-			found, err := session.LookUpIn(ctx, s, &v.lookups.storage, b.datacenter.Ref.Value,
+			found, err := session.LookUpIn(ctx, s, &b.lookups.storage, b.datacenter.Ref.Value,
 				func() (*places.Storage, error) { return places.ReadStorage(ctx, s, b.datacenter) },
 				func(x *places.Storage) (*places.Object, error) { return x.Find(p.Datastore) })
 			if err != nil {
@@ -441,7 +442,7 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 		if p.StoragePolicy == "" {
 			return nil
 		}
-		return v.fillPolicy(ctx, s, b)
+		return b.fillPolicy(ctx, s)
 	})
 }
 
@@ -450,13 +451,13 @@ func (v *VCenter) fillStorage(ctx context.Context, b *cloneBuilder) error {
 // They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing
 // adapters. vCenter gives them MAC addresses as it clones, so the guest's network
 // configuration comes later.
-func (v *VCenter) fillAdapters(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	if len(b.details.Spec.Networks) == 0 {
 		return nil
 	}
 	b.backings = nil
 	for i := range b.details.Spec.Networks {
-		backing, err := v.backingOf(ctx, b, b.details.Spec.Networks[i].Network)
+		backing, err := b.backingOf(ctx, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}
@@ -478,13 +479,13 @@ func (b *cloneBuilder) keepAdapters(err error) bool {
 }
 
 // backingOf finds a network by its name or path.
-func (v *VCenter) backingOf(ctx context.Context, b *cloneBuilder, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
-	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+func (b *cloneBuilder) backingOf(ctx context.Context, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
+	err = b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, b.datacenter) }
-		backing, err = session.LookUpIn(ctx, s, &v.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
+		backing, err = session.LookUpIn(ctx, s, &b.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
 			found, err := n.Find(name, nil)
 			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
-				reached, reachErr := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+				reached, reachErr := b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 				if reachErr != nil {
 					return nil, reachErr
 				}
@@ -584,7 +585,7 @@ func connectedNIC() *types.VirtualDeviceConnectInfo {
 // A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
 // changes that): not only user data and addresses, but also the host name and the instance-id, which each member has. So each
 // clone that is configured by guestinfo drops them, as CAPV's do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
-func (v *VCenter) fillGuest(_ context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	if b.plain {
 		return nil
 	}
@@ -620,17 +621,17 @@ const (
 
 // fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered. (A simulator takes
 // any managedBy; vCenter refuses one with an unregistered extension.)
-func (v *VCenter) fillOwner(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 	if b.plain {
 		return nil
 	}
-	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, v.cfg.ClusterID)
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, b.cfg.ClusterID)
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.ExtensionManager
 		if manager == nil {
 			return nil
 		}
-		found, err := v.lookups.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
+		found, err := b.lookups.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
 			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
 			switch e := vcfault.Classify("", err); {
 			case e == nil:
@@ -664,13 +665,13 @@ func noteOf(ref plan.Ref, member, cluster string) string {
 
 // fillCustomization makes vCenter customize the guest at its first power-on, with the specification that
 // spec.customizationSpec names, the member's own name, and the addresses of spec.networks.
-func (v *VCenter) fillCustomization(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 	name := b.details.Spec.CustomizationSpec
 	if name == "" {
 		return nil
 	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		kept, err := v.lookups.customs.Get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return guest.ReadCustomization(ctx, s, name) })
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		kept, err := b.lookups.customs.Get(ctx, s, name, knownFor, func() (*types.CustomizationSpec, error) { return guest.ReadCustomization(ctx, s, name) })
 		if err != nil {
 			return err
 		}
@@ -702,16 +703,16 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 }
 
 // checkTags checks before a clone that its tags exist.
-func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	wanted := b.details.Spec.Tags
 	if len(wanted) == 0 {
 		return nil
 	}
-	err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
-		return v.tagCache.Check(ctx, rs, wanted)
+	err := b.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		return b.tagCache.Check(ctx, rs, wanted)
 	})
 	if errors.Is(err, session.ErrTagGone) {
-		v.tagCache.Forget()
+		b.tagCache.Forget()
 		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 	}
 	return err
@@ -723,7 +724,7 @@ func (v *VCenter) checkTags(ctx context.Context, b *cloneBuilder) error {
 //
 // The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is
 // another kind of task than other clones. Clones that ask at once may get the same datastore.
-func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	if b.pod == nil {
 		b.fillDisks()
 		return nil
@@ -742,7 +743,7 @@ func (v *VCenter) fillDatastore(ctx context.Context, b *cloneBuilder) error {
 			DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
 		},
 	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		req.This = *s.Vim.ServiceContent.StorageResourceManager
 		res, err := methods.RecommendDatastores(ctx, s.Vim, &req)
 		if err == nil && len(res.Returnval.Recommendations) == 0 && res.Returnval.DrsFault == nil {
@@ -821,7 +822,7 @@ type policy struct {
 }
 
 // policyOf finds the storage policy that a field of the spec names.
-func (v *VCenter) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
+func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
 	known := &v.lookups
 	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
 	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
@@ -845,13 +846,13 @@ func (v *VCenter) policyOf(ctx context.Context, s *session.Session, d places.Dat
 // fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
 // spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
 // the pool, as the template's need not be (CAPV#2134).
-func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBuilder) error {
+func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
 	at := &b.spec.Location
-	policy, err := v.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
+	policy, err := b.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
 	if err != nil {
 		return err
 	}
-	all, err := v.storageOf(ctx, s, b.datacenter)
+	all, err := b.storageOf(ctx, s, b.datacenter)
 	if err != nil {
 		return err
 	}
@@ -859,14 +860,14 @@ func (v *VCenter) fillPolicy(ctx context.Context, s *session.Session, b *cloneBu
 	if b.pod != nil { // Storage DRS chooses
 		return nil
 	}
-	return v.choosePolicyDatastore(ctx, s, b, all)
+	return b.choosePolicyDatastore(ctx, s, all)
 }
 
 // choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
 // policy. What the spec names is never overridden.
-func (v *VCenter) choosePolicyDatastore(ctx context.Context, s *session.Session, b *cloneBuilder, all *places.Storage) error {
+func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, all *places.Storage) error {
 	p, at := b.details.Spec.Placement, &b.spec.Location
-	reached, err := v.reachOf(ctx, s, b.datacenter, *at.Pool)
+	reached, err := b.reachOf(ctx, s, b.datacenter, *at.Pool)
 	if err != nil {
 		return err
 	}
@@ -950,25 +951,25 @@ func (e *drsError) Error() string { return e.LocalizedMessage }
 func (e *drsError) Fault() types.BaseMethodFault { return e.LocalizedMethodFault.Fault }
 
 // fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
-func (v *VCenter) fillHost(ctx context.Context, b *cloneBuilder) error {
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := v.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
+func (b *cloneBuilder) fillHost(ctx context.Context) error {
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := b.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
 		if err != nil {
 			return err
 		}
 		cluster := c.Owner[*b.spec.Location.Pool]
-		if !v.inventory.Unplaced(cluster.Value) {
+		if !b.inventory.Unplaced(cluster.Value) {
 			return nil
 		}
-		all, err := v.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
+		all, err := b.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
 		if err != nil {
 			return err
 		}
-		v.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
-			for host, n := range v.inventory.MembersByHost(b.ref.UID) {
+		b.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
+			for host, n := range b.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}
-			b.spec.Location.Host = v.capacity.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
+			b.spec.Location.Host = b.capacity.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
 			return b.spec.Location.Host
 		})
 		return nil
@@ -986,24 +987,24 @@ func (b *cloneBuilder) unhost(err error) bool {
 
 // crowdedOut reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
 // not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
-func (v *VCenter) crowdedOut(ctx context.Context, m *inventory.Member) bool {
-	others := v.inventory.OtherHosts(m.HostRef)
-	if v.inventory.Automation(m) != "" || len(others) == 0 || v.capacity.Refuse(m.MoRef) < CrowdedAfter {
+func (p power) crowdedOut(ctx context.Context, m *inventory.Member) bool {
+	others := p.inventory.OtherHosts(m.HostRef)
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < CrowdedAfter {
 		return false
 	}
-	v.capacity.Fill(m.HostRef)
-	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !v.capacity.Full(host) }) {
+	p.capacity.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
 		return false
 	}
-	made, on, err := removalcause.Life(ctx, v, m.MoRef)
+	made, on, err := removalcause.Life(ctx, p, m.MoRef)
 	return err == nil && made && !on
 }
 
 // begin starts the clone, and waits for it to end.
-func (v *VCenter) begin(ctx context.Context, b *cloneBuilder) (*types.TaskInfo, error) {
-	return v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+func (b *cloneBuilder) begin(ctx context.Context) (*types.TaskInfo, error) {
+	return b.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
-		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(v.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
+		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(b.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
 		spec.Config = &config
 		if b.source.hasTPM() && s.Has(session.TPMPolicy) {
 			spec.TpmProvisionPolicy = string(types.VirtualMachineCloneSpecTpmProvisionPolicyReplace)
@@ -1058,13 +1059,13 @@ func (b *cloneBuilder) unadorn(err error) bool {
 }
 
 // cloneFailure forgets the answers that a failure shows to be wrong, and returns the error to report.
-func (v *VCenter) cloneFailure(ctx context.Context, b *cloneBuilder, err error) error {
+func (b *cloneBuilder) failure(ctx context.Context, err error) error {
 	gone, at := vcfault.MissingObject(err), b.settings
 	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		v.lookups.forget() // kept answers may be wrong: the next try asks again
+		b.lookups.forget() // kept answers may be wrong: the next try asks again
 	}
 	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := v.refit(ctx) // the settings may name another one now, or none: then their fault is reported
+		_, refitErr := b.refit(ctx) // the settings may name another one now, or none: then their fault is reported
 		return errors.Join(refitErr, err)
 	}
 	return cloneRefusal(b, err)
@@ -1095,43 +1096,43 @@ func cloneRefusal(b *cloneBuilder, err error) error {
 
 // resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
 // the server, or an unmanaged VM. It reads that object again, and publishes it.
-func (v *VCenter) resolveNameConflict(ctx context.Context, ref plan.Ref, a plan.Action, holder types.ManagedObjectReference) error {
+func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
-		if holder, err = v.Child(ctx, inventory.FolderRef(a.Folder()), a.VM); err != nil {
+		if holder, err = b.Child(ctx, inventory.FolderRef(b.action.Folder()), b.action.VM); err != nil {
 			return err
 		}
 	}
-	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", a.VM)
+	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", b.action.VM)
 	if holder.Value == "" {
 		return running
 	}
-	if err := v.reader.Read(ctx, holder); err != nil {
+	if err := b.reader.Read(ctx, holder); err != nil {
 		return err
 	}
-	m, path, known := v.inventory.Holder(holder.Value)
+	m, path, known := b.inventory.Holder(holder.Value)
 	switch {
-	case m != nil && m.Stamp.UID == ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", a.VM)
-	case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:
+	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
+		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
+	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return nil
 	case !known:
 		return running // it is gone, or too unfinished to have a stamp
-	case m != nil && m.Stamp.Namespace == ref.Namespace && m.Stamp.Name == ref.Name && m.Stamp.UID != ref.UID:
-		return v.formerConflict(ref, &m.Stamp, path)
+	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
+		return formerConflict(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
 	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
 // formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
 // and applied again. The message is the same for all of its members.
-func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) error {
+func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
 	held := "The name is taken in " + folder + " by a VM of "
 	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
 	const otherwise = "Otherwise rename, move or remove the VM."
 	switch {
-	case s.Cluster != v.cfg.ClusterID:
+	case s.Cluster != cluster:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
 			held, ref, s.Cluster, s.UID)
 	case s.Cluster == "":
@@ -1142,8 +1143,8 @@ func (v *VCenter) formerConflict(ref plan.Ref, s *stamp.Stamp, path string) erro
 }
 
 // Child finds an object by its name in a folder; the zero reference if there is none.
-func (v *VCenter) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
-	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+func (c calls) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
+	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
 		if err == nil && res.Returnval != nil {
 			found = *res.Returnval

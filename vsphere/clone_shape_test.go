@@ -270,8 +270,8 @@ func TestALinkedCloneStaysLinkedUnderAStoragePolicy(t *testing.T) {
 		a := p.shaped(0, v1alpha1.VmGroupSpec{Clone: v1alpha1.Clone{Mode: v1alpha1.CloneLinked}, Placement: v1alpha1.Placement{StoragePolicy: "gold"}})
 		b, err := p.newCloneBuilder(web, a, a.Folder())
 		w.must(err)
-		for _, fill := range []func(context.Context, *cloneBuilder) error{p.fillSource, p.fillSize, p.fillPool, p.fillStorage, p.fillDatastore} {
-			w.must(fill(t.Context(), b))
+		for _, fill := range []func(context.Context) error{b.fillSource, b.fillSize, b.fillPool, b.fillStorage, b.fillDatastore} {
+			w.must(fill(t.Context()))
 		}
 		const child = string(vim.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking)
 		if at := b.spec.Location; at.DiskMoveType != child || len(at.Disk) != 1 || at.Disk[0].DiskMoveType != child || at.Datastore != nil {

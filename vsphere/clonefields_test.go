@@ -107,8 +107,8 @@ func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration strin
 	b, err := p.newCloneBuilder(web, a, a.Folder())
 	p.world.must(err)
 	b.id = "id"
-	for _, step := range p.cloneSteps() {
-		p.world.must(step.fill(p.t.Context(), b))
+	for _, step := range b.cloneSteps() {
+		p.world.must(step.fill(p.t.Context()))
 	}
 	var nics []vim.BaseVirtualDevice
 	for range spec.Networks {

@@ -53,7 +53,7 @@ func (w *world) ownDisk(name string) vcsim.Disk {
 func (p *process) destroyed(vm plan.VM) int {
 	p.t.Helper()
 	before := p.world.Calls()["ReconfigVM_Task"]
-	p.do(step(plan.Destroy, vm))
+	p.do(actionOn(plan.Destroy, vm))
 	if names := p.world.Names(); slices.Contains(names, vm.Name) {
 		p.t.Errorf("vCenter has %v", names)
 	}
@@ -115,13 +115,13 @@ func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) 
 			t.Errorf("its stamp has %q", s.Disks)
 		}
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		before := w.Calls()["ReconfigVM_Task"]
-		p.do(step(plan.PowerOn, vm)) // nothing is written again
+		p.do(actionOn(plan.PowerOn, vm)) // nothing is written again
 		if n := w.Calls()["ReconfigVM_Task"] - before; n != 0 {
 			t.Errorf("%d reconfigures", n)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
 			t.Errorf("its disk was detached and left: %d reconfigures", n)
 		}
@@ -133,7 +133,7 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		before, of := w.Calls(), w.stampOf("web-0")
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		after := w.Calls()
 		for _, method := range []string{"ReconfigVM_Task", "QueryEvents"} {
 			if n := after[method] - before[method]; n != 0 {
@@ -143,7 +143,7 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 		if now := w.stampOf("web-0"); now != of {
 			t.Errorf("its stamp was %s, and is %s", of, now)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
 		if n := p.destroyed(p.vm(vm.MoRef)); n != 0 {
 			t.Errorf("its disk was detached and left: %d reconfigures", n)
@@ -155,10 +155,10 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 	t.Parallel()
 	for what, made := range map[string]func(w *world, p *process) plan.Action{
-		"powered on": func(_ *world, p *process) plan.Action { return step(plan.PowerOn, p.member(0)) },
+		"powered on": func(_ *world, p *process) plan.Action { return actionOn(plan.PowerOn, p.member(0)) },
 		"powered on, on vSAN": func(w *world, p *process) plan.Action {
 			w.NameDirectoriesByID(true)
-			return step(plan.PowerOn, p.member(0))
+			return actionOn(plan.PowerOn, p.member(0))
 		},
 		"prepared": func(_ *world, p *process) plan.Action {
 			return preparing(p.unprepared(0), attributes("owner", "shop"))
@@ -195,9 +195,9 @@ func (p *process) withoutDisk(moRef string) {
 func TestAMemberThatRanIsPoweredOnWithoutADiskThatSomebodyRemoved(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		p.withoutDisk(vm.MoRef)
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn {
 			t.Errorf("it is %s", now.Power)
 		}
@@ -228,7 +228,7 @@ func TestADiskFromElsewhereInASnapshotHoldsTheDestroyUntilTheSnapshotsAreRemoved
 		_, err := w.AddSnapshot("web-0", "a backup")
 		w.must(err)
 		for range 2 {
-			f := p.fault(step(plan.Destroy, vm))
+			f := p.fault(actionOn(plan.Destroy, vm))
 			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.NeedsOperator || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] unmanaged/") {
 				t.Errorf("%+v", f)
 			}

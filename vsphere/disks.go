@@ -24,9 +24,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// memberDisks is a step about the disks of a member.
+type memberDisks struct{ *step }
+
 // fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own
 // spec, as the stamp is that names them: a member never exists with half of its disks. Persistent disks have to have a place, too.
-func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
+func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	spec, c := b.details.Spec, b.spec.Config
 	b.given = nil
 	if spec.RootDisk != nil {
@@ -45,7 +48,7 @@ func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
 	if len(spec.Disks) == 0 {
 		return nil
 	}
-	wanted, err := v.wantedDisks(ctx, b, spec.Disks)
+	wanted, err := b.wantedDisks(ctx, spec.Disks)
 	if err != nil {
 		return err
 	}
@@ -64,8 +67,8 @@ func (v *VCenter) fillNewDisks(ctx context.Context, b *cloneBuilder) error {
 }
 
 // findLackingDisks looks for the datastores and policies of the disks that a member lacks.
-func (v *VCenter) findLackingDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder) error {
-	m, err := v.own(ref, b.action)
+func (b *cloneBuilder) findLackingDisks(ctx context.Context) error {
+	m, err := b.ownOf(b.ref, b.action)
 	if err != nil {
 		return err
 	}
@@ -76,19 +79,19 @@ func (v *VCenter) findLackingDisks(ctx context.Context, ref plan.Ref, b *cloneBu
 	if len(lacking) == 0 {
 		return nil
 	}
-	if err := v.fillPool(ctx, b); err != nil {
+	if err := b.fillPool(ctx); err != nil {
 		return err
 	}
-	_, err = v.wantedDisks(ctx, b, lacking)
+	_, err = b.wantedDisks(ctx, lacking)
 	return err
 }
 
 // wantedDisks finds where new disks go. b has where their VM is.
-func (v *VCenter) wantedDisks(ctx context.Context, b *cloneBuilder, all []v1alpha1.Disk) (wanted []disks.Addition, err error) {
+func (b *cloneBuilder) wantedDisks(ctx context.Context, all []v1alpha1.Disk) (wanted []disks.Addition, err error) {
 	for i := range all {
 		w := disks.Addition{Disk: &all[i]}
 		if cmp.Or(w.Disk.Datastore, w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy) != "" {
-			err = v.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.placeDisk(ctx, s, b, &w) })
+			err = b.Call(ctx, func(ctx context.Context, s *session.Session) error { return b.placeDisk(ctx, s, &w) })
 		}
 		if err != nil {
 			return nil, err
@@ -100,8 +103,8 @@ func (v *VCenter) wantedDisks(ctx context.Context, b *cloneBuilder, all []v1alph
 
 // placeDisk finds a disk's policy and datastore. Without a datastore it is on the VM's own, or, if the disk's own policy does not allow
 // that, on the best one that it allows.
-func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBuilder, w *disks.Addition) error {
-	all, err := v.storageOf(ctx, s, b.datacenter)
+func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *disks.Addition) error {
+	all, err := b.storageOf(ctx, s, b.datacenter)
 	if err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBui
 	}
 	p := &policy{}
 	if name := cmp.Or(w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy); name != "" {
-		if p, err = v.policyOf(ctx, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
+		if p, err = b.policyOf(ctx, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
 			return err
 		}
 		if w.Profile = p.profile; named == nil {
@@ -127,7 +130,7 @@ func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBui
 	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.compatible[own.Value]):
 		return nil
 	case named == nil:
-		if named, err = v.bestFor(ctx, s, b, p, all); err != nil {
+		if named, err = b.bestFor(ctx, s, p, all); err != nil {
 			return err
 		}
 	case w.Disk.StoragePolicy != "" && !p.compatible[named.Ref.Value]:
@@ -141,8 +144,8 @@ func (v *VCenter) placeDisk(ctx context.Context, s *session.Session, b *cloneBui
 }
 
 // bestFor returns the best datastore that a policy allows and the hosts of the VM have; nil if there is none.
-func (v *VCenter) bestFor(ctx context.Context, s *session.Session, b *cloneBuilder, p *policy, all *places.Storage) (*places.Object, error) {
-	reached, err := v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+func (b *cloneBuilder) bestFor(ctx context.Context, s *session.Session, p *policy, all *places.Storage) (*places.Object, error) {
+	reached, err := b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 	var fits []*places.Object
 	for i := range all.All {
 		if t := &all.All[i]; p.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
@@ -158,28 +161,28 @@ func (v *VCenter) bestFor(ctx context.Context, s *session.Session, b *cloneBuild
 // setDisks adds the disks of the spec that a member lacks, and lets others grow, while it runs or not. It is one reconfigure, guarded
 // by changeVersion, with the stamp that records it; vCenter gives new disks their uuids, so the next step reads and records those, and
 // tells the guest.
-func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (md memberDisks) setDisks(ctx context.Context) error {
+	m, err := md.own()
 	if err != nil {
 		return err
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := md.unchanged(m); err != nil {
 		return err
 	}
-	now, err := v.lookUnchanged(ctx, ref, a, m)
+	now, err := md.lookUnchanged(ctx, m)
 	if err != nil {
 		return err
 	}
-	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, a.VM)
+	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, md.action.VM)
 	if err != nil {
 		return err
 	}
-	if m, now, err = v.growPersistent(ctx, ref, a, m, now, given); err != nil {
+	if m, now, err = md.growPersistent(ctx, m, now, given); err != nil {
 		return err
 	}
-	given, changes, missing, err := disks.Growing(given, a.Details().Spec, now.Devices, m.Stamp.Disks, a.VM)
+	given, changes, missing, err := disks.Growing(given, md.action.Details().Spec, now.Devices, m.Stamp.Disks, md.action.VM)
 	if err == nil && len(changes) > 0 && now.Snapshots {
-		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", a.VM)
+		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.VM)
 	}
 	if err != nil {
 		return err
@@ -187,25 +190,25 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 	var added []plan.MemberDisk
 	var attached []disks.Disk
 	if len(missing) > 0 {
-		b, err := v.newCloneBuilder(ref, a, m.Folder)
+		b, err := md.newCloneBuilder(md.ref, md.action, m.Folder)
 		if err != nil {
 			return err
 		}
-		if err = v.fillPool(ctx, b); err != nil {
+		if err = b.fillPool(ctx); err != nil {
 			return err
 		}
-		wanted, err := v.wantedDisks(ctx, b, missing)
+		wanted, err := b.wantedDisks(ctx, missing)
 		if err == nil {
-			err = v.obtainDisks(ctx, ref, b, m, now, wanted)
+			err = b.obtainDisks(ctx, m, now, wanted)
 		}
 		if err == nil {
-			m, now, err = v.trackBlocks(ctx, ref, a, m, now, wanted)
+			m, now, err = md.trackBlocks(ctx, m, now, wanted)
 		}
 		if err != nil {
 			return err
 		}
 		var devices []types.BaseVirtualDeviceConfigSpec
-		if devices, added, err = disks.Add(now.Devices, wanted, a.VM); err != nil {
+		if devices, added, err = disks.Add(now.Devices, wanted, md.action.VM); err != nil {
 			return err
 		}
 		given, changes = append(given, added...), append(changes, devices...)
@@ -216,32 +219,32 @@ func (v *VCenter) setDisks(ctx context.Context, ref plan.Ref, a plan.Action) err
 		}
 	}
 	stamp := m.Stamp
-	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, a.Generation)
-	options, err := guestOptions(ref, a, m.InstanceUUID, now.Devices, given)
+	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, md.action.Generation)
+	options, err := guestOptions(md.ref, md.action, m.InstanceUUID, now.Devices, given)
 	if err != nil {
 		return err
 	}
-	err = v.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
+	err = md.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
 	if len(attached) > 0 {
 		err = disks.AttachRefused(err, now.Hardware, attached...)
 	}
 	if err != nil {
-		return disks.Refusal(a.VM, err)
+		return disks.Refusal(md.action.VM, err)
 	}
-	return v.bindDisks(ctx, ref, m, added, nil)
+	return md.bindDisks(ctx, m, added, nil)
 }
 
 // identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
 // their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
 // A member that is prepared has both from then. Of any other the inventory tells what is needed: a call is made only where something is missing
 // or to be written.
-func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action) (*inventory.Member, error) {
+func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
 	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
 		return m, nil
 	}
-	now, err := v.lookAgain(ctx, ref, a)
+	now, err := md.lookAgain(ctx)
 	if err == nil {
-		err = v.completeOrUsed(ctx, m, a, now)
+		err = md.completeOrUsed(ctx, m, now)
 	}
 	if err != nil || disks.NamedHome(now.File) {
 		return m, err
@@ -258,20 +261,20 @@ func (v *VCenter) identifyDisks(ctx context.Context, ref plan.Ref, m *inventory.
 	if now.Stamp != m.Stamp.Encode() {
 		return m, changedMeanwhile()
 	}
-	if err = v.writeStamp(ctx, a.MoRef, now.ChangeVersion, identified.Encode()); err != nil {
+	if err = md.writeStamp(ctx, md.action.MoRef, now.ChangeVersion, identified.Encode()); err != nil {
 		return m, err
 	}
-	return v.own(ref, a)
+	return md.own()
 }
 
 // completeOrUsed is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
 // member isn't so old that it has dropped them, or so new that it may not have stored them yet.
-func (v *VCenter) completeOrUsed(ctx context.Context, m *inventory.Member, a plan.Action, now *FreshVM) error {
-	lacks := complete(m.Stamp.Disks, now.Devices, a.VM)
+func (md memberDisks) completeOrUsed(ctx context.Context, m *inventory.Member, now *FreshVM) error {
+	lacks := complete(m.Stamp.Disks, now.Devices, md.action.VM)
 	if lacks == nil {
 		return nil
 	}
-	if made, on, err := removalcause.Life(ctx, v, a.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
+	if made, on, err := removalcause.Life(ctx, md, md.action.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
 		return err
 	}
 	return lacks
@@ -289,15 +292,15 @@ func complete(record string, devices []types.BaseVirtualDevice, vm string) error
 }
 
 // obtainDisks finds or makes the persistent disks among those that a member lacks.
-func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
+func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
 	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
 	}
 	var all *places.Storage
 	var reached *places.Reach
-	err := v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		if all, err = v.storageOf(ctx, s, b.datacenter); err == nil {
-			reached, err = v.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+	err := b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		if all, err = b.storageOf(ctx, s, b.datacenter); err == nil {
+			reached, err = b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
 		}
 		return err
 	})
@@ -311,10 +314,10 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 		if !w.Disk.Persistent {
 			continue
 		}
-		want := disks.Wanted{Owner: ownerOf(ref, m, w.Disk.Name), Cluster: v.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", ref, m.Stamp.Ordinal, w.Disk.Name),
+		want := disks.Wanted{Owner: ownerOf(b.ref, m, w.Disk.Name), Cluster: b.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", b.ref, m.Stamp.Ordinal, w.Disk.Name),
 			CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
 		if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
-			want.Former, want.FormerLives = want.Owner, v.inventory.HasMembers(apitypes.UID(of))
+			want.Former, want.FormerLives = want.Owner, b.inventory.HasMembers(apitypes.UID(of))
 			want.Former.UID = of
 		}
 		if w.Datastore == "" {
@@ -346,7 +349,7 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 				want.Parted = append(want.Parted, disks.Ref{ID: d.ID, Datastore: d.Datastore})
 			}
 		}
-		if w.Made, err = v.persistent.Obtain(ctx, want); err != nil {
+		if w.Made, err = b.persistent.By(b).Obtain(ctx, want); err != nil {
 			return err
 		}
 	}
@@ -354,38 +357,38 @@ func (v *VCenter) obtainDisks(ctx context.Context, ref plan.Ref, b *cloneBuilder
 }
 
 // growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did.
-func (v *VCenter) growPersistent(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
-	grew, err := v.persistent.GrowAll(ctx, given, a.Details().Spec, now.Devices)
+func (md memberDisks) growPersistent(ctx context.Context, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
+	grew, err := md.persistent.By(md).GrowAll(ctx, given, md.action.Details().Spec, now.Devices)
 	if err != nil || !grew {
 		return m, now, err
 	}
-	return v.reread(ctx, ref, a, now)
+	return md.reread(ctx, now)
 }
 
 // trackBlocks turns changed block tracking on for a VM that is to have disks with it, and returns the member as it is then. Backup software
 // turns it on for a VM and its disks, and vCenter does not attach such a disk to the next VM, which has it off (vsphere-csi-driver#1416).
-func (v *VCenter) trackBlocks(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member, now *FreshVM, wanted []disks.Addition) (*inventory.Member, *FreshVM, error) {
+func (md memberDisks) trackBlocks(ctx context.Context, m *inventory.Member, now *FreshVM, wanted []disks.Addition) (*inventory.Member, *FreshVM, error) {
 	if now.Tracks || !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Made.Tracked }) {
 		return m, now, nil
 	}
-	err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion, ChangeTrackingEnabled: types.NewBool(true)})
+	err := md.reconfigure(ctx, md.vm(), types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion, ChangeTrackingEnabled: types.NewBool(true)})
 	if err != nil {
-		return m, now, disks.TrackingRefused(a.VM, err)
+		return m, now, disks.TrackingRefused(md.action.VM, err)
 	}
-	return v.reread(ctx, ref, a, now)
+	return md.reread(ctx, now)
 }
 
 // reread returns a member as it is after a change of ours to its VM. Only its changeVersion may be another one, for the stamp of another
 // replica counts.
-func (v *VCenter) reread(ctx context.Context, ref plan.Ref, a plan.Action, before *FreshVM) (*inventory.Member, *FreshVM, error) {
-	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
+func (md memberDisks) reread(ctx context.Context, before *FreshVM) (*inventory.Member, *FreshVM, error) {
+	if err := md.reader.Read(ctx, md.vm()); err != nil {
 		return nil, nil, err
 	}
-	m, err := v.own(ref, a)
+	m, err := md.own()
 	if err != nil {
 		return nil, nil, err
 	}
-	now, err := v.lookUnchanged(ctx, ref, a, m)
+	now, err := md.lookUnchanged(ctx, m)
 	if err == nil && now.Stamp != before.Stamp {
 		err = changedMeanwhile()
 	}
@@ -393,28 +396,28 @@ func (v *VCenter) reread(ctx context.Context, ref plan.Ref, a plan.Action, befor
 }
 
 // deleteDisks deletes persistent disks of a member that goes: while its VM is there, its stamp tells which. It detaches them first.
-func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.awaitPower(ctx, inventory.VMRef(a.MoRef), tasks.PoweringOn...); err != nil {
+func (md memberDisks) deleteDisks(ctx context.Context) error {
+	if err := md.awaitPower(ctx, md.vm(), tasks.PoweringOn...); err != nil {
 		return err
 	}
-	m, err := v.own(ref, a)
+	m, err := md.own()
 	if err != nil {
 		return err
 	}
-	now, err := v.lookUnchanged(ctx, ref, a, m)
+	now, err := md.lookUnchanged(ctx, m)
 	if err == nil {
-		err = partable(now, a)
+		err = partable(now, md.action)
 	}
 	if err != nil {
 		return err
 	}
-	parted, ids := m.Stamp, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs
+	parted, ids := m.Stamp, plan.ArgsOf[plan.DeleteDisksArgs](md.action.Args).IDs
 	parted.Given = plan.PartDisks(parted.Given, plan.PartedDeleted, ids)
-	vm := disks.VM{MoRef: a.MoRef, ChangeVersion: now.ChangeVersion}
+	vm := disks.VM{MoRef: md.action.MoRef, ChangeVersion: now.ChangeVersion}
 	if text := parted.Encode(); text != m.Stamp.Encode() { // also if none is attached: a replica that destroys the VM must know
 		vm.Options = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}
 	}
-	if err := v.persistent.Detach(ctx, vm, now.Devices, ids...); err != nil {
+	if err := md.persistent.By(md).Detach(ctx, vm, now.Devices, ids...); err != nil {
 		return err
 	}
 	var gone []disks.Ref
@@ -427,29 +430,29 @@ func (v *VCenter) deleteDisks(ctx context.Context, ref plan.Ref, a plan.Action) 
 		}
 	}
 	for _, at := range gone {
-		if err := v.persistent.Delete(ctx, func(o disks.Owner) bool { return o.UID == string(ref.UID) && o.Ordinal == int(a.Ordinal) }, at); err != nil {
+		if err := md.persistent.By(md).Delete(ctx, func(o disks.Owner) bool { return o.UID == string(md.ref.UID) && o.Ordinal == int(md.action.Ordinal) }, at); err != nil {
 			return err
 		}
 	}
-	if err := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); err != nil {
+	if err := md.reader.Read(ctx, md.vm()); err != nil {
 		return err
 	}
-	if m, err = v.own(ref, a); err != nil {
+	if m, err = md.own(); err != nil {
 		return err
 	}
-	return v.restamp(ctx, m, func(s *stamp.Stamp) { s.Given = plan.DiskText(kept) })
+	return md.restamp(ctx, m, func(s *stamp.Stamp) { s.Given = plan.DiskText(kept) })
 }
 
 // hasDisks checks, right before a member is powered on, that it has all its persistent disks, and no other VM has one. From then on they
 // may hold data.
-func (v *VCenter) hasDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, a plan.Action) error {
+func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	all := plan.Persistent(m.Stamp.Given)
 	if len(all) == 0 {
 		return nil
 	}
-	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
+	now, err := md.ReadFresh(ctx, md.vm())
 	if err == nil {
-		err = check(now, ref, a) // another replica that has marked it since may be about to detach them
+		err = check(now, md.ref, md.action) // another replica that has marked it since may be about to detach them
 	}
 	if err != nil {
 		return err
@@ -457,25 +460,25 @@ func (v *VCenter) hasDisks(ctx context.Context, ref plan.Ref, m *inventory.Membe
 	var refs []disks.Ref
 	for _, d := range all {
 		if disks.Attached(now.Devices, d.ID) == nil {
-			return disks.Missing(d.Name, a.VM)
+			return disks.Missing(d.Name, md.action.VM)
 		}
 		refs = append(refs, disks.Where(d, now.Devices))
 	}
-	if err := v.persistent.Free(ctx, vmOf(m, now), refs...); err != nil {
+	if err := md.persistent.By(md).Free(ctx, vmOf(m, now), refs...); err != nil {
 		return err
 	}
-	return v.bindDisks(ctx, ref, m, all, now.Devices)
+	return md.bindDisks(ctx, m, all, now.Devices)
 }
 
 // bindDisks records that disks of a member, which are attached to it, may hold data.
-func (v *VCenter) bindDisks(ctx context.Context, ref plan.Ref, m *inventory.Member, given []plan.MemberDisk, devices []types.BaseVirtualDevice) error {
+func (md memberDisks) bindDisks(ctx context.Context, m *inventory.Member, given []plan.MemberDisk, devices []types.BaseVirtualDevice) error {
 	var all []disks.Owned
 	for _, d := range given {
 		if d.ID != "" {
-			all = append(all, disks.Owned{Owner: ownerOf(ref, m, d.Name), Ref: disks.Where(d, devices)})
+			all = append(all, disks.Owned{Owner: ownerOf(md.ref, m, d.Name), Ref: disks.Where(d, devices)})
 		}
 	}
-	return v.persistent.Bind(ctx, all...)
+	return md.persistent.By(md).Bind(ctx, all...)
 }
 
 func ownerOf(ref plan.Ref, m *inventory.Member, disk string) disks.Owner {

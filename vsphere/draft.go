@@ -17,15 +17,12 @@ import (
 )
 
 // Draft is a clone that is built as the server builds one, but not made.
-type Draft struct {
-	v *VCenter
-	b *cloneBuilder
-}
+type Draft struct{ b *cloneBuilder }
 
 // Draft begins a draft for an action, a Clone with details.
 func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
 	b, err := v.newCloneBuilder(ref, a, a.Folder())
-	return &Draft{v, b}, err
+	return &Draft{b}, err
 }
 
 // As sets the instanceUuid, name and folder of the VM.
@@ -37,14 +34,14 @@ func (d *Draft) As(instanceUUID, name, folder string) {
 // when a step failed that the rest needs, and takes the last step only if all others succeeded.
 func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (good bool) {
 	good = true
-	for _, step := range d.v.cloneSteps() {
+	for _, step := range d.b.cloneSteps() {
 		if step.only == aClone {
 			continue
 		}
 		if step.last && !good {
 			break
 		}
-		if err := step.fill(ctx, d.b); err != nil {
+		if err := step.fill(ctx); err != nil {
 			failed(step.name, err)
 			if good = false; step.base {
 				break
@@ -80,11 +77,11 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 	case plan.Clone:
 		d.Fill(ctx, tell)
 	case plan.Prepare:
-		if err := v.checkTags(ctx, d.b); err != nil {
+		if err := d.b.checkTags(ctx); err != nil {
 			tell("tags", err)
 		}
 	case plan.SetDisks:
-		if err := v.findLackingDisks(ctx, ref, d.b); err != nil {
+		if err := d.b.findLackingDisks(ctx); err != nil {
 			tell("disks", err)
 		}
 	}
@@ -92,38 +89,38 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 }
 
 // draftAtHome begins a draft in the group's folder, or the one that exists above.
-func (v *VCenter) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
-	at, err := v.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details().Spec))
+func (c calls) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
+	at, err := c.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details().Spec))
 	if err != nil {
 		return nil, err
 	}
-	_, folder := v.inventory.Standing(at)
-	b, err := v.newCloneBuilder(ref, a, folder)
-	return &Draft{v, b}, err
+	_, folder := c.inventory.Standing(at)
+	b, err := c.newCloneBuilder(ref, a, folder)
+	return &Draft{b}, err
 }
 
 // rehearse looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
 // successor that cannot be made.
-func (v *VCenter) rehearse(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	d, err := v.draftAtHome(ref, a)
+func (st *step) rehearse(ctx context.Context, a plan.Action) error {
+	d, err := st.draftAtHome(st.ref, a)
 	if err != nil {
 		return err
 	}
 	var first error
 	d.Fill(ctx, func(_ string, err error) { first = cmp.Or(first, err) })
 	if first != nil {
-		return v.cloneFailure(ctx, d.b, first)
+		return d.b.failure(ctx, first)
 	}
 	return nil
 }
 
 // FillBare takes the steps that make a VM like a member, but none that says which group it belongs to.
 func (d *Draft) FillBare(ctx context.Context) error {
-	for _, step := range d.v.cloneSteps() {
+	for _, step := range d.b.cloneSteps() {
 		if step.only != anyVM {
 			continue
 		}
-		if err := step.fill(ctx, d.b); err != nil {
+		if err := step.fill(ctx); err != nil {
 			return err
 		}
 	}
@@ -147,7 +144,7 @@ func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
 
 // Network finds a network that the clone's possible hosts have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
-	return d.v.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
+	return d.b.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
 }
 
 // NetworkOf finds a network of the settings' datacenter that the hosts of a pool have.
@@ -159,7 +156,7 @@ func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReferen
 	return v.networkAt(ctx, in, pool, name)
 }
 
-func (v *VCenter) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
+func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := places.ReadNetworks(ctx, s, in)
 		if err != nil {
@@ -202,7 +199,7 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 }
 
 // ownDatacenter returns the datacenter of the settings.
-func (v *VCenter) ownDatacenter() (places.Datacenter, error) {
+func (v *parts) ownDatacenter() (places.Datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
 		return places.Datacenter{}, err

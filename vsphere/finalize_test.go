@@ -55,7 +55,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.NeedsOperator {
 			t.Errorf("with a member inside: %+v", f)
 		}
-		p.do(step(plan.Destroy, vm))
+		p.do(actionOn(plan.Destroy, vm))
 		a := p.removing()
 		p.do(a)
 		if f := p.state().Folder; f != "" {

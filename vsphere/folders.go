@@ -14,19 +14,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// folders is a step that makes folders, or gives a VM another name or folder.
+type folders struct{ *step }
+
 // createFolder creates the group's folder <root>/<namespace>/<group>, and missing folders above it.
-func (v *VCenter) createFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if placement := placementIn(a); placement != (plan.Home{}) {
-		return v.createAway(ctx, ref, placement)
+func (f folders) createFolder(ctx context.Context) error {
+	if placement := placementIn(f.action); placement != (plan.Home{}) {
+		return f.createAway(ctx, placement)
 	}
-	at, err := v.settings()
+	at, err := f.settings()
 	if err != nil {
 		return err
 	}
-	err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
+	err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
 	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: looking up the settings again creates it
-		if at, err = v.refit(ctx); err == nil {
-			err = v.createBelow(ctx, at.Root, ref.Namespace, ref.Name)
+		if at, err = f.refit(ctx); err == nil {
+			err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
 		}
 	}
 	return err
@@ -42,20 +45,20 @@ func placementIn(a plan.Action) plan.Home {
 
 // createAway does so for another placement than that of the settings. Somebody may have removed some of the known folders:
 // the first try shows that.
-func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.Home) error {
+func (f folders) createAway(ctx context.Context, placement plan.Home) error {
 	for range 2 {
-		at, err := v.inventory.GroupFolderFor(ref, placement)
+		at, err := f.inventory.GroupFolderFor(f.ref, placement)
 		if err != nil {
 			return err
 		}
-		err = v.createBelow(ctx, inventory.FolderRef(at.VMFolder), slices.Concat(at.Path, []string{ref.Namespace, ref.Name})...)
+		err = f.createBelow(ctx, inventory.FolderRef(at.VMFolder), slices.Concat(at.Path, []string{f.ref.Namespace, f.ref.Name})...)
 		if gone := vcfault.MissingObject(err); gone.Type == "Folder" {
-			err = v.reader.Read(ctx, gone)
+			err = f.reader.Read(ctx, gone)
 		}
 		if err != nil {
 			return err
 		}
-		if at, err = v.inventory.GroupFolderFor(ref, placement); err != nil || v.inventory.Below(at.Root, ref.Namespace, ref.Name) != "" {
+		if at, err = f.inventory.GroupFolderFor(f.ref, placement); err != nil || f.inventory.Below(at.Root, f.ref.Namespace, f.ref.Name) != "" {
 			return err
 		}
 	}
@@ -64,25 +67,25 @@ func (v *VCenter) createAway(ctx context.Context, ref plan.Ref, placement plan.H
 }
 
 // createBelow finds or creates nested folders, the first one in base. The last one is the group's.
-func (v *VCenter) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
+func (f folders) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
 	chain := []types.ManagedObjectReference{base}
 	for i, name := range names {
-		folder, err := v.ensureFolder(ctx, chain[i], name)
+		folder, err := f.ensureFolder(ctx, chain[i], name)
 		if err != nil {
-			v.reader.Touch(chain[1:]...)
+			f.reader.Touch(chain[1:]...)
 			return err
 		}
 		chain = append(chain, folder)
 	}
-	return v.reader.Read(ctx, chain...)
+	return f.reader.Read(ctx, chain...)
 }
 
 // ensureFolder finds or creates a folder. If another replica creates it first, that is success.
-func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (folder types.ManagedObjectReference, err error) {
-	if known := v.inventory.Below(parent.Value, name); known != "" {
+func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (folder types.ManagedObjectReference, err error) {
+	if known := f.inventory.Below(parent.Value, name); known != "" {
 		return inventory.FolderRef(known), nil
 	}
-	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = f.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.CreateFolder(ctx, s.Vim, &types.CreateFolder{This: parent, Name: name})
 		if err == nil {
 			folder = res.Returnval
@@ -92,7 +95,7 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 	var taken *types.DuplicateName
 	if _, is := fault.As(err, &taken); is {
 		if folder, err = taken.Object, nil; folder.Value == "" {
-			folder, err = v.Child(ctx, parent, name)
+			folder, err = f.Child(ctx, parent, name)
 		}
 		if err == nil && folder.Type != "Folder" {
 			return folder, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
@@ -102,66 +105,66 @@ func (v *VCenter) ensureFolder(ctx context.Context, parent types.ManagedObjectRe
 }
 
 // createQuarantine creates the folder for removed members, in the group's own.
-func (v *VCenter) createQuarantine(ctx context.Context, a plan.Action) error {
-	folder, err := v.ensureFolder(ctx, inventory.FolderRef(a.Folder()), plan.QuarantineFolder)
+func (f folders) createQuarantine(ctx context.Context) error {
+	folder, err := f.ensureFolder(ctx, inventory.FolderRef(f.action.Folder()), plan.QuarantineFolder)
 	if err != nil {
 		return err
 	}
-	return v.reader.Read(ctx, inventory.FolderRef(a.Folder()), folder)
+	return f.reader.Read(ctx, inventory.FolderRef(f.action.Folder()), folder)
 }
 
 // rename changes the name of a VM of the group within its folder, where names are unique. Reconfiguring does that as well as Rename_Task
 // (https://github.com/vmware/govmomi/issues/2537; Terraform's provider renames so), and only it takes a changeVersion: two replicas, of
 // which one puts a VM into quarantine and the other brings it back, don't take the name from each other.
-func (v *VCenter) rename(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
-	name := plan.ArgsOf[plan.RenameArgs](a.Args).Name
+func (f folders) rename(ctx context.Context) error {
+	m, err := f.own()
+	name := plan.ArgsOf[plan.RenameArgs](f.action.Args).Name
 	if err != nil || m.Name == name {
 		return err
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := f.unchanged(m); err != nil {
 		return err
 	}
-	if err = v.reconfigure(ctx, inventory.VMRef(a.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, Name: name}); err != nil {
-		err = v.nameRefusal(ctx, ref, a, err, m.Parent, name)
+	if err = f.reconfigure(ctx, f.vm(), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, Name: name}); err != nil {
+		err = f.nameRefusal(ctx, err, m.Parent, name)
 	}
 	if err != nil {
 		return err
 	}
-	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
+	return f.reader.Read(ctx, f.vm())
 }
 
 // move moves a VM of the group into another folder. Its name must be free there, so the name stays the lock.
-func (v *VCenter) move(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
-	if err != nil || m.Folder == a.Folder() {
+func (f folders) move(ctx context.Context) error {
+	m, err := f.own()
+	if err != nil || m.Folder == f.action.Folder() {
 		return err
 	}
-	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err = f.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.MoveIntoFolder_Task(ctx, s.Vim, &types.MoveIntoFolder_Task{
-			This: inventory.FolderRef(a.Folder()), List: []types.ManagedObjectReference{inventory.VMRef(a.MoRef)}})
+			This: inventory.FolderRef(f.action.Folder()), List: []types.ManagedObjectReference{f.vm()}})
 		if err == nil {
 			task = res.Returnval
 		}
 		return task, err
 	})
 	switch {
-	case vcfault.MissingObject(err) == inventory.FolderRef(a.Folder()):
-		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", a.VM)
+	case vcfault.MissingObject(err) == inventory.FolderRef(f.action.Folder()):
+		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", f.action.VM)
 	case err != nil:
-		err = v.nameRefusal(ctx, ref, a, err, a.Folder(), m.Name)
+		err = f.nameRefusal(ctx, err, f.action.Folder(), m.Name)
 	}
 	if err != nil {
 		return err
 	}
-	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
+	return f.reader.Read(ctx, f.vm())
 }
 
 // nameRefusal says which object has the name, if a rename or a move was refused for that; any other error stays as it is. If the VM
 // itself has it, that is success: an earlier try, or another replica, has done it.
-func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, err error, folder, name string) error {
+func (f folders) nameRefusal(ctx context.Context, err error, folder, name string) error {
 	if vcfault.Has[*types.InvalidName](err) {
-		return vcfault.New(vcfault.ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, a.VM)
+		return vcfault.New(vcfault.ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, f.action.VM)
 	}
 	var duplicate *types.DuplicateName
 	if _, is := fault.As(err, &duplicate); !is {
@@ -170,20 +173,20 @@ func (v *VCenter) nameRefusal(ctx context.Context, ref plan.Ref, a plan.Action, 
 	holder := duplicate.Object
 	if holder.Value == "" {
 		var lookErr error
-		if holder, lookErr = v.Child(ctx, inventory.FolderRef(folder), name); lookErr != nil {
+		if holder, lookErr = f.Child(ctx, inventory.FolderRef(folder), name); lookErr != nil {
 			return lookErr
 		}
 	}
-	if holder.Value == a.MoRef {
+	if holder.Value == f.action.MoRef {
 		return nil
 	}
 	if holder.Value != "" {
-		if readErr := v.reader.Read(ctx, holder); readErr != nil {
+		if readErr := f.reader.Read(ctx, holder); readErr != nil {
 			return readErr
 		}
 	}
-	switch m, path, known := v.inventory.Holder(holder.Value); {
-	case holder.Value == "" || !known || m != nil && m.Stamp.UID == ref.UID:
+	switch m, path, known := f.inventory.Holder(holder.Value); {
+	case holder.Value == "" || !known || m != nil && m.Stamp.UID == f.ref.UID:
 		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
 	default:
 		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)

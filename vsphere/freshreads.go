@@ -22,15 +22,20 @@ import (
 )
 
 // ReadFresh reads a VM now.
-func (v *VCenter) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
-	return v.fresh.VM(ctx, vm)
+func (c calls) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
+	var now FreshVM
+	o, err := c.freshObject(ctx, vm)
+	if err == nil && o.Told {
+		now.take(o)
+	}
+	return &now, err
 }
 
 // lookUnchanged reads a member, whose configuration must not have changed since the plan.
-func (v *VCenter) lookUnchanged(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*FreshVM, error) {
-	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
+func (st *step) lookUnchanged(ctx context.Context, m *inventory.Member) (*FreshVM, error) {
+	now, err := st.ReadFresh(ctx, st.vm())
 	if err == nil {
-		err = check(now, ref, a)
+		err = check(now, st.ref, st.action)
 	}
 	if err == nil && now.ChangeVersion != m.ChangeVersion {
 		err = changedMeanwhile()
@@ -72,10 +77,10 @@ func wantedAfterAll(a plan.Action) *vcfault.Error {
 
 // lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
 // have just withdrawn or set the mark.
-func (v *VCenter) lookAgain(ctx context.Context, ref plan.Ref, a plan.Action) (*FreshVM, error) {
-	now, err := v.ReadFresh(ctx, inventory.VMRef(a.MoRef))
+func (st *step) lookAgain(ctx context.Context) (*FreshVM, error) {
+	now, err := st.ReadFresh(ctx, st.vm())
 	if err == nil {
-		err = check(now, ref, a)
+		err = check(now, st.ref, st.action)
 	}
 	return now, err
 }
@@ -109,11 +114,8 @@ func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
 	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
 }
 
-// freshReads makes the reads. Its methods may be called from any goroutine.
-type freshReads struct {
-	calls  *VCenter
-	rounds batchedRead[types.ManagedObjectReference, freshAnswer]
-}
+// freshReads gathers the questions of steps. Its answers are read without a lease: each step asks for its own before and after.
+type freshReads = batchedRead[types.ManagedObjectReference, freshAnswer]
 
 // freshAnswer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
 type freshAnswer struct {
@@ -124,22 +126,28 @@ type freshAnswer struct {
 // recentTasks is the question for vCenter's recent tasks, instead of a moRef.
 var recentTasks = types.ManagedObjectReference{Type: "TaskManager"}
 
-// newFreshReads returns the reads of a vCenter.
-func newFreshReads(v *VCenter) *freshReads {
-	r := &freshReads{calls: v}
-	r.rounds.ask = r.read
-	return r
-}
-
-// Clones returns the tasks of our user's clones that are queued or running.
-func (r *freshReads) Clones(ctx context.Context) ([]string, error) {
-	a, shared, err := r.rounds.Ask(ctx, recentTasks)
+// recentClones returns the tasks of our user's clones that are queued or running.
+func (c calls) recentClones(ctx context.Context) ([]string, error) {
+	a, shared, err := c.askFresh(ctx, recentTasks)
 	if err == nil && shared {
-		err = r.mayAct(ctx)
+		err = c.stillMay(ctx)
 	} else if shared && !session.IsFatal(err) {
-		a, err = r.read(ctx, []types.ManagedObjectReference{recentTasks})
+		a, err = c.readFresh(ctx, []types.ManagedObjectReference{recentTasks})
 	}
 	return a.clones, err
+}
+
+// askFresh asks vCenter, together with other steps.
+func (c calls) askFresh(ctx context.Context, about types.ManagedObjectReference) (a freshAnswer, shared bool, err error) {
+	if err := c.mayAct(); err != nil {
+		return a, false, err
+	}
+	return c.fresh.Ask(ctx, about)
+}
+
+// stillMay returns an error if the step may no longer act on an answer. It makes no call.
+func (c calls) stillMay(ctx context.Context) error {
+	return c.Call(ctx, func(context.Context, *session.Session) error { return nil })
 }
 
 // freshFolder is a folder: its name, the moRef of the one that it is in, and what is in it.
@@ -150,9 +158,9 @@ type freshFolder struct {
 	Seen bool
 }
 
-// Folder reads a folder.
-func (r *freshReads) Folder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
-	o, err := r.object(ctx, folder)
+// freshFolder reads a folder.
+func (c calls) freshFolder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
+	o, err := c.freshObject(ctx, folder)
 	return freshFolder{
 		Name:     session.Prop[string](o, "name"),
 		Parent:   session.Prop[types.ManagedObjectReference](o, "parent").Value,
@@ -161,26 +169,16 @@ func (r *freshReads) Folder(ctx context.Context, folder types.ManagedObjectRefer
 	}, err
 }
 
-// VM reads a VM.
-func (r *freshReads) VM(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
-	var now FreshVM
-	o, err := r.object(ctx, vm)
-	if err == nil && o.Told {
-		now.take(o)
-	}
-	return &now, err
-}
-
-// object reads a VM or a folder.
-func (r *freshReads) object(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
-	a, shared, err := r.rounds.Ask(ctx, ref)
+// freshObject reads a VM or a folder.
+func (c calls) freshObject(ctx context.Context, ref types.ManagedObjectReference) (session.Object, error) {
+	a, shared, err := c.askFresh(ctx, ref)
 	if err == nil {
 		if at := slices.IndexFunc(a.objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
-			return a.objects[at], r.mayAct(ctx)
+			return a.objects[at], c.stillMay(ctx)
 		}
 	}
 	if shared && (err == nil || !session.IsFatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
-		a, err = r.read(ctx, []types.ManagedObjectReference{ref})
+		a, err = c.readFresh(ctx, []types.ManagedObjectReference{ref})
 	}
 	if err != nil || len(a.objects) == 0 {
 		return session.Object{Ref: ref}, err
@@ -188,14 +186,9 @@ func (r *freshReads) object(ctx context.Context, ref types.ManagedObjectReferenc
 	return a.objects[0], nil
 }
 
-// mayAct returns an error if the step in ctx may no longer act on a shared answer. It makes no call.
-func (r *freshReads) mayAct(ctx context.Context) error {
-	return r.calls.Call(ctx, func(context.Context, *session.Session) error { return nil })
-}
-
-// read reads VMs, folders and recent tasks in one call. What is gone is left out if there are several.
-func (r *freshReads) read(ctx context.Context, refs []types.ManagedObjectReference) (a freshAnswer, err error) {
-	err = r.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+// readFresh reads VMs, folders and recent tasks in one call. What is gone is left out if there are several.
+func (c calls) readFresh(ctx context.Context, refs []types.ManagedObjectReference) (a freshAnswer, err error) {
+	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		var specs []types.PropertyFilterSpec
 		if slices.Contains(refs, recentTasks) {
 			specs = append(specs, tasks.RecentSpec(s))
@@ -210,7 +203,7 @@ func (r *freshReads) read(ctx context.Context, refs []types.ManagedObjectReferen
 	return a, err
 }
 
-// freshSpec reads what Folder and VM return, of those among refs.
+// freshSpec reads what ReadFresh and freshFolder return, of those among refs.
 func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{

@@ -54,26 +54,26 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 	synctest.Test(t, func(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{Off: true})
 		ran, never := p.running(0, false), p.member(1)
-		p.do(step(plan.PowerOff, ran))
+		p.do(actionOn(plan.PowerOff, ran))
 		for _, name := range []string{"web-0", "web-1"} {
 			w.fillHostOf(name)
 		}
 		for range 2 * CrowdedAfter {
-			if f := p.fault(step(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
+			if f := p.fault(actionOn(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("one that ran may hold data: %+v", f)
 			}
 		}
 		for range CrowdedAfter { // no host has room
-			if f := p.fault(step(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
+			if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("%+v", f)
 			}
 		}
 		for _, host := range []string{"DC0_C0_H0", "DC0_C0_H1"} {
 			w.must(w.FillHost(firstCluster+"/"+host, false))
 		}
-		p.do(step(plan.PowerOn, ran))
+		p.do(actionOn(plan.PowerOn, ran))
 		full := w.fillHostOf("web-1")
-		if f := p.fault(step(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.NeedsOperator || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
+		if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.NeedsOperator || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
 			t.Errorf("%+v", f)
 		}
 		p.do(p.cloning(2))

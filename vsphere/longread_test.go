@@ -97,7 +97,7 @@ func (p *process) scanning() (ended <-chan error) {
 func TestAReadOfEverythingTakesAsLongAsPagesComeAndHoldsNoOtherReadUp(t *testing.T) {
 	inLongReads(t, &slowPages{others: time.Minute}, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		began, ended := time.Now(), p.scanning()
 		w.must(w.PowerOff("web-0"))
 		p.until("it is off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })

@@ -10,7 +10,7 @@ import (
 func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		destroy := step(plan.Destroy, vm)
+		destroy := actionOn(plan.Destroy, vm)
 		destroy.Args = plan.DestroyArgs{NeverOn: true}
 		w.must(w.PowerOn("web-0"))
 		if f := p.fault(destroy); f.Reason != plan.ReasonDuplicateMember || f.NeedsOperator {
@@ -23,7 +23,7 @@ func TestADuplicateIsDestroyedOnlyIfItWasNeverOn(t *testing.T) {
 		if !slices.Contains(w.Names(), "web-0") {
 			t.Fatal("it was destroyed")
 		}
-		never := step(plan.Destroy, p.member(1))
+		never := actionOn(plan.Destroy, p.member(1))
 		never.Args = plan.DestroyArgs{NeverOn: true}
 		p.do(never)
 		if slices.Contains(w.Names(), "web-1") {

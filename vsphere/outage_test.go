@@ -20,7 +20,7 @@ func TestAnOutageIsReportedAndOutlived(t *testing.T) {
 		w.Restart()
 		p.until("a restart is noticed", func() bool { return !p.state().Known })
 		p.until("it is known again", func() bool { s := p.state(); return s.Known && len(s.VMs) == 1 })
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		p.stop()
 		if n := w.Sessions(); n != 0 {
 			t.Errorf("%d sessions are left behind", n)

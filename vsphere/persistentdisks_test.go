@@ -454,7 +454,7 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 			_, _, vm = p.given("web-0")
 			w.Hold(vcsim.PowerOn)
 			done := make(chan error, 2)
-			go func() { done <- p.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
+			go func() { done <- p.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
 			p.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"]+w.Calls()["PowerOnVM_Task"] == 1 })
 			p.do(guarded(plan.Mark, vm))
 			_, _, vm = p.given("web-0")
@@ -518,7 +518,7 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			if has := plan.Persistent(vm.Disks); disks.Attached(devices, id) == nil || len(has) != 1 || has[0].ID != id || has[0].Parted != "" {
 				t.Errorf("%s: the stamp has %s", op, vm.Disks)
 			}
-			p.do(step(plan.PowerOn, vm))
+			p.do(actionOn(plan.PowerOn, vm))
 		})
 	}
 }

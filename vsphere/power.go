@@ -24,30 +24,33 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// power is a step that powers a member on or off, or shuts its guest down.
+type power struct{ *step }
+
 // powerOn powers a member on; where DRS places it, by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
 // machine can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). It is still
 // used without DRS or a datacenter, and where the other method is not allowed.
-func (v *VCenter) powerOn(ctx context.Context, m *inventory.Member) error {
-	level := v.inventory.Automation(m)
-	dc, found := v.inventory.DatacenterAbove(m.Parent)
+func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
+	level := p.inventory.Automation(m)
+	dc, found := p.inventory.DatacenterAbove(m.Parent)
 	if !found {
 		level = ""
 	}
-	_, err := v.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
+	_, err := p.PowerOn(ctx, dc.Ref, inventory.VMRef(m.MoRef), level)
 	return err
 }
 
 // PowerOn powers a VM of a datacenter on as members are, with the automation level of DRS that is in force for it, "" for none. refused
 // says why DRS was asked and did not even try, so that the VM was powered on without it.
-func (v *VCenter) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
+func (c calls) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
 	if level != "" {
-		done, err := v.powerOnByDRS(ctx, dc, vm, level)
+		done, err := c.powerOnByDRS(ctx, dc, vm, level)
 		if done {
 			return nil, err
 		}
 		refused = err
 	}
-	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err = c.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOnVM_Task(ctx, s.Vim, &types.PowerOnVM_Task{This: vm})
 		if err == nil {
 			task = res.Returnval
@@ -60,13 +63,13 @@ func (v *VCenter) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReferen
 // powerOnByDRS makes a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. Where that
 // level is in force, the call overrides it (as vic PR 7652 and machine-api-operator PR 1047 do), because nobody is there to choose. done
 // is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
-func (v *VCenter) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
+func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
 	var options []types.BaseOptionValue
 	if level == types.DrsBehaviorManual {
 		options = []types.BaseOptionValue{&types.OptionValue{Key: string(types.ClusterPowerOnVmOptionOverrideAutomationLevel),
 			Value: string(types.DrsBehaviorFullyAutomated)}}
 	}
-	info, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	info, err := c.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.PowerOnMultiVM_Task(ctx, s.Vim, &types.PowerOnMultiVM_Task{This: dc, Vm: []types.ManagedObjectReference{vm}, Option: options})
 		if err == nil {
 			task = res.Returnval
@@ -85,31 +88,31 @@ func (v *VCenter) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRe
 		if x.Task == nil { // as vCenter 7.0 does (govmomi#2584)
 			continue
 		}
-		_, err := v.await(ctx, *x.Task)
+		_, err := c.await(ctx, *x.Task)
 		return true, err
 	}
 	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {
-		v.reader.TouchClusters() // the level differs from the one known
+		c.reader.TouchClusters() // the level differs from the one known
 		return true, vcfault.New(vcfault.ReasonDRSManual, true,
 			"DRS leaves the choice of the host to an operator: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
 	}
-	return true, v.awaitOn(ctx, vm)
+	return true, c.awaitOn(ctx, vm)
 }
 
 // onWithin is how long the power-on of a VM may take when vCenter does not name its task.
 const onWithin = 2 * time.Minute
 
 // awaitOn waits until a VM is on, by its tasks if vCenter shows them.
-func (v *VCenter) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
+func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
 	began := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
-		if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+		if err := c.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 			return err
 		}
-		if err := v.reader.Read(ctx, vm); err != nil {
+		if err := c.reader.Read(ctx, vm); err != nil {
 			return err
 		}
-		switch m := v.inventory.Member(vm.Value); {
+		switch m := c.inventory.Member(vm.Value); {
 		case m == nil || m.Power == plan.PoweredOn:
 			return nil
 		case m.Question == "" && time.Since(began) > onWithin:
@@ -122,12 +125,12 @@ func (v *VCenter) awaitOn(ctx context.Context, vm types.ManagedObjectReference) 
 }
 
 // neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: it is kept.
-func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) error {
-	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", a.VM)
+func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
+	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
-	made, on, err := removalcause.Life(ctx, v, a.MoRef)
+	made, on, err := removalcause.Life(ctx, r, r.action.MoRef)
 	if err == nil && (!made || on) {
 		return undecided
 	}
@@ -137,11 +140,11 @@ func (v *VCenter) neverOn(ctx context.Context, a plan.Action, now *FreshVM) erro
 // awaitPower waits for the running tasks that change a VM's power, and then reads it. Another replica
 // may have begun one before this one set or withdrew the VM's mark; until it ends, the VM's state shows nothing of it. A datacenter's
 // task that powers VMs on does not say which, so awaitPower waits for each one of our user, and then for tasks of the VM that it began.
-func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
+func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
 	for range 2 {
 		var under []types.ManagedObjectReference
 		many := false
-		err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		err := c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 			infos, err := tasks.Recent(ctx, s)
 			under, many = nil, false
 			for i := range infos {
@@ -160,9 +163,9 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 			return err
 		}
 		for _, task := range under {
-			_, _ = v.tasks.Wait(ctx, task, "") // its result does not matter here: the read tells
+			_, _ = c.tasks.Wait(ctx, task, "") // its result does not matter here: the read tells
 		}
-		if err := v.reader.Read(ctx, vm); err != nil || !many {
+		if err := c.reader.Read(ctx, vm); err != nil || !many {
 			return err
 		}
 	}
@@ -170,42 +173,43 @@ func (v *VCenter) awaitPower(ctx context.Context, vm types.ManagedObjectReferenc
 }
 
 // power powers a member on or off.
-func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (p power) run(ctx context.Context) error {
+	m, err := p.own()
 	if err != nil {
 		return err
 	}
-	if plan.ArgsOf[plan.PowerOffArgs](a.Args).Unheeded && !v.unheeded(m) {
-		if err := v.shutdownGuest(ctx, ref, a); err == nil || vcfault.Classify("", err).Reason != vcfault.ReasonToolsUnavailable {
+	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Unheeded && !p.unheeded(m) {
+		if err := p.shutdownGuest(ctx); err == nil || vcfault.Classify("", err).Reason != vcfault.ReasonToolsUnavailable {
 			return err
 		}
 	}
-	if a.Standby() {
-		if m, err = v.promote(ctx, ref, a, m); err != nil || m.Power == plan.PoweredOn {
+	if p.action.Standby() {
+		if m, err = p.promote(ctx, m); err != nil || m.Power == plan.PoweredOn {
 			return err
 		}
 	}
-	if a.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
-		return vcfault.Untried(chosenMeanwhile(a))
+	if p.action.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
+		return vcfault.Untried(chosenMeanwhile(p.action))
 	}
-	if a.Marked {
-		if _, err := v.lookAgain(ctx, ref, a); err != nil {
+	if p.action.Marked {
+		if _, err := p.lookAgain(ctx); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
-	if a.Op == plan.PowerOn {
-		if m, err = v.identifyDisks(ctx, ref, m, a); err == nil {
-			err = v.hasDisks(ctx, ref, m, a)
+	if p.action.Op == plan.PowerOn {
+		its := memberDisks{p.step}
+		if m, err = its.identifyDisks(ctx, m); err == nil {
+			err = its.hasDisks(ctx, m)
 		}
 		if err != nil {
 			return vcfault.Untried(err)
 		}
 	}
 	var vcenter string
-	vm, wanted := inventory.VMRef(a.MoRef), types.VirtualMachinePowerStatePoweredOn
-	if a.Op == plan.PowerOff {
+	vm, wanted := p.vm(), types.VirtualMachinePowerStatePoweredOn
+	if p.action.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
-		_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 			ctx, stop := unfenced(ctx)
 			defer stop()
 			vcenter = s.UUID
@@ -216,28 +220,46 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 			return task, err
 		})
 	} else {
-		err = v.powerOn(ctx, m)
+		err = p.powerOn(ctx, m)
 		if len(plan.Persistent(m.Stamp.Given)) > 0 {
 			err = disks.PowerOnRefused(err)
 		}
 	}
 	switch {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
-	case a.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && v.crowdedOut(ctx, m):
+	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.crowdedOut(ctx, m):
 		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
-	case a.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as the reference has it; some versions power it off
+	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as the reference has it; some versions power it off
 		return vcfault.New(vcfault.ReasonInvalidPowerState, true, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
 	default:
 		return err
 	}
-	v.asked.Delete(a.MoRef)
-	if a.Op == plan.PowerOn {
-		v.capacity.Ran(a.MoRef, m.HostRef)
+	p.asked.Delete(p.action.MoRef)
+	if p.action.Op == plan.PowerOn {
+		p.capacity.Ran(p.action.MoRef, m.HostRef)
 	}
-	if plan.ArgsOf[plan.PowerOffArgs](a.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
-		return v.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{a.MoRef}})
+	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
+		return p.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{p.action.MoRef}})
 	}
-	return v.reader.Read(ctx, vm)
+	return p.reader.Read(ctx, vm)
+}
+
+// promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of
+// two replicas one promotes it, and none removes it as a standby member any more. It leaves
+// the generation: a replica that knows only an older spec would take it for one too many. (Found by the model checker.) It returns the member as it is then.
+func (p power) promote(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
+	if !m.Stamp.Standby {
+		return m, nil // nothing to do, and published
+	}
+	if err := p.unchanged(m); err != nil {
+		return nil, err
+	}
+	next := m.Stamp
+	next.Standby, next.Generation = false, max(next.Generation, p.action.Generation)
+	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+		return nil, err
+	}
+	return p.own()
 }
 
 // shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
@@ -246,34 +268,34 @@ func (v *VCenter) power(ctx context.Context, ref plan.Ref, a plan.Action) error 
 // The stamp comes first, guarded by changeVersion: of this and a withdrawal of the mark by another replica only one succeeds,
 // and from then on all replicas treat the member as halting. A replica that powers the VM off when the time is over, but has not
 // asked the guest itself, first asks again (unheeded): the process that wrote the stamp may have been killed before it asked.
-func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (p power) shutdownGuest(ctx context.Context) error {
+	m, err := p.own()
 	if err != nil {
 		return vcfault.Untried(err)
 	}
-	vm := inventory.VMRef(a.MoRef)
+	vm := p.vm()
 	switch {
 	case m.Power != plan.PoweredOn:
-		return v.reader.Read(ctx, vm)
+		return p.reader.Read(ctx, vm)
 	case !m.Tools:
-		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", a.VM))
+		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
 	}
-	if a.Marked {
-		if _, err := v.lookAgain(ctx, ref, a); err != nil {
+	if p.action.Marked {
+		if _, err := p.lookAgain(ctx); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
 	next := m.Stamp
 	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
-	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
-		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", a.VM)
-		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", p.action.VM)
+		p.undoStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}
-	err = v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	err = p.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ctx, stop := unfenced(ctx)
 		defer stop()
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
@@ -281,13 +303,13 @@ func (v *VCenter) shutdownGuest(ctx context.Context, ref plan.Ref, a plan.Action
 	})
 	switch {
 	case err == nil:
-		v.asked.Store(a.MoRef, next.Shutdown.Boot)
+		p.asked.Store(p.action.MoRef, next.Shutdown.Boot)
 		return nil
 	case vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOff):
-		return v.reader.Read(ctx, vm)
+		return p.reader.Read(ctx, vm)
 	}
 	if vcfault.Refused(err) {
-		v.undoStamp(ctx, ref, a, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		p.undoStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 	}
 	return err
 }
@@ -298,47 +320,47 @@ const askWithin = 30 * time.Second
 
 // unheeded reports whether a step may power off a VM whose guest did not shut down in time: this process has asked the guest in this
 // boot, or cannot ask it.
-func (v *VCenter) unheeded(m *inventory.Member) bool {
-	boot, asked := v.asked.Load(m.MoRef)
+func (p power) unheeded(m *inventory.Member) bool {
+	boot, asked := p.asked.Load(m.MoRef)
 	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))
 }
 
 // undoStamp reverts what a stamp says about a step that was not carried out after all.
-func (v *VCenter) undoStamp(ctx context.Context, ref plan.Ref, a plan.Action, what string, change func(*stamp.Stamp)) {
-	stamped := v.inventory.Member(a.MoRef)
+func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.Stamp)) {
+	stamped := p.inventory.Member(p.action.MoRef)
 	if stamped == nil || ctx.Err() != nil {
 		return
 	}
-	if err := v.restamp(ctx, stamped, change); err != nil {
-		v.log.Warn().Err(err).Str("group", ref.String()).Str("vm", a.VM).Msg("the stamp still says that the VM " + what)
+	if err := p.restamp(ctx, stamped, change); err != nil {
+		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Msg("the stamp still says that the VM " + what)
 	}
 }
 
 // reset restarts a member that stays unready, without asking its guest, which may not respond.
 // It writes the stamp first: of two replicas one succeeds, and none resets the VM again for the same reason.
 // Before that it reads the VM: the stamp of one that was powered off meanwhile would record a restart that never happened.
-func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (p power) reset(ctx context.Context) error {
+	m, err := p.own()
 	if err != nil {
 		return err
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := p.unchanged(m); err != nil {
 		return err
 	}
-	now, err := v.lookUnchanged(ctx, ref, a, m)
+	now, err := p.lookUnchanged(ctx, m)
 	switch {
 	case err != nil:
 		return err
 	case m.Stamp.Marked:
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go, so it was not restarted.", a.VM)
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go, so it was not restarted.", p.action.VM)
 	case now.Power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
 	}
-	if err := v.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
+	if err := p.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err
 	}
-	vm := inventory.VMRef(a.MoRef)
-	_, err = v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	vm := p.vm()
+	_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		ctx, stop := unfenced(ctx)
 		defer stop()
 		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
@@ -348,10 +370,10 @@ func (v *VCenter) reset(ctx context.Context, ref plan.Ref, a plan.Action) error 
 		return task, err
 	})
 	if err == nil {
-		return v.reader.Read(ctx, vm)
+		return p.reader.Read(ctx, vm)
 	}
 	// It was not restarted, so the stamp must not say so: the member would be replaced without a restart.
-	v.undoStamp(ctx, ref, a, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
+	p.undoStamp(ctx, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }
 
@@ -366,7 +388,7 @@ const (
 
 // powerAudit is the last answer of vCenter's events. turn guards it.
 type powerAudit struct {
-	calls *VCenter
+	calls calls
 
 	turn chan struct{}
 	last time.Time // when it was asked for
@@ -374,7 +396,7 @@ type powerAudit struct {
 }
 
 // newPowerAudit returns a powerAudit that has asked nothing yet.
-func newPowerAudit(calls *VCenter) *powerAudit {
+func newPowerAudit(calls calls) *powerAudit {
 	return &powerAudit{calls: calls, turn: make(chan struct{}, 1)}
 }
 

@@ -20,7 +20,7 @@ import (
 func (p *process) running(ordinal int32, tools bool) plan.VM {
 	p.t.Helper()
 	vm := p.member(ordinal)
-	p.do(step(plan.PowerOn, vm))
+	p.do(actionOn(plan.PowerOn, vm))
 	if tools {
 		p.world.must(p.world.SetTools(vm.Name, true))
 		p.until("the tools are seen", func() bool { return p.vm(vm.MoRef).Tools })
@@ -40,7 +40,7 @@ func (p *process) vm(moRef string) plan.VM {
 
 // guarded is a step for the VM as it was seen.
 func guarded(op plan.Op, vm plan.VM) plan.Action {
-	a := step(op, vm)
+	a := actionOn(op, vm)
 	a.ChangeVersion = vm.ChangeVersion
 	return a
 }
@@ -57,7 +57,7 @@ func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) 
 		w.HangShutdown(nil)
 		p.do(guarded(plan.ShutdownGuest, asked))
 		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
 			t.Errorf("it was powered on again, and that is not seen: %+v", again)
 		}
@@ -73,7 +73,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
 			t.Errorf("the stamp says that it was asked: %+v", vm)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		p.do(guarded(plan.ShutdownGuest, vm)) // it is off already
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
 			t.Errorf("%d reconfigures", n)
@@ -136,7 +136,7 @@ func TestAMemberThatIsOffOrMarkedIsNotResetAndItsStampStays(t *testing.T) {
 		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
 			t.Errorf("off: %+v", f)
 		}
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
 		if f := p.fault(guarded(plan.Reset, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("marked: %+v", f)
@@ -189,7 +189,7 @@ func TestAnUnhealthyGuestIsHealthyAfterItsReset(t *testing.T) {
 		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
 		p := w.start()
 		vm := p.member(0)
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
 		w.must(w.SetHealth("web-0", vcsim.HungUntilReset))
 		p.until("it is unhealthy", func() bool { return !p.vm(vm.MoRef).Tools })
@@ -235,7 +235,7 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 		one.do(guarded(plan.Mark, vm))
 		two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).Marked })
 		w.Hold(vcsim.PowerOff)
-		off := step(plan.PowerOff, one.vm(vm.MoRef))
+		off := actionOn(plan.PowerOff, one.vm(vm.MoRef))
 		off.Marked = true
 		done := make(chan error, 2)
 		go func() { done <- one.Do(context.Background(), web, off) }()
@@ -266,7 +266,7 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 		two.until("it sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
 		w.Hold(vcsim.PowerOn)
 		done := make(chan error, 2)
-		go func() { done <- one.Do(context.Background(), web, step(plan.PowerOn, vm)) }()
+		go func() { done <- one.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
 		one.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
 		two.do(guarded(plan.Mark, vm))
 		gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
@@ -322,7 +322,7 @@ func TestAMarkedMemberIsNotPoweredOn(t *testing.T) {
 		vm := p.member(0)
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn })
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
-		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
+		if f := p.fault(actionOn(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
 			t.Errorf("%+v", f)
 		}
 		if n := w.Calls()["PowerOnMultiVM_Task"] + w.Calls()["PowerOnVM_Task"]; n != 0 {
@@ -337,7 +337,7 @@ func TestASuspendedVMThatVCenterDoesNotPowerOffNeedsAnOperator(t *testing.T) {
 		w.FailTask(vcsim.PowerOff, nil, &vim.InvalidPowerState{
 			RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStateSuspended,
 		}, 1)
-		if f := p.fault(step(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.NeedsOperator || !strings.Contains(f.Message, "suspended") {
+		if f := p.fault(actionOn(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.NeedsOperator || !strings.Contains(f.Message, "suspended") {
 			t.Errorf("%+v", f)
 		}
 	})

@@ -38,7 +38,7 @@ func TestDRSPowersAMemberOnWhateverItsLevelAndOnAHostThatHasRoom(t *testing.T) {
 				w, p := drsWorld(t, vcsim.DRS{Level: level})
 				vm := p.member(0)
 				full := w.fillHostOf("web-0")
-				p.do(step(plan.PowerOn, vm))
+				p.do(actionOn(plan.PowerOn, vm))
 				if now := p.vm(vm.MoRef); now.Power != plan.PoweredOn || vctest.Value(w.Details("web-0")).Host == full {
 					t.Errorf("%+v on %s", now, full)
 				}
@@ -58,7 +58,7 @@ func TestAPowerOnThatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 		for _, host := range []string{"DC0_C0_H0", "DC0_C0_H1"} {
 			w.must(w.FillHost(firstCluster+"/"+host, true))
 		}
-		if f := p.fault(step(plan.PowerOn, vm)); f.Reason != vcfault.ReasonResourceLimit || !f.NeedsOperator {
+		if f := p.fault(actionOn(plan.PowerOn, vm)); f.Reason != vcfault.ReasonResourceLimit || !f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
 		if p.vm(vm.MoRef).Power == plan.PoweredOn {
@@ -73,12 +73,12 @@ func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{})
 		vm := p.member(0)
 		w.must(w.SetDRS(firstCluster, vcsim.DRS{Levels: map[string]vim.DrsBehavior{vm.MoRef: vim.DrsBehaviorManual}})) // which the server has not read
-		f := p.fault(step(plan.PowerOn, vm))
+		f := p.fault(actionOn(plan.PowerOn, vm))
 		if f.Reason != vcfault.ReasonDRSManual || !f.NeedsOperator || !vctest.Mentions(f.Message, "recommendation", "Partially Automated") {
 			t.Errorf("%+v", f)
 		}
 		p.until("the level is read", func() bool { return p.inventory.Automation(p.inventory.Member(vm.MoRef)) == vim.DrsBehaviorManual })
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		if p.vm(vm.MoRef).Power != plan.PoweredOn {
 			t.Error("it is off")
 		}
@@ -91,12 +91,12 @@ func TestAPowerOnWithoutATaskIsAwaitedByThePowerState(t *testing.T) {
 		w, p := drsWorld(t, vcsim.DRS{NoTasks: true})
 		one, two := p.member(0), p.member(1)
 		w.SetLatency(vcsim.Latency{Power: 30 * time.Second})
-		p.do(step(plan.PowerOn, one))
+		p.do(actionOn(plan.PowerOn, one))
 		if p.vm(one.MoRef).Power != plan.PoweredOn {
 			t.Error("it is off")
 		}
 		w.FailTask(vcsim.PowerOn, nil, new(vim.InsufficientMemoryResourcesFault), 1)
-		if f := p.fault(step(plan.PowerOn, two)); f.Reason != vcfault.ReasonTimeout {
+		if f := p.fault(actionOn(plan.PowerOn, two)); f.Reason != vcfault.ReasonTimeout {
 			t.Errorf("the fault does not say why it is off: %+v", f)
 		}
 	})
@@ -122,7 +122,7 @@ func TestWithoutDRSOrWhereItIsRefusedAMemberIsPoweredOnAlone(t *testing.T) {
 				if c.refuse != nil {
 					w.FailCall("PowerOnMultiVM_Task", c.refuse, 0)
 				}
-				p.do(step(plan.PowerOn, vm))
+				p.do(actionOn(plan.PowerOn, vm))
 				if n := w.Calls(); p.vm(vm.MoRef).Power != plan.PoweredOn || n["PowerOnVM_Task"] != 1 || n["PowerOnMultiVM_Task"] != c.multi {
 					t.Errorf("%+v after %v", p.vm(vm.MoRef), n)
 				}

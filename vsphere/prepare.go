@@ -15,10 +15,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
+
+// preparation is a step that gives a member what its clone could not.
+type preparation struct{ *step }
 
 // prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
 // configuration with its adapters' MAC addresses, which exist only after the clone. Later it brings tags and attributes up to
@@ -35,23 +37,23 @@ import (
 // So the first write is made even if it says nothing new: of two replicas, vCenter refuses one's last write, and that one
 // then records in the stamp that the member is to be prepared again. The writes have the generation, so that a replica that knows
 // an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute.)
-func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err error) {
-	m, err := v.own(ref, a)
+func (p preparation) run(ctx context.Context) (err error) {
+	m, err := p.own()
 	if err != nil {
 		return err
 	}
-	if a.Details() == nil || a.Details().Spec == nil {
-		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s has no details.", a.VM)
+	if p.action.Details() == nil || p.action.Details().Spec == nil {
+		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s has no details.", p.action.VM)
 	}
-	if m.Stamp.Prepared == a.Details().Prepared {
+	if m.Stamp.Prepared == p.action.Details().Prepared {
 		return nil // nothing to do, and published
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := p.unchanged(m); err != nil {
 		return err
 	}
-	wanted, former := plan.PreparationIn(a.Details().Prepared), plan.PreparationIn(m.Stamp.Prepared)
+	wanted, former := plan.PreparationIn(p.action.Details().Prepared), plan.PreparationIn(m.Stamp.Prepared)
 	first, given := m.Stamp.Unprepared() && m.Stamp.Former.Entry == "", plan.DisksIn(m.Stamp.Given)
-	now, err := v.lookPreparing(ctx, a, m.Stamp.Unprepared())
+	now, err := p.lookPreparing(ctx, m.Stamp.Unprepared())
 	if err != nil {
 		return err
 	}
@@ -60,15 +62,15 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 	}
 	var options []types.BaseOptionValue
 	if first && (wanted.Networks || wanted.Disks) {
-		if given, err = disks.Recognize(given, now.devices, a.VM); err != nil {
+		if given, err = disks.Recognize(given, now.devices, p.action.VM); err != nil {
 			return err
 		}
-		if options, err = guestOptions(ref, a, m.InstanceUUID, now.devices, given); err != nil {
+		if options, err = guestOptions(p.ref, p.action, m.InstanceUUID, now.devices, given); err != nil {
 			return err
 		}
 	}
 	if first {
-		if err := complete(m.Stamp.Disks, now.devices, a.VM); err != nil {
+		if err := complete(m.Stamp.Disks, now.devices, p.action.VM); err != nil {
 			return err
 		}
 	}
@@ -81,37 +83,37 @@ func (v *VCenter) prepare(ctx context.Context, ref plan.Ref, a plan.Action) (err
 			}
 		}()
 		stamp := m.Stamp
-		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details().Prepared)
-		stamp.Generation = max(stamp.Generation, a.Generation)
-		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+a.Details().Prepared && stamp.Generation == m.Stamp.Generation {
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, p.action.Details().Prepared)
+		stamp.Generation = max(stamp.Generation, p.action.Generation)
+		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+p.action.Details().Prepared && stamp.Generation == m.Stamp.Generation {
 			return nil // the clone's stamp has it already
 		}
-		if err = v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
-			m, err = v.own(ref, a)
+		if err = p.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
+			m, err = p.own()
 		}
 		began = err == nil
 		return err
 	})
 	defer func() {
 		if err != nil && began {
-			v.prepareAgain(ctx, ref, a, m.ChangeVersion)
+			p.prepareAgain(ctx, m.ChangeVersion)
 		}
 	}()
-	if err := v.setTags(ctx, a, a.Details().Spec.Tags, former.Tags, begin); stopped != nil {
+	if err := p.setTags(ctx, p.action.Details().Spec.Tags, former.Tags, begin); stopped != nil {
 		return stopped
 	} else if err != nil {
-		return v.tagFailure(ctx, ref, a, err)
+		return p.tagFailure(ctx, err)
 	}
-	if err := v.setAttributes(ctx, a, now.values, a.Details().Spec.CustomAttributes, former.Attributes, begin); err != nil {
+	if err := p.setAttributes(ctx, now.values, p.action.Details().Spec.CustomAttributes, former.Attributes, begin); err != nil {
 		return cmp.Or(stopped, err)
 	}
 	stamp := m.Stamp
-	stamp.Prepared, stamp.Generation = a.Details().Prepared, max(stamp.Generation, a.Generation)
+	stamp.Prepared, stamp.Generation = p.action.Details().Prepared, max(stamp.Generation, p.action.Generation)
 	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
 		stamp.Given = plan.DiskText(given)
 	}
-	return v.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
+	return p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
 }
 
 var errNotBegun = errors.New("the stamp could not say that the preparation begins")
@@ -119,19 +121,18 @@ var errNotBegun = errors.New("the stamp could not say that the preparation begin
 // prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
 // undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is
 // not. A failure here is not reported: the step has failed already.
-func (v *VCenter) prepareAgain(ctx context.Context, ref plan.Ref, a plan.Action, changeVersion string) {
-	ctx = anyway(ctx)
+func (p preparation) prepareAgain(ctx context.Context, changeVersion string) {
 	for range prepareAgainTries {
-		if v.reader.Read(ctx, inventory.VMRef(a.MoRef)) != nil {
+		if p.reader.Read(ctx, p.vm()) != nil {
 			return
 		}
-		m, err := v.own(ref, a)
+		m, err := p.own()
 		if err != nil || m.ChangeVersion == changeVersion || m.Stamp.Prepared != "" && plan.PreparationIn(m.Stamp.Prepared).Digest == "" {
 			return // the VM is gone, or nobody wrote since, or the replica that did is not done
 		}
 		stamp := m.Stamp
-		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, a.Details().Prepared)
-		if v.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()) == nil {
+		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, p.action.Details().Prepared)
+		if p.withoutLease().writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()) == nil {
 			return
 		}
 	}
@@ -142,14 +143,14 @@ const prepareAgainTries = 3
 
 // tagFailure checks whether the VM still exists: for one that is gone, the REST API says that a privilege is missing
 // ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
-func (v *VCenter) tagFailure(ctx context.Context, ref plan.Ref, a plan.Action, err error) error {
+func (p preparation) tagFailure(ctx context.Context, err error) error {
 	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
 		return err
 	}
-	if readErr := v.reader.Read(ctx, inventory.VMRef(a.MoRef)); readErr != nil {
+	if readErr := p.reader.Read(ctx, p.vm()); readErr != nil {
 		return readErr
 	}
-	if _, gone := v.own(ref, a); gone != nil {
+	if _, gone := p.own(); gone != nil {
 		return gone
 	}
 	return err
@@ -162,14 +163,14 @@ type unprepared struct {
 	devices       []types.BaseVirtualDevice
 }
 
-func (v *VCenter) lookPreparing(ctx context.Context, a plan.Action, devices bool) (*unprepared, error) {
+func (p preparation) lookPreparing(ctx context.Context, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
 		paths = append(paths, "config.hardware.device")
 	}
 	var now unprepared
-	err := v.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, inventory.VMRef(a.MoRef), paths...)
+	err := p.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, p.vm(), paths...)
 		now = unprepared{
 			changeVersion: session.Prop[string](o, "config.changeVersion"),
 			values:        session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue,
@@ -197,33 +198,15 @@ func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []ty
 	return guest.Metadata(key, ref, a, instanceUUID, macs, disks.Paths(given))
 }
 
-// promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of
-// two replicas one promotes it, and none removes it as a standby member any more. It leaves
-// the generation: a replica that knows only an older spec would take it for one too many. (Found by the model checker.) It returns the member as it is then.
-func (v *VCenter) promote(ctx context.Context, ref plan.Ref, a plan.Action, m *inventory.Member) (*inventory.Member, error) {
-	if !m.Stamp.Standby {
-		return m, nil // nothing to do, and published
-	}
-	if err := unchanged(m, a); err != nil {
-		return nil, err
-	}
-	next := m.Stamp
-	next.Standby, next.Generation = false, max(next.Generation, a.Generation)
-	if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
-		return nil, err
-	}
-	return v.own(ref, a)
-}
-
 // setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. Other
 // tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
-func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.Tag, former []string, begin func() error) error {
+func (p preparation) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
 	for again := true; ; again = false {
-		err := v.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
-			change, err := v.tagCache.Change(ctx, rs, a, wanted, former)
+		err := p.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+			change, err := p.tagCache.Change(ctx, rs, p.action, wanted, former)
 			if err != nil {
 				return err
 			}
@@ -232,21 +215,21 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 					return err
 				}
 			}
-			if err := v.mayAct(ctx); err != nil { // the lookup may have taken many calls
+			if err := p.mayAct(); err != nil { // the lookup may have taken many calls
 				return err
 			}
-			if err := session.BatchTags(ctx, rs, session.DetachTags, a, change.Detach); err != nil {
+			if err := session.BatchTags(ctx, rs, session.DetachTags, p.action, change.Detach); err != nil {
 				return err
 			}
-			if err := v.mayAct(ctx); err != nil {
+			if err := p.mayAct(); err != nil {
 				return err
 			}
-			return session.BatchTags(ctx, rs, session.AttachTags, a, change.Attach)
+			return session.BatchTags(ctx, rs, session.AttachTags, p.action, change.Attach)
 		})
 		if err == nil || !errors.Is(err, session.ErrTagGone) {
 			return err
 		}
-		v.tagCache.Forget() // what it says is out of date
+		p.tagCache.Forget() // what it says is out of date
 		if !again {
 			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
 		}
@@ -254,12 +237,12 @@ func (v *VCenter) setTags(ctx context.Context, a plan.Action, wanted []v1alpha1.
 }
 
 // rest makes calls of the REST API of the vCenter that the inventory was read from.
-func (v *VCenter) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
+func (c calls) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
 	var now *session.Session
-	if err := v.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
+	if err := c.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
 		return err
 	}
-	return v.client.REST(ctx, now, f)
+	return c.client.REST(ctx, now, f)
 }
 
 // fieldCache remembers the definitions of custom attributes, for one session.
@@ -283,11 +266,11 @@ func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
 
 // setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
 // longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
-func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
+func (p preparation) setAttributes(ctx context.Context, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
 	}
-	return v.Call(ctx, func(ctx context.Context, s *session.Session) error {
+	return p.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
 			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: remove spec.customAttributes.")
@@ -299,17 +282,17 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			if err := begin(); err != nil {
 				return err
 			}
-			if err := v.mayAct(ctx); err != nil {
+			if err := p.mayAct(); err != nil {
 				return err
 			}
-			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: inventory.VMRef(a.MoRef), Key: key, Value: value})
+			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: p.vm(), Key: key, Value: value})
 			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-				v.fields.write(nil, nil) // the definition may be gone: the next try reads them again
+				p.fields.write(nil, nil) // the definition may be gone: the next try reads them again
 			}
 			return err
 		}
 		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			key, err := v.fieldKey(ctx, s, *manager, name)
+			key, err := p.fields.key(ctx, s, *manager, name)
 			if err == nil {
 				err = set(key, wanted[name])
 			}
@@ -321,7 +304,7 @@ func (v *VCenter) setAttributes(ctx context.Context, a plan.Action, have []types
 			if _, still := wanted[name]; still {
 				continue
 			}
-			defs, err := v.fieldDefs(ctx, s, *manager)
+			defs, err := p.fields.all(ctx, s, *manager)
 			if err != nil {
 				return err
 			}
@@ -345,10 +328,10 @@ func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 	return ""
 }
 
-// fieldKey returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
+// key returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
 // server creates it at the same time, that one is used.
-func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
-	defs, err := v.fieldDefs(ctx, s, manager)
+func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
+	defs, err := b.all(ctx, s, manager)
 	if err != nil {
 		return 0, err
 	}
@@ -359,14 +342,14 @@ func (v *VCenter) fieldKey(ctx context.Context, s *session.Session, manager type
 		return 0, vcfault.New(vcfault.ReasonMarkLimit, true, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
-	v.fields.write(nil, nil) // in any case there is a definition that is not remembered
+	b.write(nil, nil) // in any case there is a definition that is not remembered
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
 	if !vcfault.Has[*types.DuplicateName](err) {
 		return 0, err
 	}
-	if defs, err = v.fieldDefs(ctx, s, manager); err != nil {
+	if defs, err = b.all(ctx, s, manager); err != nil {
 		return 0, err
 	}
 	if def := defOf(defs, name); def != nil {
@@ -403,9 +386,9 @@ func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 	return nil
 }
 
-// fieldDefs returns the definitions of all attributes.
-func (v *VCenter) fieldDefs(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
-	if defs, known := v.fields.read(s); known {
+// all returns the definitions of all attributes.
+func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
+	if defs, known := b.read(s); known {
 		return defs, nil
 	}
 	o, err := session.ReadProps(ctx, s, manager, "field")
@@ -413,6 +396,6 @@ func (v *VCenter) fieldDefs(ctx context.Context, s *session.Session, manager typ
 		return nil, err
 	}
 	defs := session.Prop[types.ArrayOfCustomFieldDef](o, "field").CustomFieldDef
-	v.fields.write(s, defs)
+	b.write(s, defs)
 	return defs, nil
 }

@@ -292,7 +292,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 		if _, refused := w.Logins(); refused != 1 {
 			t.Errorf("%d logins were refused", refused)
 		}
-		p.do(step(plan.PowerOn, vm)) // the SOAP session lives
+		p.do(actionOn(plan.PowerOn, vm)) // the SOAP session lives
 	})
 }
 

@@ -41,7 +41,7 @@ func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
 		if vm = p.vm(vm.MoRef); vm.Standby || vm.Power != plan.PoweredOn || vm.Generation != 7 || strings.Contains(w.stampOf("web-0"), "standby") {
 			t.Fatalf("promoted: %+v", vm)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		if vm = p.vm(vm.MoRef); vm.IsStandby() {
 			t.Errorf("powered off, a member is taken for a standby one: %+v", vm)
 		}

@@ -33,7 +33,7 @@ func (p *process) begun(a plan.Action) <-chan error {
 func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
-		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
+		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
 		p.until("the question is reported", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if q := p.vm(vm.MoRef).Question; !strings.Contains(q, "moved or copied") || !strings.HasSuffix(q, "(choices: Cancel, I Moved It, I Copied It)") || time.Since(began) > 10*time.Second {
 			t.Errorf("%q after %s", q, time.Since(began))
@@ -59,9 +59,9 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
-		ended := p.begun(step(plan.PowerOn, vm))
+		ended := p.begun(actionOn(plan.PowerOn, vm))
 		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
-		if f := p.fault(step(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {
+		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {
 			t.Errorf("a VM that asks is not busy: %+v", f)
 		}
 		w.must(w.Answer("web-0", "Cancel"))
@@ -75,7 +75,7 @@ func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 func TestATaskWithoutProgressIsStalledAfterTenMinutes(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
 		w.Hold(vcsim.PowerOn)
-		began, ended := time.Now(), p.begun(step(plan.PowerOn, vm))
+		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
 		p.until("it is stalled", func() bool { return p.state().Stalled["web-0"].Reason == plan.ReasonTaskStalled })
 		if took := time.Since(began); took < progressPatience || took > progressPatience+2*time.Minute {
 			t.Errorf("after %s", took)

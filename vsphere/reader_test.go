@@ -50,7 +50,7 @@ func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 func TestAPowerOffByAnOperatorIsSeenWithinASecond(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		began := time.Now()
 		w.must(w.PowerOff("web-0"))
 		p.until("it is off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
@@ -122,7 +122,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		for range 5 {
-			p.do(step(plan.PowerOn, vm))
+			p.do(actionOn(plan.PowerOn, vm))
 			w.must(w.PowerOff("web-0"))
 			vctest.Eventually(t, "it is seen to be off", func() bool { return p.state().VMs[0].Power == plan.PoweredOff })
 		}

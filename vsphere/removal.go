@@ -18,43 +18,46 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// removal is a step on the way of a member out of its group.
+type removal struct{ *step }
+
 // mark records in a member's stamp that it is chosen to go, or that it stays.
 // Because of changeVersion vCenter refuses it if anybody changed the VM since it was read: of two replicas, one
 // sees the other's change.
-func (v *VCenter) mark(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (r removal) mark(ctx context.Context) error {
+	m, err := r.own()
 	if err != nil {
 		return err
 	}
-	next := stampAfter(m, a)
+	next := stampAfter(m, r.action)
 	done := next == m.Stamp // nothing to do, and published
-	if done && a.Op == plan.Unmark {
-		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+	if done && r.action.Op == plan.Unmark {
+		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
 	if done {
 		return nil
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := r.unchanged(m); err != nil {
 		return err
 	}
-	if a.Op == plan.Unmark {
-		if err := v.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+	if r.action.Op == plan.Unmark {
+		if err := r.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 			return err
 		}
-		return v.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
 	}
-	if successor := plan.ArgsOf[plan.MarkArgs](a.Args).Successor; successor != nil {
-		if err := v.rehearse(ctx, ref, *successor); err != nil {
+	if successor := plan.ArgsOf[plan.MarkArgs](r.action.Args).Successor; successor != nil {
+		if err := r.rehearse(ctx, *successor); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
-	err = v.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+	err = r.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
 	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
 	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
 	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well, so that is waited for, too.
-	v.reader.Touch(v.inventory.MemberRefs(ref.UID)...)
-	return cmp.Or(err, v.reader.Read(ctx, inventory.VMRef(m.MoRef)))
+	r.reader.Touch(r.inventory.MemberRefs(r.ref.UID)...)
+	return cmp.Or(err, r.reader.Read(ctx, inventory.VMRef(m.MoRef)))
 }
 
 // stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
@@ -68,22 +71,22 @@ func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 
 // quarantine records in a marked member's stamp that it is no longer a member. The VM must be off, but another replica of the
 // server, which does not know of the mark yet, may be powering it on now.
-func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (r removal) quarantine(ctx context.Context) error {
+	m, err := r.own()
 	if err != nil {
 		return err
 	}
 	if !m.Stamp.Quarantined.IsZero() {
 		return nil // nothing to do, and published
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := r.unchanged(m); err != nil {
 		return err
 	}
-	vm := inventory.VMRef(a.MoRef)
-	if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+	vm := r.vm()
+	if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 		return err
 	}
-	now, err := v.lookUnchanged(ctx, ref, a, m)
+	now, err := r.lookUnchanged(ctx, m)
 	switch {
 	case err != nil:
 		return err
@@ -92,11 +95,11 @@ func (v *VCenter) quarantine(ctx context.Context, ref plan.Ref, a plan.Action) e
 	}
 	next := m.Stamp
 	next.Quarantined = stamp.Time(time.Now())
-	if err := v.writeStamp(ctx, a.MoRef, m.ChangeVersion, next.Encode()); err != nil {
+	if err := r.writeStamp(ctx, r.action.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return err
 	}
-	if late := v.inventory.Member(a.MoRef); late != nil && late.Power == plan.PoweredOn {
-		if err := v.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
+	if late := r.inventory.Member(r.action.MoRef); late != nil && late.Power == plan.PoweredOn {
+		if err := r.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
 			return err
 		}
 		return notOff(types.VirtualMachinePowerStatePoweredOn)
@@ -110,22 +113,22 @@ func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
 
 // destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
 // disks from elsewhere, and keeps them.
-func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	vm, id := inventory.VMRef(a.MoRef), plan.VMID{MoRef: a.MoRef}
+func (r removal) destroy(ctx context.Context) error {
+	vm, id := r.vm(), plan.VMID{MoRef: r.action.MoRef}
 	for awaited := false; ; awaited = true {
-		now, err := v.ReadFresh(ctx, vm)
+		now, err := r.ReadFresh(ctx, vm)
 		if vcfault.MissingObject(err) == vm {
-			return v.reader.Read(ctx, vm)
+			return r.reader.Read(ctx, vm)
 		}
 		if err != nil {
 			return err
 		}
-		if err := check(now, ref, a); err != nil {
+		if err := check(now, r.ref, r.action); err != nil {
 			return err
 		}
 		id.InstanceUUID = now.InstanceUUID
-		if plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn {
-			if err := v.neverOn(ctx, a, now); err != nil {
+		if plan.ArgsOf[plan.DestroyArgs](r.action.Args).NeverOn {
+			if err := r.neverOn(ctx, now); err != nil {
 				return err
 			}
 		}
@@ -134,20 +137,20 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 			break
 		}
 		if !awaited { // a running power-on: changeVersion, which guards the change, does not tell
-			if err := v.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+			if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 				return err
 			}
 			continue
 		}
-		if err := cmp.Or(partable(now, a), detachable(now, a, kept)); err != nil {
+		if err := cmp.Or(partable(now, r.action), detachable(now, r.action, kept)); err != nil {
 			return err
 		}
-		if err := v.detach(ctx, ref, a, now, kept); err != nil {
+		if err := r.detach(ctx, now, kept); err != nil {
 			return err
 		}
 	}
 	var vcenter string
-	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err := r.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		vcenter = s.UUID
 		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
 		if err == nil {
@@ -158,12 +161,12 @@ func (v *VCenter) destroy(ctx context.Context, ref plan.Ref, a plan.Action) erro
 	if err != nil && vcfault.MissingObject(err) != vm {
 		return err
 	}
-	v.asked.Delete(a.MoRef)
+	r.asked.Delete(r.action.MoRef)
 	if err != nil {
-		return v.reader.Read(ctx, vm)
+		return r.reader.Read(ctx, vm)
 	}
-	v.inventory.Destroyed(id)
-	return v.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{a.MoRef}})
+	r.inventory.Destroyed(id)
+	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
 }
 
 // partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
@@ -198,7 +201,7 @@ func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
 
 // detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
 // if the VM is not destroyed then, and stays, it needs its persistent disks again.
-func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *FreshVM, kept []*types.VirtualDisk) error {
+func (r removal) detach(ctx context.Context, now *FreshVM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
 	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
 	ordinals := plan.Persistent(has.Given)
@@ -206,17 +209,20 @@ func (v *VCenter) detach(ctx context.Context, ref plan.Ref, a plan.Action, now *
 		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
 			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
 		if ours := disk.VDiskId != nil && slices.ContainsFunc(ordinals, func(d plan.MemberDisk) bool { return d.ID == disk.VDiskId.Id }); ours {
-			v.log.Info().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
+			r.log.Info().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
 			continue
 		}
-		v.log.Warn().Str("group", ref.String()).Str("vm", a.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
+		r.log.Warn().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
 	}
 	if len(ordinals) > 0 {
 		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: has.Encode()}}
 	}
-	return v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec)
+	return r.reconfigure(ctx, r.vm(), spec)
 }
+
+// groupRemoval is a step that ends a group whose members are gone.
+type groupRemoval struct{ *step }
 
 const (
 	// confirmEvery is how often groups are confirmed to be gone while no others may be about to follow.
@@ -231,25 +237,25 @@ const (
 // afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
 // It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
 // not waited for.
-func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneRunning(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
+func (g groupRemoval) confirmGone(ctx context.Context) error {
+	if err := g.noCloneRunning(ctx, plan.ArgsOf[plan.ConfirmArgs](g.action.Args).Since); err != nil {
 		return err
 	}
-	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(v.scanTook.Load())), confirmMost)); ; {
+	for seldom := nextOf(min(max(confirmSeldom, confirmRest*time.Duration(g.scanTook.Load())), confirmMost)); ; {
 		if !session.Sleep(ctx, time.Until(nextOf(confirmEvery))) {
 			return ctx.Err()
 		}
-		if !time.Now().Before(seldom) || !v.inFlight.TakingAway() {
+		if !time.Now().Before(seldom) || !g.inFlight.TakingAway() {
 			break
 		}
 	}
 	began := time.Now()
 	// It reads the rules, too: another replica may have made some for the group since.
-	if err := v.reader.ScanWithClusters(ctx); err != nil {
+	if err := g.reader.ScanWithClusters(ctx); err != nil {
 		return err
 	}
-	v.scanTook.Store(int64(time.Since(began)))
-	if names := v.inventory.MemberNames(ref.UID); len(names) > 0 {
+	g.scanTook.Store(int64(time.Since(began)))
+	if names := g.inventory.MemberNames(g.ref.UID); len(names) > 0 {
 		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
 	return nil
@@ -259,57 +265,57 @@ func (v *VCenter) confirmGone(ctx context.Context, ref plan.Ref, a plan.Action) 
 func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
 
 // removeFolder removes the group's folder if a fresh read shows it empty.
-func (v *VCenter) removeFolder(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	if err := v.noCloneRunning(ctx, ref, plan.ArgsOf[plan.ConfirmArgs](a.Args).Since); err != nil {
+func (g groupRemoval) removeFolder(ctx context.Context) error {
+	if err := g.noCloneRunning(ctx, plan.ArgsOf[plan.ConfirmArgs](g.action.Args).Since); err != nil {
 		return err
 	}
-	folder := inventory.FolderRef(a.MoRef)
-	now, err := v.look(ctx, ref, folder)
+	folder := inventory.FolderRef(g.action.MoRef)
+	now, err := g.look(ctx, folder)
 	if vcfault.MissingObject(err) == folder {
-		return v.reader.Read(ctx, folder)
+		return g.reader.Read(ctx, folder)
 	}
 	if err != nil {
 		return err
 	}
-	if !v.inventory.IsFolderOf(now.Name, now.Parent, ref) {
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", ref)
+	if !g.inventory.IsFolderOf(now.Name, now.Parent, g.ref) {
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", g.ref)
 	}
-	if err := v.empty(ctx, ref, folder, now.Children); err != nil {
+	if err := g.empty(ctx, folder, now.Children); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
-			v.clones.Forget(ref.UID) // the folder stays, so a clone that another replica begins from now on can land
+			g.clones.Forget(g.ref.UID) // the folder stays, so a clone that another replica begins from now on can land
 		}
 		return err
 	}
-	folders := withQuarantine(folder, v.inventory.Below(a.MoRef, plan.QuarantineFolder))
-	err = v.unregisterAndDestroy(ctx, folders...)
+	folders := withQuarantine(folder, g.inventory.Below(g.action.MoRef, plan.QuarantineFolder))
+	err = g.unregisterAndDestroy(ctx, folders...)
 	if vcfault.MissingObject(err) == folder { // somebody else has removed it
-		err = v.reader.Read(ctx, folders...)
+		err = g.reader.Read(ctx, folders...)
 	}
 	if err != nil {
-		return v.keptFolder(ref, err)
+		return g.keptFolder(err)
 	}
 	return nil
 }
 
 // empty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
-func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
-	quarantine := inventory.FolderRef(v.inventory.Below(folder.Value, plan.QuarantineFolder))
+func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
+	quarantine := inventory.FolderRef(g.inventory.Below(folder.Value, plan.QuarantineFolder))
 	if at := slices.Index(found, quarantine); at >= 0 {
-		kept, err := v.look(ctx, ref, quarantine)
+		kept, err := g.look(ctx, quarantine)
 		if err != nil && vcfault.MissingObject(err) != quarantine {
 			return err
 		}
 		found = slices.Concat(found[:at], found[at+1:], kept.Children)
 	}
 	if len(found) > 0 {
-		if err := v.reader.Read(ctx, found...); err != nil {
+		if err := g.reader.Read(ctx, found...); err != nil {
 			return err
 		}
 	}
 	var unmanaged []string
 	for _, child := range found {
-		m, path, known := v.inventory.Holder(child.Value)
-		if m != nil && m.Stamp.UID == ref.UID || m == nil && !known {
+		m, path, known := g.inventory.Holder(child.Value)
+		if m != nil && m.Stamp.UID == g.ref.UID || m == nil && !known {
 			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
 		}
 		unmanaged = append(unmanaged, path)
@@ -322,10 +328,10 @@ func (v *VCenter) empty(ctx context.Context, ref plan.Ref, folder types.ManagedO
 }
 
 // look reads a folder whose content must be seen.
-func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedObjectReference) (freshFolder, error) {
-	now, err := v.fresh.Folder(ctx, folder)
+func (g groupRemoval) look(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
+	now, err := g.freshFolder(ctx, folder)
 	if err == nil && !now.Seen {
-		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", ref)
+		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", g.ref)
 	}
 	return now, err
 }
@@ -334,15 +340,15 @@ func (v *VCenter) look(ctx context.Context, ref plan.Ref, folder types.ManagedOb
 // is any more. A task does not name its destination, so any clone of our user may be the group's. That first
 // list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
 // times: another since begins a new list. Where all of that list have ended, no call asks again.
-func (v *VCenter) noCloneRunning(ctx context.Context, ref plan.Ref, since time.Time) error {
-	if v.clones.Ended(ref.UID, since) {
+func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error {
+	if g.clones.Ended(g.ref.UID, since) {
 		return nil
 	}
-	running, err := v.fresh.Clones(ctx)
+	running, err := g.recentClones(ctx)
 	if err != nil {
 		return err
 	}
-	if left := v.clones.Left(ref.UID, since, running); left > 0 {
+	if left := g.clones.Left(g.ref.UID, since, running); left > 0 {
 		return vcfault.New(vcfault.ReasonCloneRunning, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil
@@ -359,9 +365,9 @@ func withQuarantine(folder types.ManagedObjectReference, quarantine string) []ty
 // unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
 // UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task of a vCenter would delete them. But every vCenter has
 // the other method: what lacks it is govmomi's simulator, whose Destroy_Task of a folder leaves the VMs (test/plain holds that).
-func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
+func (g groupRemoval) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
 	var vcenter string
-	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+	_, err := g.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		vcenter = s.UUID
 		res, err := methods.UnregisterAndDestroy_Task(ctx, s.Vim, &types.UnregisterAndDestroy_Task{This: folders[0]})
 		if err == nil {
@@ -383,18 +389,18 @@ func (v *VCenter) unregisterAndDestroy(ctx context.Context, folders ...types.Man
 	for _, folder := range folders {
 		gone.Gone = append(gone.Gone, folder.Value)
 	}
-	return v.reader.Report(ctx, gone)
+	return g.reader.Report(ctx, gone)
 }
 
 // keptFolder turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does
 // not wait for that, nor for an unmanaged VM in the folder. The server tries no other way: Destroy_Task needs the same
 // privilege, and would delete the disks of a VM that gets into the folder.
-func (v *VCenter) keptFolder(ref plan.Ref, err error) error {
+func (g groupRemoval) keptFolder(err error) error {
 	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.NotSupported](err) &&
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err
 	}
-	v.clones.Forget(ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
+	g.clones.Forget(g.ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
 	stays := vcfault.New(plan.ReasonFolderStays, false, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err

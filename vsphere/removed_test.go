@@ -47,7 +47,7 @@ func TestAReadThatBeganBeforeADestroyDoesNotBringTheVMBack(t *testing.T) {
 		read, destroyed := make(chan error, 1), make(chan error, 1)
 		go func() { read <- p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)) }()
 		<-l.held
-		go func() { destroyed <- p.Do(context.Background(), web, step(plan.Destroy, vm)) }()
+		go func() { destroyed <- p.Do(context.Background(), web, actionOn(plan.Destroy, vm)) }()
 		p.until("vCenter has destroyed it", func() bool { _, err := w.Find("web-0"); return err != nil })
 		time.Sleep(10 * time.Second) // the task's end is known, and the stream has said that the VM left
 		close(l.release)
@@ -70,7 +70,7 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 		for _, removal := range []struct {
 			a     plan.Action
 			reads int // before the task: the VM; the running clones, and the folder
-		}{{step(plan.Destroy, vm), 1}, {p.removing(), 2}} {
+		}{{actionOn(plan.Destroy, vm), 1}, {p.removing(), 2}} {
 			before := w.Calls()["RetrievePropertiesEx"]
 			p.do(removal.a)
 			time.Sleep(5 * time.Second) // the stream says that it left
@@ -87,9 +87,9 @@ func TestWhatATaskHasRemovedIsNotReadAgain(t *testing.T) {
 func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		time.Sleep(5 * time.Second)
-		off := step(plan.PowerOff, vm)
+		off := actionOn(plan.PowerOff, vm)
 		off.Args = plan.PowerOffArgs{Deleted: true}
 		if n := w.reads(func() { p.do(off) }); n > 1 { // the stream may tell of it before the task's end is seen
 			t.Errorf("%d reads", n)

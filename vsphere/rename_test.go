@@ -24,7 +24,7 @@ func renaming(vm plan.VM, name string) plan.Action {
 }
 
 func moving(vm plan.VM, folder string) plan.Action {
-	a := step(plan.Move, vm)
+	a := actionOn(plan.Move, vm)
 	a.Args = plan.MoveArgs{Folder: folder}
 	return a
 }
@@ -36,7 +36,7 @@ func (p *process) quarantine(vm plan.VM) plan.VM {
 	mark.Args = plan.MarkArgs{Why: plan.WhyScaleIn}
 	p.do(mark)
 	if vm.Power == plan.PoweredOn {
-		off := step(plan.PowerOff, vm)
+		off := actionOn(plan.PowerOff, vm)
 		off.Marked = true
 		p.do(off)
 	}
@@ -77,7 +77,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		p.do(p.cloning(0)) // its ordinal is free
 		for _, again := range p.state().VMs {
 			if again.MoRef != vm.MoRef {
-				p.do(step(plan.Destroy, again))
+				p.do(actionOn(plan.Destroy, again))
 			}
 		}
 		p.do(renaming(p.vm(vm.MoRef), "web-0"))
@@ -143,7 +143,7 @@ func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing
 			s.Marked, s.Why, s.Quarantined = true, plan.WhyPowerCycle, stamp.Time(time.Now())
 		})
 		p.until("it is seen", func() bool { return !p.vm(vm.MoRef).Quarantined.IsZero() })
-		last := step(plan.Destroy, vm)
+		last := actionOn(plan.Destroy, vm)
 		last.Marked = true
 		p.do(last)
 	})
@@ -156,7 +156,7 @@ func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
 		p.do(moving(vm, p.makeQuarantine()))
 		p.do(p.cloning(0))
 		for _, op := range []plan.Op{plan.PowerOff, plan.Destroy} {
-			last := step(op, vm)
+			last := actionOn(op, vm)
 			last.Marked = true
 			p.do(last)
 		}
@@ -175,7 +175,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 		p.do(p.cloning(0))
-		last := step(plan.Destroy, vm) // its time is over: the group may still destroy it
+		last := actionOn(plan.Destroy, vm) // its time is over: the group may still destroy it
 		last.Marked = true
 		p.do(last)
 		if vms := p.state().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
@@ -269,7 +269,8 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 		vm := p.member(0)
 		w.must(w.Rename("web-0", "web-9"))
 		duplicate := &vim.DuplicateName{Name: "web-9", Object: inventory.VMRef(vm.MoRef)}
-		if err := p.nameRefusal(context.Background(), web, renaming(vm, "web-9"), errOf(duplicate), p.state().Folder, "web-9"); err != nil {
+		its := folders{p.step(web, renaming(vm, "web-9"), new(plan.Took))}
+		if err := its.nameRefusal(context.Background(), errOf(duplicate), p.state().Folder, "web-9"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -291,7 +292,7 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndAnyContentKeepsBoth(t *testing.T) 
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || !f.Transient {
 			t.Errorf("with a VM of the group in it: %+v", f)
 		}
-		p.do(step(plan.Destroy, vm))
+		p.do(actionOn(plan.Destroy, vm))
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web/quarantine"))
 		f := p.fault(p.removing())
 		if f.Reason != plan.ReasonFolderHoldsStranger || !strings.Contains(f.Message, "/web/quarantine/unmanaged") {

@@ -6,7 +6,6 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -14,15 +13,15 @@ import (
 // resize changes a member's CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
 // cpuHotAddEnabled and memoryHotAddEnabled), otherwise while it is off. Then it also removes the mark of the power
 // cycle.
-func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error {
-	m, err := v.own(ref, a)
+func (st *step) resize(ctx context.Context) error {
+	m, err := st.own()
 	if err != nil {
 		return err
 	}
-	if err := unchanged(m, a); err != nil {
+	if err := st.unchanged(m); err != nil {
 		return err
 	}
-	to := plan.ArgsOf[plan.ResizeArgs](a.Args)
+	to := plan.ArgsOf[plan.ResizeArgs](st.action.Args)
 	if on := m.Power == plan.PoweredOn; on != to.Hot {
 		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
 	}
@@ -33,13 +32,13 @@ func (v *VCenter) resize(ctx context.Context, ref plan.Ref, a plan.Action) error
 		}
 		spec.NumCoresPerSocket = fits
 	}
-	if next := stampAfter(m, a); next != m.Stamp { // it was marked for this alone
+	if next := stampAfter(m, st.action); next != m.Stamp { // it was marked for this alone
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
-	if err := v.reconfigure(ctx, inventory.VMRef(a.MoRef), spec); err != nil {
-		return SizeRefusal(a, err)
+	if err := st.reconfigure(ctx, st.vm(), spec); err != nil {
+		return SizeRefusal(st.action, err)
 	}
-	return v.reader.Read(ctx, inventory.VMRef(a.MoRef))
+	return st.reader.Read(ctx, st.vm())
 }
 
 // SizeRefusal distinguishes a VM that cannot take the size from other failures. vCenter then answers

@@ -51,7 +51,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 		chosen(4)
 		p.do(sized(p.vm(vm.MoRef), false, 6, 1024))
 		chosen(4)
-		p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
+		p.do(actionOn(plan.PowerOn, p.vm(vm.MoRef)))
 		p.until("it runs", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
 		chosen(6)
 		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // its sockets stay while it runs
@@ -65,7 +65,7 @@ func TestAnOlderVCenterIsNotAskedForPropertiesItLacks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, APIVersion: "7.0.1.0"}).start()
 		vm := p.running(0, false)
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		p.do(sized(p.vm(vm.MoRef), false, 4, 2048))
 		if now := p.vm(vm.MoRef); now.CPU != 4 || p.state().Fault != nil {
 			t.Errorf("%+v, %+v", now, p.state().Fault)
@@ -87,7 +87,7 @@ func TestTheMarkForAPowerCyclePermitsOnlyThat(t *testing.T) {
 			}
 		}
 		mark(plan.WhyPowerCycle)
-		off := step(plan.PowerOff, vm)
+		off := actionOn(plan.PowerOff, vm)
 		off.Marked = true
 		p.do(off)
 		vm = p.vm(vm.MoRef)
@@ -146,11 +146,11 @@ func TestASizeThatARunningMemberCannotTakeIsRefusedWithoutACallIfThatIsKnown(t *
 		if f := p.fault(sized(vm, true, 4, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
 			t.Errorf("without hot-add: %+v", f)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.SetHotAdd("web-0", true, true))
 		w.must(w.Reconfigure("web-0", vim.VirtualMachineConfigSpec{NumCoresPerSocket: vim.NewInt32(2)}))
 		p.until("the sockets are seen", func() bool { return p.cores(vm.MoRef) == 2 })
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		before := w.Calls()["ReconfigVM_Task"]
 		if f := p.fault(sized(p.vm(vm.MoRef), true, 3, vm.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || w.Calls()["ReconfigVM_Task"] != before {
 			t.Errorf("3 CPUs in sockets of 2: %+v", f)
@@ -197,11 +197,11 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 		if f := p.fault(sized(vm, true, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
 			t.Errorf("it is off, and it was to be changed while it runs: %+v", f)
 		}
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		if f := p.fault(sized(p.vm(vm.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonInvalidPowerState || !f.Transient {
 			t.Errorf("it runs, and it was to be changed while it is off: %+v", f)
 		}
-		p.do(step(plan.PowerOff, vm))
+		p.do(actionOn(plan.PowerOff, vm))
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(sized(vm, false, 4, 2048)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("an operator changed it: %+v", f)

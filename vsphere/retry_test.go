@@ -44,11 +44,11 @@ func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 			done func(vm plan.VM) bool
 		}{
 			{"resize", func(vm plan.VM) plan.Action { return sized(vm, false, 4, 2048) }, func(vm plan.VM) bool { return vm.CPU == 4 && vm.MemoryMB == 2048 }},
-			{"power on", func(vm plan.VM) plan.Action { return step(plan.PowerOn, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOn }},
+			{"power on", func(vm plan.VM) plan.Action { return actionOn(plan.PowerOn, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOn }},
 			{"shut down", func(vm plan.VM) plan.Action { return guarded(plan.ShutdownGuest, vm) }, func(vm plan.VM) bool { return !vm.Shutdown.At.IsZero() }},
 			{"reset", func(vm plan.VM) plan.Action { return guarded(plan.Reset, vm) }, func(vm plan.VM) bool { return !vm.Restarted.IsZero() }},
 			{"mark", func(vm plan.VM) plan.Action { return guarded(plan.Mark, vm) }, func(vm plan.VM) bool { return vm.Marked }},
-			{"power off", func(vm plan.VM) plan.Action { return step(plan.PowerOff, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
+			{"power off", func(vm plan.VM) plan.Action { return actionOn(plan.PowerOff, vm) }, func(vm plan.VM) bool { return vm.Power == plan.PoweredOff }},
 			{"quarantine", func(vm plan.VM) plan.Action { return guarded(plan.Quarantine, vm) }, func(vm plan.VM) bool { return !vm.Quarantined.IsZero() }},
 			{"rename", func(vm plan.VM) plan.Action { return renaming(vm, "web-0-x") }, func(vm plan.VM) bool { return vm.Name == "web-0-x" }},
 			{"move", func(vm plan.VM) plan.Action { return moving(vm, quarantine) }, func(vm plan.VM) bool { return vm.Folder == quarantine }},
@@ -89,7 +89,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 	}
 	running := func(p *process, vm plan.VM) plan.VM {
 		p.world.HangShutdown(func(vcsim.VM) bool { return true })
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		p.world.must(p.world.SetTools(vm.Name, true))
 		p.until("the tools are seen", func() bool { return p.vm(vm.MoRef).Tools })
 		return p.vm(vm.MoRef)
@@ -235,8 +235,8 @@ func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
 			t.Errorf("%+v", back)
 		}
-		p.do(step(plan.PowerOff, p.vm(vm.MoRef)))
-		p.do(step(plan.PowerOn, p.vm(vm.MoRef)))
+		p.do(actionOn(plan.PowerOff, p.vm(vm.MoRef)))
+		p.do(actionOn(plan.PowerOn, p.vm(vm.MoRef)))
 		p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
 		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
 		for _, key := range []string{"shutdown", "why", "quarantined"} {

@@ -17,6 +17,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
+// rules is a step that sets the DRS rules of a group.
+type rules struct{ *step }
+
 // A DRS rule belongs to one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
 // end of its name tells which group it belongs to; other rules are never touched.
 
@@ -24,26 +27,26 @@ import (
 const ruleTries = 3
 
 // setRules brings a group's rules in line, in all clusters. If nothing is left to do, that is success.
-func (v *VCenter) setRules(ctx context.Context, ref plan.Ref, a plan.Action) error {
+func (r rules) setRules(ctx context.Context) error {
 	request := v1alpha1.AntiAffinityNone
-	if a.Details() != nil && a.Details().Spec != nil {
-		request = a.Details().Spec.Placement.AntiAffinity
+	if r.action.Details() != nil && r.action.Details().Spec != nil {
+		request = r.action.Details().Spec.Placement.AntiAffinity
 	}
-	if err := v.reader.ReadClusters(ctx); err != nil {
+	if err := r.reader.ReadClusters(ctx); err != nil {
 		return err
 	}
-	changes, lack := v.inventory.RuleChanges(ref.UID, request)
+	changes, lack := r.inventory.RuleChanges(r.ref.UID, request)
 	for try := 0; len(changes) > 0; try++ {
 		if try == ruleTries {
 			return unkept(changes)
 		}
-		changed := v.changeRules(ctx, ref, changes)
-		if err := v.reader.ReadClusters(ctx); err != nil {
+		changed := r.changeRules(ctx, changes)
+		if err := r.reader.ReadClusters(ctx); err != nil {
 			return errors.Join(changed, err)
 		}
 		tried := changes
-		if changes, lack = v.inventory.RuleChanges(ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
-			v.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
+		if changes, lack = r.inventory.RuleChanges(r.ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
+			r.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
 		}
 	}
@@ -71,13 +74,13 @@ func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference
 }
 
 // changeRules changes each cluster in a separate task, and continues when one fails.
-func (v *VCenter) changeRules(ctx context.Context, ref plan.Ref, changes []inventory.RuleChange) error {
+func (r rules) changeRules(ctx context.Context, changes []inventory.RuleChange) error {
 	var failed []error
 	for _, c := range changes {
-		_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
+		_, err := r.Task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
 			res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &vim.ReconfigureComputeResource_Task{
 				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.Cluster},
-				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c, ref)}, Modify: true,
+				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c, r.ref)}, Modify: true,
 			})
 			if err == nil {
 				task = res.Returnval

@@ -149,7 +149,7 @@ func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
 		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "an operator's") {
 			t.Errorf("%q", got)
 		}
-		p.do(step(plan.Destroy, p.state().VMs[1]))
+		p.do(actionOn(plan.Destroy, p.state().VMs[1]))
 		if !p.off(preferred) {
 			t.Error("one is gone, and its rule stands")
 		}
@@ -283,7 +283,7 @@ func TestTheRulesAreAsWantedAfterSetRulesWhateverHappens(t *testing.T) {
 			vms := p.state().VMs
 			switch n := random.IntN(4); {
 			case n == 0 && len(vms) > 0:
-				p.do(step(plan.Destroy, vms[random.IntN(len(vms))]))
+				p.do(actionOn(plan.Destroy, vms[random.IntN(len(vms))]))
 			case n == 1 && len(vms) > 0:
 				vm, cluster := vms[random.IntN(len(vms))], clusters[random.IntN(2)]
 				w.toCluster(vm.Name, cluster)

@@ -13,7 +13,7 @@ import (
 )
 
 // settings returns the objects that the configuration names in vCenter, or why they cannot be used.
-func (v *VCenter) settings() (*inventory.Settings, error) {
+func (v *parts) settings() (*inventory.Settings, error) {
 	at, unfit := v.inventory.Settings()
 	switch {
 	case unfit != nil:
@@ -24,7 +24,7 @@ func (v *VCenter) settings() (*inventory.Settings, error) {
 	return at, nil
 }
 
-func (v *VCenter) refit(ctx context.Context) (*inventory.Settings, error) {
+func (v *parts) refit(ctx context.Context) (*inventory.Settings, error) {
 	err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.stream.Fit(ctx, s) })
 	if err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func (v *VCenter) refit(ctx context.Context) (*inventory.Settings, error) {
 }
 
 // datacenterOf returns the datacenter that a clone's folder is in. Everything that the clone is connected to must be in it.
-func (v *VCenter) datacenterOf(folder types.ManagedObjectReference) (places.Datacenter, error) {
+func (v *parts) datacenterOf(folder types.ManagedObjectReference) (places.Datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
 		return places.Datacenter{}, err

@@ -37,7 +37,7 @@ func (w *world) reads(meanwhile func()) int {
 
 func TestStepsThatLookAtOnceShareOneRead(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		steps := []plan.Action{step(plan.Destroy, p.member(0)), step(plan.Destroy, p.member(1)), step(plan.Destroy, p.member(2))}
+		steps := []plan.Action{actionOn(plan.Destroy, p.member(0)), actionOn(plan.Destroy, p.member(1)), actionOn(plan.Destroy, p.member(2))}
 		time.Sleep(5 * time.Second)
 		if n := w.reads(func() { noneFailed(t, p.atOnce(steps...)) }); n != 1 {
 			t.Errorf("three VMs that are destroyed at once are looked at in %d calls", n)
@@ -61,7 +61,7 @@ func noneFailed(t *testing.T, errs []error) {
 
 func TestNoStepFailsForAnObjectOfAnother(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		steps := []plan.Action{step(plan.Destroy, p.member(0)), step(plan.Destroy, p.member(1)), step(plan.Destroy, p.member(2))}
+		steps := []plan.Action{actionOn(plan.Destroy, p.member(0)), actionOn(plan.Destroy, p.member(1)), actionOn(plan.Destroy, p.member(2))}
 		unreadable := inventory.VMRef(steps[0].MoRef)
 		w.must(w.Destroy("web-1"))
 		w.FailReadsOf(unreadable, &vim.SystemError{Reason: "vpxd"})

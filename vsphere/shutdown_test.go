@@ -92,7 +92,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 		vm := one.running(0, true)
 		off := func(p *process, ignored bool) {
 			t.Helper()
-			a := step(plan.PowerOff, vm)
+			a := actionOn(plan.PowerOff, vm)
 			a.Args = plan.PowerOffArgs{Unheeded: ignored}
 			p.do(a)
 		}
@@ -126,7 +126,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 				t.Errorf("%s: asked %d times more; %+v", c.name, n, c.who.vm(vm.MoRef))
 			}
 			one.until("it is seen to be off", func() bool { return one.vm(vm.MoRef).Power == plan.PoweredOff })
-			one.do(step(plan.PowerOn, vm))
+			one.do(actionOn(plan.PowerOn, vm))
 			w.Must(w.SetTools("web-0", true))
 		}
 	})
@@ -145,7 +145,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 		w.Must(w.ShiftBootTime("web-0", -700*time.Millisecond))
 		p.until("it sees the other time", func() bool { return !p.vm(vm.MoRef).Boot.Equal(asked.Boot) })
 		before := w.Calls()["ShutdownGuest"]
-		off := step(plan.PowerOff, vm)
+		off := actionOn(plan.PowerOff, vm)
 		off.Args = plan.PowerOffArgs{Unheeded: true}
 		p.do(off)
 		if n := w.Calls()["ShutdownGuest"] - before; n != 0 || p.vm(vm.MoRef).Power != plan.PoweredOff {

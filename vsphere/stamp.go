@@ -6,15 +6,14 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
-	_, err := v.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+func (c calls) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
+	_, err := c.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
 		if err == nil {
 			task = res.Returnval
@@ -26,32 +25,32 @@ func (v *VCenter) reconfigure(ctx context.Context, vm types.ManagedObjectReferen
 
 // restamp records in a member's stamp what the running step did to it, or reverts that, if nobody changed
 // the VM since it was read, and waits for the read of it. It needs no lease: the record is true whichever replica acts by now.
-func (v *VCenter) restamp(ctx context.Context, m *inventory.Member, change func(*stamp.Stamp)) error {
+func (c calls) restamp(ctx context.Context, m *inventory.Member, change func(*stamp.Stamp)) error {
 	stamp := m.Stamp
 	change(&stamp)
-	return v.writeStamp(anyway(ctx), m.MoRef, m.ChangeVersion, stamp.Encode())
+	return c.withoutLease().writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode())
 }
 
 // writeStamp sets the text of a VM's stamp; "" removes it.
-func (v *VCenter) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
-	return v.writeStampAnd(ctx, moRef, changeVersion, text, nil)
+func (c calls) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
+	return c.writeStampAnd(ctx, moRef, changeVersion, text, nil)
 }
 
 // writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig and devices with it.
-func (v *VCenter) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue, devices ...types.BaseVirtualDeviceConfigSpec) error {
-	err := v.reconfigure(ctx, inventory.VMRef(moRef), types.VirtualMachineConfigSpec{
+func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue, devices ...types.BaseVirtualDeviceConfigSpec) error {
+	err := c.reconfigure(ctx, inventory.VMRef(moRef), types.VirtualMachineConfigSpec{
 		ChangeVersion: changeVersion, DeviceChange: devices,
 		ExtraConfig: append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
 	})
 	if err != nil {
 		return err
 	}
-	return v.reader.Read(ctx, inventory.VMRef(moRef))
+	return c.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
-// unchanged checks that a member's configuration is the one that an action was planned from.
-func unchanged(m *inventory.Member, a plan.Action) error {
-	if m.ChangeVersion == "" || a.ChangeVersion != "" && a.ChangeVersion != m.ChangeVersion {
+// unchanged checks that a member's configuration is the one that the action was planned from.
+func (st *step) unchanged(m *inventory.Member) error {
+	if m.ChangeVersion == "" || st.action.ChangeVersion != "" && st.action.ChangeVersion != m.ChangeVersion {
 		return changedMeanwhile()
 	}
 	return nil

@@ -22,11 +22,11 @@ func TestAStepWhoseTaskIsLostIsAsItsObjectIs(t *testing.T) {
 	}{
 		"clone": {vcsim.Clone, "CloneVM_Task", func(p *process) plan.Action { return p.shaped(0, v1alpha1.VmGroupSpec{}) },
 			func(p *process, a plan.Action) bool { return len(p.state().VMs) == 1 }},
-		"power on": {vcsim.PowerOn, "PowerOnVM_Task", func(p *process) plan.Action { return step(plan.PowerOn, p.member(0)) },
+		"power on": {vcsim.PowerOn, "PowerOnVM_Task", func(p *process) plan.Action { return actionOn(plan.PowerOn, p.member(0)) },
 			func(p *process, a plan.Action) bool { return p.vm(a.MoRef).Power == plan.PoweredOn }},
-		"power off": {vcsim.PowerOff, "PowerOffVM_Task", func(p *process) plan.Action { return step(plan.PowerOff, p.running(0, false)) },
+		"power off": {vcsim.PowerOff, "PowerOffVM_Task", func(p *process) plan.Action { return actionOn(plan.PowerOff, p.running(0, false)) },
 			func(p *process, a plan.Action) bool { return p.vm(a.MoRef).Power == plan.PoweredOff }},
-		"destroy": {vcsim.Destroy, "Destroy_Task", func(p *process) plan.Action { return step(plan.Destroy, p.member(0)) },
+		"destroy": {vcsim.Destroy, "Destroy_Task", func(p *process) plan.Action { return actionOn(plan.Destroy, p.member(0)) },
 			func(p *process, a plan.Action) bool { return len(p.state().VMs) == 0 }},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,7 +63,7 @@ func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 	p := w.start()
 	vm := p.member(0)
 	if on {
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 		vm = p.state().VMs[0]
 	}
 	return w, p, asRecorded(vm)
@@ -192,7 +192,7 @@ func TestAMemberThatARestoredVCenterDoesNotKnowHasVanishedWhetherOnOrOff(t *test
 				backup := w.Backup()
 				p.do(p.cloning(0))
 				if on {
-					p.do(step(plan.PowerOn, p.state().VMs[0]))
+					p.do(actionOn(plan.PowerOn, p.state().VMs[0]))
 				}
 				time.Sleep(10 * time.Minute)
 				m := asRecorded(p.state().VMs[0])
@@ -215,7 +215,7 @@ func TestAMoRefThatNamesAnotherVMAfterARestoreIsNotTheMember(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		backup := w.Backup()
 		p.do(p.cloning(0))
-		p.do(step(plan.PowerOn, p.state().VMs[0]))
+		p.do(actionOn(plan.PowerOn, p.state().VMs[0]))
 		m := asRecorded(p.state().VMs[0])
 		w.must(w.Restore(backup))
 		w.must(w.CloneVM("ubuntu", "/DC0/vm", "other"))

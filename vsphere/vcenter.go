@@ -33,9 +33,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine.
+// VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine. Its own calls belong to no step, so they
+// need no lease.
 type VCenter struct {
 	*powerAudit
+	calls
+}
+
+// parts are what steps, previews and the check share.
+type parts struct {
 	cfg       Config
 	log       zerolog.Logger
 	client    *session.Client
@@ -44,7 +50,7 @@ type VCenter struct {
 	reader    *inventory.Reader
 	stream    *inventory.Stream
 	clones    *tasks.OlderClones
-	fresh     *freshReads
+	fresh     freshReads
 	lookups   lookups
 	tagCache  *tagging.Cache
 	libraries *library.Cache
@@ -67,21 +73,22 @@ func New(cfg Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &VCenter{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
-	v.powerAudit = newPowerAudit(v)
-	v.fresh, v.persistent = newFreshReads(v), disks.NewPersistent(v, cfg.Log)
+	v := &parts{cfg: cfg, log: cfg.Log, client: c, tagCache: tagging.NewCache(), tasks: tasks.New(c, cfg.Log), clones: tasks.NewOlderClones()}
+	own := calls{parts: v}
+	v.fresh.ask = own.readFresh
+	v.persistent = disks.NewPersistent(own, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
-	v.libraries = library.New(v.rest, func() { v.changed("") }, cfg.Log)
+	v.libraries = library.New(own.rest, func() { v.changed("") }, cfg.Log)
 	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
-	v.removals = removalcause.New(v, v.inventory, cfg.Log)
+	v.removals = removalcause.New(own, v.inventory, cfg.Log)
 	v.inventory.OnMissing(v.removals.Wake)
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
 	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.StampsUnknown())) })
 	metrics.VCenterUp.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(map[bool]float64{true: 1}[v.inventory.IsKnown()]) })
-	return v, nil
+	return &VCenter{newPowerAudit(own), own}, nil
 }
 
 // logoutTimeout bounds the logout at the end.
@@ -104,7 +111,7 @@ func (v *VCenter) Parts() Parts {
 }
 
 // changed reports a change in a group.
-func (v *VCenter) changed(uid types.UID) {
+func (v *parts) changed(uid types.UID) {
 	if v.cfg.Changed != nil {
 		v.cfg.Changed(uid)
 	}

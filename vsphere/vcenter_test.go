@@ -198,7 +198,7 @@ func changeArgs[T plan.Args](a *plan.Action, change func(*T)) {
 	a.Args = of
 }
 
-func step(op plan.Op, vm plan.VM) plan.Action {
+func actionOn(op plan.Op, vm plan.VM) plan.Action {
 	return plan.Action{Op: op, VM: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
 }
 
@@ -209,24 +209,24 @@ func TestEachStepFromCloneToDestroyIsVisibleWhenItReturns(t *testing.T) {
 			vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.state().VCenter {
 			t.Fatalf("the clone is %+v", vm)
 		}
-		p.do(step(plan.PowerOn, vm))
-		p.do(step(plan.PowerOn, vm)) // already so: success
+		p.do(actionOn(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm)) // already so: success
 		if vm = p.state().VMs[0]; vm.Power != plan.PoweredOn {
 			t.Fatalf("after PowerOn it is %s", vm.Power)
 		}
-		mark := step(plan.Mark, vm)
+		mark := actionOn(plan.Mark, vm)
 		mark.ChangeVersion = vm.ChangeVersion
 		p.do(mark)
 		if vm = p.state().VMs[0]; !vm.Marked {
 			t.Fatal("after Mark it is not marked")
 		}
-		p.do(step(plan.PowerOff, vm))
-		p.do(step(plan.Destroy, vm))
+		p.do(actionOn(plan.PowerOff, vm))
+		p.do(actionOn(plan.Destroy, vm))
 		s := p.state(vm.MoRef)
 		if len(s.VMs) != 0 || len(s.Gone) != 1 {
 			t.Fatalf("after Destroy: %+v", s)
 		}
-		p.do(step(plan.ConfirmGone, vm))
+		p.do(actionOn(plan.ConfirmGone, vm))
 	})
 }
 
@@ -254,7 +254,7 @@ func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
 				}
 				for _, vm := range p.state().VMs {
 					if vm.Ordinal == i {
-						if err := p.Do(context.Background(), web, step(plan.PowerOn, vm)); err != nil {
+						if err := p.Do(context.Background(), web, actionOn(plan.PowerOn, vm)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -284,7 +284,7 @@ func TestALostSessionMakesTheInventoryUnknownForAWhileAndDuplicatesNoVM(t *testi
 		if len(s.VMs) != 1 || s.VMs[0].MoRef != vm.MoRef || len(s.Gone) != 0 {
 			t.Fatalf("afterwards: %+v", s)
 		}
-		p.do(step(plan.PowerOn, vm))
+		p.do(actionOn(plan.PowerOn, vm))
 	})
 }
 

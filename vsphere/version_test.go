@@ -11,7 +11,7 @@ import (
 func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *testing.T) {
 	t.Parallel()
 	for what, change := range map[string]func(*process, plan.VM){
-		"a power-on of ours":        func(p *process, vm plan.VM) { p.do(step(plan.PowerOn, vm)) },
+		"a power-on of ours":        func(p *process, vm plan.VM) { p.do(actionOn(plan.PowerOn, vm)) },
 		"a power-on by an operator": func(p *process, vm plan.VM) { p.world.must(p.world.PowerOn(vm.Name)) },
 		"no visible reason":         func(p *process, vm plan.VM) { p.world.must(p.world.BumpChangeVersion(vm.Name)) },
 	} {

@@ -2,7 +2,7 @@ package planted
 
 var defects = []defect{
 	{"1: a foreign VM with the member's name counts as the member", "vsphere/clone.go",
-		"case m != nil && m.Stamp.UID == ref.UID && m.Stamp.Ordinal == a.Ordinal:", "case true:",
+		"case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:", "case true:",
 		[]layer{vsphere, through("NameConflict|Unmanaged|Foreign|Name")}},
 	{"2: a copy of a member counts as the member", "vsphere/stamp/owner.go",
 		"|| !stamp.Owned(stamp.UID, instanceUUID)", "",
@@ -17,7 +17,7 @@ var defects = []defect{
 		"v.empty() && v.Emptied && v.childless()", "v.empty() && v.childless()",
 		[]layer{planner, through("Deleted|Finalize|Deletion")}},
 	{"4: a group ends although a clone is running", "vsphere/removal.go",
-		"left := v.clones.Left(ref.UID, since, running); left > 0", "left := v.clones.Left(ref.UID, since, running); left > 100",
+		"left := g.clones.Left(g.ref.UID, since, running); left > 0", "left := g.clones.Left(g.ref.UID, since, running); left > 100",
 		[]layer{vsphere, through("Clone")}},
 	{"5: a status has the time in it", "sync/planner/status.go",
 		"s.LastMessage = plan.Printable(message)", "s.LastMessage = plan.Printable(message + v.Now.String())",
@@ -26,7 +26,7 @@ var defects = []defect{
 		"return m.Marked && m.Why != plan.WhyPowerCycle", "return m.leaves || m.Marked && m.Why != plan.WhyPowerCycle",
 		[]layer{planner, world}},
 	{"7: a mark is written whatever its changeVersion", "vsphere/removal.go",
-		"if err := unchanged(m, a); err != nil {\n\t\treturn err\n\t}\n\tif a.Op == plan.Unmark {", "if a.Op == plan.Unmark {",
+		"if err := r.unchanged(m); err != nil {\n\t\treturn err\n\t}\n\tif r.action.Op == plan.Unmark {", "if r.action.Op == plan.Unmark {",
 		[]layer{vsphere}},
 	{"8: a missing privilege is retried as if it would pass", "vsphere/vcfault/table.go",
 		"{ReasonMissingPrivilege, operator, on(privilege)", "{ReasonMissingPrivilege, transient, on(privilege)",

@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Caller makes calls on the current session, and awaits tasks. *vsphere.VCenter is one.
+// Caller makes calls on the current session, and awaits tasks. *vsphere.VCenter is one, and so is each of its steps.
 type Caller interface {
 	Call(ctx context.Context, f func(context.Context, *session.Session) error) error
 	Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error)
@@ -19,11 +19,11 @@ type Caller interface {
 // FirstClass makes the calls. Its methods may be called from any goroutine.
 type FirstClass struct {
 	calls  Caller
-	owners owners
+	owners *owners
 }
 
 // NewFirstClass returns a FirstClass that has read nothing yet.
-func NewFirstClass(calls Caller) *FirstClass { return &FirstClass{calls: calls} }
+func NewFirstClass(calls Caller) *FirstClass { return &FirstClass{calls, new(owners)} }
 
 // Spec is what a new disk is to be like.
 type Spec struct {

@@ -34,6 +34,11 @@ func NewPersistent(calls Caller, log zerolog.Logger) *Persistent {
 	return &Persistent{NewFirstClass(calls), log}
 }
 
+// By returns the same disks, reached by the calls of one step.
+func (p *Persistent) By(calls Caller) *Persistent {
+	return &Persistent{&FirstClass{calls, p.owners}, p.log}
+}
+
 // Wanted is a disk that a VM is to have.
 type Wanted struct {
 	Owner Owner
