@@ -18,7 +18,7 @@ import (
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
 
-// maxImage is the most that an image may have to download, in bytes.
+// maxImage is the most that an image can have to download, in bytes.
 const maxImage = 30 << 20
 
 // writeImage writes one OCI image layout, as a tar, with the image for each architecture: the same as the Dockerfile's.

@@ -198,7 +198,7 @@ var edits = []operation{
 }
 
 // unselect has the CompositeController not select the group for a while: any replica may be asked to finalize it, although it is
-// not deleted. Nothing of it may be removed, and the group is finalized only if vCenter holds nothing of it. Sometimes that lasts
+// not deleted. None of it must be removed, and the group is finalized only if vCenter holds nothing of it. Sometimes that lasts
 // for longer than a lease, and where everything was as the spec says before, each member stays.
 func (l *life) unselect() {
 	if l.deleting {

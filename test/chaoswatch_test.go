@@ -99,7 +99,7 @@ func (w *watch) watches(uid types.UID) {
 	w.uid, w.least, w.duplicates, w.wanted = uid, 0, "", 0
 }
 
-// wants notes how many members the spec wants: an edit may only lower the number, as steps for the former spec may be running.
+// wants notes how many members the spec wants: an edit can only lower the number, as steps for the former spec may be running.
 func (w *watch) wants(n int32, edit bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

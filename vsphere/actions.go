@@ -186,11 +186,11 @@ func (s *actor) kind() string {
 // changed the VM meanwhile.
 func (c calls) withoutLease() calls { return calls{parts: c.parts} }
 
-// mayAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
+// canAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
 // of them this process may have been suspended, or a call may have taken long: then another replica may have
 // acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
 // that.
-func (c calls) mayAct() error {
+func (c calls) canAct() error {
 	if c.by == nil || c.cfg.Leased == nil || c.cfg.Leased(c.by.uid, c.by.vm) {
 		return nil
 	}
@@ -203,7 +203,7 @@ func (c calls) Call(ctx context.Context, f func(context.Context, *session.Sessio
 		if c.inventory.VCenter() != s.UUID {
 			return vcfault.New(plan.ReasonVCenterChanged, false, "Another vCenter answers now; its inventory is read first.")
 		}
-		if err := c.mayAct(); err != nil {
+		if err := c.canAct(); err != nil {
 			return err
 		}
 		return f(ctx, s)

@@ -985,11 +985,11 @@ func (b *cloneBuilder) unhost(err error) bool {
 	return true
 }
 
-// crowdedOut reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
+// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
 // not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
-func (p power) crowdedOut(ctx context.Context, m *inventory.Member) bool {
+func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
 	others := p.inventory.OtherHosts(m.HostRef)
-	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < CrowdedAfter {
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
 		return false
 	}
 	p.capacity.Fill(m.HostRef)

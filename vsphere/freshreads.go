@@ -25,7 +25,7 @@ import (
 func (c calls) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
 	var now FreshVM
 	o, err := c.freshObject(ctx, vm)
-	if err == nil && o.Told {
+	if err == nil && o.Found {
 		now.take(o)
 	}
 	return &now, err
@@ -139,7 +139,7 @@ func (c calls) recentClones(ctx context.Context) ([]string, error) {
 
 // askFresh asks vCenter, together with other steps.
 func (c calls) askFresh(ctx context.Context, about types.ManagedObjectReference) (a freshAnswer, shared bool, err error) {
-	if err := c.mayAct(); err != nil {
+	if err := c.canAct(); err != nil {
 		return a, false, err
 	}
 	return c.fresh.Ask(ctx, about)
@@ -165,7 +165,7 @@ func (c calls) freshFolder(ctx context.Context, folder types.ManagedObjectRefere
 		Name:     session.Prop[string](o, "name"),
 		Parent:   session.Prop[types.ManagedObjectReference](o, "parent").Value,
 		Children: session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference, // an empty list may be left out
-		Seen:     o.Told && !o.Withheld,
+		Seen:     o.Found && !o.Withheld,
 	}, err
 }
 

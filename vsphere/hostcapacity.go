@@ -93,8 +93,8 @@ func mayBeHosts(err error) bool {
 }
 
 const (
-	// CrowdedAfter is how often a VM that never ran is refused for its host's lack of resources before it is cloned on another host.
-	CrowdedAfter = 3
+	// RefusedOften is how often a VM that never ran is refused for its host's lack of resources before it is cloned on another host.
+	RefusedOften = 3
 	// fullFor is how long a host counts as full after that. If all hosts are full, each expiry costs a clone for each host.
 	fullFor = time.Hour
 	// refusedMost bounds how many VMs are counted.

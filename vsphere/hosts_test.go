@@ -58,12 +58,12 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		for _, name := range []string{"web-0", "web-1"} {
 			w.fillHostOf(name)
 		}
-		for range 2 * CrowdedAfter {
+		for range 2 * RefusedOften {
 			if f := p.fault(actionOn(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("one that ran may hold data: %+v", f)
 			}
 		}
-		for range CrowdedAfter { // no host has room
+		for range RefusedOften { // no host has room
 			if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
 				t.Errorf("%+v", f)
 			}

@@ -227,7 +227,7 @@ func (p power) run(ctx context.Context) error {
 	}
 	switch {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
-	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.crowdedOut(ctx, m):
+	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
 		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
 	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as the reference has it; some versions power it off
 		return vcfault.New(vcfault.ReasonInvalidPowerState, true, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")

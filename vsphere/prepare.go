@@ -215,13 +215,13 @@ func (p preparation) setTags(ctx context.Context, wanted []v1alpha1.Tag, former 
 					return err
 				}
 			}
-			if err := p.mayAct(); err != nil { // the lookup may have taken many calls
+			if err := p.canAct(); err != nil { // the lookup may have taken many calls
 				return err
 			}
 			if err := session.BatchTags(ctx, rs, session.DetachTags, p.action, change.Detach); err != nil {
 				return err
 			}
-			if err := p.mayAct(); err != nil {
+			if err := p.canAct(); err != nil {
 				return err
 			}
 			return session.BatchTags(ctx, rs, session.AttachTags, p.action, change.Attach)
@@ -282,7 +282,7 @@ func (p preparation) setAttributes(ctx context.Context, have []types.BaseCustomF
 			if err := begin(); err != nil {
 				return err
 			}
-			if err := p.mayAct(); err != nil {
+			if err := p.canAct(); err != nil {
 				return err
 			}
 			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: p.vm(), Key: key, Value: value})

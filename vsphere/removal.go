@@ -169,7 +169,7 @@ func (r removal) destroy(ctx context.Context) error {
 	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
 }
 
-// partable reports whether disks may be detached from a VM that goes: its guest must not run without them.
+// partable reports whether disks can be detached from a VM that goes: its guest must not run without them.
 func partable(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil

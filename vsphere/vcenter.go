@@ -33,7 +33,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// VCenter observes one vCenter and acts on it. Its methods may be called from any goroutine. Its own calls belong to no step, so they
+// VCenter observes one vCenter and acts on it. Its methods can be called from any goroutine. Its own calls belong to no step, so they
 // need no lease.
 type VCenter struct {
 	*powerAudit
@@ -170,7 +170,7 @@ type Config struct {
 	session.Config
 	inventory.Selection
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
-	// groups. It must not block. It may be nil.
+	// groups. It must not block. It can be nil.
 	Changed func(types.UID)
 	// Leased reports whether the step for that Action.VM of the group with that UID may continue now. Steps ask right before each of
 	// their calls. If it is nil, they always continue.

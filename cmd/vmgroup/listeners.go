@@ -70,7 +70,7 @@ var (
 
 // opened holds the two open listeners, and the guard of the hooks.
 type opened struct {
-	hooks, health net.Listener // health may be nil
+	hooks, health net.Listener // health can be nil
 	guard         *guard.Guard
 }
 

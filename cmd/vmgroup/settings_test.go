@@ -65,11 +65,11 @@ func TestNobodyIsAskedByDefaultAndTheServerItselfNever(t *testing.T) {
 			t.Fatal(err)
 		}
 		if guest := netip.MustParseAddr("192.0.2.7"); s.probe.Networks.Allow(guest) != (allowed != nil) {
-			t.Errorf("with %v, %s may be asked: %t", allowed, guest, s.probe.Networks.Allow(guest))
+			t.Errorf("with %v, %s can be asked: %t", allowed, guest, s.probe.Networks.Allow(guest))
 		}
 		for _, a := range own {
 			if prefix, err := netip.ParsePrefix(a.String()); err == nil && s.probe.Networks.Allow(prefix.Addr()) {
-				t.Errorf("with %v, the server may ask itself at %s", allowed, prefix.Addr())
+				t.Errorf("with %v, the server is allowed to ask itself at %s", allowed, prefix.Addr())
 			}
 		}
 	}

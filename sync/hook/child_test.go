@@ -41,7 +41,7 @@ func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
 func TestAnEventIsWholeAndGoesWithTheOtherChildren(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 22, 5, 6, 7, 0, time.UTC)
-	event := plan.EventOf(plan.Ref{Namespace: "default", Name: "web", UID: "u-1"}, []plan.Note{{Warning: true, Reason: "MemberGone",
+	event := plan.EventOf(plan.Ref{Namespace: "default", Name: "web", UID: "u-1"}, []plan.Event{{Warning: true, Reason: "MemberGone",
 		What: "Gone from vCenter:", Member: "web-0 (vm-7)", Key: "gone/vm-7", At: at}})
 	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
 	var answer struct{ Children []json.RawMessage }

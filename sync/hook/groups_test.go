@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// listed is a roster of one group with four members.
+// listed is a list of one group with four members.
 func listed() []plan.Listed {
 	vm := func(ordinal int32, power plan.PowerState, ips ...string) plan.VM {
 		return plan.VM{MoRef: "vm-" + string(rune('0'+ordinal)), Name: plan.MemberName("web", ordinal), Ordinal: ordinal, Power: power, IPs: ips,
@@ -151,7 +151,7 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	w := httptest.NewRecorder()
 	serve(&controller{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/sd", nil))
 	if w.Code != 503 {
-		t.Errorf("without a roster: %d %s", w.Code, w.Body)
+		t.Errorf("without a list: %d %s", w.Code, w.Body)
 	}
 }
 

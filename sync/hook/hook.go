@@ -35,26 +35,26 @@ type Controller interface {
 	Sync(plan.Call) plan.Result
 	// Preview says what would be done for a call, and does nothing.
 	Preview(plan.Call) (plan.Result, plan.Outlook, error)
-	// Groups reports the groups that Sync was called for. It may be called at any time.
+	// Groups reports the groups that Sync was called for. It can be called at any time.
 	Groups() []plan.Report
 }
 
 // Config holds the parts of the server. New needs Controller and Log, Health needs Ready.
 type Config struct {
 	Controller Controller
-	// Preflight looks what the steps of a plan would meet in vCenter. It may be nil.
+	// Preflight looks what the steps of a plan would meet in vCenter. It can be nil.
 	Preflight Preflight
 	// ListGroups lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
-	// complete. It may be nil. It must answer from memory.
+	// complete. It can be nil. It must answer from memory.
 	ListGroups func() (groups []plan.Listed, known bool)
-	// Slots tells how many steps run in vCenter, and how many may. It may be nil.
+	// Slots tells how many steps run in vCenter, and how many may. It can be nil.
 	Slots func() plan.Slots
 	// Ready returns why the server is not ready for hooks; nil if it is.
 	Ready func() error
 	// Page serves people with a browser, at / and below /ui/; none if nil.
 	Page    http.Handler
 	Metrics http.Handler          // serves /metrics; none if nil
-	Meter   prometheus.Registerer // counts the hook calls; may be nil
+	Meter   prometheus.Registerer // counts the hook calls; can be nil
 	Log     zerolog.Logger
 	// MaxBody is the largest request body, in bytes; 0: 8 MiB. A group of 1,000 members has a status and
 	// children of about 0.6 MB.

@@ -36,7 +36,7 @@ type user struct {
 	done    []time.Time
 }
 
-// start begins what may begin now.
+// start begins what can begin now.
 func (f *far) start() {
 	for again := true; again; {
 		again = f.begin()

@@ -1,4 +1,4 @@
-// Package limiter finds how many actions can run at once. It is told what begins and how it ended, and answers whether one more may
+// Package limiter finds how many actions can run at once. It is told what begins and how it ended, and answers whether one more can
 // begin, and why the limits are what they are.
 //
 // A limit grows and shrinks as TCP's window does (additive increase, multiplicative decrease: Chiu and Jain, 1989), so several that use
@@ -111,7 +111,7 @@ func New(most, begin int) *Limiter {
 // Used is how many actions are running, without those that are suspended.
 func (l *Limiter) Used() int { return l.used - l.reserved }
 
-// Permits reports whether an action may begin. extra permits one more than the limits.
+// Permits reports whether an action can begin. extra permits one more than the limits.
 func (l *Limiter) Permits(w Work, extra bool) bool {
 	more := 0
 	if extra {

@@ -20,7 +20,7 @@ const (
 	haltFirst, haltLast = 5 * time.Second, 5 * time.Minute
 )
 
-// poweredOn counts a member's power-on, and returns when it may be powered on again: at once, unless it halts again and again.
+// poweredOn counts a member's power-on, and returns when it can be powered on again: at once, unless it halts again and again.
 func (g *group) poweredOn(a plan.Action, now time.Time) (retry time.Duration) {
 	b := g.crashLoops[a.VM]
 	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {

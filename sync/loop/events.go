@@ -17,34 +17,34 @@ import (
 // status was written, which Metacontroller does after the children.
 //
 // Their rate is limited as in client-go (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
-// nothing is dropped for that: notes without an Event wait, and share one with later notes.
+// nothing is dropped for that: what has no Event yet waits, and shares one with what comes later.
 const (
 	eventAnswers = 2
 	eventBurst   = 10
 	eventEvery   = 30 * time.Second // beyond the burst
-	// notesMost bounds the notes that wait. When there are more, the oldest are lost.
-	notesMost = 200
-	// heardFor is how long a note is not repeated: as long as the API server keeps Events, by default.
+	// waitingMost bounds what waits. When there are more, the oldest are lost.
+	waitingMost = 200
+	// heardFor is how long one is not repeated: as long as the API server keeps Events, by default.
 	heardFor = time.Hour
 )
 
-// events are a group's notes and Events. Loop.mu guards them.
+// events are what a group's Events say. Loop.mu guards them.
 type events struct {
-	notes []plan.Note          // waiting for an Event
-	heard map[string]time.Time // when each note came, by key
-	power map[string]outage    // of VMs, by moRef
-	asked []plan.Note          // waiting for the user who did it
-	sent  []sentEvent          // Events that are in answers
-	news  bool                 // the last answer, with those, had another status than its call
-	spent float64              // of the burst
-	since time.Time            // spent is as of then
+	waiting []plan.Event         // waiting for an Event
+	heard   map[string]time.Time // when each came, by key
+	power   map[string]outage    // of VMs, by moRef
+	asked   []plan.Event         // waiting for the user who did it
+	sent    []sentEvent          // Events that are in answers
+	news    bool                 // the last answer, with those, had another status than its call
+	spent   float64              // of the burst
+	since   time.Time            // spent is as of then
 }
 
 // outage is what is known of a VM that is off, or was.
 type outage struct {
 	ours     bool // this server took it down
 	reported bool // as somebody else's, and not over
-	// over is how many reported outages ended with a power-on by this server, and ended is when the last did. The key of a note comes
+	// over is how many reported outages ended with a power-on by this server, and ended is when the last did. The key of an Event comes
 	// from the stored status, which two outages between two calls share.
 	over  int
 	ended time.Time
@@ -55,17 +55,17 @@ type sentEvent struct {
 	answers int // still to have it
 }
 
-// hear adds notes that are new. s, which may be nil, shows which VM a clone made.
-func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
+// hear adds those that are new. s, which can be nil, shows which VM a clone made.
+func (e *events) hear(now time.Time, s *plan.VCenterState, events ...plan.Event) {
 	if s != nil {
-		for i := range e.notes {
-			e.notes[i] = e.notes[i].Seen(s)
+		for i := range e.waiting {
+			e.waiting[i] = e.waiting[i].Seen(s)
 		}
 	}
-	if len(notes) > 0 {
+	if len(events) > 0 {
 		maps.DeleteFunc(e.heard, func(_ string, at time.Time) bool { return now.Sub(at) >= heardFor })
 	}
-	for _, n := range notes {
+	for _, n := range events {
 		o := e.power[n.MoRef]
 		if n.PoweredOff {
 			if o.ours || !o.ended.IsZero() && !n.At.After(o.ended) {
@@ -86,17 +86,17 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, notes ...plan.Note) {
 			e.heard = map[string]time.Time{}
 		}
 		e.heard[n.Key] = now
-		e.notes = append(e.notes, n)
+		e.waiting = append(e.waiting, n)
 	}
-	e.notes = slices.Delete(e.notes, 0, max(0, len(e.notes)-notesMost))
+	e.waiting = slices.Delete(e.waiting, 0, max(0, len(e.waiting)-waitingMost))
 }
 
-// hear adds notes, and reports whether some are held back until vCenter's events tell who did it. The caller holds l.mu.
-func (l *Loop) hear(g *group, s *plan.VCenterState, notes []plan.Note) (ask bool) {
+// hear adds events, and reports whether some are held back until vCenter's events tell who did it. The caller holds l.mu.
+func (l *Loop) hear(g *group, s *plan.VCenterState, events []plan.Event) (ask bool) {
 	if !l.cfg.Events {
 		return false
 	}
-	g.events.hear(time.Now(), s, notes...)
+	g.events.hear(time.Now(), s, events...)
 	return l.cfg.Who != nil && g.events.hold()
 }
 
@@ -128,15 +128,15 @@ func (e *events) setPower(moRef string, o outage) {
 	}
 }
 
-// hold holds notes back until it is known who did it, and reports whether there are any.
+// hold holds events back until it is known who did it, and reports whether there are any.
 func (e *events) hold() bool {
-	ask := func(n plan.Note) bool { return n.PoweredOff }
-	for _, n := range e.notes {
+	ask := func(n plan.Event) bool { return n.PoweredOff }
+	for _, n := range e.waiting {
 		if ask(n) {
 			e.asked = append(e.asked, n)
 		}
 	}
-	e.notes = slices.DeleteFunc(e.notes, ask)
+	e.waiting = slices.DeleteFunc(e.waiting, ask)
 	return len(e.asked) > 0
 }
 
@@ -146,32 +146,32 @@ const firstPowerOnFor = 30 * time.Second
 // askTimeout limits the wait for the user who did something.
 const askTimeout = 10 * time.Second
 
-// askWho looks up who powered the VMs of a group's held-back notes off, and then releases the notes. The caller holds l.mu.
+// askWho looks up who powered the VMs of a group's held-back events off, and then releases these. The caller holds l.mu.
 func (l *Loop) askWho(ctx context.Context, g *group) {
-	notes := g.events.asked
+	events := g.events.asked
 	g.events.asked = nil
 	l.actions.Go(func() {
 		ctx, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
-		notes = l.complete(ctx, g.ref, notes)
+		events = l.complete(ctx, g.ref, events)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		g.events.notes = append(g.events.notes, notes...)
+		g.events.waiting = append(g.events.waiting, events...)
 	})
 }
 
-// complete looks all of the notes up in one call. What the server's account did is no news: another replica may have done it, or this
+// complete looks all of them up in one call. What the server's account did is no news: another replica may have done it, or this
 // one before it was restarted.
-func (l *Loop) complete(ctx context.Context, ref plan.Ref, notes []plan.Note) (news []plan.Note) {
-	refs := make([]string, len(notes))
-	for i, n := range notes {
+func (l *Loop) complete(ctx context.Context, ref plan.Ref, events []plan.Event) (news []plan.Event) {
+	refs := make([]string, len(events))
+	for i, n := range events {
 		refs[i] = n.MoRef
 	}
 	who, err := l.who(ctx, refs)
 	if err != nil {
 		l.cfg.Log.Debug().Err(err).Stringer("group", ref).Msg("vCenter's events do not tell who changed members")
 	}
-	for _, n := range notes {
+	for _, n := range events {
 		// A status that another replica wrote may be ahead of this one's view: a new member that is on looks off, and nobody did that.
 		by := who[n.MoRef]
 		firstPowerOn := err == nil && by.User == "" && n.At.Before(n.Made.Add(firstPowerOnFor))
@@ -195,9 +195,9 @@ func (l *Loop) who(ctx context.Context, moRefs []string) (who map[string]plan.Ac
 // answer returns the Events for an answer given now.
 func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	e.spent, e.since = max(0, e.spent-now.Sub(e.since).Seconds()/eventEvery.Seconds()), now
-	for len(e.notes) > 0 && e.spent+1 <= eventBurst {
-		var together []plan.Note
-		together, e.notes = plan.Together(e.notes)
+	for len(e.waiting) > 0 && e.spent+1 <= eventBurst {
+		var together []plan.Event
+		together, e.waiting = plan.Together(e.waiting)
 		e.sent = append(e.sent, sentEvent{plan.EventOf(ref, together), eventAnswers})
 		e.spent++
 	}
@@ -213,10 +213,10 @@ func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 const sayAgain = 100 * time.Millisecond
 
 // sayFirst keeps a group that could end for another call, as long as it has something to tell: with an answer that has finalized: true,
-// Metacontroller removes its finalizer, and does nothing about the children. No other note comes after that, so nothing is spared for it;
+// Metacontroller removes its finalizer, and does nothing about the children. No other Event comes after that, so nothing is spared for it;
 // and it is reported once only, because each call more would keep every group that is deleted.
 func (g *group) sayFirst(r *plan.Result) (says bool) {
-	if says = r.Finalized && len(g.events.notes) > 0; says {
+	if says = r.Finalized && len(g.events.waiting) > 0; says {
 		g.events.spent = 0
 		r.Finalized = false
 	}

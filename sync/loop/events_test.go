@@ -136,14 +136,14 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 func TestAnOutageThatIsHealedBetweenTwoCallsIsNotTakenForTheNext(t *testing.T) {
 	var e events
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	hear := func() { // the note of an outage seen now, beside the same stored status
-		e.hear(now, nil, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: "web-1", Key: "off/vm-1/then", At: now,
+	hear := func() { // the Event of an outage seen now, beside the same stored status
+		e.hear(now, nil, plan.Event{Reason: "MemberPoweredOff", What: "Found powered off:", Member: "web-1", Key: "off/vm-1/then", At: now,
 			PoweredOff: true, MoRef: "vm-1"})
 	}
 	expect := func(want int, why string) {
 		t.Helper()
-		if got := len(e.notes); got != want {
-			t.Fatalf("%s: %d notes, not %d", why, got, want)
+		if got := len(e.waiting); got != want {
+			t.Fatalf("%s: %d events, not %d", why, got, want)
 		}
 		now = now.Add(time.Second)
 	}
@@ -159,7 +159,7 @@ func TestAnOutageThatIsHealedBetweenTwoCallsIsNotTakenForTheNext(t *testing.T) {
 	hear()
 	hear()
 	expect(2, "a second outage")
-	if e.notes[0].Key == e.notes[1].Key {
+	if e.waiting[0].Key == e.waiting[1].Key {
 		t.Error("both outages have one key, so the second Event would have the name of the first")
 	}
 	e.acted(&plan.Action{Op: plan.PowerOff, MoRef: "vm-1"}, nil, now)
@@ -215,7 +215,7 @@ func TestTheRateOfEventsIsLimitedAndNoNoteIsLost(t *testing.T) {
 		if i < 50 {
 			why = fmt.Sprint("reason ", i%25)
 		}
-		e.hear(now, nil, plan.Note{Reason: "MemberRemoved", What: "Removed", Member: fmt.Sprint("web-", i), Why: why, Key: fmt.Sprint(i), At: now})
+		e.hear(now, nil, plan.Event{Reason: "MemberRemoved", What: "Removed", Member: fmt.Sprint("web-", i), Why: why, Key: fmt.Sprint(i), At: now})
 		for range 2 * eventAnswers {
 			for _, c := range e.answer(ref, now) {
 				count++

@@ -18,10 +18,10 @@ import (
 // the outcome from then on.
 type model struct {
 	took  map[plan.Op]time.Duration
-	fault func(group plan.Ref, a plan.Action) error // may be nil; changed by setFault once the loop runs
+	fault func(group plan.Ref, a plan.Action) error // can be nil; changed by setFault once the loop runs
 	loop  *Loop
-	limit *limit // of what is carried out at once; may be nil
-	// limits are those of clones to each datastore; nil if limit is that of all. datastore is that of the settings; it may be empty.
+	limit *limit // of what is carried out at once; can be nil
+	// limits are those of clones to each datastore; nil if limit is that of all. datastore is that of the settings; it can be empty.
 	limits    map[string]*limit
 	datastore string
 

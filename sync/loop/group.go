@@ -38,7 +38,7 @@ type group struct {
 	unselected      unselected
 
 	waits    []limiter.Work         // what it waits for a slot for, one of them
-	reserved *limiter.Work          // the slot for its next turn, because it waited for one
+	reserved *limiter.Work          // the slot for its next round, because it waited for one
 	running  map[string]plan.Action // by member
 	limited  map[string]*limiter.Running
 	began    map[string]time.Time  // since when they run
@@ -243,7 +243,7 @@ func (g *group) slowStart(lost bool) {
 	g.lostMany = lost
 }
 
-// startable returns the actions that may start now: those whose members have nothing running (another turn may have
+// startable returns the actions that can start now: those whose members have nothing running (another round may have
 // started something since the plan was made), within the group's limit.
 func (g *group) startable(actions []plan.Action) []plan.Action {
 	if g.limit > 0 && g.atWork() >= g.limit {

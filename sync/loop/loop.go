@@ -1,6 +1,6 @@
 // Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits
 // acting on it (the lease), makes the plan again whenever something has changed, and starts its actions one by
-// one, as many at once as there are slots (package limiter finds how many), with the groups taking turns.
+// one, as many at once as there are slots (package limiter finds how many), one group after another.
 //
 // There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
 // outlive the process: Kubernetes holds the desired state, vCenter the observed state. The package knows no JSON and no
@@ -52,7 +52,7 @@ type Prober interface {
 	Answers(group types.UID, readiness *v1alpha1.Readiness) plan.Answers
 }
 
-// Config are the loop's settings. Metrics, Who, Prober, Jitter and Ticks may be nil.
+// Config are the loop's settings. Metrics, Who, Prober, Jitter and Ticks can be nil.
 type Config struct {
 	// Slots bounds the vCenter tasks at once. One more is kept for groups that have nothing in progress, so that a
 	// small group never waits behind a large one: the bound is Slots + 1. How many there are of each kind is found within that bound,
@@ -61,7 +61,7 @@ type Config struct {
 	// Lease is how long a hook call permits acting; Resync is how often Metacontroller calls for a settled group.
 	Lease, Resync time.Duration
 	Log           zerolog.Logger
-	Metrics       prometheus.Registerer // may be nil
+	Metrics       prometheus.Registerer // can be nil
 	GroupMetrics  bool                  // metrics of each single group, too
 	// Events adds Kubernetes Events to the answered children.
 	Events bool
@@ -78,7 +78,7 @@ type Config struct {
 	Ticks <-chan time.Time
 }
 
-// Loop keeps the groups and acts for them. Its methods may be called at any time from any goroutine.
+// Loop keeps the groups and acts for them. Its methods can be called at any time from any goroutine.
 type Loop struct {
 	cfg     Config
 	vcenter VCenter
@@ -120,7 +120,7 @@ func (l *Loop) Run(ctx context.Context) {
 		if down {
 			return
 		}
-		l.turn(ctx, uid)
+		l.round(ctx, uid)
 		l.queue.Done(uid)
 	}
 }
@@ -178,7 +178,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	}
 	says := false
 	if l.cfg.Events && !stale {
-		if l.hear(g, &observed.State, result.Notes) {
+		if l.hear(g, &observed.State, result.Events) {
 			l.queue.Add(g.ref.UID)
 		}
 		says = g.sayFirst(&result)
@@ -239,9 +239,9 @@ func (l *Loop) ask(o *plan.Observed) {
 	}
 }
 
-// turn gives a group its turn: it is planned, and at most one action starts. If there are more, the group queues
+// round is a group's round: it is planned, and at most one action starts. If there are more, the group queues
 // again behind the others.
-func (l *Loop) turn(ctx context.Context, uid types.UID) {
+func (l *Loop) round(ctx context.Context, uid types.UID) {
 	defer func() {
 		if p := recover(); p != nil {
 			l.cfg.Log.Error().Str("uid", string(uid)).Str("panic", panicked(p)).Bytes("stack", debug.Stack()).Msg("planning panicked; the group waits for its next call")
@@ -284,8 +284,8 @@ func (l *Loop) turn(ctx context.Context, uid types.UID) {
 	g.slowStart(result.SlowStart)
 	g.forgetUnwanted(&result, now)
 	l.wake(g, &result)
-	// Notes about the status go with the answer that has that status. What others did to members is noted now.
-	if l.hear(g, &observed.State, slices.DeleteFunc(result.Notes, func(n plan.Note) bool { return !n.PoweredOff })) {
+	// Events about the status go with the answer that has that status. What others did to members is noted now.
+	if l.hear(g, &observed.State, slices.DeleteFunc(result.Events, func(n plan.Event) bool { return !n.PoweredOff })) {
 		l.askWho(ctx, g)
 	}
 	actions := g.startable(result.Actions)
@@ -330,9 +330,9 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		g.note(ended)
-		if note, worth := a.Note(now); worth && err == nil {
-			l.hear(g, nil, []plan.Note{note})
+		g.record(ended)
+		if event, worth := a.Event(now); worth && err == nil {
+			l.hear(g, nil, []plan.Event{event})
 		}
 		if l.cfg.Events {
 			g.events.acted(&a, err, now)

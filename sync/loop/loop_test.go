@@ -346,7 +346,7 @@ func TestAnUntypedFaultIsReported(t *testing.T) {
 	})
 }
 
-// Run with -race: a call and a turn look at what a group awaits at the same time.
+// Run with -race: a call and a round look at what a group awaits at the same time.
 func TestCallsAndTurnsShareNothingThatChanges(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {

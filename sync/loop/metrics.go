@@ -18,7 +18,7 @@ type meters struct {
 	duration *prometheus.HistogramVec
 }
 
-// newMeters registers the metrics; r may be nil.
+// newMeters registers the metrics; r can be nil.
 func newMeters(r prometheus.Registerer, l *Loop) meters {
 	gauge := func(m *metrics.Metric, read func() int) {
 		m.Gauge(r, func(set func(float64, ...string)) {

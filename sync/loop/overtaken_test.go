@@ -9,7 +9,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// interrupted is a model in which something happens while a turn reads vCenter.
+// interrupted is a model in which something happens while a round reads vCenter.
 type interrupted struct {
 	*model
 	looks int
@@ -41,7 +41,7 @@ func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
 			g.Spec.Replicas, g.Generation = &replicas, generation
 			return plan.Call{Group: &g}
 		}
-		i := &interrupted{model: m, at: 2} // the call itself reads first, then its turn
+		i := &interrupted{model: m, at: 2} // the call itself reads first, then its round
 		i.by = func() { l.Sync(scaled(3, 3)) }
 		l.vcenter = i
 		l.Sync(scaled(1, 2))

@@ -42,8 +42,8 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 // historyMost is how many ended actions of a group are kept.
 const historyMost = 50
 
-// note keeps an action that ended, in a new list: reports have the one before.
-func (g *group) note(ended plan.ActionReport) {
+// record keeps an action that ended, in a new list: reports have the one before.
+func (g *group) record(ended plan.ActionReport) {
 	g.history = slices.Concat([]plan.ActionReport{ended}, g.history[:min(len(g.history), historyMost-1)])
 }
 

@@ -183,9 +183,9 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 func TestAReportKeepsItsActionsWhileOthersEnd(t *testing.T) {
 	g := newGroup(call("web", 1))
 	g.renew(call("web", 1), time.Now())
-	g.note(plan.ActionReport{VM: "web-0"})
+	g.record(plan.ActionReport{VM: "web-0"})
 	r := g.report(time.Minute, true, time.Now())
-	g.note(plan.ActionReport{VM: "web-1"})
+	g.record(plan.ActionReport{VM: "web-1"})
 	if len(r.Actions) != 1 || r.Actions[0].VM != "web-0" {
 		t.Errorf("%+v", r.Actions)
 	}
@@ -195,7 +195,7 @@ func TestTheLastFiftyActionsAreKept(t *testing.T) {
 	g := newGroup(call("web", 1))
 	g.renew(call("web", 1), time.Now())
 	for n := range 2*historyMost + 1 {
-		g.note(plan.ActionReport{DurationSeconds: float64(n)})
+		g.record(plan.ActionReport{DurationSeconds: float64(n)})
 	}
 	r := g.report(time.Minute, true, time.Now())
 	if len(r.Actions) != 50 || r.Actions[0].DurationSeconds != 100 || r.Actions[49].DurationSeconds != 51 {

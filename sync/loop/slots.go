@@ -63,7 +63,7 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 	g.waits = works
 }
 
-// next gives the groups that have waited longest their turn, while there are slots for them. So a group that still waits after it has no
+// next gives the groups that have waited longest their round, while there are slots for them. So a group that still waits after it has no
 // free slot, and a group that did not wait takes none from them. The caller holds l.mu.
 func (l *Loop) next() {
 	type asked struct {
@@ -93,7 +93,7 @@ func (l *Loop) next() {
 	})
 }
 
-// handOff ends what next began, because the group's turn has come. The caller holds l.mu.
+// handOff ends what next began, because the group's round has come. The caller holds l.mu.
 func (l *Loop) handOff(g *group) {
 	if g != nil && g.reserved != nil {
 		l.limiter.Unreserve(*g.reserved)

@@ -136,7 +136,7 @@ func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testin
 	})
 }
 
-// The group has a running clone itself, so it may not take the slot beyond the number.
+// The group has a running clone itself, so it can't take the slot beyond the number.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {
 		t.Run(name, func(t *testing.T) {

@@ -36,7 +36,7 @@ func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
 	}
 }
 
-// lookForStalled is freeSlots for a group that is not planned now, because its lease is over. g may be nil.
+// lookForStalled is freeSlots for a group that is not planned now, because its lease is over. g can be nil.
 func (l *Loop) lookForStalled(g *group, now time.Time) {
 	if g == nil {
 		return

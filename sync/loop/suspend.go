@@ -77,7 +77,7 @@ func (g *group) expire(now time.Time, lease time.Duration) {
 	}
 }
 
-// leased reports whether the loop may act for the group. The caller holds l.mu.
+// leased reports whether the loop is allowed to act for the group. The caller holds l.mu.
 func (l *Loop) leased(g *group, now time.Time) bool {
 	l.checkSuspension(now)
 	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease

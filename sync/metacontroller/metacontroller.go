@@ -102,7 +102,7 @@ func (g *Group) Finalize(ctx context.Context) (Answer, error) {
 }
 
 // Unselect calls the finalize hook for a group that is not being deleted, as Metacontroller does when its labelSelector does
-// not match. letGo reports whether the finalizer may go; otherwise the hook refused, and said why. Any other answer, and any
+// not match. letGo reports whether the finalizer can go; otherwise the hook refused, and said why. Any other answer, and any
 // change of status and children, is an error.
 func (g *Group) Unselect(ctx context.Context) (letGo bool, said string, err error) {
 	if g.DeletionTimestamp != nil {

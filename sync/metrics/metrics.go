@@ -87,7 +87,7 @@ func (m *Metric) Histogram(r prometheus.Registerer) *prometheus.HistogramVec {
 }
 
 // Gauge registers the metric as a gauge that is read when it is scraped: read calls set once for each combination of
-// labels. r may be nil.
+// labels. r can be nil.
 func (m *Metric) Gauge(r prometheus.Registerer, read func(set func(value float64, labels ...string))) {
 	registered(r, prometheus.Collector(&gauge{desc: prometheus.NewDesc(m.Name, m.Help, m.Labels, nil), read: read}))
 }

@@ -38,13 +38,13 @@ type Source interface {
 // Config holds the parts of the page.
 type Config struct {
 	Source Source
-	// Next forecasts at most so many steps for a group. It may be nil.
+	// Next forecasts at most so many steps for a group. It can be nil.
 	Next func(group types.UID, most int) plan.Outlook
 	// VCenter is the address of the vCenter that the server uses; empty if it is not to be shown.
 	VCenter string
 	// Version is the server's.
 	Version string
-	// SignedIn reports whether a request comes from a browser that can sign out. It may be nil.
+	// SignedIn reports whether a request comes from a browser that can sign out. It can be nil.
 	SignedIn func(*http.Request) bool
 }
 
@@ -233,7 +233,7 @@ func readAssets() map[string]file {
 	return all
 }
 
-// asset serves a file of the page; they have no secrets, and change only with the server. Anybody may ask, so an answer costs nothing, and a
+// asset serves a file of the page; they have no secrets, and change only with the server. Anybody can ask, so an answer costs nothing, and a
 // file that is not there tells nothing.
 func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	protect(w.Header())

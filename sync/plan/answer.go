@@ -22,7 +22,7 @@ const (
 type Answer struct {
 	// Address is the one that is asked.
 	Address netip.Addr
-	// Refused reports whether the server may not ask it.
+	// Refused reports whether the server is not allowed to ask it.
 	Refused   bool
 	Concluded Conclusion
 	// Failure is why tries fail, as of the one that reached the threshold: one of a few texts of the server, and the HTTP status. Nothing
@@ -37,7 +37,7 @@ type Answers struct {
 	Of map[string]Answer
 	// Suppressed reports whether failures of this group are not believed, because all who answered before failed at once.
 	Suppressed bool
-	// Nobody reports whether the server may ask no member of any group.
+	// Nobody reports whether the server is allowed to ask no member of any group.
 	Nobody bool
 }
 

@@ -30,7 +30,7 @@ type EventFields struct {
 	Source         EventSource `json:"source"`
 	FirstTimestamp metav1.Time `json:"firstTimestamp"`
 	LastTimestamp  metav1.Time `json:"lastTimestamp"`
-	// Count is how many notes the Event tells.
+	// Count is how many events the Event tells.
 	Count              int    `json:"count"`
 	ReportingComponent string `json:"reportingComponent"`
 }
@@ -58,39 +58,39 @@ const (
 	eventMembersMost = 20
 )
 
-// together reports whether two notes are reported as one.
-func (n *Note) together(with *Note) bool {
+// together reports whether two events are reported as one.
+func (n *Event) together(with *Event) bool {
 	return n.Warning == with.Warning && n.Reason == with.Reason && n.What == with.What && n.Why == with.Why && n.Member != "" && with.Member != ""
 }
 
-// Together splits off the first note and those that share an Event with it.
-func Together(notes []Note) (together, left []Note) {
-	for i := range notes {
-		if i == 0 || notes[0].together(&notes[i]) {
-			together = append(together, notes[i])
+// Together splits off the first event and those that share an Event with it.
+func Together(events []Event) (together, left []Event) {
+	for i := range events {
+		if i == 0 || events[0].together(&events[i]) {
+			together = append(together, events[i])
 		} else {
-			left = append(left, notes[i])
+			left = append(left, events[i])
 		}
 	}
 	return together, left
 }
 
-// EventOf returns the Event for these notes, which belong together. Its name is made from their keys: however often, and by
+// EventOf returns the Event for these events, which belong together. Its name is made from their keys: however often, and by
 // whichever replica, it is answered, it is one Event.
-func EventOf(ref Ref, notes []Note) Child {
-	n := &notes[0]
+func EventOf(ref Ref, events []Event) Child {
+	n := &events[0]
 	var members, keys []string
 	first, last := n.At, n.At
-	for i := range notes {
-		keys = append(keys, notes[i].Key)
-		if m := notes[i].Member; m != "" && !slices.Contains(members, m) {
+	for i := range events {
+		keys = append(keys, events[i].Key)
+		if m := events[i].Member; m != "" && !slices.Contains(members, m) {
 			members = append(members, m)
 		}
-		if notes[i].At.Before(first) {
-			first = notes[i].At
+		if events[i].At.Before(first) {
+			first = events[i].At
 		}
-		if notes[i].At.After(last) {
-			last = notes[i].At
+		if events[i].At.After(last) {
+			last = events[i].At
 		}
 	}
 	slices.SortFunc(members, func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b)) }) // web-2, web-10
@@ -113,7 +113,7 @@ func EventOf(ref Ref, notes []Note) Child {
 			InvolvedObject: EventObject{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)},
 			Reason:         n.Reason, Message: bounded(Printable(message), eventMessageMost), Type: kind, Source: EventSource{eventComponent},
 			FirstTimestamp: metav1.NewTime(first.UTC().Truncate(time.Second)), LastTimestamp: metav1.NewTime(last.UTC().Truncate(time.Second)),
-			Count: len(notes), ReportingComponent: eventComponent,
+			Count: len(events), ReportingComponent: eventComponent,
 		},
 	}
 }

@@ -391,7 +391,7 @@ const (
 	Running State = "Running"
 	// BackingOff: the last try failed; the next waits.
 	BackingOff State = "BackingOff"
-	// Due: the last try failed; the next may begin.
+	// Due: the last try failed; the next can begin.
 	Due State = "Due"
 )
 

@@ -34,8 +34,8 @@ type Result struct {
 	Wake time.Duration
 	// SlowStart reports whether several members were lost at once: a few are recreated before the others.
 	SlowStart bool
-	// Notes are what is new since the stored status.
-	Notes []Note
+	// Events are what is new since the stored status.
+	Events []Event
 	// Refusal is why the call is refused instead of answered; nil if it is answered. What else the result has is not sent then.
 	Refusal *Refusal
 }

@@ -27,7 +27,7 @@ type Report struct {
 	Name       string    `json:"name"`
 	UID        types.UID `json:"uid"`
 	Generation int64     `json:"generation,omitempty"`
-	// Lease reports whether this replica was recently called for the group and may act for it: when, and until when.
+	// Lease reports whether this replica was recently called for the group and can act for it: when, and until when.
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`

@@ -23,8 +23,8 @@ type view struct {
 	shortOutage bool
 	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
-	// hold is why nothing may be done at all; nil if something may.
-	hold *plan.Fault
+	// blockedBy is why nothing can be done at all; nil if something can.
+	blockedBy *plan.Fault
 	// suppressed is why the members' answers are not believed; nil if they are.
 	suppressed *plan.Fault
 	// wake is when equal facts lead to another plan because time has passed; zero if never.
@@ -47,10 +47,10 @@ type view struct {
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
 	givenUp          []notFoundMember  // the missing members that were given up, and of which no other VM has the ordinal
 	revision         string            // of a member cloned now; empty while its user data is unknown
-	prepared         string            // what a member is to be prepared with; may be empty
+	prepared         string            // what a member is to be prepared with; can be empty
 
 	// What reconcile and finalize find.
-	slack     int                      // how many more serving members may be taken down; negative while fewer serve than promised
+	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
 	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary    *v1alpha1.CanaryProgress // what update.canary needs to know of the past
 	stuck     *plan.Fault              // why an update has stopped
@@ -94,7 +94,7 @@ func classify(o *plan.Observed) *view {
 	v.policy = PolicyOf(&o.Group.Spec, v.want)
 	v.policy.Retain = v.policy.Retain || v.orphaned()
 	v.hideLaterFolder()
-	v.sighted, v.hold = v.holdBack()
+	v.sighted, v.blockedBy = v.findBlock()
 	v.shortOutage = v.inShortOutage()
 	if !v.sighted {
 		return v
@@ -146,8 +146,8 @@ func (v *view) hideLaterFolder() {
 	}
 }
 
-// holdBack decides the columns left of the bar in Make's table.
-func (v *view) holdBack() (sighted bool, hold *plan.Fault) {
+// findBlock decides the columns left of the bar in Make's table.
+func (v *view) findBlock() (sighted bool, blocked *plan.Fault) {
 	s := &v.State
 	if other := v.otherInstall(); other != nil {
 		return false, other

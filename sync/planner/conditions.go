@@ -32,7 +32,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
 	}
 	pending := phase == v1alpha1.PhasePending && !v.paused()
-	if pending && v.hold == nil && v.busy() {
+	if pending && v.blockedBy == nil && v.busy() {
 		c.Add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "")
 	}
 	if pending {
@@ -66,8 +66,8 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 
 // stalledText says what an operator has to do.
 func (v *view) stalledText() string {
-	if v.hold != nil {
-		return v.holdText()
+	if v.blockedBy != nil {
+		return v.blockedText()
 	}
 	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.NeedsOperator }), v.nameOf), "; ")
 }
@@ -82,14 +82,14 @@ func (v *view) examined(kind string) bool {
 	case v1alpha1.ConditionVCenterChanged:
 		return v.State.Known && !v.contested()
 	}
-	return v.hold == nil && !v.Finalizing
+	return v.blockedBy == nil && !v.Finalizing
 }
 
 // reason returns the reason, one word, for the group's phase.
 func (v *view) reason(phase v1alpha1.Phase) string {
 	switch {
-	case v.hold != nil:
-		return v.hold.Reason
+	case v.blockedBy != nil:
+		return v.blockedBy.Reason
 	case phase == v1alpha1.PhaseRunning:
 		return plan.ReasonReconciled
 	case v.paused():
@@ -116,12 +116,12 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 
 // exceptions adds the conditions for something unusual that are true.
 func (v *view) exceptions(c *conditionList) {
-	if v.hold != nil {
-		switch v.hold.Reason {
+	if v.blockedBy != nil {
+		switch v.blockedBy.Reason {
 		case plan.ReasonInvalidSpec:
-			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
+			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, v.blockedBy.Reason, v.blockedBy.Message)
 		case plan.ReasonVCenterChanged:
-			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.hold.Reason, v.hold.Message)
+			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.blockedBy.Reason, v.blockedBy.Message)
 		}
 	}
 	var taken []named
@@ -191,7 +191,7 @@ func (v *view) changeExceptions(c *conditionList) {
 	if v.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
-	if v.hold != nil || v.Finalizing {
+	if v.blockedBy != nil || v.Finalizing {
 		return
 	}
 	say := func(kind, reason, message string) {

@@ -15,7 +15,7 @@ import (
 // the next hook call, and Metacontroller writes when it gets to it. The next answer records that time in an annotation of the
 // slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
 
-// drained reports whether the drain of a member is over, so that it may be taken down.
+// drained reports whether the drain of a member is over, so that it can be taken down.
 func (v *view) drained(m *member) bool {
 	drain := v.DrainTime()
 	if drain == 0 || !m.ready || v.halting(m) {

@@ -17,7 +17,7 @@ func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 		"nothing is healed":    {func(o *plan.Observed) { o.Group.Spec.Healing.Action = v1alpha1.HealNone }, false},
 		"it is on now":         {func(o *plan.Observed) { o.State.VMs[1].Power = plan.PoweredOn }, false},
 		"it is another VM now": {func(o *plan.Observed) { o.State.VMs[1].MoRef = "vm-other" }, false},
-		"its host is merely crowded": {func(o *plan.Observed) {
+		"its host is merely full": {func(o *plan.Observed) {
 			p := o.Pending["web-1"]
 			p.Fault.Reason = "ResourceLimit"
 			o.Pending["web-1"] = p

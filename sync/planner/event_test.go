@@ -14,9 +14,9 @@ import (
 )
 
 func TestNotesThatDifferOnlyInTheMemberAreOneEvent(t *testing.T) {
-	var notes []plan.Note
+	var notes []plan.Event
 	for i, member := range []string{"web-10", "web-9", "web-9", "db"} {
-		n, worth := (&plan.Action{Op: plan.Destroy, VM: member, MoRef: fmt.Sprint("vm-", i), Reason: "scale-in"}).Note(now.Add(time.Duration(i) * time.Second))
+		n, worth := (&plan.Action{Op: plan.Destroy, VM: member, MoRef: fmt.Sprint("vm-", i), Reason: "scale-in"}).Event(now.Add(time.Duration(i) * time.Second))
 		if !worth {
 			t.Fatal("a removal is no Event")
 		}
@@ -45,15 +45,15 @@ func TestNotesThatDifferOnlyInTheMemberAreOneEvent(t *testing.T) {
 }
 
 func TestTheAPIServerAcceptsTheMessageOfAnEvent(t *testing.T) {
-	long := plan.Note{Reason: "TemplateNotFound", What: strings.Repeat("ü", 600) + "\n", At: now}
+	long := plan.Event{Reason: "TemplateNotFound", What: strings.Repeat("ü", 600) + "\n", At: now}
 	for shift := range 3 {
 		long.What = strings.Repeat("x", shift) + long.What
-		m := plan.EventOf(plan.Ref{}, []plan.Note{long}).Fields.(plan.EventFields).Message
+		m := plan.EventOf(plan.Ref{}, []plan.Event{long}).Fields.(plan.EventFields).Message
 		if len(m) > 1024 || len(m) < 1020 || !utf8.ValidString(m) || !strings.HasSuffix(m, "…") {
 			t.Errorf("%d bytes: %q", len(m), m)
 		}
 	}
-	if m := plan.EventOf(plan.Ref{}, []plan.Note{{What: "a\x1b[2J"}}).Fields.(plan.EventFields).Message; m != `a\x1b[2J` {
+	if m := plan.EventOf(plan.Ref{}, []plan.Event{{What: "a\x1b[2J"}}).Fields.(plan.EventFields).Message; m != `a\x1b[2J` {
 		t.Errorf("%q", m)
 	}
 }
@@ -63,12 +63,12 @@ func TestWhichActionsAreEvents(t *testing.T) {
 	want := map[plan.Op]bool{plan.Clone: true, plan.Adopt: true, plan.Reset: true, plan.Reconfigure: true, plan.Quarantine: true, plan.Release: true, plan.Destroy: true}
 	for _, op := range opsOf(t) {
 		a := plan.Action{Op: op, VM: "web-0", MoRef: "vm-1", Reason: "because"}
-		if n, worth := a.Note(now); worth != want[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
+		if n, worth := a.Event(now); worth != want[op] || worth && (n.Why != "because" || n.Key == "" || n.What == "") {
 			t.Errorf("%s is an Event: %v, %+v", op, worth, n)
 		}
 	}
 	back := plan.Action{Op: plan.Unmark, VM: plan.QuarantineName("web", 0, "vm-1"), MoRef: "vm-1", ChangeVersion: "7", Reason: "because"}
-	if n, worth := back.Note(now); !worth || n.Reason != "MemberReturned" || n.Member != "web-0-vm-1" || n.Key != "MemberReturned/vm-1/7" {
+	if n, worth := back.Event(now); !worth || n.Reason != "MemberReturned" || n.Member != "web-0-vm-1" || n.Key != "MemberReturned/vm-1/7" {
 		t.Errorf("back from quarantine: %v, %+v", worth, n)
 	}
 }
@@ -81,7 +81,7 @@ func TestAnUpdateThatIsRevertedIsNotFinished(t *testing.T) {
 		edit(func(spec *v1alpha1.VmGroupSpec) { spec.Template = template })(&o)
 		r := planner.Make(o)
 		o.Group.Status = r.Status
-		for _, n := range r.Notes {
+		for _, n := range r.Events {
 			reasons = append(reasons, n.Reason)
 		}
 		return reasons
@@ -114,7 +114,7 @@ func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
 		for range 2 {
 			r := planner.Make(o)
 			o.Group.Status = r.Status
-			for _, n := range r.Notes {
+			for _, n := range r.Events {
 				if n.Reason == "DisksKept" {
 					what = append(what, n.What)
 				}

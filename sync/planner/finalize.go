@@ -19,7 +19,7 @@ func (v *view) finalize() plan.Result {
 	if v.abandoned() {
 		return v.abandon()
 	}
-	if v.hold == nil {
+	if v.blockedBy == nil {
 		v.removeAll()
 		switch {
 		case v.left() > 0 || !v.rulesGone():
@@ -38,7 +38,7 @@ func (v *view) finalize() plan.Result {
 		Children:  v.children(),
 		Verdicts:  v.verdicts(),
 		Actions:   v.actions(),
-		Finalized: v.hold == nil && v.empty() && v.Emptied && v.childless(),
+		Finalized: v.blockedBy == nil && v.empty() && v.Emptied && v.childless(),
 		Wake:      v.untilWake(),
 	}
 	if v.paused() {
@@ -46,7 +46,7 @@ func (v *view) finalize() plan.Result {
 	}
 	v.setNextCall(&r)
 	r.Status = v.status(v.message())
-	r.Notes = v.notes(&r.Status)
+	r.Events = v.events(&r.Status)
 	return r
 }
 
@@ -81,7 +81,7 @@ func (v *view) abandon() plan.Result {
 	if len(left) > 0 {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
-	v.hold, v.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	v.blockedBy, v.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
 	r := plan.Result{Status: v.status(message), Finalized: v.childless()}
 	v.setNextCall(&r)
 	if v.orphaned() {
@@ -96,7 +96,7 @@ func (v *view) orphaned() bool {
 	return v.Finalizing && v.Cascade == metav1.DeletePropagationOrphan
 }
 
-// childless reports whether the group may end as far as its children go: none is left, or they stay.
+// childless reports whether the group can end as far as its children go: none is left, or they stay.
 func (v *view) childless() bool {
 	return len(v.Children) == 0 || v.orphaned()
 }

@@ -80,8 +80,8 @@ func (v *view) ignoredHolds() []string {
 	})
 }
 
-// holdNotes tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
-func (v *view) holdNotes() (all []plan.Note) {
+// holdEvents tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
+func (v *view) holdEvents() (all []plan.Event) {
 	for i := range v.members {
 		m := &v.members[i]
 		if r := v.record(m.MoRef, i); !m.heldUntil.IsZero() && (r == nil || r.HeldUntil.IsZero()) {

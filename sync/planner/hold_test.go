@@ -89,7 +89,7 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 		if !strings.Contains(r.Status.LastMessage, "1 member that annotations hold") {
 			t.Errorf("%s: %s", name, r.Status.LastMessage)
 		}
-		if told := asJSON(t, r.Notes); len(o.Group.Status.Conditions) == 0 && strings.Contains(told, "MemberHeld") {
+		if told := asJSON(t, r.Events); len(o.Group.Status.Conditions) == 0 && strings.Contains(told, "MemberHeld") {
 			t.Errorf("%s: %s", name, told)
 		}
 		store(t, &o, &r)
@@ -98,7 +98,7 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 			if r = planner.Make(o); !takesDown(&r, "web-1") || !r.Status.Members[1].HeldUntil.IsZero() {
 				t.Errorf("%s: its time is over: %+v", name, r.Actions)
 			}
-			if told := asJSON(t, r.Notes); !strings.Contains(told, "HoldTimedOut") {
+			if told := asJSON(t, r.Events); !strings.Contains(told, "HoldTimedOut") {
 				t.Errorf("%s: nobody is told that a hold took too long: %s", name, told)
 			}
 		}
@@ -155,7 +155,7 @@ func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
 		if c == nil || !strings.HasPrefix(c.Message, "drain: "+want) || !takesDown(&r, "web-1") || r.Status.Phase == v1alpha1.PhaseError {
 			t.Errorf("%q: %+v, and %+v", value, c, r.Actions)
 		}
-		if told := asJSON(t, r.Notes); !strings.Contains(told, v1alpha1.ConditionHoldIgnored) {
+		if told := asJSON(t, r.Events); !strings.Contains(told, v1alpha1.ConditionHoldIgnored) {
 			t.Errorf("%q: nobody is told: %s", value, told)
 		}
 	}

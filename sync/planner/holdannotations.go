@@ -98,18 +98,18 @@ func (h *memberHolds) Ignored(mismatch func(member, moRef string) string) (texts
 }
 
 // Begins tells that a member is held.
-func (h *memberHolds) Begins(member, moRef string, until, now time.Time) plan.Note {
-	return plan.Note{Reason: "MemberHeld", What: "Not taken down yet:", Member: member + " (" + moRef + ")", Why: h.Text(member, moRef, until), At: now,
+func (h *memberHolds) Begins(member, moRef string, until, now time.Time) plan.Event {
+	return plan.Event{Reason: "MemberHeld", What: "Not taken down yet:", Member: member + " (" + moRef + ")", Why: h.Text(member, moRef, until), At: now,
 		Key: "held/" + moRef + "/" + until.Format(time.RFC3339)}
 }
 
 // TimedOut tells that a member was held for too long, if that is so. was is until when it was held at most.
-func (h *memberHolds) TimedOut(member, moRef string, was, now time.Time) (n plan.Note, over bool) {
+func (h *memberHolds) TimedOut(member, moRef string, was, now time.Time) (n plan.Event, over bool) {
 	keys := h.By(member, moRef)
 	if was.IsZero() || now.Before(was) || keys == nil {
 		return n, false
 	}
 	why := fmt.Sprintf("%s did not end within %d s (spec.deletion.holdTimeoutSeconds)", plan.AtMost(keys, 3), int(h.Timeout.Seconds()))
-	return plan.Note{Warning: true, Reason: "HoldTimedOut", What: "Not held any longer:", Member: member + " (" + moRef + ")", Why: why, At: now,
+	return plan.Event{Warning: true, Reason: "HoldTimedOut", What: "Not held any longer:", Member: member + " (" + moRef + ")", Why: why, At: now,
 		Key: "hold-over/" + moRef + "/" + was.UTC().Format(time.RFC3339)}, true
 }

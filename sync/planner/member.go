@@ -51,7 +51,7 @@ type member struct {
 func (m *member) available() bool { return m.serving && !m.Marked }
 
 // mayServe reports whether taking the member down may end a service: it is ready, or what is known of its answers leaves
-// that open. A member that the server may not ask is only as ready as its status says.
+// that open. A member that the server is not allowed to ask is only as ready as its status says.
 func (m *member) mayServe() bool { return m.ready || m.answer.open && !m.answer.refused }
 
 // going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.

@@ -15,8 +15,8 @@ const messageReconciled = "successfully reconciled VmGroup"
 // message says for people what blocks, then what is going on, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
 func (v *view) message() string {
-	if v.hold != nil {
-		return v.holdText()
+	if v.blockedBy != nil {
+		return v.blockedText()
 	}
 	parts := faultTexts(withHelp(v.faults), v.nameOf)
 	if v.Finalizing {
@@ -48,16 +48,16 @@ func (v *view) message() string {
 // abandonHint says how to end a deletion that waits for a vCenter that will never answer.
 const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
-// holdText says why nothing may be done at all.
-func (v *view) holdText() string {
-	text := strings.TrimSuffix(v.hold.WithHelp().Message, ".")
+// blockedText says why nothing can be done at all.
+func (v *view) blockedText() string {
+	text := strings.TrimSuffix(v.blockedBy.WithHelp().Message, ".")
 	if v.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
 	if !v.sighted && len(v.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
 	}
-	if v.Finalizing && v.hold.Reason != plan.ReasonInventoryNotRead {
+	if v.Finalizing && v.blockedBy.Reason != plan.ReasonInventoryNotRead {
 		text += "; " + abandonHint
 	}
 	return text
@@ -285,8 +285,8 @@ func (v *view) busy() bool {
 
 // blocked reports whether an operator has to act before the group can reach its desired state.
 func (v *view) blocked() bool {
-	if v.hold != nil {
-		return v.hold.NeedsOperator
+	if v.blockedBy != nil {
+		return v.blockedBy.NeedsOperator
 	}
 	for _, f := range v.faults {
 		if f.NeedsOperator {
@@ -300,7 +300,7 @@ func (v *view) phase() v1alpha1.Phase {
 	switch {
 	case v.blocked():
 		return v1alpha1.PhaseError
-	case v.hold == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.notFound) == 0:
+	case v.blockedBy == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.notFound) == 0:
 		return v1alpha1.PhaseRunning
 	}
 	return v1alpha1.PhasePending

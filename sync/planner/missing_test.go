@@ -79,8 +79,8 @@ func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
 	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
 		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
 	}
-	if len(r.Notes) != 1 || r.Notes[0].Reason != "MemberReappeared" {
-		t.Errorf("notes: %+v", r.Notes)
+	if len(r.Events) != 1 || r.Events[0].Reason != "MemberReappeared" {
+		t.Errorf("events: %+v", r.Events)
 	}
 }
 
@@ -190,21 +190,21 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 	o.Group.Status = planner.Make(o).Status
 	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
 	r := planner.Make(o)
-	if len(r.Notes) != 1 || r.Notes[0].Reason != plan.ReasonMemberGivenUp || r.Status.CurrentReplicas != 1 || len(r.Status.Members) != 2 || !r.Wants("web-1", plan.Clone) {
-		t.Fatalf("%+v, %+v, %+v", r.Notes, r.Status.Members, r.Actions)
+	if len(r.Events) != 1 || r.Events[0].Reason != plan.ReasonMemberGivenUp || r.Status.CurrentReplicas != 1 || len(r.Status.Members) != 2 || !r.Wants("web-1", plan.Clone) {
+		t.Fatalf("%+v, %+v, %+v", r.Events, r.Status.Members, r.Actions)
 	}
 	clone := r.Actions[slices.IndexFunc(r.Actions, func(a plan.Action) bool { return a.Op == plan.Clone })]
 	for range 3 { // it fails; a process restarts
 		o.Group.Status = r.Status
-		if r = planner.Make(o); len(r.Notes) != 0 || !r.Wants("web-1", plan.Clone) {
-			t.Fatalf("%+v, %+v", r.Notes, r.Actions)
+		if r = planner.Make(o); len(r.Events) != 0 || !r.Wants("web-1", plan.Clone) {
+			t.Fatalf("%+v, %+v", r.Events, r.Actions)
 		}
 	}
 	plan.Apply(&o, clone)
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "new-web-1" {
 		t.Fatalf("%+v", r.Status.Members)
 	}
-	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // the entry may go now
+	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // the entry can go now
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.CurrentReplicas != 2 || !r.Wants("web-1", plan.PowerOn) {
 		t.Errorf("%+v, %+v", r.Status.Members, r.Actions)
 	}

@@ -53,7 +53,7 @@ func (v *view) setNextCall(r *plan.Result) {
 	case v.blocked():
 		within = v.resyncBlocked()
 	case v.paused():
-	case v.hold != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members) || len(v.unconfirmed()) > 0:
+	case v.blockedBy != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members) || len(v.unconfirmed()) > 0:
 		r.InProgress = true
 	case v.Group.Spec.Service != nil, v.Group.Spec.Readiness.Probes():
 		within = resyncServed

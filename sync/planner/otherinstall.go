@@ -28,7 +28,9 @@ func (v *view) otherInstall() *plan.Fault {
 }
 
 // contested reports whether the status is that of several installs, none of which makes anything.
-func (v *view) contested() bool { return v.hold != nil && v.hold.Reason == plan.ReasonOtherInstall }
+func (v *view) contested() bool {
+	return v.blockedBy != nil && v.blockedBy.Reason == plan.ReasonOtherInstall
+}
 
 // installs names the installs that have the group, in the same words in each of them.
 func (v *view) installs() string {
@@ -40,11 +42,11 @@ func (v *view) installs() string {
 // they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
 // keeps the condition as True, and its status is written.
 func (v *view) servedElsewhere() *plan.Refusal {
-	if v.hold == nil || v.hold.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||
+	if v.blockedBy == nil || v.blockedBy.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||
 		!meta.IsStatusConditionPresentAndEqual(v.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
 		return nil
 	}
 	return &plan.Refusal{Message: fmt.Sprintf(
 		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
-		v.Group.Namespace, v.Group.Name, v.installs(), v.hold.Message)}
+		v.Group.Namespace, v.Group.Name, v.installs(), v.blockedBy.Message)}
 }

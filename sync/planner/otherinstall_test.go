@@ -112,8 +112,8 @@ func TestAnInstallDoesNotWriteTheStatusOfAGroupThatAnotherOneServes(t *testing.T
 		t.Fatalf("the other install: %s", o.Group.Status.LastMessage)
 	}
 	r := planner.Make(o)
-	if r.Refusal == nil || r.Refusal.Retry != 0 || len(r.Actions)+len(r.Notes) > 0 {
-		t.Fatalf("refused %v, %v, %v", r.Refusal, r.Actions, r.Notes)
+	if r.Refusal == nil || r.Refusal.Retry != 0 || len(r.Actions)+len(r.Events) > 0 {
+		t.Fatalf("refused %v, %v, %v", r.Refusal, r.Actions, r.Events)
 	}
 	for _, says := range []string{"default/web", "compositecontroller-vmgroup-east", "vCenter another", "labelSelector"} {
 		if !strings.Contains(r.Refusal.Message, says) {

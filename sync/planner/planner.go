@@ -45,17 +45,17 @@ func Make(o plan.Observed) plan.Result {
 		return v.finalize()
 	}
 	r := plan.Result{Children: v.children()}
-	if v.hold == nil {
+	if v.blockedBy == nil {
 		v.reconcile()
 	}
 	r.Wake, r.SlowStart = v.untilWake(), v.lost() > 1 && v.missing() > 1
-	if v.hold == nil && !v.paused() {
+	if v.blockedBy == nil && !v.paused() {
 		r.Actions = v.actions()
 	}
 	v.setNextCall(&r)
 	r.Status, r.Verdicts = v.status(v.message()), v.verdicts()
 	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
-		r.Notes = v.notes(&r.Status)
+		r.Events = v.events(&r.Status)
 	}
 	return r
 }

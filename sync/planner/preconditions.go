@@ -19,9 +19,9 @@ import (
 //	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   choiceIsMade
 //
 // A precondition that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
-// member down may leave out passes.
+// member down can leave out passes.
 type precondition struct {
-	// opens reports whether the member may be taken down, as far as this precondition knows.
+	// opens reports whether the member can be taken down, as far as this precondition knows.
 	opens func(*view, *member) bool
 	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
 	says string

@@ -61,7 +61,7 @@ func (v *view) setRules() {
 	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
-// awaitsRules reports whether members may only be powered on after the rules are set.
+// awaitsRules reports whether members can only be powered on after the rules are set.
 func (v *view) awaitsRules() bool {
 	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
 }

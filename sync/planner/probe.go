@@ -18,7 +18,7 @@ import (
 type answer struct {
 	// silence is why it may not be ready: nobody got an answer, or nothing was concluded.
 	silence string
-	// open: it is as ready as its status says, because nothing was concluded. refused: because the server may not ask it.
+	// open: it is as ready as its status says, because nothing was concluded. refused: because the server is not allowed to ask it.
 	open, refused bool
 }
 

@@ -95,8 +95,8 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 			o.State.VMs[0].IPs = []string{"10.0.0.9"}
 		}, true, ""},
 		{"it has no address", func(o *plan.Observed) { o.State.VMs[0].IPs = nil }, false, "its guest reports no address"},
-		{"it may not be asked, and was ready", func(o *plan.Observed) { refuse(o, 0) }, true, ""},
-		{"it may not be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that no probe asks"},
+		{"it can't be asked, and was ready", func(o *plan.Observed) { refuse(o, 0) }, true, ""},
+		{"it can't be asked, and was not ready", func(o *plan.Observed) { refuse(o, 0); record(o, 0, false, "", ago(9)) }, false, "the server is not allowed to ask 10.0.0.1: it is not in --probe-networks, or is an address that no probe asks"},
 		{"another replica says that it is silent, and this one got an answer", func(o *plan.Observed) { record(o, 0, false, plan.ReasonNotAnswering, ago(9)) }, true, ""},
 		{"it was ready in another boot, and nothing is concluded", func(o *plan.Observed) {
 			conclude(o, o.State.VMs[0], "")
@@ -217,6 +217,6 @@ func TestAForecastTakesMembersThatNobodyAskedForOnesThatAnswer(t *testing.T) {
 	}
 	o.Answers.Nobody = true
 	if f := planner.Forecast(o); replaced() != 0 || f.Blocked.Reason != plan.ReasonProbeRefused {
-		t.Errorf("%d would be replaced by a server that may ask nobody; blocked by %q", replaced(), f.Blocked.Reason)
+		t.Errorf("%d would be replaced by a server that can ask nobody; blocked by %q", replaced(), f.Blocked.Reason)
 	}
 }

@@ -331,8 +331,8 @@ func TestEveryObservation(t *testing.T) {
 		if first.SlowStart = false; second.SlowStart {
 			t.Fatal("members are lost that were confirmed to be gone before")
 		}
-		if first.Notes = nil; len(second.Notes) > 0 {
-			t.Fatalf("a stored note is reported again: %+v", second.Notes)
+		if first.Events = nil; len(second.Events) > 0 {
+			t.Fatalf("a stored Event is reported again: %+v", second.Events)
 		}
 		if a, b := asJSON(t, first), asJSON(t, second); a != b {
 			t.Fatalf("%s later, with equal facts:\n%s", later, difference(a, b))

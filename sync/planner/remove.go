@@ -6,7 +6,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// removalReason is why a VM of the group may be removed.
+// removalReason is why a VM of the group can be removed.
 type removalReason int
 
 // The reasons: see remove.
@@ -19,10 +19,10 @@ const (
 	idle
 )
 
-// remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM may not go yet;
+// remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't go yet;
 // reason says why it goes.
 //
-//	reason    what goes                         may go when                                       how
+//	reason    what goes                         can go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
 //	          scale-in, update, resize,         passes the preconditions (see preconditions)                      with quarantineSeconds put
@@ -49,7 +49,7 @@ func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) 
 		a.VM = v.key(m)
 	}
 	switch {
-	case !m.Reachable || !v.mayGo(m, on):
+	case !m.Reachable || !v.canGo(m, on):
 		return true
 	case on == retained:
 		return v.release(m, a.VM, reason)
@@ -78,8 +78,8 @@ func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) 
 	return v.act(a)
 }
 
-// mayGo reports whether a VM may be removed now, according to the table at remove.
-func (v *view) mayGo(m *member, on removalReason) bool {
+// canGo reports whether a VM can be removed now, according to the table at remove.
+func (v *view) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
 		return (m.leaves || m.duplicate) && m.going() && v.passes(m)

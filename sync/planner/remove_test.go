@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// One function, with the table of which VM may go and when, decides that a VM goes.
+// One function, with the table of which VM can go and when, decides that a VM goes.
 func TestOnlyRemoveRemovesVMs(t *testing.T) {
 	removes := map[string]bool{"Destroy": true, "Quarantine": true, "Release": true}
 	files, err := filepath.Glob("../plan*/*.go")

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// victims returns the indices of the members that may be removed, in the order in which they go: the marked first, then those that
+// victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unhealthy, the outdated, the others by order, and the protected last.
 // Duplicates are left out: see duplicates.go.
 func (v *view) victims() []int { return v.orderOf(v.members) }
@@ -82,7 +82,7 @@ func (v *view) byOrder(x, y *member) int {
 	return 0
 }
 
-// selectForRemoval decides which members go now, and how many more serving members may be taken down (v.slack).
+// selectForRemoval decides which members go now, and how many more serving members can be taken down (v.slack).
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
@@ -105,7 +105,7 @@ func (v *view) selectForRemoval(order []int) {
 	}
 	blocked, queued := false, 0
 	scaleIn := fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
-	mayGo := func(m *member) bool { // one that does not count as serving may serve all the same
+	canGo := func(m *member) bool { // one that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
@@ -119,10 +119,10 @@ func (v *view) selectForRemoval(order []int) {
 		case m.replaced && m.serving:
 			m.leaves = slack > 0
 		case m.replaced:
-			m.leaves = spare > 0 && mayGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
+			m.leaves = spare > 0 && canGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
 			spare--
 		case surplus > 0 && !v.excess(m):
-		case surplus > 0 && !blocked && mayGo(m):
+		case surplus > 0 && !blocked && canGo(m):
 			m.leaves = true
 			surplus--
 		case surplus > 0:

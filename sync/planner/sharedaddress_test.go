@@ -49,7 +49,7 @@ func TestMembersThatShareAnAddressAreReportedAndOtherwiseLeftAlone(t *testing.T)
 			t.Errorf("%s: %+v", what, is)
 		}
 		notes := 0
-		for _, n := range r.Notes {
+		for _, n := range r.Events {
 			if n.Reason == plan.ReasonDuplicateAddress && n.Warning && strings.Contains(n.What, c.says) {
 				notes++
 			}
@@ -65,8 +65,8 @@ func TestMembersThatShareAnAddressAreReportedAndOtherwiseLeftAlone(t *testing.T)
 		}
 		o.Group = o.Group.DeepCopy()
 		o.Group.Status, o.Now = r.Status, o.Now.Add(time.Minute)
-		if again := planner.Make(o); len(again.Notes) > 0 {
-			t.Errorf("%s: reported again: %+v", what, again.Notes)
+		if again := planner.Make(o); len(again.Events) > 0 {
+			t.Errorf("%s: reported again: %+v", what, again.Events)
 		}
 		for i := range o.State.VMs {
 			o.State.VMs[i].IPs = []string{"10.0.0." + string(rune('1'+i))}

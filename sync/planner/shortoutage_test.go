@@ -34,8 +34,8 @@ func TestAShortOutageIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 		if is := asJSON(t, r.Status); is != was {
 			t.Errorf("after %s: %s", after, difference(was, is))
 		}
-		if len(r.Actions) > 0 || len(r.Children) != children || len(r.Notes) > 0 || r.Wake != 10*time.Second-after {
-			t.Errorf("after %s: actions %v, %d children, notes %v, wakes after %s", after, r.Actions, len(r.Children), r.Notes, r.Wake)
+		if len(r.Actions) > 0 || len(r.Children) != children || len(r.Events) > 0 || r.Wake != 10*time.Second-after {
+			t.Errorf("after %s: actions %v, %d children, notes %v, wakes after %s", after, r.Actions, len(r.Children), r.Events, r.Wake)
 		}
 	}
 	o.Now = now.Add(10 * time.Second)

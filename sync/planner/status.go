@@ -34,7 +34,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 		}
 		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
 		s.Disks, s.Canary = v.diskStatuses(), v.canary
-		if v.hold != nil || v.Finalizing {
+		if v.blockedBy != nil || v.Finalizing {
 			s.Canary = v.Group.Status.Canary
 		}
 	} else {

@@ -26,7 +26,7 @@ func passes(until string) func(*plan.Observed) {
 // refreshStories are about members that are replaced for their age, and about windows.
 var refreshStories = map[string]func(*story){
 	"windows": func(s *story) {
-		s.happens("three members are applied at 12:00 UTC on a Saturday; updates may begin from 01:00 to 03:00 in Berlin, which is 00:00 to 02:00 UTC",
+		s.happens("three members are applied at 12:00 UTC on a Saturday; updates can begin from 01:00 to 03:00 in Berlin, which is 00:00 to 02:00 UTC",
 			edit(func(g *spec) {
 				g.Update.Windows = []v1alpha1.Window{{Start: "01:00", DurationSeconds: 7200, TimeZone: "Europe/Berlin"}}
 				g.Update.MaxSurge, g.Update.MaxUnavailable, g.Update.MinReadySeconds = of(0), of(1), 300

@@ -28,9 +28,9 @@ type story struct {
 	said  map[string]bool // conditions are written once
 	// patience is the longest pause that is written as one; a longer one ends the chapter.
 	patience time.Duration
-	// boot says how guests react to an action, where they do not just boot and halt; may be nil.
+	// boot says how guests react to an action, where they do not just boot and halt; can be nil.
 	boot func(*plan.Observed, plan.Action)
-	// heard gets each plan that is made; may be nil.
+	// heard gets each plan that is made; can be nil.
 	heard func(*plan.Result)
 }
 
@@ -78,16 +78,16 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 		if s.heard != nil {
 			s.heard(&r)
 		}
-		for i := range r.Notes {
-			if n := &r.Notes[i]; !s.said[n.Key] { // as one Event
+		for i := range r.Events {
+			if n := &r.Events[i]; !s.said[n.Key] { // as one Event
 				s.said[n.Key] = true
-				fields := plan.EventOf(plan.Ref{Name: "web"}, r.Notes[i:i+1]).Fields.(plan.EventFields)
+				fields := plan.EventOf(plan.Ref{Name: "web"}, r.Events[i:i+1]).Fields.(plan.EventFields)
 				fmt.Fprintf(&s.diary, "        %s %s: %s\n", fields.Type, fields.Reason, fields.Message)
 			}
 		}
 		for _, a := range r.Actions {
 			fmt.Fprintf(&s.diary, "    %-12s %-8s %s\n", a.Op, a.VM, a.Reason)
-			if n, worth := a.Note(s.o.Now); worth {
+			if n, worth := a.Event(s.o.Now); worth {
 				s.said[n.Key] = true
 			}
 			plan.Apply(&s.o, a)

@@ -87,7 +87,7 @@ func (v *view) cloneBlocked(m *member) bool {
 	return v.successors.none || another(v.successors.blocked, m)
 }
 
-// follows reports whether a member that is to be replaced may be marked, or be taken down if it is.
+// follows reports whether a member that is to be replaced can be marked, or be taken down if it is.
 func (v *view) follows(m *member) bool {
 	left := v.successors.here - 1
 	switch {
@@ -112,7 +112,7 @@ func (v *view) extraComesFirst() bool {
 	return ok
 }
 
-// remakes reports whether a standby member may be removed so that it is made again, where so many are missing.
+// remakes reports whether a standby member can be removed so that it is made again, where so many are missing.
 func (v *view) remakes(m *member, missing int) bool {
 	return !v.cloneBlocked(m) && (m.going() || !another(v.successors.failing, m) && (missing <= 0 || v.isProven(m)))
 }

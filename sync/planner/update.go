@@ -17,7 +17,7 @@ import (
 // clone; a size is changed in place where the VM allows it.
 
 // findChanges decides which members are to be replaced or resized, and which are held as they are. order lists the
-// members that may go, in the order in which they go.
+// members that can go, in the order in which they go.
 func (v *view) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {

@@ -84,7 +84,7 @@ func (v *view) missing() (n int) {
 
 // updating counts the members that are to be replaced or resized, now or later.
 func (v *view) updating() (n int) {
-	if v.hold != nil || v.Finalizing {
+	if v.blockedBy != nil || v.Finalizing {
 		return 0
 	}
 	for i := range v.members {
@@ -122,7 +122,7 @@ func (v *view) verdicts() (all []plan.Verdict) {
 	if !v.sighted {
 		for i := range v.Group.Status.Members {
 			m := &v.Group.Status.Members[i]
-			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: v.hold.Message})
+			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: v.blockedBy.Message})
 		}
 		return all
 	}
@@ -154,7 +154,7 @@ func (v *view) verdicts() (all []plan.Verdict) {
 //
 //	what                                    verdict    why, and what it waits for
 //	--------------------------------------  ---------  ---------------------------------------------------------------
-//	any, while nothing may be done          Wait       what holds the group back
+//	any, while nothing can be done          Wait       what holds the group back
 //	not reachable, or has a question        Wait       vCenter to reach it; an answer
 //	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
 //	an ordinal, standby, in quarantine      as decided where that was (fill, keepStandby, keepInQuarantine)
@@ -175,8 +175,8 @@ func (v *view) verdictOf(m *member) plan.Verdict {
 		d.VM = plan.Printable(m.VM.Name)
 	}
 	switch {
-	case v.hold != nil:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, v.hold.Message, ""
+	case v.blockedBy != nil:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, v.blockedBy.Message, ""
 	case m.MoRef != "" && !m.Reachable:
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
 	case m.Question != "":

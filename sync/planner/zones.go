@@ -57,7 +57,7 @@ func (p *zonePicker) before(a, b int) bool {
 }
 
 // keepZonesEven changes the order in which members go: among those of equal rank, one of the fullest zone comes first. ordinals and rank
-// are of all members, and order has the indices of those that may go.
+// are of all members, and order has the indices of those that can go.
 func keepZonesEven(zones int, ordinals []int32, order, rank []int) {
 	if zones < 2 {
 		return

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Networks are those that the server may ask members in.
+// Networks are those that the server is allowed to ask members in.
 type Networks struct {
 	Allowed []netip.Prefix
 	// Own are the server's own addresses, which are refused in any network: what listens there trusts those who run beside it.
 	Own []netip.Addr
 }
 
-// Allow reports whether an address may be asked. Whatever is allowed, loopback, link-local (where clouds have their metadata service,
+// Allow reports whether an address can be asked. Whatever is allowed, loopback, link-local (where clouds have their metadata service,
 // 169.254.169.254), multicast and unspecified addresses never are; nor are those of never, and those that embed an IPv4 address.
 func (n *Networks) Allow(a netip.Addr) bool {
 	if !a.IsValid() || a.Zone() != "" || !a.IsGlobalUnicast() || slices.Contains(n.Own, a) || embedsIPv4(a) {

@@ -31,7 +31,7 @@ const (
 	soon = time.Second
 )
 
-// Config are the prober's settings. All but Networks and Changed may be zero.
+// Config are the prober's settings. All but Networks and Changed can be zero.
 type Config struct {
 	Networks Networks
 	// Dial connects; nil: the network of the process.
@@ -45,7 +45,7 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// Prober asks. Its methods may be called at any time from any goroutine.
+// Prober asks. Its methods can be called at any time from any goroutine.
 type Prober struct {
 	cfg   Config
 	tried *prometheus.CounterVec
@@ -191,7 +191,7 @@ func period(g *group) time.Duration {
 	return plan.Seconds(g.readiness.PeriodSeconds, v1alpha1.DefaultProbePeriod)
 }
 
-// remove forgets a member; t may be nil. The caller holds mu.
+// remove forgets a member; t can be nil. The caller holds mu.
 func (p *Prober) remove(g *group, t *target) {
 	if t == nil {
 		return

@@ -221,12 +221,12 @@ func TestOnlyAddressesInTheAllowedNetworksAreAsked(t *testing.T) {
 		// Clouds have their metadata there.
 		"fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "fd00:c1::a9fe:a9fe", "fd00:42::42", "100.100.100.200", "168.63.129.16", "192.0.0.192"} {
 		if all.Allow(netip.MustParseAddr(text)) {
-			t.Errorf("%s may be asked", text)
+			t.Errorf("%s can be asked", text)
 		}
 	}
 	for _, text := range []string{"10.0.0.1", "192.0.2.1", "2001:db8::1", "fd00::1", "2001:1::1", "fd00:ec3::254", "100.100.100.201", "fd00:42::43", "2001:db8::5eff:a00:1"} {
 		if a := netip.MustParseAddr(text); !all.Allow(a) || (&Networks{}).Allow(a) {
-			t.Errorf("%s: may be asked with all networks %t, with none %t", text, all.Allow(a), (&Networks{}).Allow(a))
+			t.Errorf("%s: can be asked with all networks %t, with none %t", text, all.Allow(a), (&Networks{}).Allow(a))
 		}
 	}
 }

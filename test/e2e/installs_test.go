@@ -13,7 +13,7 @@ import (
 )
 
 // install adds the install east: a second server, with a vCenter of its own, whose clones may take a while, and the CompositeController
-// vmgroup-east. Both end with the test; no group may have its finalizer by then.
+// vmgroup-east. Both end with the test; no group must have its finalizer by then.
 func (r *rig) install(t *testing.T, clone ...time.Duration) *rig {
 	t.Helper()
 	east := &rig{kube: r.kube}

@@ -51,7 +51,7 @@ func (w *world) ask(r *replica) {
 	w.settle()
 }
 
-// hear notes whom a replica has heard, and none that may act takes for silent: there is no consensus about answers, so one that has not
+// hear notes whom a replica has heard, and none that can act takes for silent: there is no consensus about answers, so one that has not
 // asked a member again since it failed counts on it as little as before. One that is paused, or was not called for longer than a lease,
 // takes nothing down (seed 15747). A member that is marked when it is first heard is not counted on.
 func (w *world) hear() {

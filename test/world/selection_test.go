@@ -49,7 +49,7 @@ func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	}
 }
 
-// judgeLease checks a step that is about to call vCenter: its replica may act for a lease after it was called to sync, or to remove
+// judgeLease checks a step that is about to call vCenter: its replica is allowed to act for a lease after it was called to sync, or to remove
 // the group.
 func (s *step) judgeLease() {
 	if ago := time.Since(s.by.called); s.a.Op != plan.ConfirmGone && ago > lease {

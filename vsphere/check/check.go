@@ -28,13 +28,13 @@ type Options struct {
 	UserData func(*v1alpha1.VmGroup) plan.Related
 	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
-	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; may be empty.
+	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; can be empty.
 	Hidden string
-	// MayProbe reports whether the server may ask members at an address whether their service answers; nil: it may ask nobody.
+	// MayProbe reports whether the server is allowed to ask members at an address whether their service answers; nil: it can ask nobody.
 	MayProbe func(netip.Addr) bool
 	// GuestTimeout limits the time for a guest to boot and to shut down, in total; 0: a minute.
 	GuestTimeout time.Duration
-	// Found is called with each finding, and Progress with the next step if it takes time. Both may be nil.
+	// Found is called with each finding, and Progress with the next step if it takes time. Both can be nil.
 	Found    func(Finding)
 	Progress func(string)
 }

@@ -66,7 +66,7 @@ type results struct {
 	all []Finding
 }
 
-// checked checks the vCenter; change may be nil.
+// checked checks the vCenter; change can be nil.
 func (w *world) checked(change func(*vsphere.Config), o Options, also ...func(*checker)) results {
 	w.t.Helper()
 	cfg := w.config()

@@ -16,7 +16,7 @@ type experiment struct {
 	check string
 	// needs are the privileges in the scratch folder required in addition to those without which the server does not work.
 	needs []string
-	// lacks returns another missing requirement, or "". It may be nil.
+	// lacks returns another missing requirement, or "". It can be nil.
 	lacks func(*trial, context.Context) string
 	try   func(*trial, context.Context) outcome
 	// proves is the beginning of the row of docs/vcenter.md that it shows; "" if it only prepares the others.

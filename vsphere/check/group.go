@@ -150,7 +150,7 @@ func (c *checker) antiAffinity(ctx context.Context, check string, d *vsphere.Dra
 	return true
 }
 
-// readiness checks whether the server may ask the members of a group that wants that: whether it may ask anybody, and the first static
+// readiness checks whether the server is allowed to ask the members of a group that wants that: whether it is allowed to ask anybody, and the first static
 // address of each member.
 func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 	const advice = "name the members' networks in --probe-networks (VMGROUP_PROBE_NETWORKS), or remove readiness.tcpSocket and httpGet"

@@ -117,9 +117,9 @@ func (t *trial) events(ctx context.Context) outcome {
 	unregistered := t.unregistered.Value != "" && t.unregistered != t.gone
 	within(ctx, eventTimeout, func(ctx context.Context) bool {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-			isGone, how, err = removalcause.Witness(ctx, s, t.gone, t.began)
+			isGone, how, err = removalcause.Destroyed(ctx, s, t.gone, t.began)
 			if err == nil && unregistered {
-				wasGone, howUnregistered, err = removalcause.Witness(ctx, s, t.unregistered, t.began)
+				wasGone, howUnregistered, err = removalcause.Destroyed(ctx, s, t.unregistered, t.began)
 			}
 			return err
 		})

@@ -16,7 +16,7 @@ type Caller interface {
 	Task(ctx context.Context, start func(context.Context, *session.Session) (types.ManagedObjectReference, error)) (*types.TaskInfo, error)
 }
 
-// FirstClass makes the calls. Its methods may be called from any goroutine.
+// FirstClass makes the calls. Its methods can be called from any goroutine.
 type FirstClass struct {
 	calls  Caller
 	owners *owners

@@ -154,7 +154,7 @@ func (n *Inventory) keepPlacement(f *GroupFolder) {
 }
 
 // lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
-// if it was renamed since, or another one has its name now; old may be nil. The caller holds mu.
+// if it was renamed since, or another one has its name now; old can be nil. The caller holds mu.
 func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {

@@ -17,7 +17,7 @@ import (
 // place, and of all other VMs only a name and a place.
 //
 // One goroutine at a time calls Publish, with what was read of an object in the order in which it was read, so that an older
-// fact never overwrites a newer one. Everything else may be called from any goroutine. Slices that it returns are
+// fact never overwrites a newer one. Everything else can be called from any goroutine. Slices that it returns are
 // immutable.
 type Inventory struct {
 	changed func(types.UID)
@@ -111,7 +111,7 @@ type unmanagedVM struct {
 	instanceUUID string
 }
 
-// New returns an empty inventory, of which nothing is known. changed may be nil.
+// New returns an empty inventory, of which nothing is known. changed can be nil.
 func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}

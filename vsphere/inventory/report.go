@@ -10,7 +10,7 @@ import (
 // VMware Tools fall silent while they are upgraded, and when they break; the guest's service does not notice. So what a guest reported
 // stands until it reports something else, or its VM is powered off, or has been powered on again.
 
-// recall completes a member with what its guest reported before in this boot, where it reports nothing now. old may be nil. The caller
+// recall completes a member with what its guest reported before in this boot, where it reports nothing now. old can be nil. The caller
 // holds mu.
 func (n *Inventory) recall(m, old *Member) {
 	on := m.Power == plan.PoweredOn

@@ -65,7 +65,7 @@ type Stream struct {
 
 	maxWait, silence time.Duration
 
-	// Timed gets how long it took to read everything: the stream's "first" answer, and each "full" read. It may be nil.
+	// Timed gets how long it took to read everything: the stream's "first" answer, and each "full" read. It can be nil.
 	Timed func(read string, took time.Duration)
 
 	// left is the previous collector. After a network failure its session may still exist.

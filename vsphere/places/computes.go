@@ -73,7 +73,7 @@ func (r *Reach) Near(t *Object) bool {
 // ReadReach gives nil where that is hidden.
 func ReadReach(ctx context.Context, s *session.Session, compute types.ManagedObjectReference) (*Reach, error) {
 	o, err := session.ReadProps(ctx, s, compute, "datastore", "network")
-	if err != nil || !o.Told || o.Withheld {
+	if err != nil || !o.Found || o.Withheld {
 		return nil, err
 	}
 	r := &Reach{

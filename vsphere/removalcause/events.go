@@ -69,9 +69,9 @@ func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEve
 	return session.Events(ctx, s, types.EventFilterSpec{EventChainId: id})
 }
 
-// Witness asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
+// Destroyed asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
 // if they do not tell, or not yet.
-func Witness(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
+func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
 	var m inventory.Missing
 	m.MoRef, m.SeenAt = vm.Value, at
 	events, err := session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)))

@@ -104,7 +104,7 @@ func missingManager(c types.ServiceContent) string {
 }
 
 // lacking names what a response must have but has not: the response itself, or its Returnval where the API requires
-// one and something in it. Optional fields are pointers or slices in govmomi's types, and a number or a flag may be zero.
+// one and something in it. Optional fields are pointers or slices in govmomi's types, and a number or a flag can be zero.
 func lacking(res soap.HasFault) string {
 	body := reflect.Indirect(reflect.ValueOf(res))
 	if body.Kind() != reflect.Struct {
@@ -124,7 +124,7 @@ func lacking(res soap.HasFault) string {
 	return ""
 }
 
-// requires reports whether the API requires something in a value of a type: an answer of optional parts alone may be empty, as
+// requires reports whether the API requires something in a value of a type: an answer of optional parts alone can be empty, as
 // RecommendDatastores' where there is nothing to recommend.
 func requires(of reflect.Type) bool {
 	for i := range of.NumField() {

@@ -30,7 +30,7 @@ type Session struct {
 	searchMost int32
 }
 
-// Client keeps one session for the whole process. All methods may be called from any goroutine.
+// Client keeps one session for the whole process. All methods can be called from any goroutine.
 //
 //	no session, session() called      one login for all callers (login.go)
 //	a login failed                    no call until the back-off ends: callers get the last error at once
@@ -44,7 +44,7 @@ type Client struct {
 	endpoint   *url.URL
 	transport  *http.Transport
 	transports transports
-	rounds     *rounds
+	metrics    *callMetrics
 	rest       *restLogins // for tags
 	// base ends at logout, and any running login with it.
 	base context.Context
@@ -87,7 +87,7 @@ func New(cfg Config) (*Client, error) {
 		cfg:       cfg,
 		endpoint:  endpoint,
 		transport: newTransport(trusted, endpoint.Hostname(), cfg.Dial),
-		rounds:    newRounds(cfg.Log, cfg.Metrics),
+		metrics:   newCallMetrics(cfg.Log, cfg.Metrics),
 		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
 	c.transports = newTransports(c.transport)

@@ -35,14 +35,14 @@ type Config struct {
 	// UserAgent is what vCenter's list of sessions shows.
 	UserAgent string
 	Log       zerolog.Logger
-	// Dial makes the connections to vCenter, instead of TCP; it may be nil. It is for tests: no flag sets it.
+	// Dial makes the connections to vCenter, instead of TCP; it can be nil. It is for tests: no flag sets it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and may be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
 	// SearchMost bounds the calls of one search; 0: 3000. It is for tests: no flag sets it.
 	SearchMost int32
-	// Metrics may be nil.
+	// Metrics can be nil.
 	Metrics prometheus.Registerer
 }
 

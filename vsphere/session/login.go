@@ -150,7 +150,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 	wire.UserAgent = c.cfg.UserAgent
 	wire.Namespace = "urn:" + vim25.Namespace
 	wire.Version = vim25.Version
-	vim := &vim25.Client{Client: wire, RoundTripper: c.rounds.on(wire)}
+	vim := &vim25.Client{Client: wire, RoundTripper: c.metrics.on(wire)}
 	vim.ServiceContent, err = methods.GetServiceContent(ctx, vim)
 	if err != nil {
 		return nil, nil, err
@@ -181,7 +181,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		secret.Keep("cookies of vCenter's sessions", cookie.Value)
 	}
 	if c.cfg.Through != nil {
-		vim.RoundTripper = c.rounds.on(patient{c.cfg.Through(res.Returnval.Key)})
+		vim.RoundTripper = c.metrics.on(patient{c.cfg.Through(res.Returnval.Key)})
 	}
 	s = &Session{Vim: vim, User: res.Returnval.UserName, UUID: vim.ServiceContent.About.InstanceUuid, searchMost: c.cfg.SearchMost}
 	if c.base.Err() != nil {

@@ -27,12 +27,12 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 		}
 		return known(pbm.Namespace + ":" + name)
 	}
-	rounds := c.rounds.on(wire)
-	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, rounds, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
+	counted := c.metrics.on(wire)
+	res, err := pbmmethods.PbmRetrieveServiceContent(ctx, counted, &pbmtypes.PbmRetrieveServiceContent{This: pbm.ServiceInstance})
 	if err != nil {
 		return nil, PBMFailure(err)
 	}
-	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: rounds}, nil
+	return &pbm.Client{Client: wire, ServiceContent: res.Returnval, RoundTripper: counted}, nil
 }
 
 // PBMFailure keeps an outage of this one service from being reported as an outage of vCenter.

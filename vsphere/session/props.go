@@ -9,9 +9,9 @@ import (
 // Object is one object in vCenter's answer: its properties by path, without those that are unset or withheld.
 type Object struct {
 	Ref types.ManagedObjectReference
-	// Told reports whether the answer has the object at all, and Withheld, whether vCenter withheld a property.
-	Told, Withheld bool
-	props          map[string]types.AnyType
+	// Found reports whether the answer has the object at all, and Withheld, whether vCenter withheld a property.
+	Found, Withheld bool
+	props           map[string]types.AnyType
 }
 
 // ReadProps reads properties of one object.
@@ -40,7 +40,7 @@ func Objects(objects []types.ObjectContent) []Object {
 	all := make([]Object, len(objects))
 	for i := range objects {
 		o := &objects[i]
-		all[i] = Object{Ref: o.Obj, Told: true, Withheld: len(o.MissingSet) > 0, props: make(map[string]types.AnyType, len(o.PropSet))}
+		all[i] = Object{Ref: o.Obj, Found: true, Withheld: len(o.MissingSet) > 0, props: make(map[string]types.AnyType, len(o.PropSet))}
 		for _, p := range o.PropSet {
 			all[i].props[p.Name] = p.Val
 		}

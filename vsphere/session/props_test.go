@@ -30,11 +30,11 @@ func TestAnObjectThatWasReadIsDistinguishedFromOneThatIsGone(t *testing.T) {
 		s, err := l.client(l.config()).Session(t.Context())
 		l.must(err)
 		o, err := ReadProps(t.Context(), s, vm, "name", "config.instanceUuid")
-		if err != nil || !o.Told || o.Withheld || Prop[string](o, "name") != "db-a" || Prop[string](o, "config.instanceUuid") == "" {
+		if err != nil || !o.Found || o.Withheld || Prop[string](o, "name") != "db-a" || Prop[string](o, "config.instanceUuid") == "" {
 			t.Errorf("%+v, %v", o, err)
 		}
 		l.must(l.Destroy("db-a"))
-		if o, err = ReadProps(t.Context(), s, vm, "name"); vcfault.MissingObject(err) != vm || o.Told {
+		if o, err = ReadProps(t.Context(), s, vm, "name"); vcfault.MissingObject(err) != vm || o.Found {
 			t.Errorf("%+v, %v", o, err)
 		}
 	})

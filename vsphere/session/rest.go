@@ -16,7 +16,7 @@ import (
 
 // restLogins keeps a session of vCenter's REST API beside the SOAP session, for tags and content libraries, which the SOAP API does not know.
 // It is opened when it is first needed, as the same user, and belongs to one SOAP session: with the next, there is a new
-// one. All methods may be called from any goroutine.
+// one. All methods can be called from any goroutine.
 //
 //	no session, on() called     one login for all callers, if the SOAP session is valid
 //	the password is refused     no login for refusedMost, or until there are other credentials or a new SOAP session:
@@ -165,7 +165,7 @@ func (r *restLogins) login(ctx context.Context, s *Session) (rs *RESTSession, re
 		return nil, nil, err
 	}
 	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = restWire{c.rounds, rewinding{c.transport, jsonBounds}}
+	wire.Client.Transport = restWire{c.metrics, rewinding{c.transport, jsonBounds}}
 	wire.UserAgent = c.cfg.UserAgent
 	rs = &RESTSession{Manager: tags.NewManager(&rest.Client{Client: wire}), Under: s}
 	unhurried, stop := lingering(ctx, logoutTimeout)

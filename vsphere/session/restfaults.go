@@ -36,8 +36,8 @@ const (
 type restError struct {
 	call   string // "POST tagging/category"
 	status int
-	kind   string // one of vapi.std.errors; may be empty
-	words  string // vCenter's own; may be empty
+	kind   string // one of vapi.std.errors; can be empty
+	words  string // vCenter's own; can be empty
 	full   bool   // vCenter allows the user no more sessions
 }
 
@@ -54,7 +54,7 @@ func (e *restError) Error() string {
 // restWire counts, times and logs the calls of the REST API, and turns each error answer into an error. (govmomi
 // turns most into a text, but the server distinguishes failures by type.) It never shows a call's contents.
 type restWire struct {
-	*rounds
+	*callMetrics
 	next http.RoundTripper
 }
 
@@ -79,7 +79,7 @@ func RESTCall(req *http.Request) string {
 	return RESTName(req.Method, req.URL.Path, req.URL.Query().Get("~action"))
 }
 
-// RESTName names the call of a method, a path and an action, which may be empty, as RESTCall does.
+// RESTName names the call of a method, a path and an action, which can be empty, as RESTCall does.
 func RESTName(method, path, action string) string {
 	path, _, _ = strings.Cut(strings.TrimPrefix(path, "/rest/"), "/id:")
 	if strings.HasPrefix(path, vmTemplatePath) {

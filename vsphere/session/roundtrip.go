@@ -13,23 +13,23 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
-// rounds counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
-type rounds struct {
+// callMetrics counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
+type callMetrics struct {
 	log     zerolog.Logger
 	calls   *prometheus.CounterVec
 	seconds *prometheus.HistogramVec
 }
 
-// newRounds registers the metrics; registerer may be nil.
-func newRounds(log zerolog.Logger, registerer prometheus.Registerer) *rounds {
-	return &rounds{log: log, calls: metrics.VCenterCalls.Counter(registerer), seconds: metrics.VCenterCallDuration.Histogram(registerer)}
+// newCallMetrics registers the metrics; registerer can be nil.
+func newCallMetrics(log zerolog.Logger, registerer prometheus.Registerer) *callMetrics {
+	return &callMetrics{log: log, calls: metrics.VCenterCalls.Counter(registerer), seconds: metrics.VCenterCallDuration.Histogram(registerer)}
 }
 
 // on wraps next.
-func (r *rounds) on(next soap.RoundTripper) soap.RoundTripper { return &roundTripper{r, next} }
+func (r *callMetrics) on(next soap.RoundTripper) soap.RoundTripper { return &roundTripper{r, next} }
 
 type roundTripper struct {
-	*rounds
+	*callMetrics
 	next soap.RoundTripper
 }
 

@@ -81,7 +81,7 @@ func (b *Cache) Change(ctx context.Context, rs *session.RESTSession, a plan.Acti
 		}
 	}
 	stay := slices.DeleteFunc(has, func(id string) bool { return slices.Contains(c.Detach, id) })
-	return &c, b.crowded(ctx, rs, a, want, stay)
+	return &c, b.full(ctx, rs, a, want, stay)
 }
 
 // incompatible finds tags that no VM can have, or not together.
@@ -110,8 +110,8 @@ const (
 	cardinalityMultiple = "MULTIPLE"
 )
 
-// crowded finds a tag that stays on the VM and leaves no room for a wanted one.
-func (b *Cache) crowded(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
+// full finds a tag that stays on the VM and leaves no room for a wanted one.
+func (b *Cache) full(ctx context.Context, rs *session.RESTSession, a plan.Action, want []*foundTag, stay []string) error {
 	for _, f := range want {
 		if f.category.Cardinality != cardinalitySingle {
 			continue

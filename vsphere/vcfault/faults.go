@@ -17,9 +17,9 @@ import (
 // equal bytes (no clock, no task's or operation's id), because they end up in a status. Its cause is for the log.
 type Error struct {
 	plan.Fault
-	// Op says what was tried; it may be empty.
+	// Op says what was tried; it can be empty.
 	Op string
-	// Err is the cause; it may be nil.
+	// Err is the cause; it can be nil.
 	Err error
 }
 
@@ -106,7 +106,7 @@ func internal(message string) plan.Fault {
 	return plan.Fault{Reason: ReasonInternal, Message: message}
 }
 
-// NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and may be nil.
+// NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and can be nil.
 func NotVCenterAPI(method string, cause error) *Error {
 	e := New(ReasonNotVCenterAPI, false,
 		"The answer to %s from vCenter's address is not one of vCenter's API: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)

@@ -40,7 +40,7 @@ func lacksOf(f types.BaseNoPermission) (all []Lack) {
 	return all
 }
 
-// Text says what is missing where; path may be empty. It leaves out a VM's moRef, which differs from try to try.
+// Text says what is missing where; path can be empty. It leaves out a VM's moRef, which differs from try to try.
 func (l Lack) Text(path string) string {
 	id := cmp.Or(l.ID, "(vCenter does not say which)")
 	switch {

@@ -100,7 +100,7 @@ const (
 	ReasonTagConflict = "TagConflict"
 )
 
-// ReasonMarkLimit means that the server has made as many custom attributes, tags or categories as it may.
+// ReasonMarkLimit means that the server has made as many custom attributes, tags or categories as it is allowed to.
 const ReasonMarkLimit = "MarkLimit"
 
 const (

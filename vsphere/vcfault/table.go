@@ -45,7 +45,7 @@ func on[T any](words func(T) string) func(types.BaseMethodFault) string {
 // that of the nearest type that it is derived from. The order does not matter. A fault that vCenter raises for what the spec or the
 // template asks, or for what somebody switched off, needs an operator, whatever call it ends; only what names a moment is transient.
 var table = []row{
-	// Who the server is, and what it may do.
+	// Who the server is, and what it is allowed to do.
 	{ReasonNotAuthenticated, transient, say("vCenter ended the session; the server logs in again."), false, all(types.NotAuthenticated{})},
 	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), false, all(types.PasswordExpired{})},
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), false,

@@ -123,7 +123,7 @@ func (v *inventory) networkOf(dc *simulator.Datacenter, backing types.BaseVirtua
 		case *simulator.DistributedVirtualPortgroup:
 			b, ok := backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo)
 			if ok && b.Port.PortgroupKey == n.Key && b.Port.SwitchUuid == v.switchOf(n) {
-				return v.opaqueTwin(dc, n), true
+				return v.opaqueNetworkOf(dc, n), true
 			}
 		case *mo.OpaqueNetwork:
 			b, ok := backing.(*types.VirtualEthernetCardOpaqueNetworkBackingInfo)
@@ -149,9 +149,9 @@ func (v *inventory) switchOf(pg *simulator.DistributedVirtualPortgroup) string {
 	return ""
 }
 
-// opaqueTwin names the opaque network that a port group carries, or else the port group: since vSphere 7, a request for the opaque network
+// opaqueNetworkOf names the opaque network that a port group carries, or else the port group: since vSphere 7, a request for the opaque network
 // yields an adapter on the port group.
-func (v *inventory) opaqueTwin(dc *simulator.Datacenter, pg *simulator.DistributedVirtualPortgroup) string {
+func (v *inventory) opaqueNetworkOf(dc *simulator.Datacenter, pg *simulator.DistributedVirtualPortgroup) string {
 	for _, ref := range dc.Network {
 		if n, ok := v.objects.Get(ref).(*mo.OpaqueNetwork); ok && pg.Config.LogicalSwitchUuid != "" {
 			if s, ok := n.Summary.(*types.OpaqueNetworkSummary); ok && s.OpaqueNetworkId == pg.Config.LogicalSwitchUuid {

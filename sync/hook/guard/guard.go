@@ -43,10 +43,10 @@ type Config struct {
 	// Browser lets people with a browser give a token in a form. nil: nobody.
 	Browser *Browser
 	Log     zerolog.Logger
-	Meter   prometheus.Registerer // may be nil
+	Meter   prometheus.Registerer // can be nil
 }
 
-// Guard admits callers. All methods may be called from any goroutine.
+// Guard admits callers. All methods can be called from any goroutine.
 type Guard struct {
 	cfg     Config
 	keys    *watched[keys]    // nil: no token required

@@ -23,7 +23,7 @@ type Limits struct {
 	Connections, PerAddress int
 }
 
-// NewServer returns an HTTP/1.1 server with the limits of time and header. It calls handshakes, which may be nil, with the address
+// NewServer returns an HTTP/1.1 server with the limits of time and header. It calls handshakes, which can be nil, with the address
 // of each failed handshake.
 func NewServer(h http.Handler, l Limits, log zerolog.Logger, handshakes func(from string)) *http.Server {
 	if handshakes == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // The Ansible inventory is YAML for Ansible's yaml plugin, with one Ansible group with the VmGroup's name. All names
-// are quoted: a group may be called "on", "null" or "2026-11", which are not strings in YAML.
+// are quoted: a group can be called "on", "null" or "2026-11", which are not strings in YAML.
 
 // ansibleInventory returns an inventory of these hosts.
 func ansibleInventory(group string, hosts []byte) string {

@@ -21,7 +21,7 @@ type User string
 
 // The users.
 const (
-	// Admin may do everything.
+	// Admin can do everything.
 	Admin User = "admin"
 	// Metacontroller is the service account that gets the rights of manifests/components/metacontroller-rights.
 	Metacontroller User = "system:serviceaccount:metacontroller:metacontroller"

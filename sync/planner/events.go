@@ -13,9 +13,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// notes are what is new in a status, compared with the stored one:
+// events are what is new in a status, compared with the stored one:
 //
-//	stored                          now                                  note
+//	stored                          now                                  Event
 //	------------------------------  -----------------------------------  -------------------------------------------
 //	not ERROR, another reason or    ERROR                                Warning, with the reason and the message
 //	  generation
@@ -39,14 +39,14 @@ import (
 //	a member                        here with another moRef              MemberReappeared
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
-func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
+func (v *view) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	was := &v.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
 	before := cmp.Or(meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
-	// A call may have the parent from before the last status. So that a note is not told twice, its key is made from the
+	// A call may have the parent from before the last status. So that an Event is not sent twice, its key is made from the
 	// stored status.
 	say := func(warning bool, reason, what, key string) {
-		all = append(all, plan.Note{Warning: warning, Reason: reason, What: what, At: v.Now,
+		all = append(all, plan.Event{Warning: warning, Reason: reason, What: what, At: v.Now,
 			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, v.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
 	}
 	news := was.Phase != is.Phase || before.Reason != ready.Reason || was.ObservedGeneration != is.ObservedGeneration
@@ -69,7 +69,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
 		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
 	}
-	all = append(all, v.holdNotes()...)
+	all = append(all, v.holdEvents()...)
 	if v.Finalizing {
 		return append(all, v.keptDisks(is, before.Reason)...)
 	}
@@ -92,7 +92,7 @@ func (v *view) notes(is *v1alpha1.VmGroupStatus) (all []plan.Note) {
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
-func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note {
+func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
 	if is.CurrentReplicas > 0 || v.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
 		return nil
 	}
@@ -110,16 +110,16 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Note 
 	if len(kept) == 0 {
 		return nil
 	}
-	return []plan.Note{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is made again under this name takes them with the annotation %s: %s",
+	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is made again under this name takes them with the annotation %s: %s",
 		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, v.Group.UID), Key: "kept", At: v.Now}}
 }
 
 // missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
-func (v *view) missingAndReturned() (all []plan.Note) {
+func (v *view) missingAndReturned() (all []plan.Event) {
 	for i := range v.notFound {
 		m := &v.notFound[i]
 		if r := v.record(m.MoRef, i); m.missing && v.policy.ReplaceMissing > 0 && (r == nil || r.VanishedAt.IsZero()) {
-			all = append(all, plan.Note{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
+			all = append(all, plan.Event{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
 				Why: m.Message, Key: "vanished/" + m.MoRef, At: v.Now})
 		}
 	}
@@ -132,7 +132,7 @@ func (v *view) missingAndReturned() (all []plan.Note) {
 		if !v.names(&m.Member) {
 			why = fmt.Sprintf("it did not come back within %d s", int(v.policy.ReplaceMissing.Seconds()))
 		}
-		all = append(all, plan.Note{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
+		all = append(all, plan.Event{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
 			Why: why, Key: "given-up/" + m.MoRef, At: v.Now})
 	}
 	for i := range v.members {
@@ -142,7 +142,7 @@ func (v *view) missingAndReturned() (all []plan.Note) {
 		}
 		for j := range v.Group.Status.Members {
 			if r := &v.Group.Status.Members[j]; r.InstanceUUID == m.InstanceUUID {
-				all = append(all, plan.Note{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
+				all = append(all, plan.Event{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
 					Why: "it was " + r.MoRef, Key: "back/" + m.MoRef, At: v.Now})
 			}
 		}
@@ -151,7 +151,7 @@ func (v *view) missingAndReturned() (all []plan.Note) {
 }
 
 // changesByOthers tell what happened to members without the server: what operators did, and failures.
-func (v *view) changesByOthers() (all []plan.Note) {
+func (v *view) changesByOthers() (all []plan.Event) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]
@@ -160,10 +160,10 @@ func (v *view) changesByOthers() (all []plan.Note) {
 			v.Pending[plan.MemberName(v.Group.Name, r.Ordinal)].Op == plan.Destroy {
 			continue
 		}
-		n := plan.Note{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(r.Name, r.VMName, r.MoRef), Key: plan.KeyGone(r.MoRef), At: v.Now}
+		n := plan.Event{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(r.Name, r.VMName, r.MoRef), Key: plan.KeyGone(r.MoRef), At: v.Now}
 		switch {
 		case by.Ours:
-			n.Warning, n.Reason, n.What = false, plan.NoteRemoved, "Removed with the server's account "+by.User+":"
+			n.Warning, n.Reason, n.What = false, plan.EventRemoved, "Removed with the server's account "+by.User+":"
 			n.Why = "by the server before it was restarted, another replica of it, or somebody else who has that account"
 		case by.User != "":
 			n.What = "Removed in vCenter by " + by.User + ":"
@@ -179,7 +179,7 @@ func (v *view) changesByOthers() (all []plan.Note) {
 		// A guest that was asked to shut down after the status was written may have done so long ago, while no server ran.
 		if r := v.record(m.MoRef, i); r != nil && r.PowerState == string(plan.PoweredOn) && r.Reason != plan.ReasonPowerCycling && r.Reason != plan.ReasonRemoving &&
 			!m.Shutdown.At.After(r.LastTransitionTime.Time) {
-			all = append(all, plan.Note{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
+			all = append(all, plan.Event{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
 				Key: "off/" + m.MoRef + "/" + r.LastTransitionTime.UTC().Format(time.RFC3339), At: v.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
 		}
 	}

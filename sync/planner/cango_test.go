@@ -68,14 +68,14 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	} {
 		v, m := fresh()
 		c.prepare(v)
-		if !v.mayGo(m, c.on) {
-			t.Errorf("reason %d: it may not go although every condition holds", c.on)
+		if !v.canGo(m, c.on) {
+			t.Errorf("reason %d: it can't go although every condition holds", c.on)
 		}
 		for name, breaks := range c.breaking {
 			v, m := fresh()
 			c.prepare(v)
-			if breaks(v, m); v.mayGo(m, c.on) {
-				t.Errorf("reason %d: it may go although %s", c.on, name)
+			if breaks(v, m); v.canGo(m, c.on) {
+				t.Errorf("reason %d: it can go although %s", c.on, name)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// rosterLines are a roster in short: "shop/web uid-web: web-0 web-1".
-func rosterLines(groups []plan.Listed) (lines []string) {
+// listLines are a roster in short: "shop/web uid-web: web-0 web-1".
+func listLines(groups []plan.Listed) (lines []string) {
 	for _, g := range groups {
 		line := fmt.Sprintf("%s %s:", g.Ref, g.UID)
 		for _, vm := range g.VMs {
@@ -34,7 +34,7 @@ func restamped(m Machine, change func(*stamp.Stamp)) Machine {
 	return m
 }
 
-func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
+func TestTheListHasAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 	t.Parallel()
 	s := newFilled()
 	named := func(m Machine, namespace, name string) Machine {
@@ -49,35 +49,35 @@ func TestTheRosterListsAllGroupsOfItsClusterByTheirStamps(t *testing.T) {
 		named(machine("uid-db", 0), "shop", "db"), named(machine("uid-a", 0), "bank", "zz"), machine("uid-again", 0))
 	groups, known := s.ListGroups("test")
 	want := []string{"bank/zz uid-a: web-0", "shop/db uid-db: web-0", "shop/web uid-again: web-0", "shop/web uid-web: web-0 web-1"}
-	if got := rosterLines(groups); fmt.Sprint(got) != fmt.Sprint(want) || !known {
+	if got := listLines(groups); fmt.Sprint(got) != fmt.Sprint(want) || !known {
 		t.Errorf("%q, %v", got, known)
 	}
 	if vms := s.State(web, plan.Query{}).VMs; len(vms) != 3 {
-		t.Errorf("the group has %d VMs: the roster has changed it", len(vms))
+		t.Errorf("the group has %d VMs: the list has changed it", len(vms))
 	}
 	if groups, _ := s.ListGroups("another"); len(groups) != 1 || groups[0].UID != "uid-else" {
-		t.Errorf("%q", rosterLines(groups))
+		t.Errorf("%q", listLines(groups))
 	}
 	if groups, known := s.ListGroups(""); len(groups) != 0 || !known {
-		t.Errorf("%q", rosterLines(groups))
+		t.Errorf("%q", listLines(groups))
 	}
 }
 
-func TestAnUnknownRosterHasTheLastFacts(t *testing.T) {
+func TestAnUnknownListHasTheLastFacts(t *testing.T) {
 	t.Parallel()
 	empty := New(nil)
 	if groups, known := empty.ListGroups("test"); len(groups) != 0 || known {
-		t.Errorf("before anything was read: %q, %v", rosterLines(groups), known)
+		t.Errorf("before anything was read: %q, %v", listLines(groups), known)
 	}
 	s := newFilled()
 	s.publish(machine("uid-web", 0))
 	s.setUnknown(nil)
 	if groups, known := s.ListGroups("test"); len(groups) != 1 || known {
-		t.Errorf("%q, %v", rosterLines(groups), known)
+		t.Errorf("%q, %v", listLines(groups), known)
 	}
 }
 
-func TestTheRosterFollowsTheVMs(t *testing.T) {
+func TestTheListFollowsTheVMs(t *testing.T) {
 	t.Parallel()
 	s := newFilled()
 	s.publish(machine("uid-web", 0))
@@ -90,11 +90,11 @@ func TestTheRosterFollowsTheVMs(t *testing.T) {
 	}
 	s.Publish(Reading{VCenter: "vc", Gone: []string{on.MoRef}})
 	if groups, known := s.ListGroups("test"); len(groups) != 0 || !known {
-		t.Errorf("%q", rosterLines(groups))
+		t.Errorf("%q", listLines(groups))
 	}
 }
 
-func BenchmarkRoster(b *testing.B) {
+func BenchmarkList(b *testing.B) {
 	s := newFilled()
 	for g := range 1000 {
 		uid := types.UID(fmt.Sprint("uid-", g))
