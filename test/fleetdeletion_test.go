@@ -14,7 +14,7 @@ import (
 )
 
 // Groups that go at the same time share what is read for each: the running clones, the folders, the whole inventory before a group ends.
-// Of a member's calls, three are its tasks and its share of its group's (mark, power-off, destroy, folder).
+// Of a member's calls, two and a half are its tasks and its share of its group's (power-off, destroy, folder).
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
 	less, more := 40, 200
@@ -34,8 +34,8 @@ func callsToDelete(t *testing.T, groups int) (perMember float64) {
 	return float64(calls) / float64(2*groups)
 }
 
-// A slot is free as soon as its task should have ended, and a group is gone soon after its last step. The bare loop neither marks a group,
-// nor reads a VM before it is destroyed, nor makes sure that nothing is left.
+// A slot is free as soon as its task should have ended, and a group is gone soon after its last step. The bare loop neither reads a VM
+// before it is destroyed, nor makes sure that nothing is left.
 func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	t.Parallel()
 	for _, fleet := range []struct {

@@ -223,3 +223,44 @@ func TestALateFinalizeLeavesTheFolderOfTheRecreatedGroup(t *testing.T) {
 		up(t, again)
 	})
 }
+
+// One replica is called for the deletion; the other has a lease, and is not called any more. Where guests are asked to shut down, their
+// stamps tell it before anything is off. Otherwise it may power a member on again, but not once one was removed.
+func TestAReplicaThatIsNotCalledForADeletionRecreatesNothing(t *testing.T) {
+	t.Parallel()
+	for name, guest := range map[string]vcsim.Guest{"with VMware Tools": {Tools: true}, "without": {}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{Guest: guest})
+				a, b := r.serve(), r.serve()
+				g := a.group("web", 3)
+				g.Spec.Readiness.Check = v1alpha1.ReadyPoweredOn
+				up(t, g)
+				upAt(t, g, b.url)
+				g.URL = a.url
+				time.Sleep(time.Minute) // guests have booted
+				clones, ons := r.Calls()["CloneVM_Task"], r.Calls()["PowerOnMultiVM_Task"]+r.Calls()["PowerOnVM_Task"]
+				r.one(g)
+				upAt(t, g, b.url)
+				g.URL = a.url
+				began := time.Now()
+				remove(t, g)
+				took := time.Since(began)
+				time.Sleep(leaseTime)
+				r.empty(1)
+				if n := r.Calls()["CloneVM_Task"] - clones; n != 0 {
+					t.Errorf("%d members were cloned again", n)
+				}
+				again := r.Calls()["PowerOnMultiVM_Task"] + r.Calls()["PowerOnVM_Task"] - ons
+				if guest.Tools && again != 0 {
+					t.Errorf("%d members were powered on again", again)
+				}
+				if took > leaseTime {
+					t.Errorf("the deletion took %s", took)
+				}
+				t.Logf("%s, %d powered on again", took, again)
+			})
+		})
+	}
+}

@@ -286,6 +286,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		}
 	}
 	next := m.Stamp
+	next.Generation = max(next.Generation, p.action.Generation)
 	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
 	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)

@@ -165,8 +165,8 @@ func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
 		l.Sync(c)
 		begun := len(m.begun())
-		m.change(c.Ref(), func(s *plan.VCenterState) { // the other replica announces the deletion,
-			s.VMs[0].Marked, s.VMs[0].Generation = true, 2
+		m.change(c.Ref(), func(s *plan.VCenterState) { // the other replica asks a guest to shut down,
+			s.VMs[0].Generation = 2
 		})
 		synctest.Wait()
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs = nil }) // and removes the members

@@ -98,8 +98,8 @@ type Action struct {
 	// ChangeVersion guards what is written into the stamp: Mark, Unmark, Reconfigure, SetDisks, Prepare, Adopt, Rename, Quarantine,
 	// Release, Reset, and a PowerOn that promotes.
 	ChangeVersion string
-	// Generation is left in the stamp by Clone, Adopt, Mark, Unmark, Prepare, SetDisks and a PowerOn that promotes: a replica of the
-	// server that knows only an older one then leaves the group alone.
+	// Generation is left in the stamp by Clone, Adopt, Mark, Unmark, Prepare, SetDisks, a PowerOn that promotes, and the ShutdownGuest
+	// of a deletion: a replica of the server that knows only an older one then leaves the group alone.
 	Generation int64
 	// Marked allows ShutdownGuest, PowerOff, Quarantine and Destroy only if the member has the mark: if the mark was
 	// withdrawn meanwhile, the member stays.

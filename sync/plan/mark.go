@@ -14,7 +14,7 @@ import (
 //	Unmark       marked, or in quarantine        a member like any other; its guest may still halt if it was asked to
 //	Reconfigure  PowerCycle, and powered off     a member like any other
 //
-// A Mark and an Unmark leave the newest generation, so that a replica that knows only an older one leaves the group alone.
+// A Mark, an Unmark and the ShutdownGuest of a deletion leave the newest generation, so that a replica that knows only an older one leaves the group alone.
 func (vm *VM) Restamp(a *Action, now time.Time) {
 	switch a.Op {
 	case Mark:
@@ -33,6 +33,8 @@ func (vm *VM) Restamp(a *Action, now time.Time) {
 		if !SameBoot(vm.Shutdown.Boot, vm.Boot) { // it was powered off or on since it was asked
 			vm.Shutdown = Moment{}
 		}
+	case ShutdownGuest:
+		vm.Generation = max(vm.Generation, a.Generation)
 	case Reconfigure:
 		if vm.Why == WhyPowerCycle && !ArgsOf[ResizeArgs](a.Args).Hot {
 			vm.unmark()

@@ -58,12 +58,12 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 			"it is on":         func(_ *view, m *member) { m.Power = plan.PoweredOn },
 		}},
 		{deleted, finalizing, map[string]func(*view, *member){
-			"the group is not deleted":      func(v *view, _ *member) { v.Finalizing = false },
-			"its group is being drained":    drain,
-			"the deletion is not announced": func(_ *view, m *member) { m.Generation = 1 },
+			"the group is not deleted":   func(v *view, _ *member) { v.Finalizing = false },
+			"its group is being drained": drain,
 		}},
-		{retained, finalizing, map[string]func(*view, *member){
-			"the group is not deleted": func(v *view, _ *member) { v.Finalizing = false },
+		{retained, func(v *view) { v.Finalizing, v.policy.Retain = true, true }, map[string]func(*view, *member){
+			"the group is not deleted":      func(v *view, _ *member) { v.Finalizing = false },
+			"the deletion is not announced": func(_ *view, m *member) { m.Generation = 1 },
 		}},
 	} {
 		v, m := fresh()

@@ -115,13 +115,14 @@ func (v *view) exist() int {
 // member's name. VMs in quarantine are removed in any case: the group
 // gave them up before. Those that are there only because another VM is the member go like members.
 //
-// Another replica may still hold a lease and would recreate what is removed. So one member, the last to go, is first
-// marked with the generation of the deletion: a replica that sees it, and knows only an older generation, stops acting.
+// Another replica that knows nothing of the deletion may still hold a lease. Of removed members it learns by their stamps, which have the
+// deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released ones have no stamp, and
+// the replica would clone them again. So before members are released, the last to go is marked with that generation.
 func (v *view) removeAll() {
 	v.holdMissing()
 	v.setRules()
 	if !v.isAnnounced() {
-		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before anything is removed"))
+		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before members are released"))
 		return
 	}
 	if v.drainsAll() {
@@ -192,10 +193,11 @@ func (v *view) isLastToGo(m *member) bool {
 	return last != nil && last.MoRef == m.MoRef
 }
 
-// isAnnounced reports whether a member has the mark of the deletion, or none can be given it, so that the deletion may continue.
+// isAnnounced reports whether the deletion may continue: members are to be removed, or one has the mark of the deletion, or none can be
+// given it.
 func (v *view) isAnnounced() bool {
 	m := v.lastToGo()
-	if m == nil {
+	if m == nil || !v.policy.Retain {
 		return true
 	}
 	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, plan.Mark)

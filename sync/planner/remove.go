@@ -34,10 +34,10 @@ const (
 //	          the member                                                                          events show it never ran
 //	idle      a standby member that is unfit, or   it is marked for removal, and off                destroyed
 //	          one too many (removeStandby)
-//	deleted   any VM of a deleted group         the deletion is announced, and drained            powered off, then destroyed;
-//	                                            (removeAll)                                       the announcing one last
-//	retained  a member of a deleted group       the same; the last one when every other           given its former name and
-//	          with deletion.policy Retain       replica's lease is over, too                      folder, then its stamp taken
+//	deleted   any VM of a deleted group         it is drained; with deletion.policy Retain,       powered off, then destroyed
+//	                                            the deletion is announced (removeAll)
+//	retained  a member of a deleted group       the deletion is announced; the announcing one     given its former name and
+//	          with deletion.policy Retain       last, when every other replica's lease is over    folder, then its stamp taken
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
@@ -62,8 +62,6 @@ func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) 
 		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
 			a.Reason = reason + "; kept until somebody deletes it in vCenter"
 		}
-	case on == deleted && v.outlasts(m):
-		return true
 	}
 	switch {
 	case a.Op != plan.Destroy:

@@ -83,7 +83,8 @@ func (v *view) resizeArgs(hot bool) plan.ResizeArgs {
 }
 
 // takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
-// be asked, the VM is powered off. takeDown reports whether nothing blocks that.
+// be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
+// the guest has the deletion's generation: a replica that knows only an older one stops acting.
 func (v *view) takeDown(m *member, reason string) bool {
 	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Args: plan.PowerOffArgs{Deleted: v.Finalizing}, Reason: reason}
 	p := v.Pending[m.name]
@@ -97,7 +98,9 @@ func (v *view) takeDown(m *member, reason string) bool {
 		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: v.Finalizing}
 		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(v.policy.Shutdown.Seconds()))
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
-		a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil
+		if a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil; v.Finalizing {
+			a.Generation = v.Group.Generation
+		}
 	}
 	return v.act(a)
 }

@@ -1,7 +1,10 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -26,5 +29,55 @@ func TestADeletionThatRetainsWaitsForNoName(t *testing.T) {
 	r := planner.Make(o)
 	if !r.Wants("web-0", plan.Move) || !r.Wants("web-1", plan.Move) {
 		t.Errorf("it plans %+v", r.Actions)
+	}
+}
+
+// A released VM has no stamp that tells another replica of the deletion; what is removed needs no mark: nothing takes a deletion back.
+func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
+	steps := func(change func(*plan.Observed)) (ops []plan.Op) {
+		o := withStandby(2, 1)
+		o.Group.Generation = 2
+		remove(&o)
+		change(&o)
+		r := planner.Make(o)
+		for _, a := range r.Actions {
+			ops = append(ops, a.Op)
+			if a.Op == plan.ShutdownGuest && a.Generation != 2 {
+				t.Errorf("the guest is asked with generation %d", a.Generation)
+			}
+		}
+		return ops
+	}
+	tools := func(o *plan.Observed) {
+		for i := range o.State.VMs {
+			o.State.VMs[i].Tools = o.State.VMs[i].Power == plan.PoweredOn
+		}
+	}
+	retained := func(o *plan.Observed) { o.Group.Spec.Deletion.Policy = v1alpha1.DeletionRetain }
+	orphaned := func(o *plan.Observed) { o.Cascade = metav1.DeletePropagationOrphan }
+	edited := func(o *plan.Observed) { // from Delete, when one member was gone and another one was off
+		o.Group.Generation, o.State.VMs = 3, o.State.VMs[1:]
+		o.State.VMs[0].Power, o.State.VMs[0].Generation = plan.PoweredOff, 2
+		retained(o)
+	}
+	marked := func(o *plan.Observed) {
+		edited(o)
+		o.State.VMs[0].Marked, o.State.VMs[0].Generation = true, 3
+	}
+	for name, c := range map[string]struct {
+		change func(*plan.Observed)
+		want   []plan.Op
+	}{
+		"removed":                 {func(*plan.Observed) {}, []plan.Op{plan.PowerOff, plan.PowerOff, plan.Destroy}},
+		"guests are asked":        {tools, []plan.Op{plan.ShutdownGuest, plan.ShutdownGuest, plan.Destroy}},
+		"retained":                {retained, []plan.Op{plan.Mark}},
+		"orphaned":                {orphaned, []plan.Op{plan.Mark}},
+		"retained since an edit":  {edited, []plan.Op{plan.Mark}},
+		"and that was announced":  {marked, []plan.Op{plan.Destroy}}, // the standby member; the last member waits for the leases of other replicas
+		"removed since that edit": {func(o *plan.Observed) { marked(o); o.Group.Spec.Deletion.Policy = "" }, []plan.Op{plan.Destroy, plan.Destroy}},
+	} {
+		if got := steps(c.change); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
 	}
 }

@@ -162,13 +162,3 @@ func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBa
 		t.Errorf("while a member goes: %s", r.Status.LastMessage)
 	}
 }
-
-func TestADeletedGroupOfStandbyMembersAloneIsAnnounced(t *testing.T) {
-	t.Parallel()
-	o := withStandby(0, 2)
-	remove(&o)
-	r := planner.Make(o)
-	if len(r.Actions) != 1 || stepFor(&r, "web-0") != plan.Mark || r.Finalized {
-		t.Errorf("%+v", r.Actions)
-	}
-}

@@ -68,7 +68,7 @@ func (s *step) changes(m *machine) error {
 		if m.ChangeVersion != s.guard {
 			return untried(changed)
 		}
-		m.Shutdown = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}
+		m.Shutdown, m.Generation = plan.Moment{At: seconds(time.Now().Add(time.Second)), Boot: s.boot}, max(m.Generation, a.Generation)
 		m.reconfigured()
 		return nil
 	}
