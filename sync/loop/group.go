@@ -243,19 +243,12 @@ func (g *group) slowStart(lost bool) {
 	g.lostMany = lost
 }
 
-// startable returns the actions that can start now: those whose members have nothing running (another round may have
-// started something since the plan was made), within the group's limit.
+// startable returns the actions that can start now, within the group's limit.
 func (g *group) startable(actions []plan.Action) []plan.Action {
 	if g.limit > 0 && g.atWork() >= g.limit {
 		return nil
 	}
-	free := actions[:0:0]
-	for _, a := range actions {
-		if _, busy := g.running[a.VM]; !busy {
-			free = append(free, a)
-		}
-	}
-	return free
+	return actions
 }
 
 // How long a failed action waits: doubling from the first to the last, by the kind of its fault.
