@@ -274,7 +274,7 @@ func (v *view) sortMembers() {
 }
 
 func (v *view) sortArriving() {
-	for _, p := range v.Pending {
+	for _, p := range slices.SortedFunc(maps.Values(v.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
 		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isNotFound(p.Ordinal) && !v.isStandby(p.Ordinal) {
 			m := v.vacancy("it is being made")
 			v.assign(m, p.Ordinal)
@@ -288,8 +288,6 @@ func (v *view) sortArriving() {
 			}
 		}
 	}
-	slices.Sort(v.arriving)
-	slices.Sort(v.standbyComing)
 }
 
 // has reports whether vCenter shows a member with that ordinal.

@@ -162,3 +162,25 @@ func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBa
 		t.Errorf("while a member goes: %s", r.Status.LastMessage)
 	}
 }
+
+// The order of a map must not be that of the verdicts: equal facts give equal answers. (Found by TestEveryObservation.)
+func TestVerdictsOfStandbyMembersThatAreBeingMadeAreByOrdinal(t *testing.T) {
+	t.Parallel()
+	o := observed(0)
+	o.Group.Spec.Standby = 9
+	o.Pending = map[string]plan.Pending{}
+	var want []string
+	for i := range int32(9) {
+		name := plan.MemberName("web", i)
+		want = append(want, name)
+		o.Pending[name] = plan.Pending{Op: plan.Clone, Ordinal: i, State: plan.Running, Standby: true}
+	}
+	r := planner.Make(o)
+	var got []string
+	for _, v := range r.Verdicts {
+		got = append(got, v.VM)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
