@@ -193,6 +193,8 @@ type source struct {
 	devices   []types.BaseVirtualDevice
 	// vApp reports whether it has vApp properties, or a transport for them.
 	vApp bool
+	// firmware is "bios" or "efi".
+	firmware string
 	// file is the .vmx file: "[datastore] directory/file.vmx".
 	file string
 	// snapshots are those of a template; nil if there are none.
@@ -251,7 +253,7 @@ func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", vAppPath}
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath}
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
@@ -263,6 +265,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
 		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
 		vApp:      HasVAppProperties(o),
+		firmware:  session.Prop[string](o, "config.firmware"),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
 	}
 	if session.Prop[bool](o, autoCoresPath) {
@@ -355,6 +358,12 @@ func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
 	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
 	config.MemoryReservationLockedToMax = h.ReserveAllMemory
+	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
+		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
+	}
+	if h.SecureBoot != nil && *h.SecureBoot && b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios) {
+		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot.", b.details.Spec.Template)
+	}
 	return nil
 }
 

@@ -45,6 +45,8 @@ var cloneFields = map[string]cloneField{
 	"hardware.memoryLimitMiB":       {values: [2]any{int32(512), int32(513)}},
 	"hardware.memoryShares":         {values: [2]any{v1alpha1.SharesLow, v1alpha1.SharesHigh}},
 	"hardware.reserveAllMemory":     {values: [2]any{false, true}},
+	"hardware.secureBoot":           {values: [2]any{false, true}},
+	"hardware.bootDelaySeconds":     {values: [2]any{int32(1), int32(2)}},
 	"placement.pool":                {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.zones[]":             {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.datastore":           {values: [2]any{"LocalDS_0", "LocalDS_1"}},
@@ -80,6 +82,7 @@ func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 			_, err := w.AddStoragePolicy(name, "/DC0/datastore/"+datastore)
 			w.must(err)
 		}
+		w.must(w.BootWithEFI("ubuntu"))
 		w.must(w.AddCustomizationSpec("linux", false))
 		w.must(w.AddCustomizationSpec("windows", true))
 		for path, field := range cloneFields {

@@ -7,6 +7,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -30,6 +31,20 @@ func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
 		}
 		if a := c.MemoryAllocation; *a.Reservation != 1024 || a.Shares.Level != vim.SharesLevelHigh {
 			t.Errorf("memory: reservation %d, shares %+v", *a.Reservation, a.Shares)
+		}
+	})
+}
+
+func TestSecureBootNeedsATemplateThatBootsWithEFI(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		spec := v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{SecureBoot: vim.NewBool(true), BootDelaySeconds: 2}}
+		p.refused(0, spec, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "BIOS", "EFI", "spec.hardware.secureBoot")
+		w.must(w.BootWithEFI("ubuntu"))
+		p.lookups.forget()
+		if o := p.made(0, spec).Config.BootOptions; !*o.EfiSecureBootEnabled || o.BootDelay != 2000 {
+			t.Errorf("secure boot %t, a delay of %d ms", *o.EfiSecureBootEnabled, o.BootDelay)
 		}
 	})
 }

@@ -6,6 +6,8 @@ const (
 	MaxMHz = 10_000_000
 	// MaxMiB bounds a reservation or limit of a member's memory: MaxMemory in MiB.
 	MaxMiB = MaxMemory * 1024
+	// MaxBootDelay bounds the delay of a boot, in seconds (VMware Cloud Director API, BootOptions: 10,000 milliseconds).
+	MaxBootDelay = 10
 )
 
 // Shares is the part that a VM gets of a resource that hosts have too little of, for each of its CPUs or MiB, beside other VMs.
@@ -72,4 +74,12 @@ type Hardware struct {
 	// memoryShares are the shares of host memory where it is scarce: Low, Normal or High.
 	// +optional
 	MemoryShares Shares `json:"memoryShares,omitempty"`
+	// secureBoot makes the firmware refuse boot loaders and kernels without a valid signature. The template must boot with EFI.
+	// +optional
+	SecureBoot *bool `json:"secureBoot,omitempty"`
+	// bootDelaySeconds is how long the firmware waits before it boots, in seconds: 0 to 10.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=10
+	// +optional
+	BootDelaySeconds int32 `json:"bootDelaySeconds,omitempty"`
 }

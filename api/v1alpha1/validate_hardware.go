@@ -18,6 +18,7 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 	atMost("cpuLimitMHz", h.CPULimitMHz, MaxMHz)
 	atMost("memoryReservationMiB", h.MemoryReservationMiB, MaxMiB)
 	atMost("memoryLimitMiB", h.MemoryLimitMiB, MaxMiB)
+	atMost("bootDelaySeconds", h.BootDelaySeconds, MaxBootDelay)
 	errs = append(errs, oneOf(path.Child("cpuShares"), h.CPUShares, SharesLow, SharesNormal, SharesHigh)...)
 	errs = append(errs, oneOf(path.Child("memoryShares"), h.MemoryShares, SharesLow, SharesNormal, SharesHigh)...)
 	invalid := func(is bool, at *field.Path, value int32, says string) {

@@ -39,9 +39,8 @@ func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootD
 
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
 func reserves(s *v1alpha1.VmGroupSpec) bool {
-	h := s.Hardware
-	h.CoresPerSocket, h.CPUHotAdd, h.MemoryHotAdd = 0, nil, nil
-	return h != (v1alpha1.Hardware{})
+	h := &s.Hardware
+	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares+h.MemoryShares != "" || h.ReserveAllMemory != nil
 }
 
 // moves reports whether VMs of a group can be renamed and moved.

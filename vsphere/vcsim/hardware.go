@@ -21,6 +21,7 @@ func inheritHardware(vm *simulator.VirtualMachine, source *types.VirtualMachineC
 // [doc] ConfigSpec: "Any property that is left unset is not changed"; .memoryReservationLockedToMax: "memory resource reservation for this
 // virtual machine will always be equal to the virtual machine's memory size".
 func keepUnset(c *types.VirtualMachineConfigInfo, spec *types.VirtualMachineConfigSpec) {
+	spec.BootOptions = bootOptions(c.BootOptions, spec.BootOptions)
 	spec.CpuAllocation, spec.MemoryAllocation = allocation(c.CpuAllocation, spec.CpuAllocation), allocation(c.MemoryAllocation, spec.MemoryAllocation)
 	locked := c.MemoryReservationLockedToMax
 	if spec.MemoryReservationLockedToMax != nil {
@@ -30,6 +31,30 @@ func keepUnset(c *types.VirtualMachineConfigInfo, spec *types.VirtualMachineConf
 		all := cmp.Or(spec.MemoryMB, int64(c.Hardware.MemoryMB))
 		spec.MemoryAllocation = allocation(cmp.Or(spec.MemoryAllocation, c.MemoryAllocation), &types.ResourceAllocationInfo{Reservation: &all})
 	}
+}
+
+// bootOptions returns a copy of have with what change sets; nil if change is.
+func bootOptions(have, change *types.VirtualMachineBootOptions) *types.VirtualMachineBootOptions {
+	if change == nil || have == nil {
+		return change
+	}
+	all := *have
+	all.BootDelay = cmp.Or(change.BootDelay, all.BootDelay)
+	if change.EfiSecureBootEnabled != nil {
+		all.EfiSecureBootEnabled = change.EfiSecureBootEnabled
+	}
+	if change.BootOrder != nil {
+		all.BootOrder = change.BootOrder
+	}
+	return &all
+}
+
+// BootWithEFI makes a VM or template, and its clones, boot with EFI.
+func (v *inventory) BootWithEFI(where string) error {
+	return v.changeVM("set the firmware of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		v.Amend(ctx, vm, types.PropertyChange{Name: "config.firmware", Val: string(types.GuestOsDescriptorFirmwareTypeEfi)})
+		return nil
+	})
 }
 
 // allocation returns a copy of have with what change sets; nil if change is.

@@ -321,7 +321,7 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 	add(spec.ManagedBy != nil, "VirtualMachine.Config.ManagedBy")
 	add(spec.VAppConfig != nil || spec.VAppConfigRemoved != nil && *spec.VAppConfigRemoved, "VApp.ApplicationConfig")
 	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
-	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
+	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.BootOptions != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
 	for _, change := range spec.DeviceChange {
 		device, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
 		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
