@@ -97,6 +97,7 @@ func TestTheRulesStateTheBoundsOfTheHooks(t *testing.T) {
 	want := map[string][]int{
 		"placement.folder":    {v1alpha1.MaxVimName},
 		"customAttributes":    {v1alpha1.MaxVimName, v1alpha1.MaxAttributeValue},
+		"extraConfig":         {v1alpha1.MaxExtraKey, v1alpha1.MaxExtraValue},
 		"service.annotations": {v1alpha1.MaxAnnotationsSize},
 	}
 	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {

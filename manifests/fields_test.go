@@ -153,6 +153,7 @@ var mostItems = map[string]int64{
 	"networks[].searchDomains": v1alpha1.MaxNameservers,
 	"tags":                     v1alpha1.MaxMarks,
 	"customAttributes":         v1alpha1.MaxMarks,
+	"extraConfig":              v1alpha1.MaxMarks,
 	"service.ports":            v1alpha1.MaxServicePorts,
 	"service.annotations":      v1alpha1.MaxServiceAnnotations,
 
@@ -260,7 +261,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 				try(text+"0", false)
 			}
 			try("", s.MinLength == nil || *s.MinLength == 0)
-		case path == "customAttributes[]", path == "service.annotations[]": // rules of the map bound them
+		case path == "customAttributes[]", path == "extraConfig[]", path == "service.annotations[]": // rules of the map bound them
 		default:
 			t.Errorf("%s: no value to test it with", path)
 		}

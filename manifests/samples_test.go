@@ -117,7 +117,7 @@ func TestTheFullSampleShowsEveryField(t *testing.T) {
 	var shown, all []string
 	full := read(t, "samples/vmgroup-full.yaml")
 	written("", strict[map[string]any](t, full)["spec"], func(path string) {
-		for _, values := range []string{"customAttributes", "service.annotations"} {
+		for _, values := range []string{"customAttributes", "extraConfig", "service.annotations"} {
 			if strings.HasPrefix(path, values+".") {
 				path = values + "[]"
 			}

@@ -124,6 +124,7 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "template and snapshot", fill: b.fillSource, base: true},
 		{name: "size", fill: b.fillSize, base: true},
 		{name: "hardware", fill: b.fillHardware},
+		{name: "extraConfig", fill: b.fillExtraConfig},
 		{name: "resource pool", fill: b.fillPool, base: true},
 		{name: "storage", fill: b.fillStorage},
 		{name: "networks", fill: b.fillAdapters},

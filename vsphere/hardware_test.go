@@ -7,6 +7,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -46,5 +47,25 @@ func TestSecureBootNeedsATemplateThatBootsWithEFI(t *testing.T) {
 		if o := p.made(0, spec).Config.BootOptions; !*o.EfiSecureBootEnabled || o.BootDelay != 2000 {
 			t.Errorf("secure boot %t, a delay of %d ms", *o.EfiSecureBootEnabled, o.BootDelay)
 		}
+	})
+}
+
+func TestAMemberHasTheAdvancedSettingsThatTheServerAllows(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		_, p := placed(t, vcsim.Config{}, func(c *Config) { c.ExtraKeys = ExtraKeys{"sched.*", "disk.enableUUID"} })
+		value := func(o []vim.BaseOptionValue, key string) any {
+			for _, x := range o {
+				if x.GetOptionValue().Key == key {
+					return x.GetOptionValue().Value
+				}
+			}
+			return nil
+		}
+		c := p.made(0, v1alpha1.VmGroupSpec{ExtraConfig: map[string]string{"disk.EnableUUID": "TRUE", "sched.cpu.latencySensitivity": "high"}}).Config
+		if value(c.ExtraConfig, "disk.EnableUUID") != "TRUE" || value(c.ExtraConfig, "sched.cpu.latencySensitivity") != "high" || value(c.ExtraConfig, stamp.Key) == nil {
+			t.Errorf("%v", c.ExtraConfig)
+		}
+		p.refused(1, v1alpha1.VmGroupSpec{ExtraConfig: map[string]string{"isolation.tools.copy.disable": "FALSE"}}, vcfault.ReasonInvalidConfiguration, `"isolation.tools.copy.disable"`, "--extra-config")
 	})
 }

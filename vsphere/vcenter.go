@@ -66,7 +66,7 @@ type parts struct {
 
 // New checks the configuration. It sends nothing before Run.
 func New(cfg Config) (*VCenter, error) {
-	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate()); err != nil {
+	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate(), cfg.ExtraKeys.Validate()); err != nil {
 		return nil, err
 	}
 	c, err := session.New(cfg.Config)
@@ -169,6 +169,8 @@ func (v *VCenter) ListGroups() (groups []plan.Listed, known bool) {
 type Config struct {
 	session.Config
 	inventory.Selection
+	// ExtraKeys are the keys that groups can set in spec.extraConfig.
+	ExtraKeys ExtraKeys
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It can be nil.
 	Changed func(types.UID)

@@ -20,6 +20,7 @@ func (g *VmGroup) Bound() {
 	cut(&s.Placement.Zones, MaxZones)
 	cut(&s.Tags, MaxMarks)
 	cutMap(&s.CustomAttributes, MaxMarks)
+	cutMap(&s.ExtraConfig, MaxMarks)
 	cut(&s.Disks, MaxDisks)
 	cut(&s.Networks, MaxNetworks)
 	for i := range s.Networks {

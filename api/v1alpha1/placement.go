@@ -23,6 +23,9 @@ const (
 	MaxMarks = 20
 	// MaxAttributeValue bounds the value of a custom attribute, in characters.
 	MaxAttributeValue = 255
+	// MaxExtraKey and MaxExtraValue bound the keys and values of spec.extraConfig, in characters; MaxMarks bounds their number.
+	MaxExtraKey   = 128
+	MaxExtraValue = 1024
 	// MaxServicePorts bounds spec.service.ports.
 	MaxServicePorts = 100
 	// DefaultUserDataKey is the key of the Secret or ConfigMap that holds user data.

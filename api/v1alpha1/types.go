@@ -223,6 +223,15 @@ type VmGroupSpec struct {
 	// +optional
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
 
+	// extraConfig are advanced settings of members' VMX files, by key ("disk.EnableUUID": "TRUE"), that the server's --extra-config allows: at
+	// most 20, with keys of at most 128 and values of at most 1024 characters. An empty value removes the template's. A change replaces the
+	// members.
+	// +kubebuilder:validation:MaxProperties=20
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 128)",message="must have names of 1 to 128 characters",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 1024)",message="must have values of at most 1024 characters",reason=FieldValueInvalid
+	// +optional
+	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
+
 	// service creates a Kubernetes Service and EndpointSlices for the members.
 	// +optional
 	Service *Service `json:"service,omitempty"`

@@ -1,6 +1,10 @@
 package v1alpha1
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -34,4 +38,22 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 	invalid(all && h.MemoryLimitMiB > 0, path.Child("memoryLimitMiB"), h.MemoryLimitMiB, "reserveAllMemory and memoryLimitMiB exclude each other: remove one of them")
 	invalid(int64(h.MemoryReservationMiB) > int64(s.Memory)*1024, spec.Child("memory"), s.Memory, "must be at least hardware.memoryReservationMiB")
 	return errs
+}
+
+// reservedKeys are beginnings of keys that spec.extraConfig cannot set, in any case: the guest's data and the server's stamp.
+var reservedKeys = []string{"guestinfo.", "codeconnect.vmworld.com.vmgroup."}
+
+// IsReservedKey reports whether a key of the VMX file is the server's.
+func IsReservedKey(key string) bool {
+	return slices.ContainsFunc(reservedKeys, func(prefix string) bool { return strings.HasPrefix(strings.ToLower(key), prefix) })
+}
+
+func validateExtraConfig(spec *field.Path, values map[string]string) field.ErrorList {
+	errs := validateNamed(spec, "extraConfig", values, MaxExtraKey, MaxExtraValue)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if IsReservedKey(key) {
+			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys that begin with "+strings.Join(reservedKeys, " or ")+", which the server sets"))
+		}
+	}
+	return errs[:min(len(errs), maxReported)]
 }

@@ -73,23 +73,23 @@ func validateTags(spec *field.Path, tags []Tag) (errs field.ErrorList) {
 	return errs[:min(len(errs), maxReported)]
 }
 
-// validateAttributes goes through the names in order, so that equal specs have equal errors.
-func validateAttributes(spec *field.Path, attributes map[string]string) (errs field.ErrorList) {
-	if len(attributes) == 0 {
+// validateNamed checks values by name, in the order of the names, so that equal specs have equal errors.
+func validateNamed(spec *field.Path, name string, values map[string]string, longestName, longestValue int) (errs field.ErrorList) {
+	if len(values) == 0 {
 		return nil
 	}
-	path := spec.Child("customAttributes")
-	if len(attributes) > MaxMarks {
-		return field.ErrorList{field.TooMany(path, len(attributes), MaxMarks)}
+	path := spec.Child(name)
+	if len(values) > MaxMarks {
+		return field.ErrorList{field.TooMany(path, len(values), MaxMarks)}
 	}
-	for _, name := range slices.Sorted(maps.Keys(attributes)) {
-		if n := utf8.RuneCountInString(name); n == 0 || n > MaxVimName {
-			errs = append(errs, field.Invalid(path, bounded(name), fmt.Sprintf("must have names of 1 to %d characters", MaxVimName)))
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if n := utf8.RuneCountInString(name); n == 0 || n > longestName {
+			errs = append(errs, field.Invalid(path, bounded(name), fmt.Sprintf("must have names of 1 to %d characters", longestName)))
 			continue
 		}
-		if n := utf8.RuneCountInString(attributes[name]); n > MaxAttributeValue {
-			errs = append(errs, field.Invalid(path.Key(name), bounded(attributes[name]),
-				fmt.Sprintf("must have values of at most %d characters; this one has %d", MaxAttributeValue, n)))
+		if n := utf8.RuneCountInString(values[name]); n > longestValue {
+			errs = append(errs, field.Invalid(path.Key(name), bounded(values[name]),
+				fmt.Sprintf("must have values of at most %d characters; this one has %d", longestValue, n)))
 		}
 	}
 	return errs[:min(len(errs), maxReported)]

@@ -752,6 +752,13 @@ func (in *VmGroupSpec) DeepCopyInto(out *VmGroupSpec) {
 			(*out)[key] = val
 		}
 	}
+	if in.ExtraConfig != nil {
+		in, out := &in.ExtraConfig, &out.ExtraConfig
+		*out = make(map[string]string, len(*in))
+		for key, val := range *in {
+			(*out)[key] = val
+		}
+	}
 	if in.Service != nil {
 		in, out := &in.Service, &out.Service
 		*out = new(Service)

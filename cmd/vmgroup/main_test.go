@@ -249,6 +249,7 @@ func TestUsageErrorsSayWhatIsWrong(t *testing.T) {
 		{nil, []string{"serve", "--simulator", "--adopt-from", "*=legacy"}, `--adopt-from (VMGROUP_ADOPT_FROM): "legacy" is not an inventory path of a folder`},
 		{nil, []string{"serve", "--simulator", "--adopt-from", "a=/DC0/vm/a", "--adopt-from", "=/DC0/vm/b"}, `--adopt-from (VMGROUP_ADOPT_FROM): "" is not a namespace`},
 		{[]string{"VMGROUP_ADOPT_FROM=a=/DC0/vm/a, nonsense"}, []string{"serve", "--simulator"}, `--adopt-from (VMGROUP_ADOPT_FROM): "nonsense" is not a rule`},
+		{[]string{"VMGROUP_EXTRA_CONFIG=sched.*,[a"}, []string{"serve", "--simulator"}, `--extra-config (VMGROUP_EXTRA_CONFIG): "[a" is not a pattern of keys`},
 		{nil, []string{"serve", "--simulator", "--probe-networks", "10.0.0.1/8"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "10.0.0.1/8" is not a network, such as 10.0.0.0/8 or fd00::/8`},
 		{[]string{"VMGROUP_PROBE_NETWORKS=10.0.0.0/8,all"}, []string{"serve", "--simulator"}, `--probe-networks (VMGROUP_PROBE_NETWORKS): "all" is not a network`},
 		{[]string{"VMGROUP_ADOPT_FROM=\"a"}, []string{"serve", "--simulator"}, "the environment variable VMGROUP_ADOPT_FROM (flag --adopt-from)"},

@@ -56,6 +56,9 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	if hardware := jsonOf(spec.Hardware); hardware != "{}" {
 		set("hardware", hardware)
 	}
+	if len(spec.ExtraConfig) > 0 {
+		set("extraConfig", jsonOf(spec.ExtraConfig)) // in the order of the keys
+	}
 	set("userData", userData)
 	set("customizationSpec", spec.CustomizationSpec)
 	sum := sha256.Sum256(text)
