@@ -154,6 +154,7 @@ var mostItems = map[string]int64{
 	"tags":                     v1alpha1.MaxMarks,
 	"customAttributes":         v1alpha1.MaxMarks,
 	"extraConfig":              v1alpha1.MaxMarks,
+	"hardware.pciDevices":      v1alpha1.MaxPCIDevices,
 	"service.ports":            v1alpha1.MaxServicePorts,
 	"service.annotations":      v1alpha1.MaxServiceAnnotations,
 
@@ -191,6 +192,7 @@ var longest = map[string]string{
 	"userData.secretKeyRef.key":     strings.Repeat("k", v1alpha1.MaxDomain),
 	"userData.configMapKeyRef.name": strings.Repeat("c", v1alpha1.MaxDomain),
 	"userData.configMapKeyRef.key":  strings.Repeat("k", v1alpha1.MaxDomain),
+	"hardware.pciDevices[]":         strings.Repeat("ü", v1alpha1.MaxVGPUProfile),
 	"customizationSpec":             strings.Repeat("ü", v1alpha1.MaxVimName),
 	"readiness.httpGet.path":        "/" + strings.Repeat("~", v1alpha1.MaxProbePath-1),
 

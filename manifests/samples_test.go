@@ -109,6 +109,8 @@ var instead = map[string]string{
 	"placement.pool":                "# pool: ",
 	"userData.configMapKeyRef.name": "# configMapKeyRef: {name: ",
 	"userData.configMapKeyRef.key":  ", key: ",
+	"hardware.memoryReservationMiB": "# memoryReservationMiB: ",
+	"hardware.memoryLimitMiB":       "# memoryLimitMiB: ",
 	"customizationSpec":             "# customizationSpec: ",
 	"readiness.tcpSocket.port":      "# tcpSocket: {port: ",
 }

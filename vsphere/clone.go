@@ -128,6 +128,7 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "resource pool", fill: b.fillPool, base: true},
 		{name: "storage", fill: b.fillStorage},
 		{name: "networks", fill: b.fillAdapters},
+		{name: "devices", fill: b.fillPCIDevices},
 		{name: "guest", fill: b.fillGuest, only: aClone},
 		{name: "owner", fill: b.fillOwner, only: aMember},
 		{name: "customization", fill: b.fillCustomization, only: aMember},
@@ -359,11 +360,36 @@ func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
 	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
 	config.MemoryReservationLockedToMax = h.ReserveAllMemory
+	if len(h.PCIDevices) > 0 {
+		config.MemoryReservationLockedToMax = types.NewBool(true)
+	}
 	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
 		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
 	}
 	if h.SecureBoot != nil && *h.SecureBoot && b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios) {
 		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot.", b.details.Spec.Template)
+	}
+	return nil
+}
+
+// newPCIKey is the first of the keys that stand for new PCI devices until vCenter gives them their own; they count down.
+const newPCIKey = -6000
+
+// fillPCIDevices adds the devices of spec.hardware to those of the template. DRS powers members on where their devices are free.
+func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
+	for i, d := range b.details.Spec.Hardware.PCIDevices {
+		var backing types.BaseVirtualDeviceBackingInfo = &types.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: d}
+		if v1alpha1.PCIDeviceID.MatchString(d) {
+			var allowed types.VirtualPCIPassthroughAllowedDevice
+			if _, err := fmt.Sscanf(d, "%04x:%04x", &allowed.VendorId, &allowed.DeviceId); err != nil {
+				return err
+			}
+			backing = &types.VirtualPCIPassthroughDynamicBackingInfo{AllowedDevice: []types.VirtualPCIPassthroughAllowedDevice{allowed}}
+		}
+		b.spec.Config.DeviceChange = append(b.spec.Config.DeviceChange, &types.VirtualDeviceConfigSpec{
+			Operation: types.VirtualDeviceConfigSpecOperationAdd,
+			Device:    &types.VirtualPCIPassthrough{VirtualDevice: types.VirtualDevice{Key: newPCIKey - int32(i), Backing: backing}},
+		})
 	}
 	return nil
 }
@@ -484,7 +510,12 @@ func (b *cloneBuilder) keepAdapters(err error) bool {
 	if keep == 0 || b.kept || !refusedForBootOrder(err) {
 		return false
 	}
-	b.kept, b.spec.Config.DeviceChange = true, nicChanges(b.source.nics(), b.backings, keep)
+	config := b.spec.Config
+	others := slices.DeleteFunc(slices.Clone(config.DeviceChange), func(c types.BaseVirtualDeviceConfigSpec) bool {
+		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
+		return is
+	})
+	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
 	return true
 }
 

@@ -47,6 +47,7 @@ var cloneFields = map[string]cloneField{
 	"hardware.reserveAllMemory":     {values: [2]any{false, true}},
 	"hardware.secureBoot":           {values: [2]any{false, true}},
 	"hardware.bootDelaySeconds":     {values: [2]any{int32(1), int32(2)}},
+	"hardware.pciDevices[]":         {values: [2]any{"10de:1eb8", "grid_t4-8c"}},
 	"placement.pool":                {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.zones[]":             {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.datastore":           {values: [2]any{"LocalDS_0", "LocalDS_1"}},

@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 
@@ -67,5 +68,35 @@ func TestAMemberHasTheAdvancedSettingsThatTheServerAllows(t *testing.T) {
 			t.Errorf("%v", c.ExtraConfig)
 		}
 		p.refused(1, v1alpha1.VmGroupSpec{ExtraConfig: map[string]string{"isolation.tools.copy.disable": "FALSE"}}, vcfault.ReasonInvalidConfiguration, `"isolation.tools.copy.disable"`, "--extra-config")
+	})
+}
+
+func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{Portgroups: 1})
+		w.must(w.BootFromNetwork("ubuntu")) // so the clone is tried again with other adapters
+		c := p.made(0, v1alpha1.VmGroupSpec{
+			Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}, RootDisk: &v1alpha1.RootDisk{SizeGiB: 20},
+			Hardware: v1alpha1.Hardware{PCIDevices: []string{"10de:1eb8", "grid_t4-4c"}},
+		}).Config
+		var got []vim.BaseVirtualDeviceBackingInfo
+		for _, d := range c.Hardware.Device {
+			switch d := d.(type) {
+			case *vim.VirtualPCIPassthrough:
+				got = append(got, d.Backing)
+			case *vim.VirtualDisk:
+				if d.CapacityInBytes != 20<<30 {
+					t.Errorf("the disk has %d bytes", d.CapacityInBytes)
+				}
+			}
+		}
+		want := []vim.BaseVirtualDeviceBackingInfo{
+			&vim.VirtualPCIPassthroughDynamicBackingInfo{AllowedDevice: []vim.VirtualPCIPassthroughAllowedDevice{{VendorId: 0x10de, DeviceId: 0x1eb8}}},
+			&vim.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: "grid_t4-4c"},
+		}
+		if !reflect.DeepEqual(got, want) || *c.MemoryAllocation.Reservation != 1024 {
+			t.Errorf("devices %+v, %d MiB reserved", got, *c.MemoryAllocation.Reservation)
+		}
 	})
 }

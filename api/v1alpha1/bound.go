@@ -22,6 +22,7 @@ func (g *VmGroup) Bound() {
 	cutMap(&s.CustomAttributes, MaxMarks)
 	cutMap(&s.ExtraConfig, MaxMarks)
 	cut(&s.Disks, MaxDisks)
+	cut(&s.Hardware.PCIDevices, MaxPCIDevices)
 	cut(&s.Networks, MaxNetworks)
 	for i := range s.Networks {
 		n := &s.Networks[i]

@@ -8,6 +8,10 @@ const (
 	MaxMiB = MaxMemory * 1024
 	// MaxBootDelay bounds the delay of a boot, in seconds (VMware Cloud Director API, BootOptions: 10,000 milliseconds).
 	MaxBootDelay = 10
+	// MaxPCIDevices bounds the PCI devices of a VM (VMware Configuration Maximums, vSphere 8: 32 with dynamic DirectPath I/O, 16 vGPUs).
+	MaxPCIDevices = 16
+	// MaxVGPUProfile bounds the name of a vGPU profile, in characters.
+	MaxVGPUProfile = 80
 )
 
 // Shares is the part that a VM gets of a resource that hosts have too little of, for each of its CPUs or MiB, beside other VMs.
@@ -26,10 +30,11 @@ const (
 //
 // plan.Revision has the JSON of it: a new field needs omitempty, so that groups without it keep their revision.
 //
-// +kubebuilder:validation:XValidation:rule="self.?memoryReservationMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false)",message="reserveAllMemory and memoryReservationMiB exclude each other: remove one of them",fieldPath=".memoryReservationMiB",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?memoryReservationMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false) && self.?pciDevices.orValue([]).size() == 0",message="excludes reserveAllMemory and pciDevices, which reserve all memory: remove it",fieldPath=".memoryReservationMiB",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?cpuLimitMHz.orValue(0) == 0 || self.?cpuReservationMHz.orValue(0) <= self.cpuLimitMHz",message="must be at least the reservation",fieldPath=".cpuLimitMHz",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || self.?memoryReservationMiB.orValue(0) <= self.memoryLimitMiB",message="must be at least the reservation",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
-// +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false)",message="reserveAllMemory and memoryLimitMiB exclude each other: remove one of them",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false) && self.?pciDevices.orValue([]).size() == 0",message="excludes reserveAllMemory and pciDevices, which reserve all memory: remove it",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="self.?reserveAllMemory.orValue(true) || self.?pciDevices.orValue([]).size() == 0",message="pciDevices need all memory reserved: remove it",fieldPath=".reserveAllMemory",reason=FieldValueInvalid
 type Hardware struct {
 	// coresPerSocket is the number of cores of each virtual CPU socket: 0 to 768. spec.cpu must be a multiple of it. 0, the default: as in the
 	// template if that fits spec.cpu.
@@ -82,4 +87,14 @@ type Hardware struct {
 	// +kubebuilder:validation:Maximum=10
 	// +optional
 	BootDelaySeconds int32 `json:"bootDelaySeconds,omitempty"`
+	// pciDevices are devices of the host that each member gets: at most 16. All memory is then reserved. Needs hardware version 17 or newer.
+	// Each is the vendor and device id in hexadecimal, as lspci -n prints it ("10de:1eb8"), of a device that hosts pass through, or the name
+	// of a vGPU profile ("grid_t4-4c") of at most 80 characters.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=80
+	// +kubebuilder:validation:items:XValidation:rule="self.matches('^[0-9a-f]{4}:[0-9a-f]{4}$|^[^:]+$')",message="must be a vendor and device id in hexadecimal, such as 10de:1eb8, or a vGPU profile, such as grid_t4-4c"
+	// +listType=atomic
+	// +optional
+	PCIDevices []string `json:"pciDevices,omitempty"`
 }

@@ -2,15 +2,20 @@ package v1alpha1
 
 import (
 	"maps"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
+const excludes = "excludes reserveAllMemory and pciDevices, which reserve all memory: remove it"
+
 func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) {
-	h := s.Hardware
-	if h == (Hardware{}) {
+	h := &s.Hardware
+	if reflect.ValueOf(h).Elem().IsZero() {
 		return nil
 	}
 	path := spec.Child("hardware")
@@ -30,13 +35,34 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 			errs = append(errs, field.Invalid(at, value, says))
 		}
 	}
-	all := h.ReserveAllMemory != nil && *h.ReserveAllMemory
+	all := h.ReserveAllMemory != nil && *h.ReserveAllMemory || len(h.PCIDevices) > 0
 	invalid(h.CoresPerSocket > 0 && s.CPU%h.CoresPerSocket != 0, spec.Child("cpu"), s.CPU, "must be a multiple of hardware.coresPerSocket")
 	invalid(h.CPULimitMHz > 0 && h.CPULimitMHz < h.CPUReservationMHz, path.Child("cpuLimitMHz"), h.CPULimitMHz, "must be at least the reservation")
 	invalid(h.MemoryLimitMiB > 0 && h.MemoryLimitMiB < h.MemoryReservationMiB, path.Child("memoryLimitMiB"), h.MemoryLimitMiB, "must be at least the reservation")
-	invalid(all && h.MemoryReservationMiB > 0, path.Child("memoryReservationMiB"), h.MemoryReservationMiB, "reserveAllMemory and memoryReservationMiB exclude each other: remove one of them")
-	invalid(all && h.MemoryLimitMiB > 0, path.Child("memoryLimitMiB"), h.MemoryLimitMiB, "reserveAllMemory and memoryLimitMiB exclude each other: remove one of them")
+	invalid(all && h.MemoryReservationMiB > 0, path.Child("memoryReservationMiB"), h.MemoryReservationMiB, excludes)
+	invalid(all && h.MemoryLimitMiB > 0, path.Child("memoryLimitMiB"), h.MemoryLimitMiB, excludes)
 	invalid(int64(h.MemoryReservationMiB) > int64(s.Memory)*1024, spec.Child("memory"), s.Memory, "must be at least hardware.memoryReservationMiB")
+	if h.ReserveAllMemory != nil && !*h.ReserveAllMemory && len(h.PCIDevices) > 0 {
+		errs = append(errs, field.Invalid(path.Child("reserveAllMemory"), false, "pciDevices need all memory reserved: remove it"))
+	}
+	return append(errs, validatePCIDevices(path.Child("pciDevices"), h.PCIDevices)...)
+}
+
+// PCIDeviceID is the form of an entry of spec.hardware.pciDevices that is a vendor and device id; others are vGPU profiles.
+var PCIDeviceID = regexp.MustCompile(`^[0-9a-f]{4}:[0-9a-f]{4}$`)
+
+func validatePCIDevices(path *field.Path, all []string) (errs field.ErrorList) {
+	if len(all) > MaxPCIDevices {
+		return field.ErrorList{field.TooMany(path, len(all), MaxPCIDevices)}
+	}
+	for i, device := range all {
+		switch {
+		case device == "", strings.Contains(device, ":") && !PCIDeviceID.MatchString(device):
+			errs = append(errs, field.Invalid(path.Index(i), bounded(device), "must be a vendor and device id in hexadecimal, such as 10de:1eb8, or a vGPU profile, such as grid_t4-4c"))
+		case utf8.RuneCountInString(device) > MaxVGPUProfile:
+			errs = append(errs, field.TooLongCharacters(path.Index(i), device, MaxVGPUProfile))
+		}
+	}
 	return errs
 }
 

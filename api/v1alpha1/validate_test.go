@@ -86,7 +86,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{placement: {datacenter: /eu/DC0, pool: /DC0/host/C0/Resources/a b, datastore: pod-1, storagePolicy: Gold (mirrored), antiAffinity: Required}}`,
 		`{placement: {zones: [C0, /DC0/host/C0], folder: teams}}`,
 		`{placement: {pool: C0, zones: []}}`,
-		`{hardware: {coresPerSocket: 1, cpuHotAdd: false, memoryHotAdd: true, cpuReservationMHz: 10000000, cpuLimitMHz: 10000000, cpuShares: Low, reserveAllMemory: true, memoryShares: High, secureBoot: true, bootDelaySeconds: 10}}`,
+		`{hardware: {coresPerSocket: 1, cpuHotAdd: false, memoryHotAdd: true, cpuReservationMHz: 10000000, cpuLimitMHz: 10000000, cpuShares: Low, reserveAllMemory: true, memoryShares: High, secureBoot: true, bootDelaySeconds: 10, pciDevices: ["10de:1eb8", grid_t4-4c]}}`,
 		`{cpu: 768, memory: 24576, hardware: {coresPerSocket: 768, memoryReservationMiB: 25165824, memoryLimitMiB: 25165824, reserveAllMemory: false}}`,
 		`{placement: {folder: "` + strings.Repeat(strings.Repeat("é", MaxVimName)+"/", 3) + `.../a b/100%25"}}`,
 		`{networks: [{network: a}, {network: b, dhcp: true}, {network: /DC0/network/c, dhcp: true, ipv6: {ranges: ["2001:db8::7"], prefixLength: 128}}]}`,

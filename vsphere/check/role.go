@@ -17,7 +17,7 @@ import (
 
 // used reports, for the privileges that only some features need, whether a group uses the feature.
 var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
-	"VirtualMachine.Config.AddRemoveDevice":     func(s *v1alpha1.VmGroupSpec) bool { return len(s.Networks) > 0 },
+	"VirtualMachine.Config.AddRemoveDevice":     func(s *v1alpha1.VmGroupSpec) bool { return len(s.Networks)+len(s.Hardware.PCIDevices) > 0 },
 	"VirtualMachine.Provisioning.Customize":     func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs": func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"StorageProfile.View":                       func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
@@ -40,7 +40,7 @@ func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootD
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
 func reserves(s *v1alpha1.VmGroupSpec) bool {
 	h := &s.Hardware
-	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares+h.MemoryShares != "" || h.ReserveAllMemory != nil
+	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares+h.MemoryShares != "" || h.ReserveAllMemory != nil || len(h.PCIDevices) > 0
 }
 
 // moves reports whether VMs of a group can be renamed and moved.

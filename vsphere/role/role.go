@@ -78,7 +78,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Inventory.Move", On: []Scope{OnFolder}, Why: "quarantine, adopt", Without: "no quarantine and no adoption", Also: "VMs to adopt, and their folders"},
 	{ID: "VirtualMachine.Config.Annotation", On: []Scope{OnFolder}, Why: "the members' notes say who owns them", Without: "members have the template's notes"},
 	{ID: "VirtualMachine.Config.ManagedBy", On: []Scope{OnFolder}, Why: "`managedBy`, where the extension `" + ExtensionKey + "` is registered", Without: "vCenter does not warn people who edit members"},
-	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters", Without: "no `networks`"},
+	{ID: "VirtualMachine.Config.AddRemoveDevice", On: []Scope{OnFolder}, Why: "`networks`: a clone's own adapters; `hardware.pciDevices`", Without: "neither"},
 	{ID: "VApp.ApplicationConfig", On: []Scope{OnFolder}, Why: "remove a template's vApp properties, which cloud-init prefers to guestinfo", Without: "no templates with vApp properties, except with a `customizationSpec`"},
 	{ID: "Datastore.FileManagement", On: []Scope{OnDatastore}, Why: "persistent `disks`: create, find, extend, delete", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
