@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -283,7 +284,7 @@ func (st *Stream) open(ctx context.Context, s *session.Session, seen watched) (p
 	}
 	began, objects := time.Now(), 0
 	for answer, pages := (paging{}), 1; ; pages++ {
-		set, err := st.wait(session.Patiently(ctx), s, pc, version, st.maxWait, firstAnswer)
+		set, err := st.wait(ctx, s.Slow, pc, version, st.maxWait, firstAnswer)
 		if err != nil {
 			return pc, "", err
 		}
@@ -337,11 +338,11 @@ var (
 const updatesMost = 250
 
 // wait makes one WaitForUpdatesEx, which vCenter should answer within most, and must within bound. It returns nil if nothing changed.
-func (st *Stream) wait(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {
+func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedObjectReference, version string, most, bound time.Duration) (*types.UpdateSet, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
 	seconds := int32(most / time.Second)
-	res, err := methods.WaitForUpdatesEx(ctx, s.Vim, &types.WaitForUpdatesEx{
+	res, err := methods.WaitForUpdatesEx(ctx, vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
 		if cause := context.Cause(ctx); cause == errSilent || cause == errDeaf {
@@ -435,7 +436,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 		began := time.Now()
 		heard, cancel := context.WithCancelCause(ctx)
 		go st.listen(heard, s, most, cancel)
-		set, err := st.wait(heard, s, pc, version, most, most+patience)
+		set, err := st.wait(heard, s.Vim, pc, version, most, most+patience)
 		cancel(nil)
 		if err != nil {
 			if !errors.Is(err, errSilent) {

@@ -18,6 +18,8 @@ import (
 // Session is one login. A new login makes a new session, and collectors and views of the old one are gone.
 type Session struct {
 	Vim *vim25.Client
+	// Slow makes calls like Vim, but for answers that take vCenter minutes: each may take as long as its context lasts.
+	Slow *vim25.Client
 	// Epoch counts the logins of this process.
 	Epoch int64
 	// User is the name by which vCenter knows us (UserSession.UserName).
@@ -40,12 +42,12 @@ type Session struct {
 //
 // The session needs no keep-alive: the inventory's stream calls more often than any time-out.
 type Client struct {
-	cfg        Config
-	endpoint   *url.URL
-	transport  *http.Transport
-	transports transports
-	metrics    *callMetrics
-	rest       *restLogins // for tags
+	cfg       Config
+	endpoint  *url.URL
+	transport *http.Transport
+	slow      *http.Transport // of Session.Slow: a transport has one bound for all answers
+	metrics   *callMetrics
+	rest      *restLogins // for tags
 	// base ends at logout, and any running login with it.
 	base context.Context
 	end  context.CancelFunc
@@ -90,7 +92,8 @@ func New(cfg Config) (*Client, error) {
 		metrics:   newCallMetrics(cfg.Log, cfg.Metrics),
 		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
 	}
-	c.transports = newTransports(c.transport)
+	c.slow = c.transport.Clone()
+	c.slow.ResponseHeaderTimeout = 0
 	c.rest = newRESTLogins(c)
 	c.base, c.end = context.WithCancel(context.Background())
 	return c, nil
@@ -214,7 +217,14 @@ func (c *Client) Logout(ctx context.Context) {
 		c.leave(ctx, s)
 	}
 	both.Wait()
-	c.transports.CloseIdleConnections()
+	c.transport.CloseIdleConnections()
+	c.slow.CloseIdleConnections()
+}
+
+// RegisterProtocol makes by answer requests of a scheme, as http.Transport does. It is for tests.
+func (c *Client) RegisterProtocol(scheme string, by http.RoundTripper) {
+	c.transport.RegisterProtocol(scheme, by)
+	c.slow.RegisterProtocol(scheme, by)
 }
 
 // leave logs s out.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
@@ -145,12 +146,9 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 	if err != nil {
 		return nil, nil, err
 	}
-	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
-	wire.Client.Transport = rewinding{c.transports, xmlBounds}
-	wire.UserAgent = c.cfg.UserAgent
-	wire.Namespace = "urn:" + vim25.Namespace
-	wire.Version = vim25.Version
-	vim := &vim25.Client{Client: wire, RoundTripper: c.metrics.on(wire)}
+	wire, slowWire := c.newWire(c.transport), c.newWire(c.slow)
+	slowWire.Jar = wire.Jar // both have the session's cookie
+	vim, slow := &vim25.Client{Client: wire, RoundTripper: c.metrics.on(wire)}, &vim25.Client{Client: slowWire, RoundTripper: c.metrics.on(slowWire)}
 	vim.ServiceContent, err = methods.GetServiceContent(ctx, vim)
 	if err != nil {
 		return nil, nil, err
@@ -181,14 +179,26 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		secret.Keep("cookies of vCenter's sessions", cookie.Value)
 	}
 	if c.cfg.Through != nil {
-		vim.RoundTripper = c.metrics.on(patient{c.cfg.Through(res.Returnval.Key)})
+		through := c.cfg.Through(res.Returnval.Key)
+		vim.RoundTripper, slow.RoundTripper = c.metrics.on(impatient{through}), c.metrics.on(through)
 	}
-	s = &Session{Vim: vim, User: res.Returnval.UserName, UUID: vim.ServiceContent.About.InstanceUuid, searchMost: c.cfg.SearchMost}
+	slow.ServiceContent = vim.ServiceContent
+	s = &Session{Vim: vim, Slow: slow, User: res.Returnval.UserName, UUID: vim.ServiceContent.About.InstanceUuid, searchMost: c.cfg.SearchMost}
 	if c.base.Err() != nil {
 		c.leave(context.WithoutCancel(ctx), s)
 		return nil, nil, c.base.Err()
 	}
 	return s, nil, nil
+}
+
+// newWire returns a client of vCenter's SOAP API that is not logged in.
+func (c *Client) newWire(by *http.Transport) *soap.Client {
+	wire := soap.NewClient(c.endpoint, c.cfg.Insecure)
+	wire.Client.Transport = rewinding{by, xmlBounds}
+	wire.UserAgent = c.cfg.UserAgent
+	wire.Namespace = "urn:" + vim25.Namespace
+	wire.Version = vim25.Version
+	return wire
 }
 
 // readCredentials reads the user and password.

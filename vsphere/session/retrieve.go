@@ -48,13 +48,13 @@ func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, eac
 	for i := range req.SpecSet {
 		req.SpecSet[i] = s.Supported(req.SpecSet[i])
 	}
-	first := ctx
+	first, vim := ctx, s.Vim
 	if req.Options.MaxObjects > 0 {
-		bounded, cancel := context.WithTimeout(Patiently(ctx), firstPage)
+		bounded, cancel := context.WithTimeout(ctx, firstPage)
 		defer cancel()
-		first = bounded
+		first, vim = bounded, s.Slow
 	}
-	res, err := methods.RetrievePropertiesEx(first, s.Vim, req)
+	res, err := methods.RetrievePropertiesEx(first, vim, req)
 	if err != nil || res.Returnval == nil {
 		return err
 	}

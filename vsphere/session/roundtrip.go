@@ -54,14 +54,11 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	return err
 }
 
-// patient waits for an answer as long as our HTTP transport does.
-type patient struct{ soap.RoundTripper }
+// impatient waits for an answer as long as our HTTP transport does.
+type impatient struct{ soap.RoundTripper }
 
 // RoundTrip passes a call on.
-func (p patient) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	if isPatient(ctx) {
-		return p.RoundTripper.RoundTrip(ctx, req, res)
-	}
+func (p impatient) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	return p.RoundTripper.RoundTrip(ctx, req, res)

@@ -24,7 +24,7 @@ const (
 	DialTimeout      = 10 * time.Second
 	HandshakeTimeout = 10 * time.Second
 	// answerTimeout bounds the wait for a call's answer. Tasks run on their own, so only WaitForUpdatesEx takes
-	// long, and never as long as this, but for its first answer (Patiently).
+	// long, and never as long as this, but for its first answer (Session.Slow).
 	answerTimeout = 90 * time.Second
 	// idleTimeout is below the idle time after which vCenter's proxy closes connections.
 	idleTimeout = 30 * time.Second
