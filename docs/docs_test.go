@@ -2,6 +2,7 @@
 package docs_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -12,7 +13,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 )
 
 const root = ".."
@@ -306,5 +310,21 @@ func TestWhereToStartNamesOnlyWhatExists(t *testing.T) {
 	}
 	if rows < 20 {
 		t.Fatalf("found only %d names of files", rows)
+	}
+}
+
+// govc reads the extension from JSON as this does.
+func TestTheExtensionThatTheReferenceRegistersIsTheOneThatMembersName(t *testing.T) {
+	_, text, _ := strings.Cut(read(t, "reference.md"), "govc extension.register <<'END'\n")
+	text, _, _ = strings.Cut(text, "\nEND\n")
+	e := types.Extension{Description: new(types.Description)}
+	if err := json.Unmarshal([]byte(text), &e); err != nil {
+		t.Fatal(err)
+	}
+	if e.Key != role.ExtensionKey || e.Version == "" || e.Description.GetDescription().Label == "" || len(e.ManagedEntityInfo) != 1 || e.ManagedEntityInfo[0].Type != "vm" {
+		t.Errorf("it registers %+v", e)
+	}
+	if !strings.Contains(read(t, "reference.md"), "govc extension.unregister "+role.ExtensionKey+"`") {
+		t.Error("it unregisters another one")
 	}
 }
