@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
@@ -196,6 +197,29 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 		return err
 	})
 	return owner, err
+}
+
+// FindDisks returns the first-class disks in the settings' datacenter whose owner is wanted.
+func (v *VCenter) FindDisks(ctx context.Context, wanted func(disks.Owner) bool) (found disks.Found, err error) {
+	in, err := v.ownDatacenter()
+	if err != nil {
+		return found, err
+	}
+	var datastores []string
+	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		all, err := places.ReadStorage(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		for _, at := range places.Candidates(all.All, "Datastore") {
+			datastores = append(datastores, at.Ref.Value)
+		}
+		return nil
+	})
+	if err == nil {
+		found = disks.NewFirstClass(v).Find(ctx, datastores, wanted)
+	}
+	return found, err
 }
 
 // ownDatacenter returns the datacenter of the settings.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -27,6 +28,7 @@ type checkSettings struct {
 	output       string
 	hidden       string
 	deep, strict bool
+	orphans      bool
 	guestTimeout time.Duration
 }
 
@@ -45,6 +47,10 @@ powers the VM on, resets it, shuts its guest down, clones it, unregisters it, re
 and destroys it. It reports what it can't try, and why. It removes the folder and
 the VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
 the template, and its networks (or those of the first group), and boots without user data.
+
+With --orphans it lists the server's VMs, persistent disks and folders that none of the VmGroups of -f has,
+and what to do about each. It removes nothing. Give it all VmGroups:
+  kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -
 
 -o json prints a report that you can send to others: it contains no names, addresses, paths or secrets.
 
@@ -77,6 +83,7 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
+	f.BoolVar(&s.orphans, "orphans", false, "list what no VmGroup of -f has in vCenter, which must be all there are: VMs, persistent disks, folders")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")
@@ -92,6 +99,8 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	switch {
 	case s.output != "table" && s.output != "json":
 		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
+	case s.orphans && len(s.files) == 0:
+		return usageError{errors.New("--orphans: give it all VmGroups: kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -")}
 	case s.guestTimeout <= 0:
 		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
 	}
@@ -116,6 +125,9 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		if err != nil {
 			return usageError{err}
 		}
+	}
+	if s.orphans {
+		o.Orphans, o.Existing, groups = true, groups, nil
 	}
 	o.Groups, o.UserData = groups, func(g *v1alpha1.VmGroup) plan.Related { return userData[g] }
 	vc, closeSimulator, err := s.connect(log)

@@ -26,6 +26,9 @@ type Options struct {
 	Groups []*v1alpha1.VmGroup
 	// UserData returns the user data of a group, as far as it is known; nil: it is known of none.
 	UserData func(*v1alpha1.VmGroup) plan.Related
+	// Orphans lists what the server made for groups that are not among Existing, which are to be all there are.
+	Orphans  bool
+	Existing []*v1alpha1.VmGroup
 	// Deep creates clones in a separate folder, which is removed at the end.
 	Deep bool
 	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; can be empty.
@@ -58,6 +61,7 @@ var checks = []struct {
 	{"template", (*checker).checkTemplates, false},    // Are the templates there, and what will their clones be like?
 	{"network", (*checker).checkNetworks, false},      // Are the networks there, and do the hosts have them?
 	{"group", (*checker).checkGroups, false},          // Is everything there that the groups need?
+	{"orphans", (*checker).orphans, false},            // What in vCenter is of groups that don't exist any more?
 	{"privileges", (*checker).checkPrivileges, false}, // Does the account hold the least role, where it needs it?
 	{"deep", (*checker).deep, false},                  // Does vCenter behave as the server assumes? See experiments.
 }

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serve(t, against(vc))
+	up := func(name string) *metacontroller.Group {
+		g := metacontroller.New(p.url, "shop", name, "uid-"+name, 2)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}} })
+		if _, err := g.Until(t.Context(), metacontroller.Running); err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	web, db := up("web"), up("db")
+	if _, err := vc.MakeFolder("/DC0/vm/vm-operator/shop/old"); err != nil {
+		t.Fatal(err)
+	}
+	orphans := func(groups ...*metacontroller.Group) (said string, warnings int) {
+		var all []*v1alpha1.VmGroup
+		for _, g := range groups {
+			all = append(all, &g.VmGroup)
+		}
+		list, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": all})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := vmgroup(against(vc), "check", "--orphans", "-f", "-")
+		c.Stdin = strings.NewReader(string(list))
+		out, errs, status := run(t, c)
+		if status != 0 {
+			t.Errorf("exit status %d: %s%s", status, out, errs)
+		}
+		return strings.Join(strings.Fields(out), " "), strings.Count(out, "orphaned ")
+	}
+	said, warnings := orphans(web)
+	for _, want := range []string{
+		"of shop/db (UID uid-db), which is not among the VmGroups given: /DC0/vm/vm-operator/shop/db/db-0, /DC0/vm/vm-operator/shop/db/db-1",
+		"with the UID uid-db", "shop/db-0/data (", "shop/db-1/data (", "/DC0/vm/vm-operator/shop/old is the folder of none",
+	} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q: %s", want, said)
+		}
+	}
+	if warnings != 3 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
+		t.Errorf("%d warnings: %s", warnings, said)
+	}
+	if said, warnings = orphans(web, db); warnings != 1 || !strings.Contains(said, "shop/old") {
+		t.Errorf("%d warnings: %s", warnings, said)
+	}
+	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
+	if said, warnings = orphans(web, db, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk and folder of the server's belongs to one of 3 VmGroups") {
+		t.Errorf("%d warnings: %s", warnings, said)
+	}
+	if calls := vc.Calls(); calls["Destroy_Task"] > 0 || calls["DeleteVStorageObject_Task"] > 0 {
+		t.Errorf("it removed something: %v", calls)
+	}
+}
+
+func TestACheckOfOrphansWantsVmGroups(t *testing.T) {
+	t.Parallel()
+	if _, errs, status := runCheck(t, nil, "--simulator", "--orphans"); status != 2 || !strings.Contains(errs, "kubectl get vmgroups -A") {
+		t.Errorf("exit status %d: %s", status, errs)
+	}
+}

@@ -1,0 +1,95 @@
+package check
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+)
+
+// orphansNamed is how many orphans of one group are named.
+const orphansNamed = 10
+
+// orphans lists what the server made in vCenter for groups that don't exist any more. It removes nothing.
+func (c *checker) orphans(ctx context.Context) {
+	if !c.Orphans {
+		return
+	}
+	before := len(c.findings)
+	cluster := c.parts.Config.ClusterID
+	vms, folders := c.parts.Inventory.Orphans(cluster, c.roots(), c.exists)
+	for _, o := range vms {
+		c.add("orphaned VMs", Warn, fmt.Sprintf("of %s (UID %s), which is not among the VmGroups given: %s", o.Of, o.Of.UID, plan.AtMost(o.VMs, orphansNamed)),
+			"if no cluster has that VmGroup, delete them in vCenter, or list their paths in spec.adopt of another (the server needs --adopt-from)")
+		c.facts(Facts{"vms": count(len(o.VMs))})
+	}
+	for _, path := range folders {
+		c.add("orphaned folders", Warn, path+" is the folder of none of the VmGroups given, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
+	}
+	c.orphanedDisks(ctx, cluster)
+	if len(c.findings) == before {
+		c.ok("orphans", "none: every VM, disk and folder of the server's belongs to one of %d VmGroups", len(c.Existing))
+	}
+}
+
+// roots are the folders that hold those of groups.
+func (c *checker) roots() []string {
+	var roots []string
+	if !c.absent {
+		roots = append(roots, c.at.Root.Value)
+	}
+	for _, g := range c.Existing {
+		if at, err := c.parts.Inventory.GroupFolderFor(refOf(g), plan.HomeOf(&g.Spec)); err == nil && at.Root != "" {
+			keep(&roots, at.Root)
+		}
+	}
+	return roots
+}
+
+// exists reports whether a group was given: of a folder, only the names are known.
+func (c *checker) exists(ref plan.Ref) bool {
+	return slices.ContainsFunc(c.Existing, func(g *v1alpha1.VmGroup) bool {
+		return ref.UID != "" && g.UID == ref.UID || ref.UID == "" && strings.EqualFold(g.Namespace, ref.Namespace) && strings.EqualFold(g.Name, ref.Name)
+	})
+}
+
+func refOf(g *v1alpha1.VmGroup) plan.Ref {
+	return plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
+}
+
+// orphanedDisks lists the persistent disks on the datastores of the settings' datacenter.
+func (c *checker) orphanedDisks(ctx context.Context, cluster string) {
+	const check = "orphaned disks"
+	found, err := c.v.FindDisks(ctx, func(o disks.Owner) bool {
+		return o.UID != "" && !slices.ContainsFunc(c.Existing, func(g *v1alpha1.VmGroup) bool { return string(g.UID) == o.UID })
+	})
+	if err != nil {
+		c.failed(check, err)
+		return
+	}
+	var owners []string
+	names := map[string][]string{}
+	for _, d := range found.Disks {
+		if d.Cluster == cluster {
+			keep(&owners, d.Owner.UID)
+			names[d.Owner.UID] = append(names[d.Owner.UID], fmt.Sprintf("%s (%s)", d.Name, d.ID))
+		}
+	}
+	slices.Sort(owners)
+	for _, uid := range owners {
+		slices.Sort(names[uid])
+		c.add(check, Warn, fmt.Sprintf("of a VmGroup with the UID %s, which is not among those given: %s", uid, plan.AtMost(names[uid], orphansNamed)),
+			"if nobody needs their data, delete them (govc disk.rm); a group that is applied again under that name takes them with the annotation "+v1alpha1.AnnotationTakeDisksOf)
+		c.facts(Facts{"disks": count(len(names[uid]))})
+	}
+	if n := len(found.Unread); n > 0 {
+		for _, err := range found.Unread {
+			c.add(check, Skip, fmt.Sprintf("%d datastores could not be read: %s", n, failure(check, err).Seen), "")
+			return
+		}
+	}
+}

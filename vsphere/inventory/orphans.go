@@ -1,0 +1,49 @@
+package inventory
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+)
+
+// Orphans are the VMs, by their paths, whose stamps name a group that doesn't exist.
+type Orphans struct {
+	Of  plan.Ref
+	VMs []string
+}
+
+// Orphans returns the VMs of a cluster whose groups don't exist, and the folders of groups in these roots for which that is true and that no
+// VM with a stamp is in. exists is called with locks held.
+func (n *Inventory) Orphans(cluster string, roots []string, exists func(plan.Ref) bool) (orphans []Orphans, folders []string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	inUse := map[string]bool{}
+	for uid, g := range n.groups {
+		o := Orphans{Of: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}}
+		for _, m := range g.refs {
+			for p := range n.places.above(m.Parent) {
+				inUse[p.MoRef] = true
+			}
+			o.VMs = append(o.VMs, n.places.path(m.Parent, m.Name))
+		}
+		if g.cluster == cluster && !exists(o.Of) {
+			slices.Sort(o.VMs)
+			orphans = append(orphans, o)
+		}
+	}
+	for ref, p := range n.places.byRef {
+		in := n.places.byRef[p.Parent]
+		of := plan.Ref{Namespace: naming.Unescape(in.Name), Name: naming.Unescape(p.Name)}
+		if p.Kind == "Folder" && slices.Contains(roots, in.Parent) && !inUse[ref] && !exists(of) {
+			folders = append(folders, n.places.path(p.Parent, p.Name))
+		}
+	}
+	slices.SortFunc(orphans, func(a, b Orphans) int {
+		return cmp.Or(strings.Compare(a.Of.String(), b.Of.String()), strings.Compare(string(a.Of.UID), string(b.Of.UID)))
+	})
+	slices.Sort(folders)
+	return orphans, folders
+}
