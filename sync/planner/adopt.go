@@ -14,7 +14,7 @@ import (
 
 // adopt adopts up to count of the VMs that spec.adopt names, in place of missing members, and returns how many. An entry that
 // cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
-func (v *view) adopt(count int) (used int) {
+func (v *steps) adopt(count int) (used int) {
 	for _, c := range v.State.Candidates {
 		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
 			continue
@@ -40,7 +40,7 @@ func (v *view) adopt(count int) (used int) {
 }
 
 // beingAdopted reports whether the step that adopts a VM is running.
-func (v *view) beingAdopted(moRef string) bool {
+func (v *facts) beingAdopted(moRef string) bool {
 	for _, p := range v.Pending {
 		if p.Op == plan.Adopt && p.MoRef == moRef && p.State == plan.Running {
 			return true
@@ -50,7 +50,7 @@ func (v *view) beingAdopted(moRef string) bool {
 }
 
 // adoptOne adopts one VM.
-func (v *view) adoptOne(c *plan.Candidate) {
+func (v *steps) adoptOne(c *plan.Candidate) {
 	m := v.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
 	if v.State.Folder == "" {
 		m.begins(adopting, v.createFolder())
@@ -72,7 +72,7 @@ func (v *view) adoptOne(c *plan.Candidate) {
 }
 
 // ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.
-func (v *view) ordinalFor(c *plan.Candidate) int32 {
+func (v *sets) ordinalFor(c *plan.Candidate) int32 {
 	if c.Ordinal >= 0 && !v.taken(c.Ordinal) {
 		return c.Ordinal
 	}
@@ -85,12 +85,9 @@ func (v *view) ordinalFor(c *plan.Candidate) int32 {
 	return newZonePicker(1, 0, v.taken).Pick() // the lowest free one, of whichever zone
 }
 
-// finishAdoption moves and renames an adopted member to a member's folder and name, once: one that is moved or renamed later stays so.
-func (v *view) finishAdoption(m *member) {
-	if m.Former.Name == "" || m.duplicate || m.leaves || !m.Reachable {
-		return
-	}
-	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: "adopted: moved to the group's folder, with a member's name"}
+// finishAdoption moves and renames an adopted member to a member's folder and name, once.
+func (v *steps) finishAdoption(m *member, why string) {
+	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why}
 	switch {
 	case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
 		if v.State.Folder == "" {
@@ -98,16 +95,14 @@ func (v *view) finishAdoption(m *member) {
 			return
 		}
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
-	case m.VM.Name == m.Former.Name && m.VM.Name != m.name:
-		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
 	default:
-		return
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
 	}
 	v.act(a)
 }
 
 // adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
-func (v *view) adoptedEntries() []string {
+func (v *report) adoptedEntries() []string {
 	var done []string
 	for _, entry := range v.Group.Spec.Adopt {
 		is := slices.Contains(v.Group.Status.Adopted, entry) ||

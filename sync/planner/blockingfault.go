@@ -17,6 +17,9 @@ type blockingFault struct {
 	plan.Fault
 }
 
+// named is a fault and the member it blocks (empty: the group).
+type named = blockingFault
+
 // withHelp adds their place in the documents to those that somebody has to act on.
 func withHelp(faults []blockingFault) []blockingFault {
 	faults = slices.Clone(faults)

@@ -13,57 +13,57 @@ import (
 // Each condition in the table at remove is necessary, also where remove's callers check it before.
 func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	fresh := func() (*view, *member) {
+	fresh := func() (*decision, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
 		o.Group.Spec.Service = &v1alpha1.Service{}
-		v := &view{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}
+		v := &decision{sets: &sets{facts: &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}}}
 		v.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
 			name: "web-0", leaves: true, ready: true}}
 		return v, &v.members[0]
 	}
-	finalizing := func(v *view) { v.Finalizing = true }
-	drain := func(v *view, m *member) {
+	finalizing := func(v *decision) { v.Finalizing = true }
+	drain := func(v *decision, m *member) {
 		v.Group.Spec.Service.DrainSeconds, m.MarkedAt, v.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
 	}
-	none := func(*view) {}
-	another := func(v *view) { v.members[0].leaves, v.members[0].duplicate = false, true }
+	none := func(*decision) {}
+	another := func(v *decision) { v.members[0].leaves, v.members[0].duplicate = false, true }
 	for _, c := range []struct {
 		on       removalReason
-		prepare  func(*view)
-		breaking map[string]func(*view, *member)
+		prepare  func(*decision)
+		breaking map[string]func(*decision, *member)
 	}{
-		{chosen, none, map[string]func(*view, *member){
-			"it is not selected":                 func(_ *view, m *member) { m.leaves = false },
-			"it is not marked":                   func(_ *view, m *member) { m.Marked = false },
-			"it is marked for a power cycle":     func(_ *view, m *member) { m.Why = plan.WhyPowerCycle },
-			"another member's mark is withdrawn": func(v *view, _ *member) { v.withdrawing = true },
+		{chosen, none, map[string]func(*decision, *member){
+			"it is not selected":                 func(_ *decision, m *member) { m.leaves = false },
+			"it is not marked":                   func(_ *decision, m *member) { m.Marked = false },
+			"it is marked for a power cycle":     func(_ *decision, m *member) { m.Why = plan.WhyPowerCycle },
+			"another member's mark is withdrawn": func(v *decision, _ *member) { v.withdrawing = true },
 			"it is being drained":                drain,
-			"a mark is being written":            func(v *view, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
+			"a mark is being written":            func(v *decision, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
 		}},
-		{chosen, another, map[string]func(*view, *member){
-			"it is the member": func(_ *view, m *member) { m.duplicate = false },
-			"it is not marked": func(_ *view, m *member) { m.Marked = false },
-			"an annotation holds it": func(v *view, m *member) {
+		{chosen, another, map[string]func(*decision, *member){
+			"it is the member": func(_ *decision, m *member) { m.duplicate = false },
+			"it is not marked": func(_ *decision, m *member) { m.Marked = false },
+			"an annotation holds it": func(v *decision, m *member) {
 				v.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
 				v.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
 			},
 		}},
-		{expired, none, map[string]func(*view, *member){
-			"its time is not over":      func(_ *view, m *member) { m.Quarantined = now },
-			"an operator powered it on": func(_ *view, m *member) { m.Power = plan.PoweredOn },
-			"another VM is the member":  func(_ *view, m *member) { m.Why = plan.WhyDuplicate },
+		{expired, none, map[string]func(*decision, *member){
+			"its time is not over":      func(_ *decision, m *member) { m.Quarantined = now },
+			"an operator powered it on": func(_ *decision, m *member) { m.Power = plan.PoweredOn },
+			"another VM is the member":  func(_ *decision, m *member) { m.Why = plan.WhyDuplicate },
 		}},
-		{duplicate, another, map[string]func(*view, *member){
-			"it is the member": func(_ *view, m *member) { m.duplicate = false },
-			"it is on":         func(_ *view, m *member) { m.Power = plan.PoweredOn },
+		{duplicate, another, map[string]func(*decision, *member){
+			"it is the member": func(_ *decision, m *member) { m.duplicate = false },
+			"it is on":         func(_ *decision, m *member) { m.Power = plan.PoweredOn },
 		}},
-		{deleted, finalizing, map[string]func(*view, *member){
-			"the group is not deleted":   func(v *view, _ *member) { v.Finalizing = false },
+		{deleted, finalizing, map[string]func(*decision, *member){
+			"the group is not deleted":   func(v *decision, _ *member) { v.Finalizing = false },
 			"its group is being drained": drain,
 		}},
-		{retained, func(v *view) { v.Finalizing, v.policy.Retain = true, true }, map[string]func(*view, *member){
-			"the group is not deleted":      func(v *view, _ *member) { v.Finalizing = false },
-			"the deletion is not announced": func(_ *view, m *member) { m.Generation = 1 },
+		{retained, func(v *decision) { v.Finalizing, v.policy.Retain = true, true }, map[string]func(*decision, *member){
+			"the group is not deleted":      func(v *decision, _ *member) { v.Finalizing = false },
+			"the deletion is not announced": func(_ *decision, m *member) { m.Generation = 1 },
 		}},
 	} {
 		v, m := fresh()

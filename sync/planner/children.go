@@ -11,7 +11,7 @@ import (
 // is refused, and none while the group is finalized, unless its members are being drained or held, or the group is paused. Where the
 // garbage collector looks after the children of a deleted group, they are left to it: those that it releases stay as they are, and one
 // that it has deleted is not made again.
-func (v *view) children() []plan.Child {
+func (v *sets) children() []plan.Child {
 	switch {
 	case v.orphaned():
 		return children.AsReceived(v.Children)
@@ -26,7 +26,7 @@ func (v *view) children() []plan.Child {
 }
 
 // published are the members by ordinal, including those that are not seen but not gone.
-func (v *view) published() []children.Member {
+func (v *sets) published() []children.Member {
 	all := make([]children.Member, 0, len(v.members)+len(v.notFound))
 	for i := range v.members {
 		m := &v.members[i]
@@ -44,6 +44,6 @@ func (v *view) published() []children.Member {
 }
 
 // publisher makes the children of the group.
-func (v *view) publisher() children.Publisher {
+func (v *facts) publisher() children.Publisher {
 	return children.Publisher{Observed: v.Observed, Sighted: v.sighted, Invalid: v.invalid}
 }

@@ -10,7 +10,7 @@ import (
 // fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
 // ready are waited for. During an update the group may have maxSurge
 // members more than replicas.
-func (v *view) fill() {
+func (v *steps) fill() {
 	keep, rolling, dying := v.ordinals+len(v.arriving), false, 0
 	for i := range v.members {
 		m := &v.members[i]
@@ -38,7 +38,7 @@ func (v *view) fill() {
 }
 
 // clone adds clones of members.
-func (v *view) clone(count int) {
+func (v *steps) clone(count int) {
 	if count <= 0 {
 		return
 	}
@@ -73,7 +73,7 @@ func (v *view) clone(count int) {
 }
 
 // assignEach tells which ordinals are to have VMs, and what they wait for.
-func (v *view) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
+func (v *sets) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
 	for _, m := range vacant {
 		for {
 			ordinal, ok := v.nextPlace(ordinals)
@@ -90,7 +90,7 @@ func (v *view) assignEach(vacant []*member, ordinals *zonePicker, awaits string)
 }
 
 // cloneEach adds clones at the lowest free ordinals, and returns those that nothing blocks.
-func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
+func (v *steps) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
 	if len(vacant) == 0 {
 		return nil, 0
 	}
@@ -136,13 +136,13 @@ func (v *view) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*membe
 }
 
 // cloneOf is the clone of a member.
-func (v *view) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
+func (v *facts) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
 	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: v.Group.Generation, Args: plan.CloneArgs{
 		Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
 		CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Standby: standby, Details: details}}
 }
 
-func (v *view) addressesFault() plan.Fault {
+func (v *facts) addressesFault() plan.Fault {
 	standby := ""
 	if v.Group.Spec.Standby > 0 {
 		standby = "; standby members need theirs, too"
@@ -153,7 +153,7 @@ func (v *view) addressesFault() plan.Fault {
 }
 
 // surgeText says why the members made now exceed replicas.
-func (v *view) surgeText(made int) string {
+func (v *sets) surgeText(made int) string {
 	extra, what := v.ordinals+len(v.arriving)+made-v.want, "the update"
 	if v.helpers() > 0 {
 		what = "the power cycles"
@@ -165,7 +165,7 @@ func (v *view) surgeText(made int) string {
 }
 
 // blockClone notes why a member cannot be cloned: until an operator acts, or, as long as a library is being read, for a moment.
-func (v *view) blockClone(who string, fault plan.Fault) {
+func (v *steps) blockClone(who string, fault plan.Fault) {
 	v.faults = append(v.faults, named{Who: who, Fault: fault})
 	if fault.NeedsOperator {
 		v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
@@ -174,7 +174,7 @@ func (v *view) blockClone(who string, fault plan.Fault) {
 
 // sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it
 // would find none at its first boot.
-func (v *view) sourceFault() *plan.Fault {
+func (v *facts) sourceFault() *plan.Fault {
 	if v.Related.Fault != nil {
 		return v.Related.Fault
 	}
@@ -182,7 +182,7 @@ func (v *view) sourceFault() *plan.Fault {
 }
 
 // details returns the details of the member with that ordinal; false if the ranges have no address for it.
-func (v *view) details(ordinal int32) (*plan.Details, bool) {
+func (v *facts) details(ordinal int32) (*plan.Details, bool) {
 	spec := &v.Group.Spec
 	addresses, ok := plan.AddressesOf(spec, ordinal)
 	return &plan.Details{Spec: spec, UserData: v.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
@@ -190,7 +190,7 @@ func (v *view) details(ordinal int32) (*plan.Details, bool) {
 }
 
 // picker returns a picker of ordinals that has counted no member.
-func (v *view) picker() *zonePicker {
+func (v *sets) picker() *zonePicker {
 	evenly := len(v.Group.Spec.Placement.Zones)
 	if v.dense() {
 		evenly = 1
@@ -199,7 +199,7 @@ func (v *view) picker() *zonePicker {
 }
 
 // pickOrdinals returns a picker that counts the members that stay.
-func (v *view) pickOrdinals() *zonePicker {
+func (v *sets) pickOrdinals() *zonePicker {
 	p := v.picker()
 	for i := range v.members {
 		if m := &v.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
@@ -213,7 +213,7 @@ func (v *view) pickOrdinals() *zonePicker {
 }
 
 // createFolder creates the group's folder, and reports whether nothing blocks it.
-func (v *view) createFolder() bool {
+func (v *steps) createFolder() bool {
 	if !plan.MayCreateFolder(v.Now, v.Called, v.FolderSeen) || v.Blind || v.later {
 		v.waitCall = true
 		return true
@@ -222,7 +222,7 @@ func (v *view) createFolder() bool {
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.
-func (v *view) templateFault() *plan.Fault {
+func (v *facts) templateFault() *plan.Fault {
 	t, name := &v.State.Template, v.Group.Spec.Template
 	switch {
 	case len(t.Paths) == 1:

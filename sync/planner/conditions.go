@@ -20,7 +20,7 @@ import (
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
-func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
+func (v *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
 	c := newConditions(v.Group.Status.Conditions, v.Group.Generation, v.Now)
 	reason := v.reason(phase)
 	switch {
@@ -65,7 +65,7 @@ func (v *view) conditions(phase v1alpha1.Phase, message string) []metav1.Conditi
 }
 
 // stalledText says what an operator has to do.
-func (v *view) stalledText() string {
+func (v *report) stalledText() string {
 	if v.blockedBy != nil {
 		return v.blockedText()
 	}
@@ -73,7 +73,7 @@ func (v *view) stalledText() string {
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
-func (v *view) examined(kind string) bool {
+func (v *report) examined(kind string) bool {
 	switch kind {
 	case v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionPaused:
 		return true
@@ -86,7 +86,7 @@ func (v *view) examined(kind string) bool {
 }
 
 // reason returns the reason, one word, for the group's phase.
-func (v *view) reason(phase v1alpha1.Phase) string {
+func (v *report) reason(phase v1alpha1.Phase) string {
 	switch {
 	case v.blockedBy != nil:
 		return v.blockedBy.Reason
@@ -115,7 +115,7 @@ func (v *view) reason(phase v1alpha1.Phase) string {
 }
 
 // exceptions adds the conditions for something unusual that are true.
-func (v *view) exceptions(c *conditionList) {
+func (v *report) exceptions(c *conditionList) {
 	if v.blockedBy != nil {
 		switch v.blockedBy.Reason {
 		case plan.ReasonInvalidSpec:
@@ -168,7 +168,7 @@ func (v *view) exceptions(c *conditionList) {
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
-func (v *view) cloneExceptions(c *conditionList) {
+func (v *report) cloneExceptions(c *conditionList) {
 	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
 		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
@@ -176,7 +176,7 @@ func (v *view) cloneExceptions(c *conditionList) {
 }
 
 // whom names the members that faults block; Stalled or Reconciling says what to do about them.
-func (v *view) whom(faults []named) string {
+func (v *report) whom(faults []named) string {
 	var names []string
 	for _, f := range faultsInOrder(faults) {
 		if f.Who != plan.FolderKey {
@@ -187,7 +187,7 @@ func (v *view) whom(faults []named) string {
 }
 
 // changeExceptions adds the exceptions that concern changes.
-func (v *view) changeExceptions(c *conditionList) {
+func (v *report) changeExceptions(c *conditionList) {
 	if v.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
@@ -213,7 +213,7 @@ func (v *view) changeExceptions(c *conditionList) {
 }
 
 // reports yields the members that run, and which addresses their guests report.
-func (v *view) reports() iter.Seq2[string, []string] {
+func (v *report) reports() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
 		for i := range v.members {
 			m := &v.members[i]

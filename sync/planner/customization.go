@@ -7,7 +7,7 @@ import (
 // uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
 // addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
 // did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
-func (v *view) uncustomized(m *member, i int) plan.CustomizationState {
+func (v *facts) uncustomized(m *member, i int) plan.CustomizationState {
 	c := v.customizationOf(m)
 	if c.State == plan.CustomizationRunning || c.State == "" {
 		return c.State
@@ -19,7 +19,7 @@ func (v *view) uncustomized(m *member, i int) plan.CustomizationState {
 }
 
 // customizationOf returns a member's customization. An adopted VM has none: its own was not for this group.
-func (v *view) customizationOf(m *member) plan.Customization {
+func (v *facts) customizationOf(m *member) plan.Customization {
 	if v.Group.Spec.CustomizationSpec == "" || m.Former != (plan.Former{}) {
 		return plan.Customization{}
 	}
@@ -27,7 +27,7 @@ func (v *view) customizationOf(m *member) plan.Customization {
 }
 
 // untaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
-func (v *view) untaken() (found []named) {
+func (v *sets) untaken() (found []named) {
 	for i := range v.members {
 		m := &v.members[i]
 		if len(m.Untaken) == 0 || !v.runsUnready(m) {
@@ -43,7 +43,7 @@ func (v *view) untaken() (found []named) {
 }
 
 // failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
-func (v *view) failedCustomizations(all bool) (found []named) {
+func (v *sets) failedCustomizations(all bool) (found []named) {
 	for i := range v.members {
 		m := &v.members[i]
 		if c := v.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {

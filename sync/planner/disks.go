@@ -10,7 +10,7 @@ import (
 
 // disksDue says how the disks of a member differ from the spec in what can change in place. An adopted VM keeps its own, and those of one
 // that never ran are identified as it is prepared.
-func (v *view) disksDue(m *member) string {
+func (v *facts) disksDue(m *member) string {
 	if m.Former.Entry != "" || m.unprepared() {
 		return ""
 	}
@@ -18,18 +18,14 @@ func (v *view) disksDue(m *member) string {
 }
 
 // setDisks plans the change of disks of a member that stays. One that never ran is prepared first.
-func (v *view) setDisks(m *member) {
-	if m.disks == "" || m.outdated != "" || m.retire != "" || m.leaves || m.Marked || m.duplicate || !m.Reachable {
-		return
+func (v *steps) setDisks(m *member, why string) {
+	if _, later := v.stepOf[m.name]; !later {
+		m.begins(settingDisks, v.setDisksOf(m, why))
 	}
-	if _, has := v.stepOf[m.name]; has {
-		return
-	}
-	m.begins(settingDisks, v.setDisksOf(m, "disks: it "+m.disks))
 }
 
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.
-func (v *view) setDisksOf(m *member, reason string) bool {
+func (v *steps) setDisksOf(m *member, reason string) bool {
 	details, _ := v.details(m.Ordinal)
 	goesOn := v.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: v.Group.Generation, Args: details, Reason: reason})
@@ -41,7 +37,7 @@ func (v *view) setDisksOf(m *member, reason string) bool {
 
 // disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got
 // around it.
-func (v *view) disksLost() *plan.Fault {
+func (v *facts) disksLost() *plan.Fault {
 	for i := range v.State.VMs {
 		vm := &v.State.VMs[i]
 		if lost := plan.DisksLost(&v.Group.Spec, vm.Disks); lost != "" && vm.Quarantined.IsZero() {

@@ -16,7 +16,7 @@ import (
 // slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
 
 // drained reports whether the drain of a member is over, so that it can be taken down.
-func (v *view) drained(m *member) bool {
+func (v *facts) drained(m *member) bool {
 	drain := v.DrainTime()
 	if drain == 0 || !m.ready || v.halting(m) {
 		return true
@@ -36,7 +36,7 @@ func (v *view) drained(m *member) bool {
 
 // drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
 // that are retained keep serving clients that know their addresses.
-func (v *view) drainsAll() bool {
+func (v *sets) drainsAll() bool {
 	if !v.Finalizing || v.DrainTime() == 0 || v.policy.Retain {
 		return false
 	}
@@ -56,11 +56,11 @@ func (v *view) drainsAll() bool {
 }
 
 // terminating reports whether a member's endpoints say so.
-func (v *view) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }
+func (v *facts) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }
 
 // terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
 // no slice leads to the member, since is when it was chosen to go; zero if unknown.
-func (v *view) terminatingSince(m *member) (since time.Time, shown bool) {
+func (v *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 	chosen := v.chosenSince(m)
 	if since = chosen; v.invalid != nil { // nothing is made from such a spec, so nothing is shown
 		return since, true
@@ -86,7 +86,7 @@ func (v *view) terminatingSince(m *member) (since time.Time, shown bool) {
 
 // chosenSince returns when a member was chosen to go, rounded up, because stamps and deletionTimestamps are cut to whole
 // seconds; zero if unknown.
-func (v *view) chosenSince(m *member) time.Time {
+func (v *facts) chosenSince(m *member) time.Time {
 	var since time.Time
 	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
 		since = m.MarkedAt.Add(time.Second)

@@ -24,7 +24,7 @@ import (
 // not powered on before that is done.
 
 // findDuplicates finds, among VMs that are in order, those of which another one is the member.
-func (v *view) findDuplicates(members []member) {
+func (v *facts) findDuplicates(members []member) {
 	for begin, end := 0, 0; begin < len(members); begin = end {
 		for end = begin; end < len(members) && members[end].Ordinal == members[begin].Ordinal; end++ {
 		}
@@ -64,7 +64,7 @@ func hasData(m *member) bool {
 }
 
 // settleDuplicates removes the duplicates. It comes before all other steps, of which those for the member may wait for it.
-func (v *view) settleDuplicates() {
+func (v *steps) settleDuplicates() {
 	for _, members := range [][]member{v.members, v.standby} {
 		for i := range members {
 			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !v.registeredAgain(m) {
@@ -77,7 +77,7 @@ func (v *view) settleDuplicates() {
 // registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has one VM of each: this is the member
 // itself, registered again, and the inventory will soon lose the moRef that it had before. (test/world, seed 5949: it was kept in
 // quarantine, with the disks that its replacement needed.)
-func (v *view) registeredAgain(m *member) bool {
+func (v *sets) registeredAgain(m *member) bool {
 	for _, members := range [][]member{v.members, v.standby} {
 		for i := range members {
 			if x := &members[i]; x.Ordinal == m.Ordinal && x.MoRef != m.MoRef && x.InstanceUUID != "" && x.InstanceUUID == m.InstanceUUID {
@@ -90,7 +90,7 @@ func (v *view) registeredAgain(m *member) bool {
 
 func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s now", m.name) }
 
-func (v *view) settle(m *member) (goesOn bool) {
+func (v *steps) settle(m *member) (goesOn bool) {
 	reason := duplicateReason(m)
 	p := v.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
@@ -104,7 +104,7 @@ func (v *view) settle(m *member) (goesOn bool) {
 }
 
 // shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
-func (v *view) shadow() {
+func (v *sets) shadow() {
 	for i := range v.members {
 		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isNotFound(m.Ordinal) {
 			m.contested = true
@@ -113,7 +113,7 @@ func (v *view) shadow() {
 }
 
 // duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
-func (v *view) duplicatesText() string {
+func (v *report) duplicatesText() string {
 	var names []string
 	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
 		for i := range vms {

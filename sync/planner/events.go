@@ -39,7 +39,7 @@ import (
 //	a member                        here with another moRef              MemberReappeared
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
-func (v *view) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
+func (v *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	was := &v.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
 	before := cmp.Or(meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
@@ -92,7 +92,7 @@ func (v *view) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
-func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
+func (v *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
 	if is.CurrentReplicas > 0 || v.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
 		return nil
 	}
@@ -115,7 +115,7 @@ func (v *view) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event
 }
 
 // missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
-func (v *view) missingAndReturned() (all []plan.Event) {
+func (v *report) missingAndReturned() (all []plan.Event) {
 	for i := range v.notFound {
 		m := &v.notFound[i]
 		if r := v.record(m.MoRef, i); m.missing && v.policy.ReplaceMissing > 0 && (r == nil || r.VanishedAt.IsZero()) {
@@ -151,7 +151,7 @@ func (v *view) missingAndReturned() (all []plan.Event) {
 }
 
 // changesByOthers tell what happened to members without the server: what operators did, and failures.
-func (v *view) changesByOthers() (all []plan.Event) {
+func (v *report) changesByOthers() (all []plan.Event) {
 	stored := v.Group.Status.Members
 	for i := range stored {
 		r := &stored[i]

@@ -27,7 +27,7 @@ func (m *member) sickSince(now time.Time) time.Time {
 
 // healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unhealthy.
 // One with a pending question, whose customization failed or that did not take its addresses waits for an operator.
-func (v *view) healable(m *member) bool { return v.runsUnready(m) && v.isEvident(m) }
+func (v *sets) healable(m *member) bool { return v.runsUnready(m) && v.isEvident(m) }
 
 // isEvident reports whether there is evidence that a member that is not ready is unhealthy. That VMware Tools fall silent is none: they do
 // so while they are upgraded, on all guests at once. Evidence is:
@@ -35,7 +35,7 @@ func (v *view) healable(m *member) bool { return v.runsUnready(m) && v.isEvident
 //   - its service does not answer, and the path to it is not suspected;
 //   - it never came up: since the VM was powered on, Tools have reported nothing of what readiness.check asks for. Of a VM that was adopted
 //     while it ran, that shows nothing; nor do addresses that a guest has not reported yet, where readiness.check does not ask for them.
-func (v *view) isEvident(m *member) bool {
+func (v *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
 		return !m.answer.open && v.suppressed == nil
@@ -45,12 +45,12 @@ func (v *view) isEvident(m *member) bool {
 	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
 }
 
-func (v *view) runsUnready(m *member) bool {
+func (v *facts) runsUnready(m *member) bool {
 	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
 }
 
 // sick reports whether the member has been healable for longer than readiness.timeoutSeconds.
-func (v *view) sick(m *member) bool {
+func (v *sets) sick(m *member) bool {
 	if !v.healable(m) || m.Marked {
 		return false
 	}
@@ -64,7 +64,7 @@ func (v *view) sick(m *member) bool {
 
 // unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
 // fail together reach their time-out one by one, and a restart gives a member its time again.)
-func (v *view) unhealthy(m *member) bool {
+func (v *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
@@ -74,7 +74,7 @@ func (v *view) unhealthy(m *member) bool {
 }
 
 // heal finds the members that are to be restarted or replaced because they stay unready.
-func (v *view) heal(order []int) {
+func (v *decision) heal(order []int) {
 	var sick []*member
 	running := 0
 	seen := v.unwellNames(order)
@@ -114,7 +114,7 @@ func (v *view) heal(order []int) {
 }
 
 // unwellNames names the members that count against the budget because they are not ready.
-func (v *view) unwellNames(order []int) (names []string) {
+func (v *sets) unwellNames(order []int) (names []string) {
 	for _, i := range order {
 		if m := &v.members[i]; v.unhealthy(m) {
 			names = append(names, m.displayWith("not ready"))
@@ -124,7 +124,7 @@ func (v *view) unwellNames(order []int) (names []string) {
 }
 
 // unwellOtherwise names those that count against it for another reason.
-func (v *view) unwellOtherwise() []string {
+func (v *sets) unwellOtherwise() []string {
 	names := slices.Concat(v.unreachable(), v.unconfirmed(), v.missingNames())
 	for _, m := range v.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
@@ -142,7 +142,7 @@ func (v *view) unwellOtherwise() []string {
 
 // cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
 // another host. (vsphere checks vCenter's events before it returns that fault.)
-func (v *view) cloneElsewhere(order []int) {
+func (v *sets) cloneElsewhere(order []int) {
 	if v.policy.Heal == v1alpha1.HealNone {
 		return
 	}
@@ -159,7 +159,7 @@ func (v *view) cloneElsewhere(order []int) {
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
 // checkOf names what a member has to be ready for, and is not.
-func (v *view) checkOf(m *member) string {
+func (v *facts) checkOf(m *member) string {
 	if m.answer.silence != "" {
 		return probeField(&v.Group.Spec.Readiness)
 	}
@@ -167,11 +167,11 @@ func (v *view) checkOf(m *member) string {
 }
 
 // sickText says for how long a member was not ready.
-func (v *view) sickText(m *member) string {
+func (v *facts) sickText(m *member) string {
 	return fmt.Sprintf("healing: not ready for %d s (%s)", int((v.policy.InitialDelay + v.policy.Timeout).Seconds()), v.checkOf(m))
 }
 
-func (v *view) healOne(m *member) {
+func (v *decision) healOne(m *member) {
 	m.awaits = ""
 	switch {
 	case v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
@@ -190,9 +190,7 @@ func (v *view) healOne(m *member) {
 	}
 }
 
-// restart resets a member that heal chose for it, unless it goes for another reason.
-func (v *view) restart(m *member) {
-	if m.restart != "" && !m.leaves {
-		v.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: m.restart})
-	}
+// reset restarts a member that heal chose for it, unless it goes for another reason.
+func (v *steps) reset(m *member, why string) {
+	v.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
 }

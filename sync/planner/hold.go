@@ -9,7 +9,7 @@ import (
 
 // released reports whether nothing holds a marked member any more: see holdannotations.go. Where members may be held, a replica of the server
 // takes none down before it was called after the mark: another one may know of a hold that this one does not.
-func (v *view) released(m *member) bool {
+func (v *facts) released(m *member) bool {
 	if v.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !v.halting(m) && v.Called.Before(m.MarkedAt) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
 		v.wakeAt(v.Now.Add(time.Second))
 		return false
@@ -18,7 +18,7 @@ func (v *view) released(m *member) bool {
 }
 
 // heldUntil returns until when a member is held that is to be taken down; zero if it is not.
-func (v *view) heldUntil(m *member) time.Time {
+func (v *facts) heldUntil(m *member) time.Time {
 	if !v.holds.Any() || m.Power != plan.PoweredOn || v.halting(m) || v.Finalizing && (v.policy.Retain || v.paused()) {
 		return time.Time{}
 	}
@@ -31,10 +31,10 @@ func (v *view) heldUntil(m *member) time.Time {
 	return until
 }
 
-func (v *view) heldMessage(m *member) string { return v.holds.Text(m.name, m.MoRef, m.heldUntil) }
+func (v *report) heldMessage(m *member) string { return v.holds.Text(m.name, m.MoRef, m.heldUntil) }
 
 // holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
-func (v *view) holdsAny() bool {
+func (v *sets) holdsAny() bool {
 	for i := range v.members {
 		if len(v.Children) > 0 && !v.members[i].heldUntil.IsZero() {
 			return true
@@ -44,7 +44,7 @@ func (v *view) holdsAny() bool {
 }
 
 // holdEnded reports whether a hold is over that the stored status knows.
-func (v *view) holdEnded() bool {
+func (v *sets) holdEnded() bool {
 	for i := range v.Group.Status.Members {
 		r := &v.Group.Status.Members[i]
 		over := !r.HeldUntil.IsZero()
@@ -60,7 +60,7 @@ func (v *view) holdEnded() bool {
 	return false
 }
 
-func (v *view) ignoredHolds() []string {
+func (v *report) ignoredHolds() []string {
 	return v.holds.Ignored(func(member, moRef string) string {
 		is, named := !v.sighted, false
 		for i := range v.members {
@@ -81,7 +81,7 @@ func (v *view) ignoredHolds() []string {
 }
 
 // holdEvents tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
-func (v *view) holdEvents() (all []plan.Event) {
+func (v *report) holdEvents() (all []plan.Event) {
 	for i := range v.members {
 		m := &v.members[i]
 		if r := v.record(m.MoRef, i); !m.heldUntil.IsZero() && (r == nil || r.HeldUntil.IsZero()) {

@@ -66,7 +66,7 @@ func (m *member) differs() string {
 }
 
 // judge decides what concerns the i-th member alone.
-func (v *view) judge(i int) {
+func (v *sets) judge(i int) {
 	m := &v.members[i]
 	m.uncustomized = v.uncustomized(m, i)
 	if v.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
@@ -87,7 +87,7 @@ func (v *view) judge(i int) {
 // isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
 // since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
 // does not continue before they can be compared; one that is ready already stays so.
-func (v *view) isReady(m *member, i int) bool {
+func (v *facts) isReady(m *member, i int) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
 	}
@@ -102,7 +102,7 @@ func (v *view) isReady(m *member, i int) bool {
 
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
 // condition: a status that is lost or stale makes the server wait longer, never shorter.
-func (v *view) readySince(m *member, i int) time.Time {
+func (v *facts) readySince(m *member, i int) time.Time {
 	if r := v.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
 		return r.LastTransitionTime.UTC()
 	}
@@ -110,7 +110,7 @@ func (v *view) readySince(m *member, i int) time.Time {
 }
 
 // record returns the stored status of a VM. It has the VM's index, unless members came or went.
-func (v *view) record(moRef string, i int) *v1alpha1.Member {
+func (v *facts) record(moRef string, i int) *v1alpha1.Member {
 	all := v.Group.Status.Members
 	if i < len(all) && all[i].MoRef == moRef {
 		return &all[i]
@@ -125,7 +125,7 @@ func (v *view) record(moRef string, i int) *v1alpha1.Member {
 
 // halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
 // is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
-func (v *view) halting(m *member) bool {
+func (v *facts) halting(m *member) bool {
 	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !plan.SameBoot(m.Shutdown.Boot, m.Boot) {
 		return false
 	}
@@ -141,7 +141,7 @@ const haltGrace = time.Minute
 // takenDown reports whether a step that takes the member down is running or has failed, so that the member's state is uncertain.
 // An Unmark counts: another replica may be taking the member down for that mark. Unmark waits for that, but
 // one that failed may have written without waiting.
-func (v *view) takenDown(m *member) bool {
+func (v *facts) takenDown(m *member) bool {
 	p := v.Pending[m.name]
 	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
 		return false
@@ -150,7 +150,7 @@ func (v *view) takenDown(m *member) bool {
 }
 
 // sizeDifference says how a VM's size differs from the spec.
-func (v *view) sizeDifference(vm *plan.VM) string {
+func (v *facts) sizeDifference(vm *plan.VM) string {
 	var in []string
 	if vm.CPU != v.Group.Spec.CPU {
 		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), v.Group.Spec.CPU))
@@ -165,7 +165,7 @@ func (v *view) sizeDifference(vm *plan.VM) string {
 }
 
 // cloneDifference says how a VM differs from one cloned now.
-func (v *view) cloneDifference(vm *plan.VM) string {
+func (v *facts) cloneDifference(vm *plan.VM) string {
 	addresses, _ := plan.AddressesOf(&v.Group.Spec, vm.Ordinal)
 	switch {
 	case v.revision == "": // what a new clone would be made from is unknown
@@ -186,7 +186,7 @@ func (v *view) cloneDifference(vm *plan.VM) string {
 
 // madeOtherwise says what a member of another revision was made from. Where the template is the only field in the spec that
 // enters the revision, it is the template.
-func (v *view) madeOtherwise() string {
+func (v *facts) madeOtherwise() string {
 	if v.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: v.Group.Spec.Template}) {
 		return "was made from another template"
 	}
@@ -194,7 +194,7 @@ func (v *view) madeOtherwise() string {
 }
 
 // templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.
-func (v *view) templateChanged(vm *plan.VM) bool {
+func (v *facts) templateChanged(vm *plan.VM) bool {
 	now := &v.State.Template
 	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
 }

@@ -14,7 +14,7 @@ const messageReconciled = "successfully reconciled VmGroup"
 
 // message says for people what blocks, then what is going on, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
-func (v *view) message() string {
+func (v *report) message() string {
 	if v.blockedBy != nil {
 		return v.blockedText()
 	}
@@ -49,7 +49,7 @@ func (v *view) message() string {
 const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
 // blockedText says why nothing can be done at all.
-func (v *view) blockedText() string {
+func (v *report) blockedText() string {
 	text := strings.TrimSuffix(v.blockedBy.WithHelp().Message, ".")
 	if v.Finalizing {
 		text = "the deletion waits for vCenter: " + text
@@ -65,60 +65,60 @@ func (v *view) blockedText() string {
 
 // activities are what may be going on, in the order of the message: for how many members, and the text.
 var activities = []struct {
-	of   func(*view) int
-	text func(v *view, n int) string
+	of   func(*report) int
+	text func(v *report, n int) string
 }{
-	{(*view).updatesNow, share("updating %d of %d")},
+	{(*report).updatesNow, share("updating %d of %d")},
 	{unlessDeleted(cloning), share("cloning %d of %d")},
 	{only(adopting), counted("adopting %s", "VM")},
 	{only(returning), counted("bringing %s back from quarantine", "VM")},
 	{only(resizing), share("resizing %d of %d")},
 	{only(starting), share("powering on %d of %d")},
-	{unlessDeleted(leaving), func(v *view, n int) string {
+	{unlessDeleted(leaving), func(v *report, n int) string {
 		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.notFound))
 	}},
-	{(*view).waiting, (*view).waitingText},
-	{(*view).rulesToSet, func(*view, int) string { return "setting the group's DRS rules" }},
+	{(*report).waiting, (*report).waitingText},
+	{(*report).rulesToSet, func(*report, int) string { return "setting the group's DRS rules" }},
 	{only(preparing), share("preparing %d of %d (tags, attributes, network)")},
 	{only(settingDisks), share("changing the disks of %d of %d")},
-	{unlessDeleted(standingBy), func(v *view, n int) string {
+	{unlessDeleted(standingBy), func(v *report, n int) string {
 		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
 }
 
-func only(what activity) func(*view) int {
-	return func(v *view) int { return v.doing(what) }
+func only(what activity) func(*report) int {
+	return func(v *report) int { return v.doing(what) }
 }
 
 // unlessDeleted is only, for what the sentence about a deletion says already.
-func unlessDeleted(what activity) func(*view) int {
-	return func(v *view) int { return v.doing(what) * int(oneIf(!v.Finalizing)) }
+func unlessDeleted(what activity) func(*report) int {
+	return func(v *report) int { return v.doing(what) * int(oneIf(!v.Finalizing)) }
 }
 
-func share(format string) func(*view, int) string {
-	return func(v *view, n int) string { return fmt.Sprintf(format, n, v.want) }
+func share(format string) func(*report, int) string {
+	return func(v *report, n int) string { return fmt.Sprintf(format, n, v.want) }
 }
 
-func counted(format, noun string) func(*view, int) string {
-	return func(_ *view, n int) string { return fmt.Sprintf(format, count(n, noun)) }
+func counted(format, noun string) func(*report, int) string {
+	return func(_ *report, n int) string { return fmt.Sprintf(format, count(n, noun)) }
 }
 
 // updatesNow returns how many members are to be updated, while any update is going on.
-func (v *view) updatesNow() int {
+func (v *report) updatesNow() int {
 	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
 	return v.updating()
 }
 
-func (v *view) rulesToSet() int {
+func (v *report) rulesToSet() int {
 	return int(oneIf(v.State.RulesOff && v.Pending[plan.RulesKey].Fault.Reason == ""))
 }
 
 // deletion says what remains to be done until the group is gone.
-func (v *view) deletion() []string {
+func (v *report) deletion() []string {
 	leaving := v.exist()
 	going := leaving - v.failing()
 	switch {
@@ -147,7 +147,7 @@ func (v *view) deletion() []string {
 }
 
 // waits says what the group waits for, or leaves alone.
-func (v *view) waits() (texts []string) {
+func (v *report) waits() (texts []string) {
 	if v.waitDisks {
 		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
 	}
@@ -182,7 +182,7 @@ func (v *view) waits() (texts []string) {
 }
 
 // nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
-func (v *view) nameOf(who string) string {
+func (v *report) nameOf(who string) string {
 	for i := range v.members {
 		if m := &v.members[i]; m.name == who && !m.duplicate {
 			return m.display()
@@ -221,7 +221,7 @@ func displayName(name, vmName, more string) string {
 func count(n int, noun string) string { return plan.Count(n, noun) }
 
 // unreachable names the members that exist but that vCenter cannot reach or show.
-func (v *view) unreachable() []string {
+func (v *sets) unreachable() []string {
 	var names []string
 	for i := range v.members {
 		if m := &v.members[i]; !m.Reachable {
@@ -237,7 +237,7 @@ func (v *view) unreachable() []string {
 }
 
 // unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
-func (v *view) unconfirmed() (names []string) {
+func (v *sets) unconfirmed() (names []string) {
 	for i := range v.notFound {
 		if m := &v.notFound[i]; !m.missing && !m.hidden() {
 			names = append(names, plan.MemberName(v.Group.Name, m.Ordinal))
@@ -247,7 +247,7 @@ func (v *view) unconfirmed() (names []string) {
 }
 
 // notReady names the members that run but are not ready.
-func (v *view) notReady() (names []string) {
+func (v *report) notReady() (names []string) {
 	for i := range v.members {
 		if m := &v.members[i]; v.runsUnready(m) && !m.leaves {
 			names = append(names, m.display())
@@ -258,7 +258,7 @@ func (v *view) notReady() (names []string) {
 
 // unreached names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
 // have VMware Tools, where readiness.check asks for none.
-func (v *view) unreached() (names []string) {
+func (v *report) unreached() (names []string) {
 	if v.Group.Spec.Service == nil {
 		return nil
 	}
@@ -271,7 +271,7 @@ func (v *view) unreached() (names []string) {
 }
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
-func (v *view) busy() bool {
+func (v *report) busy() bool {
 	if v.missing()+len(v.arriving)+v.doing(starting, resizing, preparing, settingDisks, leaving)+v.updating()+v.failing() > 0 || v.Finalizing {
 		return true
 	}
@@ -280,11 +280,11 @@ func (v *view) busy() bool {
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.steps, func(s step) bool { return s.starts && !v.aside(s.VM) })
+	return slices.ContainsFunc(v.wanted, func(s step) bool { return s.starts && !v.aside(s.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.
-func (v *view) blocked() bool {
+func (v *report) blocked() bool {
 	if v.blockedBy != nil {
 		return v.blockedBy.NeedsOperator
 	}
@@ -296,7 +296,7 @@ func (v *view) blocked() bool {
 	return false
 }
 
-func (v *view) phase() v1alpha1.Phase {
+func (v *report) phase() v1alpha1.Phase {
 	switch {
 	case v.blocked():
 		return v1alpha1.PhaseError

@@ -35,7 +35,7 @@ type notFoundMember struct {
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
 // sortNotFound finds the recorded members and VMs in quarantine that vCenter no longer shows.
-func (v *view) sortNotFound() {
+func (v *sets) sortNotFound() {
 	kept := v.Group.Status.Quarantined
 	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
 		return
@@ -72,7 +72,7 @@ func (v *view) sortNotFound() {
 }
 
 // shows reports whether vCenter shows a recorded member, perhaps with another moRef. here maps moRefs to instanceUuids.
-func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
+func (v *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
 	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
 		return true
 	}
@@ -80,11 +80,11 @@ func (v *view) shows(here map[string]string, m *v1alpha1.Member) bool {
 }
 
 // isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
-func (v *view) isBack(m *v1alpha1.Member) bool {
+func (v *facts) isBack(m *v1alpha1.Member) bool {
 	return m.InstanceUUID != "" && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 }
 
-func (v *view) missingAs(m *v1alpha1.Member) *plan.Vanished {
+func (v *facts) missingAs(m *v1alpha1.Member) *plan.Vanished {
 	i := slices.IndexFunc(v.State.Vanished, func(x plan.Vanished) bool { return x.Is(m) })
 	if i < 0 {
 		return nil
@@ -93,7 +93,7 @@ func (v *view) missingAs(m *v1alpha1.Member) *plan.Vanished {
 }
 
 // lost counts the members that are gone or given up, whose ordinals are free, and that the server did not remove.
-func (v *view) lost() (n int) {
+func (v *sets) lost() (n int) {
 	for i := range v.gone {
 		n += int(oneIf(v.gone[i].Reason != plan.ReasonRemoving && !v.has(v.gone[i].Ordinal)))
 	}
@@ -104,7 +104,7 @@ func (v *view) lost() (n int) {
 }
 
 // countOrdinals counts the ordinals that members hold, and those of them that only notFound members hold.
-func (v *view) countOrdinals() (all, notFound int) {
+func (v *sets) countOrdinals() (all, notFound int) {
 	for i := range v.members {
 		all += int(oneIf(!v.members[i].duplicate))
 	}
@@ -117,7 +117,7 @@ func (v *view) countOrdinals() (all, notFound int) {
 
 // miss adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
 // reported that it does not have it: then what was known before stands.
-func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
+func (v *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How
@@ -143,14 +143,14 @@ func (v *view) miss(m v1alpha1.Member, x *plan.Vanished) {
 }
 
 // names reports whether spec.replace names a member.
-func (v *view) names(m *v1alpha1.Member) bool {
+func (v *facts) names(m *v1alpha1.Member) bool {
 	return slices.Contains(v.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef})
 }
 
 // givesUp reports whether a missing member is given up: a new one may have its ordinal. An entry of spec.replace that was there before it
 // was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. A deletion does not give
 // up by itself: nothing would remember a VM that is left behind.
-func (v *view) givesUp(m *v1alpha1.Member) bool {
+func (v *facts) givesUp(m *v1alpha1.Member) bool {
 	if v.names(m) && m.Replace != v1alpha1.ReplaceHeld {
 		return true
 	}
@@ -163,7 +163,7 @@ func (v *view) givesUp(m *v1alpha1.Member) bool {
 }
 
 // holdMissing says what an operator has to do about missing members.
-func (v *view) holdMissing() {
+func (v *steps) holdMissing() {
 	for i := range v.notFound {
 		if m := &v.notFound[i]; m.missing {
 			v.faults = append(v.faults, named{Who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
@@ -174,7 +174,7 @@ func (v *view) holdMissing() {
 
 // missingText says what became of a member, and what to do. In a deletion, which needs no moRef, members with the same text share it in the
 // message.
-func (v *view) missingText(m *notFoundMember) string {
+func (v *facts) missingText(m *notFoundMember) string {
 	vm := "its VM " + m.MoRef
 	if v.Finalizing {
 		vm = "its VM"
@@ -194,7 +194,7 @@ func (v *view) missingText(m *notFoundMember) string {
 }
 
 // missingNames names the missing members.
-func (v *view) missingNames() (names []string) {
+func (v *sets) missingNames() (names []string) {
 	for i := range v.notFound {
 		if m := &v.notFound[i]; m.missing {
 			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(v.Group.Name, m.Ordinal), m.MoRef, m.Message))

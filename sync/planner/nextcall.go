@@ -40,7 +40,7 @@ const (
 //	any other                                                    the resync period
 //
 // and in no case later than the resync period, nor, unless it is deleted, than wake.
-func (v *view) setNextCall(r *plan.Result) {
+func (v *report) setNextCall(r *plan.Result) {
 	within := v.Resync
 	switch {
 	case v.abandoned():
@@ -69,7 +69,7 @@ func (v *view) setNextCall(r *plan.Result) {
 
 // resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
 // not keep Metacontroller from the others.
-func (v *view) resyncBlocked() time.Duration {
+func (v *report) resyncBlocked() time.Duration {
 	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
 	if stalled != nil && stalled.Status == metav1.ConditionTrue && v.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
 		return resyncStalled
@@ -78,7 +78,7 @@ func (v *view) resyncBlocked() time.Duration {
 }
 
 // untilWake is after how long the plan must be made again although nothing has changed; zero if it depends on no time.
-func (v *view) untilWake() time.Duration {
+func (v *report) untilWake() time.Duration {
 	if v.wake.IsZero() {
 		return 0
 	}

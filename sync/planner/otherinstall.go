@@ -17,7 +17,7 @@ import (
 // at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
 // it may differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
 // group lets it go once nothing can come there (unselected); then the other one continues.
-func (v *view) otherInstall() *plan.Fault {
+func (v *facts) otherInstall() *plan.Fault {
 	s := &v.Group.Status
 	if v.Finalizing || len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {
 		return nil
@@ -28,12 +28,12 @@ func (v *view) otherInstall() *plan.Fault {
 }
 
 // contested reports whether the status is that of several installs, none of which makes anything.
-func (v *view) contested() bool {
+func (v *facts) contested() bool {
 	return v.blockedBy != nil && v.blockedBy.Reason == plan.ReasonOtherInstall
 }
 
 // installs names the installs that have the group, in the same words in each of them.
-func (v *view) installs() string {
+func (v *facts) installs() string {
 	return "the finalizers are " + strings.Join(v.Group.Finalizers, ", ")
 }
 
@@ -41,7 +41,7 @@ func (v *view) installs() string {
 // select it. This install has reported VCenterChanged, and the other one, which doesn't see that, has written it back as False: so
 // they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
 // keeps the condition as True, and its status is written.
-func (v *view) servedElsewhere() *plan.Refusal {
+func (v *report) servedElsewhere() *plan.Refusal {
 	if v.blockedBy == nil || v.blockedBy.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||
 		!meta.IsStatusConditionPresentAndEqual(v.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
 		return nil

@@ -13,10 +13,10 @@ import (
 // stay (detach.go); the next one gets them before it runs, as a part of its preparation.
 
 // dense reports whether the ordinals are 0 … n-1.
-func (v *view) dense() bool { return v.Group.Spec.HasPersistentDisks() }
+func (v *facts) dense() bool { return v.Group.Spec.HasPersistentDisks() }
 
 // missingOrdinals are those that have no member, and get none.
-func (v *view) missingOrdinals() (all []int32) {
+func (v *sets) missingOrdinals() (all []int32) {
 	for n := range int32(v.want) {
 		if !v.taken(n) {
 			all = append(all, n)
@@ -26,7 +26,7 @@ func (v *view) missingOrdinals() (all []int32) {
 }
 
 // tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
-func (v *view) tooMany() (n int) {
+func (v *sets) tooMany() (n int) {
 	for i := range v.members {
 		n += int(oneIf(v.excess(&v.members[i]) && v.members[i].retire == ""))
 	}
@@ -34,7 +34,7 @@ func (v *view) tooMany() (n int) {
 }
 
 // excess reports whether a member may be one too many.
-func (v *view) excess(m *member) bool { return !v.dense() || int(m.Ordinal) >= v.want }
+func (v *facts) excess(m *member) bool { return !v.dense() || int(m.Ordinal) >= v.want }
 
 // disksByOrdinal are a group's persistent disks.
 type disksByOrdinal map[int32][]v1alpha1.PersistentDisk
@@ -48,18 +48,12 @@ func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
 }
 
 // diskStatuses lists the persistent disks.
-func (v *view) diskStatuses() []v1alpha1.PersistentDisk {
+func (v *facts) diskStatuses() []v1alpha1.PersistentDisk {
 	return plan.DiskStatuses(v.Group, v.State.VMs)
 }
 
 // heldDisks are those that the member with that ordinal is to get.
-func (v *view) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
-	if !v.dense() {
-		return nil
-	}
-	if v.disksNow == nil {
-		v.disksNow = byOrdinal(v.diskStatuses())
-	}
+func (v *facts) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
 	for _, d := range v.disksNow[ordinal] {
 		if d.State == v1alpha1.DiskDetached {
 			held = append(held, d)
@@ -70,7 +64,7 @@ func (v *view) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
 
 // tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list
 // would be forgotten with its VM.
-func (v *view) tooManyDisks() *plan.Fault {
+func (v *facts) tooManyDisks() *plan.Fault {
 	wanted := slices.DeleteFunc(slices.Clone(v.Group.Spec.Disks), func(d v1alpha1.Disk) bool { return !d.Persistent })
 	if len(v.Group.Status.Disks)+(len(v.State.VMs)+v.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
 		return nil
@@ -98,15 +92,12 @@ func (v *view) tooManyDisks() *plan.Fault {
 // lacksData reports whether a member must get a persistent disk before it is powered on: it never had it, or it was deleted as the member
 // was to go (DeleteDisks), and the member stays after all. One that was made before the group had such disks runs without until it is
 // replaced. (Found by test/world, seeds 1213 and 2651: members ran without their disks.)
-func (v *view) lacksData(m *member) bool {
+func (v *facts) lacksData(m *member) bool {
 	return m.Former.Entry == "" && (m.outdated == "" || plan.PreparationIn(m.Prepared).Disks) && plan.LacksPersistent(&v.Group.Spec, m.VM.Disks)
 }
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
-func (v *view) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
-	if v.disksListed == nil {
-		v.disksListed = byOrdinal(v.Group.Status.Disks)
-	}
+func (v *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
 	step := beforeDetach(v.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
 	switch {
 	case step.AwaitStatus:
@@ -120,7 +111,7 @@ func (v *view) partDisks(m *member, on removalReason, reason string) (first, goe
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
-func (v *view) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
+func (v *facts) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
 	i := slices.IndexFunc(v.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 	switch {
 	case i < 0:

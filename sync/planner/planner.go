@@ -40,14 +40,12 @@ func Make(o plan.Observed) plan.Result {
 	if o.Unselected() {
 		return answerUnselected(&o)
 	}
-	v := classify(&o)
+	s := classify(factsOf(&o))
 	if o.Finalizing {
-		return v.finalize()
+		return finalize(s)
 	}
-	r := plan.Result{Children: v.children()}
-	if v.blockedBy == nil {
-		v.reconcile()
-	}
+	r := plan.Result{Children: s.children()}
+	v := &report{stepsOf(decide(s))}
 	r.Wake, r.SlowStart = v.untilWake(), v.lost() > 1 && v.missing() > 1
 	if v.blockedBy == nil && !v.paused() {
 		r.Actions = v.actions()
@@ -61,4 +59,4 @@ func Make(o plan.Observed) plan.Result {
 }
 
 // paused reports whether the spec asks that nothing be changed.
-func (v *view) paused() bool { return v.Group.Spec.Paused }
+func (v *facts) paused() bool { return v.Group.Spec.Paused }

@@ -22,7 +22,7 @@ import (
 // member down can leave out passes.
 type precondition struct {
 	// opens reports whether the member can be taken down, as far as this precondition knows.
-	opens func(*view, *member) bool
+	opens func(*decision, *member) bool
 	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
 	says string
 	// until is what each of them waits for.
@@ -30,17 +30,17 @@ type precondition struct {
 }
 
 // draining is the precondition of a member that is ready, and to which endpoints lead.
-var draining = precondition{(*view).drained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
+var draining = precondition{(*decision).drained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{
 	&draining,
-	{(*view).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
-	{(*view).choiceIsMade, "", "the marks of others, which are being written or withdrawn"},
+	{(*decision).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
+	{(*decision).choiceIsMade, "", "the marks of others, which are being written or withdrawn"},
 }
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
-func (v *view) passes(m *member) bool {
+func (v *decision) passes(m *member) bool {
 	m.waits = nil
 	all := true
 	for i := len(preconditions) - 1; i >= 0; i-- {
@@ -51,20 +51,20 @@ func (v *view) passes(m *member) bool {
 	return all
 }
 
-// choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing.
-func (v *view) choiceIsMade(m *member) bool {
-	return v.Finalizing || !v.withdrawing && !(m.ready && v.announcing())
+// choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
+func (v *decision) choiceIsMade(m *member) bool {
+	return v.Finalizing || m.duplicate || !v.withdrawing && !(m.ready && v.announcing())
 }
 
 // waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
-func (v *view) waiting() (n int) {
+func (v *report) waiting() (n int) {
 	for i := range v.members {
 		n += int(oneIf(v.members[i].waits != nil && v.members[i].waits.says != ""))
 	}
 	return n
 }
 
-func (v *view) waitingText(int) string {
+func (v *report) waitingText(int) string {
 	var texts []string
 	for _, g := range preconditions {
 		n := 0

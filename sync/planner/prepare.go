@@ -16,30 +16,26 @@ func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.U
 
 // preparable reports whether a member can be prepared with the present spec, because it was made from it. (Other user data
 // raises no generation, and does not concern Prepare.) One that cannot be prepared, and never ran, is to go.
-func (v *view) preparable(m *member) bool {
+func (v *facts) preparable(m *member) bool {
 	return m.outdated == "" && v.revision != "" || m.Generation == v.Group.Generation
 }
 
-// prepareLater brings the tags and attributes of a member that has run before up to date.
-func (v *view) prepareLater(m *member) {
-	if m.Prepared == v.prepared || !v.preparable(m) || m.leaves || m.Marked || m.duplicate || !m.Reachable {
-		return
-	}
-	v.prepareMember(m, "its tags or attributes differ from the spec")
+// prepareFirst prepares a member that is off, before it is powered on for the first time.
+func (v *steps) prepareFirst(m *member, why string) {
+	v.prepareMember(m, why)
+	m.begins(starting, !m.blocked[preparing])
 }
 
-// prepareMember prepares a member. If it has another step already, that one is what is going on.
-func (v *view) prepareMember(m *member, reason string) bool {
-	_, later := v.stepOf[m.name]
-	goesOn := v.prepare(m, reason)
-	if !later {
-		m.begins(preparing, goesOn)
+// prepareMember prepares a member, or brings its tags and attributes up to date. If it has another step already, that one is what is
+// going on.
+func (v *steps) prepareMember(m *member, why string) {
+	if _, later := v.stepOf[m.name]; !later {
+		m.begins(preparing, v.prepare(m, why))
 	}
-	return goesOn
 }
 
 // prepare prepares a member, and reports whether nothing blocks it.
-func (v *view) prepare(m *member, reason string) bool {
+func (v *steps) prepare(m *member, reason string) bool {
 	details, ok := v.details(m.Ordinal)
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
@@ -49,7 +45,7 @@ func (v *view) prepare(m *member, reason string) bool {
 }
 
 // setRules keeps the group's DRS rules in step with its members; a group in deletion has none.
-func (v *view) setRules() {
+func (v *steps) setRules() {
 	if !v.State.RulesOff {
 		return
 	}
@@ -62,12 +58,12 @@ func (v *view) setRules() {
 }
 
 // awaitsRules reports whether members can only be powered on after the rules are set.
-func (v *view) awaitsRules() bool {
+func (v *facts) awaitsRules() bool {
 	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
 }
 
 // rulesGone reports whether a group in deletion has no DRS rule left, or none that can be removed.
-func (v *view) rulesGone() bool {
+func (v *facts) rulesGone() bool {
 	p := v.Pending[plan.RulesKey]
 	return !v.State.RulesOff || p.Op == plan.SetRules && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient
 }

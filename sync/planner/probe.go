@@ -23,7 +23,7 @@ type answer struct {
 }
 
 // isAnswering reports whether a member whose readiness.check is satisfied counts as one that answers.
-func (v *view) isAnswering(m *member, i int) (ready bool) {
+func (v *facts) isAnswering(m *member, i int) (ready bool) {
 	r := &v.Group.Spec.Readiness
 	if !r.Probes() {
 		return true
@@ -53,13 +53,13 @@ func refusal(address netip.Addr) string {
 }
 
 // wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
-func (v *view) wasReady(m *member, i int) bool {
+func (v *facts) wasReady(m *member, i int) bool {
 	r := v.record(m.MoRef, i)
 	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.Boot))
 }
 
 // findSuppressed finds why the answers of the members are not believed.
-func (v *view) findSuppressed() {
+func (v *sets) findSuppressed() {
 	r := &v.Group.Spec.Readiness
 	if !r.Probes() || v.Finalizing {
 		return
@@ -106,7 +106,7 @@ func probeField(r *v1alpha1.Readiness) string {
 }
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
-func (v *view) heldBy() string {
+func (v *sets) heldBy() string {
 	if held := v.policy.Held(); held != "" || v.suppressed == nil {
 		return held
 	}

@@ -30,15 +30,15 @@ import (
 const lateCalls = 3 * time.Minute
 
 // blocksName reports whether a VM on its way out still has its member's name in the group's folder.
-func (v *view) blocksName(q *member) bool {
+func (v *facts) blocksName(q *member) bool {
 	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
 }
 
 // key names the actions on a VM in quarantine: its former name may belong to a new member.
-func (v *view) key(q *member) string { return plan.QuarantineName(v.Group.Name, q.Ordinal, q.MoRef) }
+func (v *facts) key(q *member) string { return plan.QuarantineName(v.Group.Name, q.Ordinal, q.MoRef) }
 
 // bringBack makes up to count VMs that fit the spec members again, each with its old ordinal, and returns how many.
-func (v *view) bringBack(count int) (back int) {
+func (v *steps) bringBack(count int) (back int) {
 	if count <= 0 {
 		return 0
 	}
@@ -72,7 +72,7 @@ func (v *view) bringBack(count int) (back int) {
 
 // fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
 // now.
-func (v *view) fitsAgain(q *member) bool {
+func (v *facts) fitsAgain(q *member) bool {
 	p := v.Pending[v.key(q)]
 	v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
 	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.Quarantine > 0 &&
@@ -80,12 +80,12 @@ func (v *view) fitsAgain(q *member) bool {
 }
 
 // due reports whether a VM's time in quarantine is over.
-func (v *view) due(q *member) bool {
+func (v *facts) due(q *member) bool {
 	return q.Why != plan.WhyDuplicate && !v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))
 }
 
 // keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
-func (v *view) keepInQuarantine() {
+func (v *steps) keepInQuarantine() {
 	for i := range v.quarantined {
 		q := &v.quarantined[i]
 		if q.leaves || !q.Reachable {

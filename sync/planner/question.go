@@ -11,12 +11,12 @@ import (
 // server reports the question, and does nothing to the VM meanwhile.
 
 // asks reports whether the VM with that moRef has a pending question.
-func (v *view) asks(moRef string) bool {
+func (v *sets) asks(moRef string) bool {
 	return moRef != "" && slices.ContainsFunc(v.asking, func(m *member) bool { return m.MoRef == moRef })
 }
 
 // sortAsking finds the VMs with a pending question.
-func (v *view) sortAsking() {
+func (v *sets) sortAsking() {
 	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
 		for i := range vms {
 			if vms[i].Question != "" {
@@ -27,7 +27,7 @@ func (v *view) sortAsking() {
 }
 
 // questions returns the pending questions as faults.
-func (v *view) questions() (all []named) {
+func (v *sets) questions() (all []named) {
 	for _, m := range v.asking {
 		who := m.name
 		if !m.Quarantined.IsZero() {
@@ -39,7 +39,7 @@ func (v *view) questions() (all []named) {
 }
 
 // collectStalled adds what is stalled: VMs with a pending question, and tasks without progress.
-func (v *view) collectStalled() {
+func (v *steps) collectStalled() {
 	v.faults = append(v.faults, v.questions()...)
 	for name, f := range v.State.Stalled {
 		if p := v.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {

@@ -12,7 +12,7 @@ import (
 
 // tooOld reports whether a member has reached its age. One that an older server made has no time in its stamp, so its age is not
 // known; an adopted one is as old as its adoption.
-func (v *view) tooOld(vm *plan.VM) bool {
+func (v *facts) tooOld(vm *plan.VM) bool {
 	if v.policy.MaxAge == 0 || vm.Created.IsZero() {
 		return false
 	}
@@ -26,7 +26,7 @@ func (v *view) tooOld(vm *plan.VM) bool {
 
 // refreshedSince reports whether a member that was made since is available. While some become available, others may become too old: the
 // number of updated members need not grow.
-func (v *view) refreshedSince(since time.Time) bool {
+func (v *sets) refreshedSince(since time.Time) bool {
 	for i := range v.members {
 		if m := &v.members[i]; v.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
 			return true
@@ -36,7 +36,7 @@ func (v *view) refreshedSince(since time.Time) bool {
 }
 
 // outsideWindows says when an update continues, while no window is open; empty if one is, or there are none.
-func (v *view) outsideWindows() string {
+func (v *facts) outsideWindows() string {
 	open, until := openAt(v.Now, windowsOf(v.Group.Spec.Update.Windows))
 	v.wakeAt(until)
 	if open || until.IsZero() {
@@ -47,7 +47,7 @@ func (v *view) outsideWindows() string {
 
 // beginsToTakeDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed
 // where it is.
-func (v *view) beginsToTakeDown(m *member) bool {
+func (v *facts) beginsToTakeDown(m *member) bool {
 	inPlace := m.outdated == "" && v.policy.Resize != v1alpha1.ResizeReplace && !v.refusesResize(m)
 	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || v.hot(m)))
 }

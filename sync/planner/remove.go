@@ -41,7 +41,7 @@ const (
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
-func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) {
+func (v *steps) remove(m *member, on removalReason, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
@@ -77,7 +77,7 @@ func (v *view) remove(m *member, on removalReason, reason string) (goesOn bool) 
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.
-func (v *view) canGo(m *member, on removalReason) bool {
+func (v *decision) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
 		return (m.leaves || m.duplicate) && m.going() && v.passes(m)
@@ -95,7 +95,7 @@ func (v *view) canGo(m *member, on removalReason) bool {
 // folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
 // deletion, until no other replica of the server can hold a lease: a replica that sees neither stamp nor mark would
 // clone the member again.
-func (v *view) release(m *member, as, reason string) bool {
+func (v *steps) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
 	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
@@ -111,6 +111,6 @@ func (v *view) release(m *member, as, reason string) bool {
 }
 
 // outlasts reports whether a member is the one that stays until all other VMs of the deleted group are gone.
-func (v *view) outlasts(m *member) bool {
+func (v *sets) outlasts(m *member) bool {
 	return v.isLastToGo(m) && len(v.members)+len(v.standby)+len(v.quarantined) > 1
 }

@@ -24,7 +24,7 @@ func TestOnlyRemoveRemovesVMs(t *testing.T) {
 		if is, ok := what.(*ast.Ident); !ok || !removes[is.Name] {
 			return
 		} else if found++; filepath.Base(file) != "remove.go" {
-			t.Errorf("%s creates an action %s: let it call view.remove", file, is.Name)
+			t.Errorf("%s creates an action %s: let it call steps.remove", file, is.Name)
 		}
 	}
 	for _, file := range files {

@@ -18,7 +18,7 @@ func (m *member) resizes() bool {
 
 // hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
 // and then, once the member is marked for a power cycle, by that mark, until the next edit of the spec.
-func (v *view) hot(m *member) bool {
+func (v *facts) hot(m *member) bool {
 	if m.Why == plan.WhyPowerCycle && m.Generation == v.Group.Generation {
 		return false
 	}
@@ -31,12 +31,12 @@ func (v *view) hot(m *member) bool {
 }
 
 // wantsCycle reports whether the member has to be powered off for its new size.
-func (v *view) wantsCycle(m *member) bool {
+func (v *facts) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == plan.PoweredOn && !v.hot(m)
 }
 
 // chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
-func (v *view) chooseCycles(order []int) {
+func (v *decision) chooseCycles(order []int) {
 	slack := v.slack
 	for _, i := range order {
 		m := &v.members[i]
@@ -54,13 +54,10 @@ func (v *view) chooseCycles(order []int) {
 }
 
 // resizeInPlace plans the next step that changes a member's size.
-func (v *view) resizeInPlace(m *member) {
-	if !m.resizes() || m.Power == plan.Suspended { // a suspended one is resumed first
-		return
-	}
+func (v *steps) resizeInPlace(m *member, why string) {
 	goesOn := true
 	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: v.resizeArgs(false), Reason: "resize: it " + m.resize}
+		Args: v.resizeArgs(false), Reason: why}
 	switch {
 	case m.Power == plan.PoweredOff:
 		goesOn = v.act(a)
@@ -78,14 +75,14 @@ func (v *view) resizeInPlace(m *member) {
 }
 
 // resizeArgs are the size that the spec gives to members.
-func (v *view) resizeArgs(hot bool) plan.ResizeArgs {
+func (v *facts) resizeArgs(hot bool) plan.ResizeArgs {
 	return plan.ResizeArgs{CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Hot: hot}
 }
 
 // takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot
 // be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
 // the guest has the deletion's generation: a replica that knows only an older one stops acting.
-func (v *view) takeDown(m *member, reason string) bool {
+func (v *steps) takeDown(m *member, reason string) bool {
 	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !v.Finalizing, Args: plan.PowerOffArgs{Deleted: v.Finalizing}, Reason: reason}
 	p := v.Pending[m.name]
 	switch {

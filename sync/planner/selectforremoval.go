@@ -11,10 +11,10 @@ import (
 // victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unhealthy, the outdated, the others by order, and the protected last.
 // Duplicates are left out: see duplicates.go.
-func (v *view) victims() []int { return v.orderOf(v.members) }
+func (v *sets) victims() []int { return v.orderOf(v.members) }
 
 // orderOf is victims, among members or standby members.
-func (v *view) orderOf(members []member) []int {
+func (v *sets) orderOf(members []member) []int {
 	var order []int
 	rank, ordinals := make([]int, len(members)), make([]int32, len(members))
 	for i := range members {
@@ -32,7 +32,7 @@ func (v *view) orderOf(members []member) []int {
 	return order
 }
 
-func (v *view) rank(m *member) int {
+func (v *sets) rank(m *member) int {
 	rank := 7
 	switch {
 	case m.going():
@@ -59,7 +59,7 @@ func (v *view) rank(m *member) int {
 // superseded reports whether a member was made from another version of the template than the newest member, while nobody knows the
 // present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
 // the member that the update has made.
-func (v *view) superseded(m *member) bool {
+func (v *sets) superseded(m *member) bool {
 	if !v.policy.ReplaceOnTemplate || v.State.Template.Fingerprint != "" || m.Fingerprint == "" {
 		return false
 	}
@@ -72,7 +72,7 @@ func (v *view) superseded(m *member) bool {
 	return newest.Fingerprint != m.Fingerprint
 }
 
-func (v *view) byOrder(x, y *member) int {
+func (v *facts) byOrder(x, y *member) int {
 	switch v.policy.Order {
 	case "Oldest":
 		return x.Created.Compare(y.Created)
@@ -94,7 +94,7 @@ func (v *view) byOrder(x, y *member) int {
 //
 // A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
 // not count as serving, and goes only while enough others serve.
-func (v *view) selectForRemoval(order []int) {
+func (v *decision) selectForRemoval(order []int) {
 	serving, idle, retiring := v.countServing()
 	slack := serving - v.policy.MinAvailable
 	shown := v.ordinals - v.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
@@ -146,7 +146,7 @@ func (v *view) selectForRemoval(order []int) {
 }
 
 // waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
-func (v *view) waitsForTurn(m *member) {
+func (v *decision) waitsForTurn(m *member) {
 	switch {
 	case m.retire == "":
 	case !m.replaced:
@@ -157,7 +157,7 @@ func (v *view) waitsForTurn(m *member) {
 }
 
 // countServing counts the members that serve, that do not although nothing takes them down, and that are to be replaced.
-func (v *view) countServing() (serving, idle, retiring int) {
+func (v *decision) countServing() (serving, idle, retiring int) {
 	for i := range v.members {
 		m := &v.members[i]
 		switch {
@@ -176,7 +176,7 @@ func (v *view) countServing() (serving, idle, retiring int) {
 }
 
 // departing counts the duplicates that were chosen to go before they were duplicates: nothing else goes instead of them.
-func (v *view) departing() (n int) {
+func (v *sets) departing() (n int) {
 	for i := range v.members {
 		m := &v.members[i]
 		n += int(oneIf(m.duplicate && m.going() && m.Why != plan.WhyDuplicate))
@@ -185,48 +185,41 @@ func (v *view) departing() (n int) {
 }
 
 // membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
-func (v *view) membersText() string {
+func (v *sets) membersText() string {
 	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
 }
 
-// withdrawMarks withdraws the marks of members that stay: two replicas of the server may have marked at once, or the spec has changed.
+// isKept reports whether the member is marked, and stays.
+func (m *member) isKept() bool {
+	return m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable
+}
+
+// unmark withdraws the mark of a member that stays: two replicas of the server may have marked at once, or the spec has changed.
 // While any such mark exists, no serving member is taken down, because the choice is still open.
-func (v *view) withdrawMarks() {
-	for i := range v.members {
-		m := &v.members[i]
-		if m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable {
-			v.withdrawing = true
-			if m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
-				continue // another replica set it since this one was called, and may know more: two would set and withdraw it forever
-			}
-			v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-				Generation: v.Group.Generation, Reason: "it stays after all, so its mark is withdrawn"})
-		}
-	}
+func (v *steps) unmark(m *member, why string) {
+	v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Generation: v.Group.Generation, Reason: why})
 }
 
 // removeChosen marks a member that goes, and removes one that is marked.
-func (v *view) removeChosen(m *member) {
-	if !m.leaves {
-		return
-	}
+func (v *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
 	case !m.Reachable:
 	case !m.going() && m.replaced:
-		goesOn = v.act(v.replacing(m, m.retire, m.why))
+		goesOn = v.act(v.replacing(m, m.retire, why))
 		v.tellUnrehearsed(m)
 	case !m.going():
-		goesOn = v.act(v.marking(m, plan.WhyScaleIn, m.why))
+		goesOn = v.act(v.marking(m, plan.WhyScaleIn, why))
 	default:
-		goesOn = v.remove(m, chosen, m.why)
+		goesOn = v.remove(m, chosen, why)
 	}
 	m.begins(leaving, goesOn)
 }
 
 // announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet
 // looked at all members after it: until then it takes down no serving member by another replica's mark.
-func (v *view) announcing() bool {
+func (v *facts) announcing() bool {
 	for _, p := range v.Pending {
 		if p.Op == plan.Mark && p.State == plan.Running {
 			return true
@@ -235,7 +228,7 @@ func (v *view) announcing() bool {
 	return false
 }
 
-func (v *view) marking(m *member, why plan.Why, reason string) plan.Action {
+func (v *facts) marking(m *member, why plan.Why, reason string) plan.Action {
 	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Args: plan.MarkArgs{Why: why}, Generation: v.Group.Generation, Reason: reason}
 }

@@ -14,7 +14,7 @@ import (
 // It never ran, so it is drained, shut down, promised and kept in quarantine by nobody, and one that vCenter does not have is gone.
 
 // splitStandby moves the standby members out of members, which are in order. One whose ordinal a member has stays there.
-func (v *view) splitStandby() {
+func (v *sets) splitStandby() {
 	if !slices.ContainsFunc(v.members, func(m member) bool { return m.IsStandby() }) {
 		return
 	}
@@ -34,7 +34,7 @@ func (v *view) splitStandby() {
 
 // judgeStandby decides what concerns each standby member alone, and finds the recorded ones that vCenter does not show, and that it has
 // not reported as gone.
-func (v *view) judgeStandby() {
+func (v *sets) judgeStandby() {
 	for i := range v.standby {
 		m := &v.standby[i]
 		m.resize, m.outdated, m.disks = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM), v.disksDue(m)
@@ -51,28 +51,28 @@ func (v *view) judgeStandby() {
 }
 
 // isStandby reports whether a standby member has an ordinal, or is being made with it.
-func (v *view) isStandby(ordinal int32) bool {
+func (v *sets) isStandby(ordinal int32) bool {
 	return slices.ContainsFunc(v.standby, func(m member) bool { return m.Ordinal == ordinal }) ||
 		slices.ContainsFunc(v.notFoundStandby, func(m v1alpha1.StandbyMember) bool { return m.Ordinal == ordinal }) ||
 		slices.Contains(v.standbyComing, ordinal)
 }
 
 // fit reports whether a standby member can be promoted now.
-func (v *view) fit(m *member) bool {
+func (v *sets) fit(m *member) bool {
 	p := v.Pending[m.name]
 	return v.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !v.unfit(m) && !v.isNotFound(m.Ordinal) &&
 		(p.State != plan.Running || p.Op == plan.PowerOn)
 }
 
 // unfit reports whether a standby member has to be made again.
-func (v *view) unfit(m *member) bool {
+func (v *facts) unfit(m *member) bool {
 	return m.outdated != "" || m.resize != "" && (v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m)) || m.unprepared() && !v.preparable(m) ||
 		slices.Contains(v.Group.Spec.Replace, v1alpha1.Replacement{Name: m.name, MoRef: m.MoRef})
 }
 
 // promote powers up to most standby members on, and returns how many. In each zone that has the fewest members one is promoted first;
 // one that is being promoted, before all others; one that failed, after them.
-func (v *view) promote(most int) (promoted int) {
+func (v *steps) promote(most int) (promoted int) {
 	if len(v.standby) == 0 || most <= 0 || v.awaitsRules() {
 		return 0
 	}
@@ -107,23 +107,18 @@ func (v *view) promote(most int) (promoted int) {
 	return promoted
 }
 
-// promoteRunning takes note in its stamp of a standby member that somebody powered on: off again, it would be taken for unused.
-// (One that is marked goes, or its mark is withdrawn first.)
-func (v *view) promoteRunning(m *member) {
-	if m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked {
-		v.act(v.promotion(m, runningText))
-	}
-}
+// promoteRunning takes note in its stamp of a standby member that somebody powered on.
+func (v *steps) promoteRunning(m *member, why string) { v.act(v.promotion(m, why)) }
 
 const runningText = "a standby member that somebody powered on is a member"
 
-func (v *view) promotion(m *member, reason string) plan.Action {
+func (v *facts) promotion(m *member, reason string) plan.Action {
 	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
 		Generation: v.Group.Generation, Reason: reason}
 }
 
 // promotionText says why the n-th member that is promoted now is wanted.
-func (v *view) promotionText(n int) string {
+func (v *sets) promotionText(n int) string {
 	switch {
 	case v.ordinals+len(v.arriving)+n < v.want:
 		return v.membersText()
@@ -134,7 +129,7 @@ func (v *view) promotionText(n int) string {
 }
 
 // soonFit is how many standby members will be fit without an operator's help, and are not promoted yet.
-func (v *view) soonFit() (n int) {
+func (v *sets) soonFit() (n int) {
 	for _, ordinal := range v.standbyComing {
 		n += int(oneIf(v.Pending[plan.MemberName(v.Group.Name, ordinal)].Fault.Reason == ""))
 	}
@@ -149,7 +144,7 @@ func (v *view) soonFit() (n int) {
 
 // standbyFirst reports whether an update waits for the standby members: those that differ from the spec are made again, or resized,
 // before a serving member is, and all of them exist before the first one is, so that the update promotes them.
-func (v *view) standbyFirst() bool {
+func (v *sets) standbyFirst() bool {
 	here, differ := len(v.notFoundStandby), false
 	for i := range v.standby {
 		m := &v.standby[i]
@@ -161,7 +156,7 @@ func (v *view) standbyFirst() bool {
 
 // keepStandby makes the standby members that stay like the spec, removes those that are unfit or too many, and makes those that are
 // missing.
-func (v *view) keepStandby() {
+func (v *steps) keepStandby() {
 	order := v.orderOf(v.standby)
 	here, stay := len(v.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
 	for i := range v.standby {
@@ -176,6 +171,11 @@ func (v *view) keepStandby() {
 		switch {
 		case m.leaves || !m.Reachable:
 		case v.unfit(m) && left <= int(v.Group.Spec.Standby) && !v.remakes(m, int(v.Group.Spec.Standby)-left):
+			m.decide(plan.Update, againText(m))
+			m.awaits = aSuccessor
+			if v.cloneBlocked(m) {
+				m.awaits = anOperator
+			}
 		case m.going() || v.unfit(m) || stay > int(v.Group.Spec.Standby):
 			stay -= int(oneIf(!m.going() && !v.unfit(m)))
 			left--
@@ -200,7 +200,7 @@ func (v *view) keepStandby() {
 }
 
 // cloneStandby makes standby members.
-func (v *view) cloneStandby(count int) {
+func (v *steps) cloneStandby(count int) {
 	if count <= 0 {
 		return
 	}
@@ -226,11 +226,11 @@ func (v *view) cloneStandby(count int) {
 }
 
 // removeStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
-func (v *view) removeStandby(m *member, enough bool) {
+func (v *steps) removeStandby(m *member, enough bool) {
 	why, reason := plan.WhyScaleIn, fmt.Sprintf("more standby members than spec.standby: %d", v.Group.Spec.Standby)
 	again := v.unfit(m) && !enough
 	if again {
-		why, reason = plan.WhyUpdate, "standby member made again: "+cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
+		why, reason = plan.WhyUpdate, againText(m)
 	}
 	if m.decide(plan.Remove, reason); again {
 		m.becomes = plan.Update
@@ -247,6 +247,11 @@ func (v *view) removeStandby(m *member, enough bool) {
 	m.begins(discarding, true)
 }
 
+// againText says why a standby member is made again.
+func againText(m *member) string {
+	return "standby member made again: " + cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
+}
+
 // prefixed puts a prefix before a text that is not empty.
 func prefixed(prefix, text string) string {
 	if text == "" {
@@ -256,12 +261,12 @@ func prefixed(prefix, text string) string {
 }
 
 // aside reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
-func (v *view) aside(name string) bool {
+func (v *report) aside(name string) bool {
 	return slices.ContainsFunc(v.standby, func(m member) bool { return m.name == name }) ||
 		slices.ContainsFunc(v.standbyComing, func(ordinal int32) bool { return plan.MemberName(v.Group.Name, ordinal) == name })
 }
 
-func (v *view) standbyStatuses() []v1alpha1.StandbyMember {
+func (v *report) standbyStatuses() []v1alpha1.StandbyMember {
 	if len(v.standby) == 0 {
 		return slices.Clone(v.notFoundStandby)
 	}

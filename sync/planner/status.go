@@ -12,8 +12,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
+// report is what is told of a plan: status, message, verdicts, Events. It decides nothing.
+type report struct{ *steps }
+
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
-func (v *view) status(message string) v1alpha1.VmGroupStatus {
+func (v *report) status(message string) v1alpha1.VmGroupStatus {
 	if v.shortOutage {
 		s := v.Group.Status
 		s.Orphaned = s.Orphaned || v.orphaned()
@@ -56,7 +59,7 @@ func (v *view) status(message string) v1alpha1.VmGroupStatus {
 }
 
 // bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
-func (v *view) bootTime(m *member, i int) metav1.Time {
+func (v *report) bootTime(m *member, i int) metav1.Time {
 	switch r := v.record(m.MoRef, i); {
 	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
 		return metav1.Time{}
@@ -73,7 +76,7 @@ func oneIf(is bool) int32 {
 	return 0
 }
 
-func (v *view) countReady() int {
+func (v *sets) countReady() int {
 	n := 0
 	for i := range v.members {
 		if v.members[i].ready {
@@ -83,7 +86,7 @@ func (v *view) countReady() int {
 	return n
 }
 
-func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
+func (v *report) quarantineStatuses() []v1alpha1.Quarantined {
 	if len(v.quarantined)+len(v.notFoundQuarantined) == 0 {
 		return nil
 	}
@@ -95,7 +98,7 @@ func (v *view) quarantineStatuses() []v1alpha1.Quarantined {
 	return append(all, v.notFoundQuarantined...)
 }
 
-func (v *view) memberStatuses() []v1alpha1.Member {
+func (v *report) memberStatuses() []v1alpha1.Member {
 	if len(v.members)+len(v.notFound)+len(v.givenUp) == 0 {
 		return nil
 	}
@@ -134,7 +137,7 @@ func (v *view) memberStatuses() []v1alpha1.Member {
 const reasonOff = "PoweredOff"
 
 // why says why a member is not ready, or how it differs from the spec.
-func (v *view) why(m *member) (reason, message string) {
+func (v *report) why(m *member) (reason, message string) {
 	pending := v.Pending[m.name]
 	switch {
 	case m.duplicate:

@@ -35,7 +35,7 @@ type successors struct {
 // provenFor is how long a clone shows that others like it can be made.
 const provenFor = time.Hour
 
-func (v *view) findSuccessors() {
+func (v *decision) findSuccessors() {
 	s := &v.successors
 	s.here = v.ordinals - v.want
 	for i := range v.standby {
@@ -57,7 +57,7 @@ func (v *view) findSuccessors() {
 }
 
 // isProven reports whether a member like the successor of this one was cloned lately. Adoption is no proof.
-func (v *view) isProven(m *member) bool {
+func (v *decision) isProven(m *member) bool {
 	s, zones := &v.successors, max(1, len(v.Group.Spec.Placement.Zones))
 	if s.newest == nil {
 		s.newest = make([]time.Time, zones)
@@ -80,15 +80,15 @@ func another(names []string, than *member) bool {
 }
 
 // stays reports whether a member is not replaced because no successor of it can be made until an operator acts.
-func (v *view) stays(m *member) bool { return m.retire != "" && v.cloneBlocked(m) }
+func (v *decision) stays(m *member) bool { return m.retire != "" && v.cloneBlocked(m) }
 
 // cloneBlocked reports whether an operator has to act before the successor of a member can be made.
-func (v *view) cloneBlocked(m *member) bool {
+func (v *decision) cloneBlocked(m *member) bool {
 	return v.successors.none || another(v.successors.blocked, m)
 }
 
 // follows reports whether a member that is to be replaced can be marked, or be taken down if it is.
-func (v *view) follows(m *member) bool {
+func (v *decision) follows(m *member) bool {
 	left := v.successors.here - 1
 	switch {
 	case m.going():
@@ -104,7 +104,7 @@ func (v *view) follows(m *member) bool {
 }
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
-func (v *view) extraComesFirst() bool {
+func (v *sets) extraComesFirst() bool {
 	if v.policy.Surge == 0 || v.dense() {
 		return false
 	}
@@ -113,12 +113,12 @@ func (v *view) extraComesFirst() bool {
 }
 
 // remakes reports whether a standby member can be removed so that it is made again, where so many are missing.
-func (v *view) remakes(m *member, missing int) bool {
+func (v *decision) remakes(m *member, missing int) bool {
 	return !v.cloneBlocked(m) && (m.going() || !another(v.successors.failing, m) && (missing <= 0 || v.isProven(m)))
 }
 
 // replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
-func (v *view) replacing(m *member, why plan.Why, reason string) plan.Action {
+func (v *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 	details, _ := v.details(m.Ordinal)
 	successor := v.cloneOf(m.name, m.Ordinal, details, false)
 	a := v.marking(m, why, reason)
@@ -127,14 +127,14 @@ func (v *view) replacing(m *member, why plan.Why, reason string) plan.Action {
 }
 
 // tellUnrehearsed notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
-func (v *view) tellUnrehearsed(m *member) {
+func (v *steps) tellUnrehearsed(m *member) {
 	if p := v.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		v.cloneFaults = append(v.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }
 
 // tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
-func (v *view) tellStaying() {
+func (v *steps) tellStaying() {
 	waits := func(m member) bool { return m.retire != "" && !m.leaves || m.yet }
 	if len(v.cloneFaults) > 0 || !slices.ContainsFunc(v.members, waits) && !slices.ContainsFunc(v.standby, func(m member) bool { return v.unfit(&m) }) {
 		return
@@ -148,7 +148,7 @@ func (v *view) tellStaying() {
 }
 
 // nextPlace picks the next free ordinal whose addresses, if it has static ones, no member holds; false if there is none.
-func (v *view) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
+func (v *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
 	var held heldAddresses
 	for {
 		ordinal = ordinals.Pick()

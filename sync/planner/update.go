@@ -18,7 +18,7 @@ import (
 
 // findChanges decides which members are to be replaced or resized, and which are held as they are. order lists the
 // members that can go, in the order in which they go.
-func (v *view) findChanges(order []int) {
+func (v *decision) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {
 		if m := &v.members[i]; m.differs() != "" {
@@ -66,7 +66,7 @@ func (v *view) findChanges(order []int) {
 // trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not hold the way back: members that
 // match what was tried go first, and none is kept. A spec is edited back if members match it already. That is a question about VMs
 // and targets only, so it has the same answer when it is asked again, whatever else keeps members as they are.
-func (v *view) trackCanary(differ []*member) {
+func (v *decision) trackCanary(differ []*member) {
 	stored := v.Group.Status.Canary
 	if v.revision == "" { // what members are to match is unknown
 		v.canary = stored
@@ -102,27 +102,27 @@ func (v *view) trackCanary(differ []*member) {
 const maxTried = 8
 
 // takenBack reports whether the member matches a spec that was tried and taken back.
-func (v *view) takenBack(m *member) bool {
+func (v *decision) takenBack(m *member) bool {
 	return v.canary != nil && v.canary.Back && slices.Contains(v.canary.Tried, madeFrom(m))
 }
 
 // refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
 // remembers that after the failure is forgotten.
-func (v *view) refusesResize(m *member) bool {
+func (v *facts) refusesResize(m *member) bool {
 	p := v.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
 	return v.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
 // findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
-func (v *view) findRequested(order []int) {
+func (v *decision) findRequested(order []int) {
 	for _, r := range v.Group.Spec.Replace {
 		for _, i := range order {
 			m := &v.members[i]
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				v.faults = append(v.faults, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
+				v.misnamed = append(v.misnamed, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false
@@ -133,7 +133,7 @@ func (v *view) findRequested(order []int) {
 
 // trackProgress keeps the clock of an update in the status, as a Deployment does in a condition: when the
 // number of available updated members was last seen to grow.
-func (v *view) trackProgress(todo int) {
+func (v *decision) trackProgress(todo int) {
 	updated, waiting := 0, []string(nil)
 	for i := range v.members {
 		m := &v.members[i]
@@ -173,11 +173,10 @@ func (v *view) trackProgress(todo int) {
 	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
 		plan.AtMost(waiting, 5), int(v.policy.Deadline.Seconds()))}
-	v.faults = append(v.faults, named{Fault: *v.stuck})
 }
 
 // target describes what members are updated to, for people and to tell updates apart.
-func (v *view) target() string {
+func (v *facts) target() string {
 	return targetText(v.revision, v.Group.Spec.CPU, v.Group.MemoryMB())
 }
 
@@ -196,7 +195,7 @@ func targetText(revision string, cpu int32, memoryMB int64) string {
 
 // beyond returns how many members more than replicas stay for now: during an update, those that make
 // up for members that are not available yet.
-func (v *view) beyond() int {
+func (v *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
 	for i := range v.members {
 		m := &v.members[i]
@@ -222,7 +221,7 @@ func (v *view) beyond() int {
 
 // helpers returns how many stand-ins are made so that other members can be power-cycled: none if some members may be
 // unavailable.
-func (v *view) helpers() int {
+func (v *sets) helpers() int {
 	if v.policy.MinAvailable < v.want {
 		return 0
 	}
@@ -235,8 +234,20 @@ func (v *view) helpers() int {
 	return min(v.policy.Surge, n)
 }
 
+// whatHolds says which field keeps members that differ from the spec as they are.
+func (v *decision) whatHolds() string {
+	why := cmp.Or(v.heldBy(), v.closed)
+	switch {
+	case v.stuck != nil:
+		return v.stuck.Message
+	case why == "" && v.policy.Canary >= 0:
+		return fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
+	}
+	return why
+}
+
 // heldText says how many members that differ from the spec are kept, and which field keeps them.
-func (v *view) heldText() string {
+func (v *report) heldText() string {
 	n := 0
 	for i := range v.members {
 		if v.members[i].held {
@@ -254,7 +265,7 @@ func (v *view) heldText() string {
 }
 
 // differing says how members differ from the spec, each difference once.
-func (v *view) differing() (texts []string) {
+func (v *report) differing() (texts []string) {
 	var order []string
 	which := map[string][]string{}
 	for i := range v.members {
@@ -279,7 +290,7 @@ func (v *view) differing() (texts []string) {
 }
 
 // changedTemplate names the members that were cloned from another version of the template.
-func (v *view) changedTemplate() string {
+func (v *report) changedTemplate() string {
 	var names []string
 	for i := range v.members {
 		if m := &v.members[i]; v.templateChanged(&m.VM) {

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"cmp"
-	"fmt"
 	"iter"
 	"slices"
 
@@ -29,9 +28,11 @@ const (
 
 // verdict is what becomes of a VM, or of an ordinal that no VM has yet. All that is said about what is going on is counted from these.
 type verdict struct {
-	// becomes and why are the verdict; empty where those of a member follow from the rest, as the table at verdictOf says.
 	becomes plan.Decision
 	why     string
+	// needs are what is to be done for a member, in this order. keptBy is what keeps it as it is, or for how long.
+	needs  []need
+	keptBy string
 	// awaits is what it waits for before its next step; waits is the precondition at which it waits, marked.
 	awaits string
 	waits  *precondition
@@ -47,7 +48,7 @@ func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = 
 func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
 
 // everyone yields the VMs of the group, and the ordinals that are to have one.
-func (v *view) everyone() iter.Seq[*member] {
+func (v *sets) everyone() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		for _, members := range [][]member{v.members, v.standby, v.quarantined} {
 			for i := range members {
@@ -65,7 +66,7 @@ func (v *view) everyone() iter.Seq[*member] {
 }
 
 // doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
-func (v *view) doing(what ...activity) (n int) {
+func (v *steps) doing(what ...activity) (n int) {
 	for m := range v.everyone() {
 		for _, a := range what {
 			n += int(oneIf(m.does[a] && !m.blocked[a]))
@@ -75,7 +76,7 @@ func (v *view) doing(what ...activity) (n int) {
 }
 
 // missing counts the members that are to be cloned and whose clones are not running.
-func (v *view) missing() (n int) {
+func (v *steps) missing() (n int) {
 	for _, m := range v.free {
 		n += int(oneIf(m.missing))
 	}
@@ -83,7 +84,7 @@ func (v *view) missing() (n int) {
 }
 
 // updating counts the members that are to be replaced or resized, now or later.
-func (v *view) updating() (n int) {
+func (v *sets) updating() (n int) {
 	if v.blockedBy != nil || v.Finalizing {
 		return 0
 	}
@@ -95,7 +96,7 @@ func (v *view) updating() (n int) {
 }
 
 // vacancy notes that a VM is wanted where there is none. Its ordinal may not be known yet.
-func (v *view) vacancy(why string) *member {
+func (v *sets) vacancy(why string) *member {
 	m := &member{}
 	m.decide(plan.Create, why)
 	v.free = append(v.free, m)
@@ -103,17 +104,17 @@ func (v *view) vacancy(why string) *member {
 }
 
 // assign tells which ordinal a vacancy has.
-func (v *view) assign(m *member, ordinal int32) {
+func (v *sets) assign(m *member, ordinal int32) {
 	m.Ordinal, m.name = ordinal, plan.MemberName(v.Group.Name, ordinal)
 }
 
 // assigned reports whether a vacancy has that ordinal.
-func (v *view) assigned(ordinal int32) bool {
+func (v *sets) assigned(ordinal int32) bool {
 	return slices.ContainsFunc(v.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
 }
 
 // verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
-func (v *view) verdicts() (all []plan.Verdict) {
+func (v *report) verdicts() (all []plan.Verdict) {
 	say := func(d plan.Verdict) {
 		if d.Reason, d.WaitsFor = plan.Printable(d.Reason), plan.Printable(d.WaitsFor); d.Is != plan.Keep || d.Reason+d.WaitsFor != "" {
 			all = append(all, d)
@@ -157,20 +158,10 @@ func (v *view) verdicts() (all []plan.Verdict) {
 //	any, while nothing can be done          Wait       what holds the group back
 //	not reachable, or has a question        Wait       vCenter to reach it; an answer
 //	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
+//	a member                                as decided (conclude)
 //	an ordinal, standby, in quarantine      as decided where that was (fill, keepStandby, keepInQuarantine)
-//	a duplicate                             Remove     another VM is the member
-//	chosen to be replaced for healing       Heal       its unreadiness; its turn, a successor, a precondition
-//	chosen to be replaced otherwise         Update     how it differs; the same
-//	to be restarted                         Heal       its unreadiness
-//	one too many, and goes now              Remove     scale-in; a precondition
-//	one too many, and does not go           Keep       the same; other members to be available
-//	differs, and is kept                    Keep       how; the field that keeps it
-//	differs, and waits for standby members  Update     how; the standby members
-//	is resized in place                     Update     how; a precondition, or other members to be available
-//	any other for which there is a step     Update     why the step is there
-//	any other                               Keep       -
-func (v *view) verdictOf(m *member) plan.Verdict {
-	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: plan.Keep, Reason: m.why, WaitsFor: v.waitsFor(m)}
+func (v *report) verdictOf(m *member) plan.Verdict {
+	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: v.waitsFor(m)}
 	if !m.Quarantined.IsZero() {
 		d.VM = plan.Printable(m.VM.Name)
 	}
@@ -183,32 +174,6 @@ func (v *view) verdictOf(m *member) plan.Verdict {
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
 	case v.Finalizing:
 		d.Is, d.Reason = plan.Remove, v.deletionReason()
-	case m.becomes != "":
-		d.Is = m.becomes
-	case m.duplicate:
-		d.Is, d.Reason = plan.Remove, duplicateReason(m)
-	case m.retire == plan.WhyHealing:
-		d.Is = plan.Heal
-	case m.retire != "":
-		d.Is = plan.Update
-	case m.restart != "" && !m.leaves:
-		d.Is, d.Reason = plan.Heal, m.restart
-	case m.leaves:
-		d.Is = plan.Remove
-	case m.awaits != "" && m.why != "":
-	case m.held:
-		d.Reason, d.WaitsFor = "it "+m.differs(), cmp.Or(v.whatHolds(), d.WaitsFor)
-	case m.yet:
-		d.Is, d.Reason, d.WaitsFor = plan.Update, "it "+m.differs(), "the standby members, which are updated first"
-	case m.resizes():
-		d.Is, d.Reason = plan.Update, "resize: it "+m.resize
-		if v.wantsCycle(m) && !m.cycles {
-			d.WaitsFor = cmp.Or(d.WaitsFor, otherMembers)
-		}
-	default:
-		if i, has := v.stepOf[v.stepKey(m)]; has && v.steps[i].MoRef == m.MoRef {
-			d.Is, d.Reason = plan.Update, v.steps[i].Reason
-		}
 	}
 	return d
 }
@@ -221,8 +186,10 @@ const (
 )
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
-func (v *view) waitsFor(m *member) string {
+func (v *report) waitsFor(m *member) string {
 	switch p := v.Pending[v.stepKey(m)]; {
+	case m.keptBy != "":
+		return m.keptBy
 	case p.Fault.Reason != "":
 		return p.Fault.WithHelp().Message
 	case m.waits != nil:
@@ -232,21 +199,9 @@ func (v *view) waitsFor(m *member) string {
 }
 
 // stepKey is the key of a VM's steps among those that are pending.
-func (v *view) stepKey(m *member) string {
+func (v *report) stepKey(m *member) string {
 	if m.Quarantined.IsZero() {
 		return m.name
 	}
 	return v.key(m)
-}
-
-// whatHolds says which field keeps members that differ from the spec as they are.
-func (v *view) whatHolds() string {
-	why := cmp.Or(v.heldBy(), v.closed)
-	switch {
-	case v.stuck != nil:
-		return v.stuck.Message
-	case why == "" && v.policy.Canary >= 0:
-		return fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
-	}
-	return why
 }

@@ -1,0 +1,226 @@
+package planner
+
+import (
+	"cmp"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// decision is what becomes of the members. It is empty while the group is held back, and while it is deleted.
+type decision struct {
+	*sets
+	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
+	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary    *v1alpha1.CanaryProgress // what update.canary needs to know of the past
+	stuck     *plan.Fault              // why an update has stopped
+	closed    string                   // why an update begins nothing now: see outsideWindows
+	suspended string                   // what was seen when healing was suspended
+	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
+	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
+	withdrawing bool
+	successors  successors
+	misnamed    []named // entries of spec.replace that name the wrong VM
+}
+
+// decide finds what becomes of the members. Earlier decisions bind later ones: which differ from the spec, which are unhealthy, which
+// go, and which are powered off for a while. Then everything that follows for a member alone: its verdict, and what it needs.
+func decide(s *sets) *decision {
+	v := &decision{sets: s}
+	if v.blockedBy != nil || v.Finalizing {
+		return v
+	}
+	order := v.victims()
+	v.findSuccessors()
+	v.findChanges(order)
+	v.heal(order)
+	v.cloneElsewhere(order)
+	v.selectForRemoval(order)
+	v.chooseCycles(order)
+	for i := range v.members {
+		m := &v.members[i]
+		v.withdrawing = v.withdrawing || m.isKept()
+		m.needs = v.needsOf(m)
+		v.conclude(m)
+	}
+	for i := range v.standby {
+		if m := &v.standby[i]; m.duplicate {
+			m.decide(plan.Remove, duplicateReason(m))
+		}
+	}
+	return v
+}
+
+// conclude decides what becomes of a member, where healing or a scale-in has not decided it. The first row that applies:
+//
+//	what                                    verdict    why, and what it waits for
+//	--------------------------------------  ---------  ---------------------------------------------------------------
+//	a duplicate                             Remove     another VM is the member
+//	chosen to be replaced for healing       Heal       its unreadiness; its turn, a successor, a precondition
+//	chosen to be replaced otherwise         Update     how it differs; the same
+//	differs, and is kept                    Keep       how; the field that keeps it
+//	differs, and waits for standby members  Update     how; the standby members
+//	is resized in place                     Update     how; a precondition, or other members to be available
+//	needs anything else                     Update     why it needs that
+//	any other                               Keep       -
+func (v *decision) conclude(m *member) {
+	switch {
+	case m.becomes != "":
+	case m.duplicate:
+		m.decide(plan.Remove, duplicateReason(m))
+	case m.retire == plan.WhyHealing:
+		m.becomes = plan.Heal
+	case m.retire != "":
+		m.becomes = plan.Update
+	case m.held:
+		m.decide(plan.Keep, "it "+m.differs())
+		m.keptBy = v.whatHolds()
+	case m.yet:
+		m.decide(plan.Update, "it "+m.differs())
+		m.keptBy = "the standby members, which are updated first"
+	case m.resizes():
+		m.decide(plan.Update, "resize: it "+m.resize)
+		if v.wantsCycle(m) && !m.cycles {
+			m.awaits = cmp.Or(m.awaits, otherMembers)
+		}
+	case len(m.needs) > 0:
+		m.decide(plan.Update, m.needs[0].why)
+		if m.needs[0].what == needsPower && v.awaitsRules() {
+			m.awaits = "the group's DRS rules"
+		}
+	default:
+		m.becomes = plan.Keep
+	}
+}
+
+// need is something that is to be done for a member, and why. Its next step follows from that and from what its VM is now (memberSteps).
+type need struct {
+	what
+	why string
+}
+
+type what int
+
+const (
+	needsUnmark      what = iota // it has a mark, and stays
+	needsPromotion               // somebody powered the standby member on
+	needsRemoval                 // it goes
+	needsAdoption                // it has its former folder or name
+	needsReset                   // healing restarts it
+	needsSize                    // it has another size
+	needsData                    // it is off, and has to get its persistent disks first
+	needsPreparation             // it is off, and was never prepared
+	needsPower                   // it is off
+	needsTags                    // it was prepared for another spec
+	needsDisks                   // it has other disks
+	allNeeds         = iota
+)
+
+// needs say why a member needs what; empty if it does not. They are met in this order: of two steps for one member the first counts.
+var needs = [allNeeds]func(*decision, *member) (why string){
+	needsUnmark:      (*decision).whyUnmark,
+	needsPromotion:   (*decision).whyPromote,
+	needsRemoval:     (*decision).whyRemove,
+	needsAdoption:    (*decision).whyAdopt,
+	needsReset:       (*decision).whyReset,
+	needsSize:        (*decision).whyResize,
+	needsData:        (*decision).whyData,
+	needsPreparation: (*decision).whyPrepare,
+	needsPower:       (*decision).whyPowerOn,
+	needsTags:        (*decision).whyTags,
+	needsDisks:       (*decision).whyDisks,
+}
+
+func (v *decision) needsOf(m *member) (all []need) {
+	for n, because := range needs {
+		if why := because(v, m); why != "" {
+			all = append(all, need{what(n), why})
+		}
+	}
+	return all
+}
+
+// whyUnmark: a mark that another replica set since this one was called stays for now. That replica may know more, and two would set and
+// withdraw it forever.
+func (v *decision) whyUnmark(m *member) string {
+	later := m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew))
+	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
+}
+
+// whyPromote: off again, it would be taken for unused. (One that is marked goes, or its mark is withdrawn first.)
+func (v *decision) whyPromote(m *member) string {
+	return textIf(m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked, runningText)
+}
+
+func (v *decision) whyRemove(m *member) string {
+	return textIf(m.leaves, m.why)
+}
+
+// whyAdopt: a member that is moved or renamed later stays so.
+func (v *decision) whyAdopt(m *member) string {
+	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder
+	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
+	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
+}
+
+func (v *decision) whyReset(m *member) string {
+	return textIf(!m.leaves, m.restart)
+}
+
+// whyResize: a suspended one is resumed first.
+func (v *decision) whyResize(m *member) string {
+	return textIf(m.resizes() && m.Power != plan.Suspended, "resize: it "+m.resize)
+}
+
+func (v *decision) whyData(m *member) string {
+	return textIf(v.startable(m) && v.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
+}
+
+func (v *decision) whyPrepare(m *member) string {
+	return textIf(v.startable(m) && !v.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
+}
+
+func (v *decision) whyPowerOn(m *member) string {
+	switch {
+	case !m.isOff() || v.startable(m) && (v.lacksData(m) || m.unprepared()):
+		return ""
+	case m.Standby:
+		return runningText
+	}
+	return m.Power.Text() + "; should be on"
+}
+
+// whyTags: later changes of tags and attributes are made while it runs.
+func (v *decision) whyTags(m *member) string {
+	return textIf(m.Prepared != v.prepared && v.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
+}
+
+func (v *decision) whyDisks(m *member) string {
+	return textIf(m.disks != "" && m.outdated == "" && m.retire == "" && m.stays(), "disks: it "+m.disks)
+}
+
+// stays reports whether the member is to be as the spec says: it does not go, and no step takes it down.
+func (m *member) stays() bool { return !m.leaves && !m.Marked && !m.duplicate && m.Reachable }
+
+// isOff reports whether the member is off, and should be on.
+func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != plan.PoweredOn }
+
+// startable reports whether a member that is off can be powered on once it is prepared. Another one is to go.
+func (v *decision) startable(m *member) bool {
+	return m.isOff() && (!m.unprepared() || v.preparable(m))
+}
+
+// nextPowerOn is what a step comes before.
+func nextPowerOn(m *member) string {
+	if m.unprepared() {
+		return "first power-on"
+	}
+	return "next power-on"
+}
+
+func textIf(is bool, text string) string {
+	if is {
+		return text
+	}
+	return ""
+}
