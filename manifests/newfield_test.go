@@ -55,7 +55,7 @@ func typeFields(path string, of reflect.Type, into map[string]bool) {
 var changedInPlace = []string{
 	"cpu", "memory", "replicas", "standby", "inventory", "paused", "adopt[]", "replace[]", "tags[]",
 	"readiness", "update", "healing", "scaleIn", "deletion", "service",
-	"placement.antiAffinity",
+	"placement.antiAffinity", "placement.hostGroup",
 	"placement.datacenter", "placement.folder", // cannot change while there are members
 	"rootDisk", "disks[]", // the stamp has a member's own disks
 	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses

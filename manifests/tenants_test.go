@@ -24,7 +24,7 @@ var unbounded = []string{
 	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest is told
 	"hardware",      // of the member; docs/tenants.md says that reservations and shares are bounded in vCenter
 	"extraConfig[]", // the server's --extra-config bounds it
-	"placement.antiAffinity",
+	"placement.antiAffinity", "placement.hostGroup.rule",
 	"tags[].create", // of a tag that is allowed
 }
 

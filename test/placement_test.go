@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -77,6 +78,69 @@ func TestMembersAreSpreadOverClustersAndDRSRulesKeepThemApart(t *testing.T) {
 		remove(t, g)
 		if rules := must(r.Rules("/DC0/host/DC0_C0")); slices.ContainsFunc(rules, func(x vcsim.Rule) bool { return x.Name != "an operator's" }) {
 			t.Errorf("rules are left: %+v", rules)
+		}
+	})
+}
+
+func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Hosts: 4})
+		const cluster = "/DC0/host/DC0_C0"
+		r.must(r.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0", cluster+"/DC0_C0_H1"))
+		g := r.serve(inCluster0).group("web", 3)
+		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
+		if text := blocked(t, g, "HostGroupNotFound"); !strings.Contains(text, `"site-b"`) || !strings.Contains(text, "site-a") {
+			t.Errorf("status: %s", text)
+		}
+		_, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false)
+		if !strings.Contains(answer, "HostGroupNotFound") {
+			t.Errorf("the plan is %s", answer)
+		}
+		r.must(r.SetHostGroup(cluster, "site-b", cluster+"/DC0_C0_H2", cluster+"/DC0_C0_H3"))
+		check := func(want ...string) {
+			t.Helper()
+			var got []string
+			for _, rule := range must(r.Rules(cluster)) {
+				got = append(got, fmt.Sprintf("%s on %s %v %v", strings.Join(rule.VMs, " "), rule.HostGroup, rule.Enabled, rule.Mandatory))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("the rules are %q, want %q", got, want)
+			}
+		}
+		up(t, g)
+		check("web-0 web-2 on site-a true true", "web-1 on site-b true true")
+		members := refs(r.members())
+		settled := func(what string) {
+			t.Helper()
+			eventually(t, patience, what, func() bool {
+				a, err := g.Sync(within(t))
+				r.must(err)
+				return a.Status.Phase == v1alpha1.PhaseRunning && a.Status.ObservedGeneration == g.Generation
+			})
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-b"}, Rule: v1alpha1.HostRulePreferred}
+		})
+		settled("one site for all")
+		check("web-0 web-1 web-2 on site-b true false")
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.HostGroup = nil })
+		settled("no site")
+		check()
+		if now := refs(r.members()); !maps.Equal(now, members) {
+			t.Errorf("members were %v, and are %v", members, now)
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
+		})
+		settled("two sites again")
+		g.Scale(1)
+		up(t, g)
+		settled("one member")
+		check("web-0 on site-a true true")
+		remove(t, g)
+		if groups := must(r.VMGroups(cluster)); len(must(r.Rules(cluster))) > 0 || len(groups) > 0 {
+			t.Errorf("the rules %v and groups %v are left", must(r.Rules(cluster)), groups)
 		}
 	})
 }

@@ -32,6 +32,7 @@ func leastRole() (ids []string) {
 // everything makes a group use all that needs a privilege of its own.
 func everything(s *v1alpha1.VmGroupSpec) {
 	s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+	s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}}
 	s.Placement.StoragePolicy = "vSAN Default Storage Policy"
 	s.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0"}}
 	s.CustomizationSpec = "linux"
@@ -72,6 +73,7 @@ func roleRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate, ova}, Guest: vcsim.Guest{Tools: true}})
 	r.must(r.SetVAppProperties(ova))
+	r.must(r.SetHostGroup("/DC0/host/DC0_C0", "licensed", "/DC0/host/DC0_C0/DC0_C0_H0"))
 	r.must(r.AddCustomizationSpec("linux", false))
 	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 	return r

@@ -126,6 +126,7 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "hardware", fill: b.fillHardware},
 		{name: "extraConfig", fill: b.fillExtraConfig},
 		{name: "resource pool", fill: b.fillPool, base: true},
+		{name: "host group", fill: b.checkHostGroup, only: aMember},
 		{name: "storage", fill: b.fillStorage},
 		{name: "networks", fill: b.fillAdapters},
 		{name: "devices", fill: b.fillPCIDevices},
@@ -441,6 +442,41 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 			func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) },
 			func(c *places.Computes) (types.ManagedObjectReference, error) { return c.Pool(name, field) })
 		b.spec.Location.Pool = &pool
+		return err
+	})
+}
+
+// clusterGroups are the DRS host groups of a cluster.
+type clusterGroups struct {
+	name  string
+	hosts []string
+}
+
+// checkHostGroup finds out whether the member's cluster has its host group, because the member gets its VM-host rule after its clone.
+func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
+	wanted, at := plan.RulesOf(b.details.Spec).HostGroupOf(b.action.Ordinal)
+	if at < 0 {
+		return nil
+	}
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := b.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
+		if err != nil {
+			return err
+		}
+		owner := c.Owner[*b.spec.Location.Pool]
+		if owner.Type != "ClusterComputeResource" { // a standalone host; what the rule lacks is said when it is set
+			return nil
+		}
+		_, err = session.LookUpIn(ctx, s, &b.lookups.clusters, owner.Value, func() (*clusterGroups, error) {
+			o, err := session.ReadProps(ctx, s, owner, "name", "configurationEx")
+			config := session.Prop[types.ClusterConfigInfoEx](o, "configurationEx")
+			return &clusterGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
+		}, func(g *clusterGroups) (string, error) {
+			if slices.Contains(g.hosts, wanted) {
+				return wanted, nil
+			}
+			return "", inventory.NoHostGroup(g.name, wanted, g.hosts)
+		})
 		return err
 	})
 }

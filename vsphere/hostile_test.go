@@ -201,7 +201,7 @@ func lifeSpec() v1alpha1.VmGroupSpec {
 func lifeSteps() []func(v *VCenter) (plan.Action, bool) {
 	spec := lifeSpec()
 	state := func(v *VCenter) plan.VCenterState {
-		return v.State(web, plan.Query{Template: "ubuntu", AntiAffinity: spec.Placement.AntiAffinity, Adopt: []string{legacy + "/db-a"}})
+		return v.State(web, plan.Query{Template: "ubuntu", Rules: plan.RulesOf(&spec), Adopt: []string{legacy + "/db-a"}})
 	}
 	seen := func(v *VCenter, ordinal int32) (plan.VM, bool) {
 		for _, vm := range state(v).VMs {

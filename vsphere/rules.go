@@ -5,37 +5,38 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	vim "github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // rules is a step that sets the DRS rules of a group.
 type rules struct{ *step }
 
-// A DRS rule belongs to one cluster, so a group has one in each cluster in which it has two members or more. The UID at the
-// end of its name tells which group it belongs to; other rules are never touched.
+// A DRS rule belongs to one cluster, so a group has an anti-affinity rule in each cluster in which it has two members or more, and for each
+// host group of a cluster in which it has members a VM group and a VM-host rule. The UID at the end of its name tells which group
+// it belongs to; others are never touched.
 
-// ruleTries is how often the server brings rules in line while others, such as another replica, change them.
-const ruleTries = 3
+// ruleTries is how often the server brings rules in line while others, such as another replica, change them. A rule for a host group takes
+// two changes.
+const ruleTries = 4
 
 // setRules brings a group's rules in line, in all clusters. If nothing is left to do, that is success.
 func (r rules) setRules(ctx context.Context) error {
-	request := v1alpha1.AntiAffinityNone
+	var request plan.Rules
 	if r.action.Details() != nil && r.action.Details().Spec != nil {
-		request = r.action.Details().Spec.Placement.AntiAffinity
+		request = plan.RulesOf(r.action.Details().Spec)
 	}
 	if err := r.reader.ReadClusters(ctx); err != nil {
 		return err
 	}
-	changes, lack := r.inventory.RuleChanges(r.ref.UID, request)
+	changes, lack := r.inventory.RuleChanges(r.ref, request)
 	for try := 0; len(changes) > 0; try++ {
 		if try == ruleTries {
 			return unkept(changes)
@@ -45,7 +46,7 @@ func (r rules) setRules(ctx context.Context) error {
 			return errors.Join(changed, err)
 		}
 		tried := changes
-		if changes, lack = r.inventory.RuleChanges(r.ref.UID, request); changed != nil && reflect.DeepEqual(changes, tried) {
+		if changes, lack = r.inventory.RuleChanges(r.ref, request); changed != nil && reflect.DeepEqual(changes, tried) {
 			r.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
 		}
@@ -56,9 +57,15 @@ func (r rules) setRules(ctx context.Context) error {
 // unkept returns the fault for rules that did not stay as they were set.
 func unkept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
-		if c.Set != nil && c.Set.Key != 0 {
-			return vcfault.New(vcfault.ReasonRuleConflict, true,
-				"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or set spec.placement.antiAffinity to None.", c.Set.Name)
+		for _, rule := range c.Set {
+			if rule.Key != 0 {
+				without := "set spec.placement.antiAffinity to None"
+				if rule.ForHosts {
+					without = "remove spec.placement.hostGroup"
+				}
+				return vcfault.New(vcfault.ReasonRuleConflict, true,
+					"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or %s.", rule.Name, without)
+			}
 		}
 	}
 	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else is changing the group's DRS rules; they are read again.")
@@ -66,8 +73,11 @@ func unkept(changes []inventory.RuleChange) *vcfault.Error {
 
 func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {
 	for _, c := range changes {
-		if c.Set != nil {
-			refs = append(refs, inventory.VMRefs(c.Set.VMs)...)
+		for _, rule := range c.Set {
+			refs = append(refs, inventory.VMRefs(rule.VMs)...)
+		}
+		for _, vms := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
+			refs = append(refs, inventory.VMRefs(vms.VMs)...)
 		}
 	}
 	return refs
@@ -80,7 +90,7 @@ func (r rules) changeRules(ctx context.Context, changes []inventory.RuleChange) 
 		_, err := r.Task(ctx, func(ctx context.Context, s *session.Session) (task vim.ManagedObjectReference, err error) {
 			res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &vim.ReconfigureComputeResource_Task{
 				This: vim.ManagedObjectReference{Type: "ClusterComputeResource", Value: c.Cluster},
-				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c, r.ref)}, Modify: true,
+				Spec: &vim.ClusterConfigSpecEx{RulesSpec: ruleSpecs(c), GroupSpec: groupSpecs(c)}, Modify: true,
 			})
 			if err == nil {
 				task = res.Returnval
@@ -94,20 +104,40 @@ func (r rules) changeRules(ctx context.Context, changes []inventory.RuleChange) 
 	return errors.Join(failed...)
 }
 
-// ruleSpecs returns a change for a cluster's configuration.
-func ruleSpecs(c inventory.RuleChange, ref plan.Ref) (specs []vim.ClusterRuleSpec) {
+// ruleSpecs returns the rules of a change for a cluster's configuration.
+func ruleSpecs(c inventory.RuleChange) (specs []vim.ClusterRuleSpec) {
 	for _, key := range c.Remove {
 		specs = append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: key}})
 	}
-	if c.Set == nil {
-		return specs
+	for _, rule := range c.Set {
+		change := vim.ArrayUpdateOperationEdit
+		if rule.Key == 0 {
+			change = vim.ArrayUpdateOperationAdd
+		}
+		info := vim.ClusterRuleInfo{Key: rule.Key, RuleUuid: rule.UUID, Name: rule.Name, Enabled: vim.NewBool(rule.Enabled),
+			Mandatory: vim.NewBool(rule.Mandatory), UserCreated: rule.UserCreated}
+		spec := vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: change},
+			Info: &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: info, Vm: inventory.VMRefs(rule.VMs)}}
+		if rule.ForHosts {
+			spec.Info = &vim.ClusterVmHostRuleInfo{ClusterRuleInfo: info, VmGroupName: rule.VMGroup, AffineHostGroupName: rule.HostGroup}
+		}
+		specs = append(specs, spec)
 	}
-	info := vim.ClusterRuleInfo{Key: c.Set.Key, RuleUuid: c.Set.UUID, Name: c.Set.Name, Enabled: vim.NewBool(c.Set.Enabled),
-		Mandatory: vim.NewBool(c.Set.Mandatory), UserCreated: c.Set.UserCreated}
-	change := vim.ArrayUpdateOperationEdit
-	if c.Set.Key == 0 {
-		info.Name, change = stamp.RuleName(ref), vim.ArrayUpdateOperationAdd
+	return specs
+}
+
+// groupSpecs returns the VM groups of a change for a cluster's configuration.
+func groupSpecs(c inventory.RuleChange) (specs []vim.ClusterGroupSpec) {
+	for _, name := range c.RemoveGroups {
+		specs = append(specs, vim.ClusterGroupSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: vim.ArrayUpdateOperationRemove, RemoveKey: name}})
 	}
-	return append(specs, vim.ClusterRuleSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: change},
-		Info: &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: info, Vm: inventory.VMRefs(c.Set.VMs)}})
+	set := func(change vim.ArrayUpdateOperation, all []inventory.VMGroup) {
+		for _, g := range all {
+			specs = append(specs, vim.ClusterGroupSpec{ArrayUpdateSpec: vim.ArrayUpdateSpec{Operation: change},
+				Info: &vim.ClusterVmGroup{ClusterGroupInfo: vim.ClusterGroupInfo{Name: g.Name, UniqueID: g.UniqueID, UserCreated: g.UserCreated}, Vm: inventory.VMRefs(g.VMs)}})
+		}
+	}
+	set(vim.ArrayUpdateOperationAdd, c.AddGroups)
+	set(vim.ArrayUpdateOperationEdit, c.EditGroups)
+	return specs
 }

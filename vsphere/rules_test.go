@@ -54,7 +54,7 @@ func settingRules(request v1alpha1.AntiAffinity) plan.Action {
 }
 
 func (p *process) off(request v1alpha1.AntiAffinity) bool {
-	return p.State(web, plan.Query{AntiAffinity: request}).RulesOff
+	return p.State(web, plan.Query{Rules: plan.Rules{AntiAffinity: request}}).RulesOff
 }
 
 // rules are those of a cluster in short: "[web-0 web-1] mandatory".
@@ -66,6 +66,9 @@ func (w *world) rules(cluster string) (all []string) {
 		text := fmt.Sprint(r.VMs)
 		if stamp.RuleOwner(r.Name) != web.UID {
 			text = r.Name + " " + text
+		}
+		if r.HostGroup != "" {
+			text += " on " + r.HostGroup
 		}
 		if r.Mandatory {
 			text += " mandatory"
@@ -243,11 +246,18 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 
 func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	t.Parallel()
-	kept := &inventory.Rule{Key: 7, Name: stamp.RuleName(web)}
-	if f := unkept([]inventory.RuleChange{{Remove: []int32{3}}, {Set: kept}}); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !strings.Contains(f.Message, kept.Name) {
+	kept := inventory.Rule{Key: 7, Name: stamp.RuleName(web)}
+	set := func(rule inventory.Rule) []inventory.RuleChange {
+		return []inventory.RuleChange{{Remove: []int32{3}}, {Set: []inventory.Rule{{Name: "new"}, rule}}}
+	}
+	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "antiAffinity") {
 		t.Errorf("%+v", f)
 	}
-	if f := unkept([]inventory.RuleChange{{Set: &inventory.Rule{}}}); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
+	kept.ForHosts = true
+	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "hostGroup") {
+		t.Errorf("%+v", f)
+	}
+	if f := unkept(set(inventory.Rule{})); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 		t.Errorf("%+v", f)
 	}
 }
@@ -339,4 +349,159 @@ func (w *world) checkRules(request v1alpha1.AntiAffinity) {
 		}
 		w.ruleIs(cluster, want...)
 	}
+}
+
+// onHosts asks for members on host groups.
+func onHosts(rule v1alpha1.HostRule, names ...string) plan.Rules {
+	return plan.Rules{HostGroup: &v1alpha1.HostGroup{Names: names, Rule: rule}}
+}
+
+// setting returns the step that sets rules.
+func setting(r plan.Rules) plan.Action {
+	return plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Args: &plan.Details{Spec: &v1alpha1.VmGroupSpec{
+		Placement: v1alpha1.Placement{AntiAffinity: r.AntiAffinity, HostGroup: r.HostGroup}}}}
+}
+
+// sites makes the host groups site-a and site-b in the first cluster, and site-a in the second.
+func (w *world) sites() {
+	w.must(w.SetHostGroup(firstCluster, "site-a", firstCluster+"/DC0_C0_H0"))
+	w.must(w.SetHostGroup(firstCluster, "site-b", firstCluster+"/DC0_C0_H1"))
+	w.must(w.SetHostGroup(secondCluster, "site-a", secondCluster+"/DC0_C1_H0", secondCluster+"/DC0_C1_H1"))
+}
+
+// vmGroupsAre compares a cluster's DRS VM groups, each in short: "0 [web-0 web-2]".
+func (w *world) vmGroupsAre(cluster string, want ...string) {
+	w.t.Helper()
+	groups, err := w.VMGroups(cluster)
+	w.must(err)
+	var got []string
+	for name, vms := range groups {
+		parts := strings.Fields(name)
+		got = append(got, fmt.Sprint(parts[len(parts)-2], " ", vms))
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		w.t.Errorf("the VM groups of %s are %q, not %q", cluster, got, want)
+	}
+}
+
+func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t, 0)
+		w.sites()
+		set := func(r plan.Rules) {
+			t.Helper()
+			if !p.State(web, plan.Query{Rules: r}).RulesOff {
+				t.Errorf("%+v is not off", r)
+			}
+			p.do(setting(r))
+			if p.State(web, plan.Query{Rules: r}).RulesOff {
+				t.Errorf("%+v is off after it was set", r)
+			}
+		}
+		p.member(0) // one is enough for a rule
+		set(onHosts(v1alpha1.HostRuleRequired, "site-a"))
+		w.ruleIs(firstCluster, "[web-0] on site-a mandatory")
+		p.member(1)
+		p.member(2)
+		both := onHosts(v1alpha1.HostRuleRequired, "site-a")
+		both.AntiAffinity = preferred
+		set(both)
+		w.ruleIs(firstCluster, "[web-0 web-1 web-2] on site-a mandatory", "[web-0 web-1 web-2]")
+		before := w.Calls()["ReconfigureComputeResource_Task"]
+		p.do(setting(both)) // already so: success
+		if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
+			t.Error("it was set again")
+		}
+		set(onHosts(v1alpha1.HostRulePreferred, "site-b"))
+		w.ruleIs(firstCluster, "[web-0 web-1 web-2] on site-b")
+		set(onHosts(v1alpha1.HostRulePreferred, "site-a", "site-b"))
+		w.ruleIs(firstCluster, "[web-0 web-2] on site-a", "[web-1] on site-b")
+		w.vmGroupsAre(firstCluster, "0 [web-0 web-2]", "1 [web-1]")
+
+		w.toCluster("web-2", secondCluster)
+		wanted := onHosts(v1alpha1.HostRulePreferred, "site-a", "site-b")
+		p.until("the move is seen", func() bool { return p.State(web, plan.Query{Rules: wanted}).RulesOff })
+		set(wanted)
+		w.ruleIs(firstCluster, "[web-0] on site-a", "[web-1] on site-b")
+		w.ruleIs(secondCluster, "[web-2] on site-a")
+		p.do(actionOn(plan.Destroy, p.state().VMs[1]))
+		set(wanted)
+		w.ruleIs(firstCluster, "[web-0] on site-a")
+		set(plan.Rules{})
+		for _, cluster := range []string{firstCluster, secondCluster} {
+			w.ruleIs(cluster)
+			w.vmGroupsAre(cluster)
+		}
+	})
+}
+
+func TestAMissingHostGroupIsReportedAndTheOtherRulesAreSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t, 2)
+		w.sites()
+		r := onHosts(v1alpha1.HostRulePreferred, "site-a", "site-c")
+		r.AntiAffinity = required
+		f := p.fault(setting(r))
+		if f.Reason != vcfault.ReasonHostGroupNotFound || !f.NeedsOperator || !vctest.Mentions(f.Message, "DC0_C0", `"site-c"`, "site-a", "site-b", "spec.placement.hostGroup.names") {
+			t.Errorf("%+v", f)
+		}
+		w.ruleIs(firstCluster, "[web-0 web-1] mandatory", "[web-0] on site-a")
+		w.must(w.SetHostGroup(firstCluster, "site-c", firstCluster+"/DC0_C0_H1"))
+		p.do(setting(r))
+		w.ruleIs(firstCluster, "[web-0 web-1] mandatory", "[web-0] on site-a", "[web-1] on site-c")
+		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
+		if f := p.fault(setting(onHosts(v1alpha1.HostRuleRequired, "site-a"))); f.Reason != vcfault.ReasonRuleIneffective || !vctest.Mentions(f.Message, "DC0_C0", "hostGroup.rule") {
+			t.Errorf("%+v", f)
+		}
+		p.do(setting(onHosts(v1alpha1.HostRulePreferred, "site-c")))
+	})
+}
+
+func TestAMemberIsOnlyClonedWhereItsHostGroupExists(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := apart(t, 0)
+		w.sites()
+		p.do(plan.Action{Op: plan.CreateFolder})
+		clone := p.shaped(0, v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{HostGroup: onHosts("", "site-c").HostGroup}})
+		if f := p.fault(clone); f.Reason != vcfault.ReasonHostGroupNotFound || !f.NeedsOperator || !vctest.Mentions(f.Message, "site-c", "site-a") {
+			t.Errorf("%+v", f)
+		}
+		if len(p.state().VMs) > 0 {
+			t.Error("it was cloned")
+		}
+		w.must(w.SetHostGroup(firstCluster, "site-c", firstCluster+"/DC0_C0_H1"))
+		p.until("the new one is found", func() bool { return p.Do(context.Background(), web, clone) == nil })
+	})
+}
+
+func TestTwoServersThatBindMembersToHostGroupsAtOnceLeaveOneRuleEach(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, one := apart(t, 2)
+		w.sites()
+		two := w.inFirstCluster()
+		for range 5 {
+			for _, r := range []plan.Rules{onHosts(v1alpha1.HostRuleRequired, "site-a", "site-b"), {}} {
+				var both sync.WaitGroup
+				for _, p := range []*process{one, two} {
+					both.Go(func() {
+						if err := p.Do(context.Background(), web, setting(r)); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				both.Wait()
+				want := []string{"[web-0] on site-a mandatory", "[web-1] on site-b mandatory"}
+				if r.HostGroup == nil {
+					want = nil
+				}
+				if w.ruleIs(firstCluster, want...); t.Failed() {
+					return
+				}
+			}
+		}
+	})
 }

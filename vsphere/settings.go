@@ -57,6 +57,7 @@ type lookups struct {
 	computes   session.Cache[string, *places.Computes]
 	reach      session.Cache[string, *places.Reach]
 	hosts      session.Cache[string, []cloneHost]
+	clusters   session.Cache[string, *clusterGroups]
 	storage    session.Cache[string, *places.Storage]
 	networks   session.Cache[string, *places.Networks]
 	policies   session.Cache[string, *storagePolicies]
@@ -71,6 +72,7 @@ func (l *lookups) forget() {
 	l.computes.Forget()
 	l.reach.Forget()
 	l.hosts.Forget()
+	l.clusters.Forget()
 	l.storage.Forget()
 	l.networks.Forget()
 	l.policies.Forget()

@@ -18,6 +18,9 @@ func (g *VmGroup) Bound() {
 		cut(&s.Update.Windows[i].Days, len(Weekdays))
 	}
 	cut(&s.Placement.Zones, MaxZones)
+	if s.Placement.HostGroup != nil {
+		cut(&s.Placement.HostGroup.Names, MaxZones)
+	}
 	cut(&s.Tags, MaxMarks)
 	cutMap(&s.CustomAttributes, MaxMarks)
 	cutMap(&s.ExtraConfig, MaxMarks)

@@ -6,7 +6,7 @@ const (
 	MaxInventoryPath = 1024
 	// MaxVimName bounds a vSphere name (of a snapshot, a specification, a tag, an attribute), in characters.
 	MaxVimName = 80
-	// MaxZones bounds spec.placement.zones.
+	// MaxZones bounds spec.placement.zones and spec.placement.hostGroup.names.
 	MaxZones = 32
 	// MaxNetworks is the most network adapters of a VM (VMware Configuration Maximums, vSphere 8: 10).
 	MaxNetworks = 10
@@ -69,9 +69,39 @@ const (
 	AntiAffinityRequired  AntiAffinity = "Required"
 )
 
+// HostRule says how strictly members are bound to their host group.
+// +kubebuilder:validation:Enum=Preferred;Required
+type HostRule string
+
+// The kinds of rules for a host group.
+const (
+	HostRulePreferred HostRule = "Preferred"
+	HostRuleRequired  HostRule = "Required"
+)
+
+// HostGroup binds members to DRS host groups: those of a site of a stretched cluster, or those with a license.
+type HostGroup struct {
+	// names are DRS host groups of the cluster that members run in, at most 32, each of at most 80 characters: one for all members, or
+	// several to spread them evenly over. The member with ordinal n runs on the (n modulo their number)-th, counted from 0; with zones,
+	// there is one for all of them or one for each.
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=80
+	// +listType=atomic
+	// +required
+	Names []string `json:"names"`
+	// rule is Preferred (the default: DRS runs members on other hosts if it has to) or Required (never: a member is not powered on, and
+	// vSphere HA does not restart it, where it would break the rule).
+	// +default="Preferred"
+	// +optional
+	Rule HostRule `json:"rule,omitempty"`
+}
+
 // Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name or inventory path.
 //
 // +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.hostGroup) || self.?zones.orValue([]).size() == 0 || self.hostGroup.names.size() == 1 || self.hostGroup.names.size() == self.zones.size()",message="name one host group for all zones, or one for each of them, in their order",fieldPath=".hostGroup.names",reason=FieldValueInvalid
 type Placement struct {
 	// datacenter is its name or inventory path, of at most 1024 characters. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
@@ -113,6 +143,9 @@ type Placement struct {
 	// +default="None"
 	// +optional
 	AntiAffinity AntiAffinity `json:"antiAffinity,omitempty"`
+	// hostGroup binds members to DRS host groups of their cluster with a VM-host rule.
+	// +optional
+	HostGroup *HostGroup `json:"hostGroup,omitempty"`
 }
 
 // Network is one network adapter of each member.

@@ -18,7 +18,7 @@ func (c *Clone) validate(spec *field.Path) field.ErrorList {
 
 // Only the CRD's rules protect datacenter and folder while there are members: Validate doesn't know the former spec.
 func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
-	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
+	if len(p.Zones) == 0 && p.AntiAffinity == "" && p.HostGroup == nil && p.Datacenter+p.Pool+p.Datastore+p.StoragePolicy+p.Folder == "" {
 		return nil
 	}
 	path := spec.Child("placement")
@@ -35,7 +35,34 @@ func (p *Placement) validate(spec *field.Path) (errs field.ErrorList) {
 	if p.AntiAffinity != "" {
 		errs = append(errs, oneOf(path.Child("antiAffinity"), p.AntiAffinity, AntiAffinityNone, AntiAffinityPreferred, AntiAffinityRequired)...)
 	}
+	if p.HostGroup != nil {
+		errs = append(errs, p.HostGroup.validate(path.Child("hostGroup"), len(p.Zones))...)
+	}
 	return errs
+}
+
+func (h *HostGroup) validate(path *field.Path, zones int) (errs field.ErrorList) {
+	names := path.Child("names")
+	switch n := len(h.Names); {
+	case n == 0:
+		errs = append(errs, field.Required(names, "name a DRS host group"))
+	case n > MaxZones:
+		return field.ErrorList{field.TooMany(names, n, MaxZones)}
+	case zones > 0 && n != 1 && n != zones:
+		errs = append(errs, field.Invalid(names, n, "name one host group for all zones, or one for each of them, in their order"))
+	}
+	for i, name := range h.Names {
+		switch {
+		case name == "":
+			errs = append(errs, field.Required(names.Index(i), "name a DRS host group"))
+		case utf8.RuneCountInString(name) > MaxVimName:
+			errs = append(errs, field.TooLongCharacters(names.Index(i), name, MaxVimName))
+		}
+	}
+	if h.Rule != "" {
+		errs = append(errs, oneOf(path.Child("rule"), h.Rule, HostRulePreferred, HostRuleRequired)...)
+	}
+	return errs[:min(len(errs), maxReported)]
 }
 
 // validateFolder checks a path below a datacenter's VM folder.

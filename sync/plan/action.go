@@ -21,7 +21,7 @@ const (
 	// the network configuration that needs the adapters' MAC addresses. Later it brings tags and attributes up to date.
 	// At its end it records in the stamp what it did, guarded by its changeVersion.
 	Prepare Op = "Prepare"
-	// SetRules creates, changes or removes the group's DRS rules, so that they follow spec.placement.antiAffinity and
+	// SetRules creates, changes or removes the group's DRS rules, so that they follow spec.placement and
 	// name the members that exist.
 	SetRules Op = "SetRules"
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.

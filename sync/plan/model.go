@@ -96,24 +96,33 @@ func Show(o *Observed, children []Child) {
 	o.Children = shown
 }
 
-// ruleOut notes that the DRS rule no longer names exactly the members after one came or went. (vCenter removes a destroyed VM
-// from its rules by itself; one member alone needs none.)
+// ruleOut notes that the DRS rules no longer name exactly the members after one came or went. (vCenter removes a destroyed VM
+// from its rules by itself; one member alone needs no anti-affinity, and a host group without members no rule.)
 func (o *Observed) ruleOut(a Action) {
-	if want := o.Group.Spec.Placement.AntiAffinity; o.Finalizing || want == "" || want == v1alpha1.AntiAffinityNone {
+	rules := RulesOf(&o.Group.Spec)
+	if o.Finalizing || !rules.Wanted() {
 		return
 	}
-	members := 0
+	members, alike := 0, 0 // alike are bound to the same host group
+	_, at := rules.HostGroupOf(a.Ordinal)
 	for i := range o.State.VMs {
-		if o.State.VMs[i].Quarantined.IsZero() {
+		if vm := &o.State.VMs[i]; vm.Quarantined.IsZero() {
 			members++
+			if _, its := rules.HostGroupOf(vm.Ordinal); its == at {
+				alike++
+			}
 		}
 	}
+	off := false
 	switch a.Op {
 	case Clone, Adopt, Unmark:
-		o.State.RulesOff = o.State.RulesOff || members > 1
-	case Destroy, Quarantine:
-		o.State.RulesOff = o.State.RulesOff || members == 1
+		off = rules.KeepApart() && members > 1 || rules.HostGroup != nil
+	case Destroy:
+		off = rules.KeepApart() && members == 1 || rules.HostGroup != nil && alike == 0
+	case Quarantine:
+		off = rules.KeepApart() && members == 1 || rules.HostGroup != nil
 	}
+	o.State.RulesOff = o.State.RulesOff || off
 }
 
 func (a *Action) home() string {

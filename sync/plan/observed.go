@@ -152,7 +152,7 @@ type VCenterState struct {
 	Free []string
 	// Stalled are the running actions whose tasks are stalled, by member, and why: they take no slot.
 	Stalled map[string]Fault
-	// RulesOff reports whether the group's DRS rules differ from what Query.AntiAffinity wants for the present members;
+	// RulesOff reports whether the group's DRS rules differ from what Query.Rules wants for the present members;
 	// false while that is unknown.
 	RulesOff bool
 }

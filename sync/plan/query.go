@@ -26,8 +26,8 @@ type Query struct {
 	Taken []string
 	// Datastore and StoragePolicy are those of spec.placement.
 	Datastore, StoragePolicy string
-	// AntiAffinity is spec.placement.antiAffinity; None or empty wants no DRS rule, nor does a group in deletion.
-	AntiAffinity v1alpha1.AntiAffinity
+	// Rules are those of spec.placement.
+	Rules Rules
 	// Finalizing reports whether the group is being removed: a VM that lost its stamp was probably released by this server.
 	Finalizing bool
 	// Preview reports that somebody only looks, perhaps at a group that nobody applied: the answer is what is known anyway. Nothing of
@@ -53,7 +53,7 @@ func (o *Observed) Query() Query {
 // queryOf is what a group wants to know.
 func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 	ask := Query{Template: g.Spec.Template, Recorded: g.Status.Members, RecordedIn: g.Status.VCenterUUID, Adopt: g.Spec.Adopt,
-		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, AntiAffinity: g.Spec.Placement.AntiAffinity}
+		Home: HomeOf(&g.Spec), Datastore: g.Spec.Placement.Datastore, StoragePolicy: g.Spec.Placement.StoragePolicy, Rules: RulesOf(&g.Spec)}
 	kept, standby := g.Status.Quarantined, g.Status.Standby
 	if ask.Kept = len(kept) + len(standby); ask.Kept > 0 {
 		ask.Recorded = slices.Clone(ask.Recorded)
@@ -65,7 +65,7 @@ func queryOf(g *v1alpha1.VmGroup, finalizing bool) Query {
 		}
 	}
 	if ask.Finalizing = finalizing; finalizing {
-		ask.AntiAffinity = v1alpha1.AntiAffinityNone
+		ask.Rules = Rules{}
 	}
 	return ask
 }

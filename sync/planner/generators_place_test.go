@@ -39,7 +39,11 @@ func features(t *rapid.T, o *plan.Observed) {
 		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
 	}
 	s.Placement.AntiAffinity = rapid.SampledFrom([]v1alpha1.AntiAffinity{"", "", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired}).Draw(t, "anti-affinity")
-	o.State.RulesOff = s.Placement.AntiAffinity != "" && one("rules are off", 2)
+	if one("has a host group", 4) {
+		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a"}, // one fits any zones
+			Rule: rapid.SampledFrom([]v1alpha1.HostRule{v1alpha1.HostRulePreferred, v1alpha1.HostRuleRequired}).Draw(t, "host rule")}
+	}
+	o.State.RulesOff = plan.RulesOf(s).Wanted() && one("rules are off", 2)
 }
 
 func isOne(is bool) int {

@@ -49,17 +49,17 @@ func (v *steps) setRules() {
 	if !v.State.RulesOff {
 		return
 	}
-	spec, reason := &v.Group.Spec, "the DRS rules differ from spec.placement.antiAffinity, or from the members that exist"
+	spec, reason := &v.Group.Spec, "the DRS rules differ from spec.placement, or from the members that exist"
 	if v.Finalizing {
 		spec, reason = spec.DeepCopy(), "the group is deleted"
-		spec.Placement.AntiAffinity = v1alpha1.AntiAffinityNone
+		spec.Placement.AntiAffinity, spec.Placement.HostGroup = v1alpha1.AntiAffinityNone, nil
 	}
 	v.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: v.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
 // awaitsRules reports whether members can only be powered on after the rules are set.
 func (v *facts) awaitsRules() bool {
-	return v.State.RulesOff && v.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired
+	return v.State.RulesOff && plan.RulesOf(&v.Group.Spec).Required()
 }
 
 // rulesGone reports whether a group in deletion has no DRS rule left, or none that can be removed.

@@ -273,7 +273,7 @@ func TestEveryObservation(t *testing.T) {
 				t.Fatalf("%s of %s without user data", a.Op, a.VM)
 			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && strings.HasPrefix(m.Prepared, plan.Unprepared):
 				t.Fatalf("%s is powered on, and not prepared", a.VM)
-			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && o.State.RulesOff && o.Group.Spec.Placement.AntiAffinity == v1alpha1.AntiAffinityRequired:
+			case a.Op == plan.PowerOn && m.Power != plan.PoweredOn && o.State.RulesOff && plan.RulesOf(&o.Group.Spec).Required():
 				t.Fatalf("%s is powered on before the rule stands", a.VM)
 			}
 		}

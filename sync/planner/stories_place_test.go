@@ -94,6 +94,23 @@ var placeStories = map[string]func(*story){
 		s.happens("the privilege is granted", func(o *plan.Observed) { o.Pending = nil })
 		s.happens("deleted; a rule is left", func(o *plan.Observed) { remove(o); o.State.RulesOff = true })
 	},
+	"host group": func(s *story) {
+		s.happens("two members, at two sites: required", func(o *plan.Observed) {
+			o.Group.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
+			s.scale(2)(o)
+		})
+		s.happens("scaled to 3", s.scale(3))
+		s.happens("preferred: they keep running", func(o *plan.Observed) {
+			o.Group.Spec.Placement.HostGroup.Rule, o.State.RulesOff = v1alpha1.HostRulePreferred, true
+		})
+		s.happens("its cluster lacks the host group", func(o *plan.Observed) {
+			o.State.RulesOff = true
+			o.Pending = map[string]plan.Pending{plan.RulesKey: {Op: plan.SetRules, State: plan.BackingOff, Fault: plan.Fault{Reason: "HostGroupNotFound", NeedsOperator: true,
+				Message: `The cluster C0 has no DRS host group "site-b" with hosts in it: create it there.`}}}
+		})
+		s.happens("it is created", func(o *plan.Observed) { o.Pending = nil })
+		s.happens("deleted", remove)
+	},
 	"drain": func(s *story) {
 		s.happens("three members behind a Service, which drains for two minutes", edit(func(g *spec) { g.Service = &v1alpha1.Service{DrainSeconds: 120} }))
 		s.happens("scaled to 2", s.scale(2))

@@ -228,7 +228,7 @@ func TestTheLargestLimitIsWithinWhatAPolicyMayCost(t *testing.T) {
 	}
 	lists := map[string]any{}
 	for list, last := range map[string]string{
-		"templates": "debian-13", "datacenters": "", "folders": "", "pools": "team-a", "zones": "team-a-1", "datastores": "", "storagePolicies": "gold",
+		"templates": "debian-13", "datacenters": "", "folders": "", "pools": "team-a", "zones": "team-a-1", "hostGroups": "", "datastores": "", "storagePolicies": "gold",
 		"networks": "app", "tags": "backup/daily", "customAttributes": "owner", "customizationSpecs": "",
 	} {
 		lists[list] = values(100, last)

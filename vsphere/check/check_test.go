@@ -338,7 +338,13 @@ var groups = []struct {
 	{": networks", Warn, "for 4 members, and an update has up to 5", "update.maxSurge to 0", addressed(3, 1)},
 	{": networks", Fail, "replicas and standby are 5", "add some", addressed(3, 2)},
 	{": readiness", Fail, "none becomes ready", "--probe-networks", func(s *v1alpha1.VmGroupSpec) { s.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22} }},
-	{": antiAffinity", Warn, "DRS is off in DC0_C1", "turn on DRS", func(s *v1alpha1.VmGroupSpec) {
+	{": host group", Fail, "HostGroupNotFound", "licensed", func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed", "site-b"}}
+	}},
+	{"", OK, "1 host groups", "", func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}, Rule: v1alpha1.HostRuleRequired}
+	}},
+	{": rules", Warn, "DRS is off in DC0_C1", "turn on DRS", func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.Pool, s.Placement.AntiAffinity = "DC0_C1", v1alpha1.AntiAffinityPreferred
 	}},
 }
@@ -356,6 +362,7 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := rich(t)
 		w.Must(w.SetDRS("/DC0/host/DC0_C1", vcsim.DRS{Off: true}))
+		w.Must(w.SetHostGroup("/DC0/host/DC0_C0", "licensed", "/DC0/host/DC0_C0/DC0_C0_H0"))
 		in := func(c *vsphere.Config) { c.Datacenter, c.Pool = "DC0", "DC0_C0" }
 		for _, x := range wrongSettings {
 			w.checked(func(c *vsphere.Config) { in(c); x.change(c) }, Options{}).has(x.check, x.result, x.seen, x.advice)

@@ -55,7 +55,7 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 		return
 	}
 	var d *vsphere.Draft
-	for i := range max(1, len(g.Spec.Placement.Zones)) {
+	for i := range max(1, len(g.Spec.Placement.Zones), hostGroups(&g.Spec)) {
 		if d, err = c.draft(ref, g, at, t, int32(i), g.Spec.Memory<<10); err != nil {
 			c.failed(check, err)
 			return
@@ -67,13 +67,20 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 			c.failed(check+": networks", err)
 			return
 		}
-		if !c.antiAffinity(ctx, check+": antiAffinity", d) {
+		if !c.rules(ctx, check+": rules", d) {
 			return
 		}
 	}
 	if c.readiness(check+": readiness", g) && c.addressesOf(check+": networks", g) && c.userData(check+": user data", g) {
 		c.ok(check, "everything a clone needs exists: %s", strings.Join(c.describeClone(d, t, g), "; "))
 	}
+}
+
+func hostGroups(s *v1alpha1.VmGroupSpec) int {
+	if s.Placement.HostGroup == nil {
+		return 0
+	}
+	return len(s.Placement.HostGroup.Names)
 }
 
 // draft returns the draft of a group's clone.
@@ -97,6 +104,7 @@ func (c *checker) describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.
 		add(true, "snapshot %s, %s clone", clone.Snapshot.Value, strings.ToLower(string(spec.Clone.Mode)))
 	}
 	add(len(spec.Placement.Zones) > 0, "%d zones", len(spec.Placement.Zones))
+	add(hostGroups(spec) > 0, "%d host groups", hostGroups(spec))
 	add(len(spec.Networks) > 0, "%d networks", len(spec.Networks))
 	add(spec.Placement.StoragePolicy != "", "storage policy %s", spec.Placement.StoragePolicy)
 	add(clone.Customization != nil, "customization %s", spec.CustomizationSpec)
@@ -133,9 +141,9 @@ func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
 	return nil
 }
 
-// antiAffinity checks whether rules have an effect if a group wants some.
-func (c *checker) antiAffinity(ctx context.Context, check string, d *vsphere.Draft) bool {
-	if !inventory.WantsRules(d.Group().Spec.Placement.AntiAffinity) {
+// rules checks whether rules have an effect if a group wants some.
+func (c *checker) rules(ctx context.Context, check string, d *vsphere.Draft) bool {
+	if !plan.RulesOf(d.Group().Spec).Wanted() {
 		return true
 	}
 	owner, err := c.v.OwnerOf(ctx, *d.Spec().Location.Pool)
@@ -144,7 +152,7 @@ func (c *checker) antiAffinity(ctx context.Context, check string, d *vsphere.Dra
 		return false
 	}
 	if cluster := c.cluster(owner); cluster.MoRef != "" && (cluster.Standalone || !cluster.DRS) {
-		c.add(check, Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there or remove placement.antiAffinity")
+		c.add(check, Warn, "DRS is off in "+cluster.Name+", so rules have no effect ("+vcfault.ReasonRuleIneffective+")", "turn on DRS there, or remove placement.antiAffinity and hostGroup")
 		return false
 	}
 	return true

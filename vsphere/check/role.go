@@ -8,6 +8,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
@@ -21,7 +22,7 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Provisioning.Customize":     func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs": func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"StorageProfile.View":                       func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
-	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return inventory.WantsRules(s.Placement.AntiAffinity) },
+	"Host.Inventory.EditCluster":                func(s *v1alpha1.VmGroupSpec) bool { return plan.RulesOf(s).Wanted() },
 	"InventoryService.Tagging.AttachTag":        func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"InventoryService.Tagging.ObjectAttachable": func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                     func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },

@@ -137,9 +137,9 @@ func (c *checker) checkDRS(ctx context.Context) {
 	case cluster.Standalone:
 		c.ok(check, "%s is a single host", cluster.Name)
 	case cluster.Unread:
-		c.add(check, Warn, "cannot read the configuration of "+cluster.Name, "grant System.Read on it: otherwise DRS places members only if its automation level allows that, and placement.antiAffinity does not work")
+		c.add(check, Warn, "cannot read the configuration of "+cluster.Name, "grant System.Read on it: otherwise DRS places members only if its automation level allows that, and placement.antiAffinity and hostGroup do not work")
 	case !cluster.DRS:
-		c.ok(check, "off in %s: the server spreads clones over its %d hosts, and placement.antiAffinity has no effect", cluster.Name, len(cluster.Hosts))
+		c.ok(check, "off in %s: the server spreads clones over its %d hosts, and placement.antiAffinity and hostGroup have no effect", cluster.Name, len(cluster.Hosts))
 	case cluster.Level == types.DrsBehaviorManual:
 		c.ok(check, "on in %s, %s: the server overrides the level at power-on", cluster.Name, cluster.Level)
 	default:

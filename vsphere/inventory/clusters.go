@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
@@ -34,6 +35,9 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 		for _, rule := range c.Rules {
 			now.ruled[rule.UID] = true
 		}
+		for _, vms := range c.VMGroups {
+			now.ruled[vms.UID] = true
+		}
 	}
 	if was.known && reflect.DeepEqual(was.byRef, now.byRef) {
 		return
@@ -43,7 +47,7 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	bare := func(x clusters) map[string]Cluster { // without the rules, and what matters only to power-ons
 		kept := maps.Clone(x.byRef)
 		for ref, c := range kept {
-			c.Rules, c.Level, c.Levels = nil, "", nil
+			c.Rules, c.VMGroups, c.Level, c.Levels = nil, nil, "", nil
 			kept[ref] = c
 		}
 		return kept
@@ -62,17 +66,30 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 	}
 }
 
-// rules are a group's, by cluster, ordered by key.
-func (c *clusters) rules(uid types.UID) map[string][]Rule {
-	found := map[string][]Rule{}
+// rules are a group's, and the VM groups that they name, by cluster.
+func (c *clusters) rules(uid types.UID) map[string]Cluster {
+	found := map[string]Cluster{}
 	for ref, cluster := range c.byRef {
-		for _, rule := range cluster.Rules {
-			if rule.UID == uid {
-				found[ref] = append(found[ref], rule)
-			}
+		if rules, groups := cluster.of(uid); len(rules)+len(groups) > 0 {
+			found[ref] = Cluster{Rules: rules, VMGroups: groups}
 		}
 	}
 	return found
+}
+
+// of returns the rules of a group, ordered by key, and its VM groups, ordered by name.
+func (c *Cluster) of(uid types.UID) (rules []Rule, groups []VMGroup) {
+	for _, rule := range c.Rules {
+		if rule.UID == uid {
+			rules = append(rules, rule)
+		}
+	}
+	for _, vms := range c.VMGroups {
+		if vms.UID == uid {
+			groups = append(groups, vms)
+		}
+	}
+	return rules, groups
 }
 
 // clustersKnown reports whether the clusters of that vCenter were read.
@@ -94,87 +111,137 @@ func (n *Inventory) usesRules() bool {
 // ruleCheck records whether a group's rules are off, for one version of its members and of the clusters.
 type ruleCheck struct {
 	group, clusters uint64
-	request         v1alpha1.AntiAffinity
+	request         plan.Rules
 	off             bool
+}
+
+func (c *ruleCheck) isOf(group, clusters uint64, request plan.Rules) bool {
+	return c.group == group && c.clusters == clusters && c.request.Equal(request)
 }
 
 // rulesOff reports whether a group's rules are known to differ from what it wants. It checks once, until the members or
 // the clusters change. Most groups neither want rules nor have any, and cost nothing. The caller holds mu.
-func (n *Inventory) rulesOff(uid types.UID, g *group, ask *plan.Query) bool {
-	request := ask.AntiAffinity
+func (n *Inventory) rulesOff(ref plan.Ref, g *group, ask *plan.Query) bool {
 	if !n.clusters.known {
-		return request == v1alpha1.AntiAffinityRequired // no member runs before the rule is known to exist
+		return ask.Rules.Required() // no member runs before the rules are known to exist
 	}
-	if !WantsRules(request) && !n.clusters.ruled[uid] {
+	if !ask.Rules.Wanted() && !n.clusters.ruled[ref.UID] {
 		return false
 	}
-	as := ruleCheck{clusters: n.clusters.version, request: request}
+	as := ruleCheck{clusters: n.clusters.version, request: ask.Rules}
 	if g != nil {
 		as.group = g.version
 	}
 	n.interest.Lock()
-	last, known := n.ruleChecks[uid]
+	last, known := n.ruleChecks[ref.UID]
 	n.interest.Unlock()
-	if as.off = last.off; known && last == as {
+	if known && last.isOf(as.group, as.clusters, as.request) {
 		return last.off
 	}
-	changes, flaw := n.clusters.compare(uid, g, request)
+	changes, flaw := n.clusters.compare(ref, g, ask.Rules)
 	as.off = len(changes) > 0 || flaw != nil
 	if !ask.Preview {
 		n.interest.Lock()
-		n.ruleChecks[uid] = as
+		n.ruleChecks[ref.UID] = as
 		n.interest.Unlock()
 	}
 	return as.off
 }
 
-// RuleChange brings one cluster's rules of a group in line.
+// RuleChange brings one cluster's rules of a group in line. A rule is only added when vCenter has the VM group that it names, and a VM
+// group only removed when no rule names it: so a rule for a host group takes two changes.
 type RuleChange struct {
 	Cluster string
-	Set     *Rule // to be made, or changed if it has a key
-	Remove  []int32
+	// Set are to be made, or changed if they have a key.
+	Set    []Rule
+	Remove []int32
+	// VM groups, which vCenter knows by their names.
+	AddGroups, EditGroups []VMGroup
+	RemoveGroups          []string
 }
 
 // compare returns the changes that give a group the rules it wants, ordered by cluster, and why they do not
 // suffice; nil if they do.
-func (c *clusters) compare(uid types.UID, g *group, request v1alpha1.AntiAffinity) (changes []RuleChange, flaw *vcfault.Error) {
-	var wanted map[string][]string
-	if WantsRules(request) {
-		wanted, flaw = c.spread(g)
+func (c *clusters) compare(ref plan.Ref, g *group, request plan.Rules) (changes []RuleChange, flaw *vcfault.Error) {
+	var members map[string]*spread
+	if request.Wanted() {
+		members, flaw = c.spread(g, request)
 	}
-	for ref, vms := range wanted {
-		if lack := c.lack(ref, len(vms), request); lack != nil {
-			flaw = first(flaw, lack)
-		}
-	}
-	there := c.rules(uid)
-	for ref := range c.byRef {
-		change := RuleChange{Cluster: ref}
-		vms, rules := wanted[ref], there[ref]
-		if len(vms) >= 2 {
-			if cluster := c.byRef[ref]; cluster.Standalone || cluster.Unread || !cluster.DRS {
-				continue
-			}
-			rule := Rule{UID: uid, UserCreated: new(true)} // none of vCenter's own ([doc] ClusterRuleInfo.userCreated)
-			if len(rules) > 0 {
-				rule, rules = rules[0], rules[1:]
-			}
-			mandatory := request == v1alpha1.AntiAffinityRequired
-			if !rule.Enabled || rule.Mandatory != mandatory || !slices.Equal(rule.VMs, vms) {
-				rule.Enabled, rule.Mandatory, rule.VMs = true, mandatory, vms
-				change.Set = &rule
+	for at, cluster := range c.byRef {
+		here := members[at]
+		if here != nil {
+			for _, lack := range cluster.lacks(here, request) {
+				flaw = first(flaw, lack)
 			}
 		}
-		for _, rule := range rules { // two replicas created one at the same time, or none is wanted any more
-			change.Remove = append(change.Remove, rule.Key)
-		}
-		if change.Set != nil || len(change.Remove) > 0 {
+		if change := cluster.change(ref, here, request); !reflect.DeepEqual(change, RuleChange{Cluster: at}) {
 			changes = append(changes, change)
 		}
 	}
 	slices.SortFunc(changes, func(a, b RuleChange) int { return strings.Compare(a.Cluster, b.Cluster) })
 	return changes, flaw
 }
+
+// change returns the change for one cluster; here is nil for one in which no rule is wanted.
+func (c *Cluster) change(ref plan.Ref, here *spread, request plan.Rules) RuleChange {
+	change := RuleChange{Cluster: c.MoRef}
+	rules, groups := c.of(ref.UID)
+	named := make(map[string]bool, len(rules))
+	for _, rule := range rules {
+		named[rule.VMGroup] = true
+	}
+	want := func(rule Rule, same func(*Rule) bool) {
+		rule.UID, rule.Enabled, rule.UserCreated = ref.UID, true, new(true) // none of vCenter's own ([doc] ClusterRuleInfo.userCreated)
+		if i := slices.IndexFunc(rules, func(r Rule) bool { return same(&r) }); i >= 0 {
+			had := rules[i]
+			rules = slices.Delete(rules, i, i+1)
+			if rule.Name, rule.Key, rule.UUID, rule.UserCreated = had.Name, had.Key, had.UUID, had.UserCreated; reflect.DeepEqual(rule, had) {
+				return
+			}
+		}
+		change.Set = append(change.Set, rule)
+	}
+	if here != nil {
+		if c.Standalone || c.Unread || !c.DRS { // nothing would follow them
+			return change
+		}
+		if len(here.apart) >= 2 {
+			want(Rule{Name: stamp.RuleName(ref), Mandatory: request.AntiAffinity == v1alpha1.AntiAffinityRequired, VMs: here.apart}, func(r *Rule) bool { return !r.ForHosts })
+		}
+		for at, vms := range here.bound {
+			if !slices.Contains(c.HostGroups, request.HostGroup.Names[at]) {
+				continue
+			}
+			name := stamp.VMGroupName(ref, at)
+			i := slices.IndexFunc(groups, func(g VMGroup) bool { return g.Name == name })
+			if i < 0 {
+				change.AddGroups = append(change.AddGroups, VMGroup{UID: ref.UID, Name: name, UserCreated: new(true), VMs: vms})
+				continue
+			}
+			if has := groups[i]; !slices.Equal(has.VMs, vms) {
+				has.VMs = vms
+				change.EditGroups = append(change.EditGroups, has)
+			}
+			groups = slices.Delete(groups, i, i+1)
+			want(Rule{Name: name, ForHosts: true, Mandatory: request.HostsRequired(), VMGroup: name, HostGroup: request.HostGroup.Names[at]},
+				func(r *Rule) bool { return r.ForHosts && r.VMGroup == name })
+		}
+	}
+	for _, rule := range rules { // two replicas created one at the same time, or none is wanted any more
+		change.Remove = append(change.Remove, rule.Key)
+	}
+	for _, vms := range groups {
+		if !named[vms.Name] {
+			change.RemoveGroups = append(change.RemoveGroups, vms.Name)
+		}
+	}
+	slices.SortFunc(change.AddGroups, byName)
+	slices.SortFunc(change.EditGroups, byName)
+	slices.SortFunc(change.Set, func(a, b Rule) int { return strings.Compare(a.Name, b.Name) })
+	return change
+}
+
+func byName(a, b VMGroup) int { return strings.Compare(a.Name, b.Name) }
 
 // first returns the fault whose message sorts first, so that equal facts give equal faults.
 func first(a, b *vcfault.Error) *vcfault.Error {
@@ -184,9 +251,16 @@ func first(a, b *vcfault.Error) *vcfault.Error {
 	return a
 }
 
-// spread returns where a group's members are, without those in quarantine, by cluster, each list in order.
-func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error) {
-	by = map[string][]string{}
+// spread are a group's members in one cluster, each list in order: those to keep apart, and those of each host group, by its place among
+// the names in the spec.
+type spread struct {
+	apart []string
+	bound map[int][]string
+}
+
+// spread returns where a group's members are, without those in quarantine, by cluster.
+func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, flaw *vcfault.Error) {
+	by = map[string]*spread{}
 	if g == nil {
 		return by, nil
 	}
@@ -197,51 +271,84 @@ func (c *clusters) spread(g *group) (by map[string][]string, flaw *vcfault.Error
 		cluster, known := c.of[m.HostRef]
 		if !known {
 			flaw = vcfault.New(vcfault.ReasonMissingPrivilege, true,
-				"The clusters of the members' hosts cannot be seen, so there is no DRS rule for spec.placement.antiAffinity: grant vCenter's user the privilege System.Read on the clusters.")
+				"The clusters of the members' hosts cannot be seen, so there is no DRS rule for spec.placement.antiAffinity or hostGroup: grant vCenter's user the privilege System.Read on the clusters.")
 			continue
 		}
-		by[cluster] = append(by[cluster], ref)
+		here := by[cluster]
+		if here == nil {
+			here = &spread{bound: map[int][]string{}}
+			by[cluster] = here
+		}
+		if request.KeepApart() {
+			here.apart = append(here.apart, ref)
+		}
+		if _, at := request.HostGroupOf(m.Stamp.Ordinal); at >= 0 {
+			here.bound[at] = append(here.bound[at], ref)
+		}
 	}
-	for _, refs := range by {
-		slices.Sort(refs)
+	for cluster, here := range by {
+		if slices.Sort(here.apart); len(here.apart) < 2 && len(here.bound) == 0 {
+			delete(by, cluster)
+		}
+		for _, refs := range here.bound {
+			slices.Sort(refs)
+		}
 	}
 	return by, flaw
 }
 
-// lack returns why a rule for so many members would have no effect in a cluster. A rule that is merely preferred may have none.
-func (c *clusters) lack(ref string, members int, request v1alpha1.AntiAffinity) *vcfault.Error {
-	cluster := c.byRef[ref]
-	required := request == v1alpha1.AntiAffinityRequired
-	switch {
-	case members < 2:
-	case cluster.Unread:
-		return vcfault.New(vcfault.ReasonMissingPrivilege, true, "The DRS rules of the cluster %s cannot be read: grant vCenter's user the privilege System.Read on it.", cluster.Name)
-	case cluster.Standalone && required:
-		return vcfault.New(vcfault.ReasonRuleIneffective, true,
-			"The host %s is in no cluster, so DRS cannot keep the members on it apart: set spec.placement.pool or zones to a cluster, or spec.placement.antiAffinity to Preferred.", cluster.Name)
-	case !cluster.DRS && required:
-		return vcfault.New(vcfault.ReasonRuleIneffective, true,
-			"DRS is off in the cluster %s, so nothing keeps the members apart: turn it on, or set spec.placement.antiAffinity to Preferred.", cluster.Name)
+// lacks returns why rules for these members would have no effect in a cluster. A rule that is merely preferred may have none.
+func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Error) {
+	apart := len(here.apart) >= 2 && request.AntiAffinity == v1alpha1.AntiAffinityRequired
+	bound := len(here.bound) > 0 && request.HostsRequired()
+	lack := func(is bool, reason, format string, args ...any) {
+		if is {
+			lacks = append(lacks, vcfault.New(reason, true, format, args...))
+		}
 	}
-	return nil
+	switch {
+	case c.Unread:
+		lack(true, vcfault.ReasonMissingPrivilege, "The DRS rules of the cluster %s cannot be read: grant vCenter's user the privilege System.Read on it.", c.Name)
+	case c.Standalone:
+		lack(apart, vcfault.ReasonRuleIneffective,
+			"The host %s is in no cluster, so DRS cannot keep the members on it apart: set spec.placement.pool or zones to a cluster, or spec.placement.antiAffinity to Preferred.", c.Name)
+		lack(bound, vcfault.ReasonRuleIneffective,
+			"The host %s is in no cluster, so DRS cannot keep the members in a host group: set spec.placement.pool or zones to a cluster, or spec.placement.hostGroup.rule to Preferred.", c.Name)
+	case !c.DRS:
+		lack(apart, vcfault.ReasonRuleIneffective,
+			"DRS is off in the cluster %s, so nothing keeps the members apart: turn it on, or set spec.placement.antiAffinity to Preferred.", c.Name)
+		lack(bound, vcfault.ReasonRuleIneffective,
+			"DRS is off in the cluster %s, so nothing keeps the members in their host group: turn it on, or set spec.placement.hostGroup.rule to Preferred.", c.Name)
+	default:
+		for at := range here.bound {
+			if name := request.HostGroup.Names[at]; !slices.Contains(c.HostGroups, name) {
+				lacks = append(lacks, NoHostGroup(c.Name, name, c.HostGroups))
+			}
+		}
+	}
+	return lacks
+}
+
+// NoHostGroup returns the fault for a cluster without a DRS host group of that name; others are those that it has.
+func NoHostGroup(cluster, name string, others []string) *vcfault.Error {
+	instead := "create it there"
+	if len(others) > 0 {
+		instead += ", or set spec.placement.hostGroup.names to one of " + vcfault.Listing(others)
+	}
+	return vcfault.New(vcfault.ReasonHostGroupNotFound, true, "The cluster %s has no DRS host group %q with hosts in it: %s.", cluster, name, instead)
 }
 
 // RuleChanges returns the changes that bring a group's rules in line with what is known now; lack is nil, or why they do not
 // suffice.
-func (n *Inventory) RuleChanges(uid types.UID, request v1alpha1.AntiAffinity) (changes []RuleChange, lack error) {
+func (n *Inventory) RuleChanges(ref plan.Ref, request plan.Rules) (changes []RuleChange, lack error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.clusters.known {
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
 	}
-	changes, flaw := n.clusters.compare(uid, n.groups[uid], request)
+	changes, flaw := n.clusters.compare(ref, n.groups[ref.UID], request)
 	if flaw != nil {
 		return changes, flaw
 	}
 	return changes, nil
-}
-
-// WantsRules reports whether spec.placement.antiAffinity asks for DRS rules.
-func WantsRules(request v1alpha1.AntiAffinity) bool {
-	return request == v1alpha1.AntiAffinityPreferred || request == v1alpha1.AntiAffinityRequired
 }

@@ -52,7 +52,7 @@ func asIs(*Rule) {}
 func (s *filled) publishClusters(all []Cluster) { s.Publish(Reading{VCenter: "vc", Clusters: all}) }
 
 func (s *filled) off(request v1alpha1.AntiAffinity) bool {
-	return s.State(web, plan.Query{AntiAffinity: request}).RulesOff
+	return s.State(web, plan.Query{Rules: plan.Rules{AntiAffinity: request}}).RulesOff
 }
 
 func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
@@ -111,6 +111,96 @@ func TestRulesAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
 	}
 }
 
+func TestRulesForHostGroupsAreOffWhenTheyDifferFromTheMembersOrTheRequest(t *testing.T) {
+	t.Parallel()
+	hosts := func(rule v1alpha1.HostRule, names ...string) plan.Rules {
+		return plan.Rules{HostGroup: &v1alpha1.HostGroup{Names: names, Rule: rule}}
+	}
+	site := hosts(v1alpha1.HostRulePreferred, "a")
+	name := stamp.VMGroupName(web, 0)
+	bound := func(change func(*Rule, *VMGroup)) []Cluster {
+		all := someClusters()
+		all[0].HostGroups = []string{"a", "b"}
+		r := Rule{UID: web.UID, Name: name, Key: 7, UUID: "u", Enabled: true, ForHosts: true, VMGroup: name, HostGroup: "a"}
+		vms := VMGroup{UID: web.UID, Name: name, VMs: []string{refOf(0), refOf(1)}}
+		if change != nil {
+			change(&r, &vms)
+			all[0].Rules, all[0].VMGroups = []Rule{r}, []VMGroup{vms}
+		}
+		return all
+	}
+	asIs := func(*Rule, *VMGroup) {}
+	two := []Machine{onHost("h0", 0), onHost("h1", 1)}
+	for _, c := range []struct {
+		what     string
+		machines []Machine
+		clusters []Cluster
+		wish     plan.Rules
+		off      bool
+	}{
+		{"no member", nil, bound(nil), site, false},
+		{"one member, and no rule", two[:1], bound(nil), site, true},
+		{"the rule stands", two, bound(asIs), site, false},
+		{"it must be mandatory", two, bound(asIs), hosts(v1alpha1.HostRuleRequired, "a"), true},
+		{"it is for another host group", two, bound(asIs), hosts(v1alpha1.HostRulePreferred, "b"), true},
+		{"it is disabled", two, bound(func(r *Rule, _ *VMGroup) { r.Enabled = false }), site, true},
+		{"it names another VM group", two, bound(func(r *Rule, _ *VMGroup) { r.VMGroup = "x" }), site, true},
+		{"the VM group lacks one", two, bound(func(_ *Rule, g *VMGroup) { g.VMs = g.VMs[:1] }), site, true},
+		{"the VM group has another name", two, bound(func(_ *Rule, g *VMGroup) { g.Name = stamp.VMGroupName(web, 1) }), site, true},
+		{"one is to be on another host group", two, bound(asIs), hosts(v1alpha1.HostRulePreferred, "a", "b"), true},
+		{"it stands, and none is wanted", two, bound(asIs), plan.Rules{}, true},
+		{"only the VM group is left", two, append(bound(asIs)[1:], Cluster{MoRef: "c0", VMGroups: []VMGroup{{UID: web.UID, Name: name}}}), plan.Rules{}, true},
+		{"it stands, and the members are gone", nil, bound(asIs), site, true},
+		{"the host group is missing", two, bound(asIs), hosts(v1alpha1.HostRulePreferred, "c"), true},
+		{"DRS is off, preferred", []Machine{onHost("h3", 0)}, bound(nil), site, false},
+		{"DRS is off, required", []Machine{onHost("h3", 0)}, bound(nil), hosts(v1alpha1.HostRuleRequired, "a"), true},
+		{"standalone, preferred", []Machine{onHost("h9", 0)}, bound(nil), site, false},
+		{"standalone, required", []Machine{onHost("h9", 0)}, bound(nil), hosts(v1alpha1.HostRuleRequired, "a"), true},
+		{"the cluster cannot be read", []Machine{onHost("h4", 0)}, bound(nil), site, true},
+	} {
+		s := newFilled()
+		s.publish(c.machines...)
+		s.publishClusters(c.clusters)
+		if got := s.State(web, plan.Query{Rules: c.wish}).RulesOff; got != c.off {
+			t.Errorf("%s: off is %t", c.what, got)
+		}
+	}
+}
+
+func TestARuleForAHostGroupComesAfterItsVMGroupAndGoesBeforeIt(t *testing.T) {
+	t.Parallel()
+	s := newFilled()
+	s.publish(onHost("h0", 0))
+	all := someClusters()
+	all[0].HostGroups = []string{"a"}
+	next := func(wish plan.Rules) RuleChange {
+		t.Helper()
+		s.publishClusters(slices.Clone(all))
+		changes, lack := s.RuleChanges(web, wish)
+		if lack != nil || len(changes) != 1 {
+			t.Fatalf("%v, %v", changes, lack)
+		}
+		return changes[0]
+	}
+	site := plan.Rules{HostGroup: &v1alpha1.HostGroup{Names: []string{"a"}}}
+	c := next(site)
+	if len(c.AddGroups) != 1 || len(c.Set) > 0 {
+		t.Fatalf("%+v", c)
+	}
+	all[0].VMGroups = c.AddGroups
+	if c = next(site); len(c.Set) != 1 || c.Set[0].VMGroup != all[0].VMGroups[0].Name || len(c.AddGroups)+len(c.EditGroups) > 0 {
+		t.Fatalf("%+v", c)
+	}
+	all[0].Rules = c.Set
+	if c = next(plan.Rules{}); len(c.Remove) != 1 || len(c.RemoveGroups) > 0 {
+		t.Fatalf("%+v", c)
+	}
+	all[0].Rules = nil
+	if c = next(plan.Rules{}); len(c.Remove) > 0 || !slices.Equal(c.RemoveGroups, []string{all[0].VMGroups[0].Name}) {
+		t.Fatalf("%+v", c)
+	}
+}
+
 func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newFilled()
@@ -118,7 +208,7 @@ func TestBeforeTheClustersAreReadOnlyARequiredRuleIsMissing(t *testing.T) {
 	if s.off(none) || s.off(preferred) || !s.off(required) {
 		t.Error("preferred is off, or required is not")
 	}
-	if _, err := s.RuleChanges(web.UID, required); vctest.ReasonOf(t, err) != plan.ReasonInventoryNotRead {
+	if _, err := s.RuleChanges(web, plan.Rules{AntiAffinity: required}); vctest.ReasonOf(t, err) != plan.ReasonInventoryNotRead {
 		t.Error(err)
 	}
 }
@@ -198,7 +288,7 @@ func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	if plain > 1 {
 		t.Errorf("%v allocations", plain)
 	}
-	wanting := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu", AntiAffinity: preferred}) })
+	wanting := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu", Rules: plan.Rules{AntiAffinity: preferred}}) })
 	if wanting > plain {
 		t.Errorf("%v allocations while nothing changes, not %v", wanting, plain)
 	}

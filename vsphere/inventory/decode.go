@@ -87,6 +87,7 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 			c.Unread = false
 			c.takeAutomation(&v)
 			c.Rules = decodeRules(v.Rule)
+			c.VMGroups, c.HostGroups = decodeGroups(v.Group), HostGroups(&v)
 		}
 	}
 	slices.Sort(c.Hosts)
@@ -96,24 +97,54 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 // decodeRules leaves out all rules but ours.
 func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
 	for _, info := range rules {
-		r, is := info.(*types.ClusterAntiAffinityRuleSpec)
-		if !is {
-			continue
-		}
-		uid := stamp.RuleOwner(r.Name)
-		if uid == "" {
-			continue
-		}
-		x := Rule{UID: uid, Name: r.Name, Key: r.Key, UUID: r.RuleUuid, UserCreated: r.UserCreated,
+		r := info.GetClusterRuleInfo()
+		x := Rule{UID: stamp.RuleOwner(r.Name), Name: r.Name, Key: r.Key, UUID: r.RuleUuid, UserCreated: r.UserCreated,
 			Enabled: r.Enabled != nil && *r.Enabled, Mandatory: r.Mandatory != nil && *r.Mandatory}
-		for _, vm := range r.Vm {
-			x.VMs = append(x.VMs, vm.Value)
+		switch kind := info.(type) {
+		case *types.ClusterAntiAffinityRuleSpec:
+			x.VMs = sortedMoRefs(kind.Vm)
+		case *types.ClusterVmHostRuleInfo:
+			x.ForHosts, x.VMGroup, x.HostGroup = true, kind.VmGroupName, kind.AffineHostGroupName
+		default:
+			continue
 		}
-		slices.Sort(x.VMs)
-		ours = append(ours, x)
+		if x.UID != "" {
+			ours = append(ours, x)
+		}
 	}
 	slices.SortFunc(ours, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
 	return ours
+}
+
+// decodeGroups leaves out all DRS groups but ours.
+func decodeGroups(groups []types.BaseClusterGroupInfo) (ours []VMGroup) {
+	for _, info := range groups {
+		if g, is := info.(*types.ClusterVmGroup); is && stamp.RuleOwner(g.Name) != "" {
+			ours = append(ours, VMGroup{UID: stamp.RuleOwner(g.Name), Name: g.Name, UniqueID: g.UniqueID, UserCreated: g.UserCreated, VMs: sortedMoRefs(g.Vm)})
+		}
+	}
+	slices.SortFunc(ours, func(a, b VMGroup) int { return cmp.Compare(a.Name, b.Name) })
+	return ours
+}
+
+func sortedMoRefs(refs []types.ManagedObjectReference) (values []string) {
+	for _, ref := range refs {
+		values = append(values, ref.Value)
+	}
+	slices.Sort(values)
+	return values
+}
+
+// HostGroups returns the names of a cluster's DRS host groups that have hosts, in order: a rule needs one with hosts ([doc]
+// ClusterVmHostRuleInfo).
+func HostGroups(c *types.ClusterConfigInfoEx) (names []string) {
+	for _, info := range c.Group {
+		if g, is := info.(*types.ClusterHostGroup); is && len(g.Host) > 0 {
+			names = append(names, g.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {

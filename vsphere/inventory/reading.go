@@ -71,11 +71,24 @@ type Cluster struct {
 	Unread bool
 	// Hosts are the moRefs of its hosts, in order.
 	Hosts []string
-	// Rules are those of our kind, ordered by key.
-	Rules []Rule
+	// Rules are those of our kind, ordered by key, and VMGroups those that they name, ordered by name.
+	Rules    []Rule
+	VMGroups []VMGroup
+	// HostGroups are the names of the DRS host groups that have hosts, in order.
+	HostGroups []string
 }
 
-// Rule is a DRS rule that keeps a group's VMs on different hosts.
+// VMGroup is a DRS VM group of members that run on the same host group.
+type VMGroup struct {
+	// UID is the VmGroup's, from the name.
+	UID            types.UID
+	Name, UniqueID string
+	UserCreated    *bool
+	// VMs are moRefs, in order.
+	VMs []string
+}
+
+// Rule is a DRS rule that keeps a group's VMs on different hosts or, if it names a host group, the VMs of a VM group there.
 type Rule struct {
 	// UID is the group's, from the rule's name.
 	UID  types.UID
@@ -87,6 +100,9 @@ type Rule struct {
 	UserCreated        *bool
 	// VMs are moRefs, in order.
 	VMs []string
+	// ForHosts reports whether it is one for a host group; then VMGroup, and no VMs, and HostGroup are set.
+	ForHosts           bool
+	VMGroup, HostGroup string
 }
 
 // Place is a container of VMs: a folder, a datacenter or a vApp.

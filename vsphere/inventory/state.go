@@ -31,7 +31,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	placement := g.placementOf(ask.Home)
 	if !ask.Preview {
-		n.noteRequest(ref, placement, WantsRules(ask.AntiAffinity))
+		n.noteRequest(ref, placement, ask.Rules.Wanted())
 	}
 	if !n.known {
 		return s
@@ -50,7 +50,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 	}
 	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask, s.VMs)...)
-	s.RulesOff = n.rulesOff(ref.UID, g, &ask)
+	s.RulesOff = n.rulesOff(ref, g, &ask)
 	if n.own == nil {
 		s.FolderUnknown = true
 		return s

@@ -89,7 +89,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},
-	{ID: "Host.Inventory.EditCluster", On: []Scope{OnCluster}, Why: "`placement.antiAffinity`", Without: "no DRS rules"},
+	{ID: "Host.Inventory.EditCluster", On: []Scope{OnCluster}, Why: "`placement.antiAffinity`, `placement.hostGroup`", Without: "no DRS rules"},
 	{ID: privTagging + "AttachTag", On: []Scope{OnGlobal}, Why: "`tags`", Without: "no `tags`"},
 	{ID: privTagging + "ObjectAttachable", On: []Scope{OnFolder}, Why: "`tags`", Without: "no `tags`"},
 	{ID: privTagging + "CreateTag", On: []Scope{OnGlobal}, Why: "`tags` with `create: true`", Without: "no tag is made"},

@@ -1,6 +1,7 @@
 package stamp
 
 import (
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -9,9 +10,17 @@ import (
 )
 
 // RuleName returns "vmgroup <namespace>/<name> <uid>", with the middle cut if it is too long.
-func RuleName(ref plan.Ref) string {
+func RuleName(ref plan.Ref) string { return ruleName(ref, string(ref.UID)) }
+
+// VMGroupName returns the name of the DRS VM group of the members that are bound to the n-th host group, counted from 0, and of its
+// rule: "vmgroup <namespace>/<name> <n> <uid>".
+func VMGroupName(ref plan.Ref, n int) string {
+	return ruleName(ref, strconv.Itoa(n)+" "+string(ref.UID))
+}
+
+func ruleName(ref plan.Ref, end string) string {
 	group := ref.String()
-	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(ref.UID)))] + " " + string(ref.UID)
+	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(end)))] + " " + end
 }
 
 const (
@@ -20,7 +29,7 @@ const (
 	ruleNameMost = 80
 )
 
-// RuleOwner returns the UID of the group that a rule of that name belongs to; empty if the rule is not the server's.
+// RuleOwner returns the UID of the group that a rule, or DRS VM group, of that name belongs to; empty if it is not the server's.
 func RuleOwner(name string) types.UID {
 	rest, ours := strings.CutPrefix(name, rulePrefix)
 	if at := strings.LastIndexByte(rest, ' '); ours && at >= 0 {

@@ -119,8 +119,10 @@ const (
 	ReasonLibraryItemUnusable = "LibraryItemUnusable"
 )
 
-// Why spec.placement.antiAffinity cannot be carried out.
+// Why spec.placement.antiAffinity or hostGroup cannot be carried out.
 const (
+	// ReasonHostGroupNotFound means that a cluster has no such DRS host group, or that there is no host in it.
+	ReasonHostGroupNotFound = "HostGroupNotFound"
 	// ReasonRuleIneffective means that DRS, which enforces such rules, is off or missing where the members are.
 	ReasonRuleIneffective = "RuleIneffective"
 	// ReasonRuleConflict means that vCenter has switched the rule off.

@@ -90,7 +90,7 @@ var table = []row{
 		all(types.NoCompatibleHost{})},
 	{ReasonResourceLimit, operator, say("there is too little of something, or no host left"), true, all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
 		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
-	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity to Preferred."), false,
+	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."), false,
 		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
 			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
 

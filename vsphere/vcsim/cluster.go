@@ -19,13 +19,18 @@ type cluster struct {
 	v *inventory
 }
 
-// ReconfigureComputeResourceTask has a latency and checks the VMs of rules.
+// ReconfigureComputeResourceTask has a latency and checks rules and groups.
 func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *types.ReconfigureComputeResource_Task) soap.HasFault {
 	ref := c.v.begin(c.call, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			if spec, is := req.Spec.(*types.ClusterConfigSpecEx); is {
 				for _, change := range spec.RulesSpec {
 					if fault := c.checkRule(change.Info); fault != nil {
+						return nil, fault
+					}
+				}
+				for _, change := range spec.GroupSpec {
+					if fault := c.checkGroup(change); fault != nil {
 						return nil, fault
 					}
 				}
@@ -47,29 +52,82 @@ const ruleNameMax = 80
 //
 // [doc] ClusterRuleInfo: "Hosts and virtual machines referenced in a DRS rule must be in the same cluster". vCenter's user interface
 // requires at least two VMs. The documentation names no faults; these are InvalidArgument, as the simulator's are.
+//
+// A VM-host rule names groups that exist, and "at least one" host group "must contain one or more hosts" ([doc] ClusterVmHostRuleInfo).
 func (c *cluster) checkRule(rule types.BaseClusterRuleInfo) types.BaseMethodFault {
-	vms := ruleVMs(rule)
-	if vms == nil {
+	if rule == nil {
 		return nil
 	}
 	if name := rule.GetClusterRuleInfo().Name; utf8.RuneCountInString(name) > ruleNameMax {
 		return &types.InvalidName{Name: name}
 	}
-	wrong, in := &types.InvalidArgument{InvalidProperty: "spec.rulesSpec.info.vm"}, make(map[types.ManagedObjectReference]bool)
-	for _, ref := range *vms {
+	if r, is := rule.(*types.ClusterVmHostRuleInfo); is {
+		_, vms := c.group(r.VmGroupName).(*types.ClusterVmGroup)
+		if hosts, is := c.group(r.AffineHostGroupName).(*types.ClusterHostGroup); !is || !vms || len(hosts.Host) == 0 {
+			return &types.InvalidArgument{InvalidProperty: "spec.rulesSpec.info"}
+		}
+		return nil
+	}
+	vms := ruleVMs(rule)
+	if vms == nil {
+		return nil
+	}
+	if len(*vms) < 2 {
+		return &types.InvalidArgument{InvalidProperty: "spec.rulesSpec.info.vm"}
+	}
+	return c.checkVMs(*vms, "spec.rulesSpec.info.vm")
+}
+
+// checkGroup rejects an invalid VM group, and the removal of one that a rule names. The caller holds the world lock.
+//
+// [doc] ClusterGroupInfo: "All virtual machines and hosts that are part of a group must be part of the same cluster". What happens to a
+// rule whose group is removed has no source; the refusal shows that no client relies on it.
+func (c *cluster) checkGroup(change types.ClusterGroupSpec) types.BaseMethodFault {
+	if change.Operation == types.ArrayUpdateOperationRemove {
+		for _, rule := range rulesOf(c.ClusterComputeResource) {
+			if r, is := rule.(*types.ClusterVmHostRuleInfo); is && (r.VmGroupName == change.RemoveKey || r.AffineHostGroupName == change.RemoveKey) {
+				return &types.InvalidArgument{InvalidProperty: "spec.groupSpec.removeKey"}
+			}
+		}
+		return nil
+	}
+	if name := change.Info.GetClusterGroupInfo().Name; utf8.RuneCountInString(name) > ruleNameMax {
+		return &types.InvalidName{Name: name}
+	}
+	if g, is := change.Info.(*types.ClusterVmGroup); is {
+		return c.checkVMs(g.Vm, "spec.groupSpec.info.vm")
+	}
+	return nil
+}
+
+// checkVMs rejects VMs that are not in the cluster, or not different ones.
+func (c *cluster) checkVMs(vms []types.ManagedObjectReference, property string) types.BaseMethodFault {
+	in := make(map[types.ManagedObjectReference]bool)
+	for _, ref := range vms {
 		vm, ok := c.v.objects.Get(ref).(*simulator.VirtualMachine)
 		if !ok {
 			return &types.ManagedObjectNotFound{Obj: ref}
 		}
 		if in[ref] || vm.ResourcePool == nil || !c.v.world.Below(*vm.ResourcePool, c.Self) {
-			return wrong
+			return &types.InvalidArgument{InvalidProperty: property}
 		}
 		in[ref] = true
 	}
-	if len(in) < 2 {
-		return wrong
+	return nil
+}
+
+// group returns the DRS group of that name; nil if there is none.
+func (c *cluster) group(name string) types.BaseClusterGroupInfo {
+	for _, g := range groupsOf(c.ClusterComputeResource) {
+		if g.GetClusterGroupInfo().Name == name {
+			return g
+		}
 	}
 	return nil
+}
+
+func groupsOf(c *simulator.ClusterComputeResource) []types.BaseClusterGroupInfo {
+	return c.ConfigurationEx.(*types.ClusterConfigInfoEx).Group
 }
 
 // ruleVMs returns the VM list of an affinity or anti-affinity rule; nil for any other.
@@ -83,7 +141,8 @@ func ruleVMs(rule types.BaseClusterRuleInfo) *[]types.ManagedObjectReference {
 	return nil
 }
 
-// RemoveObject implements simulator.RegisterObject. It removes VMs that leave the inventory from all rules. The caller holds the world lock.
+// RemoveObject implements simulator.RegisterObject. It removes VMs that leave the inventory from all rules and groups. The caller holds the
+// world lock.
 //
 // [doc] Broadcom KB 436954: "The deleted virtual machine is automatically removed from the rule's membership. The rule itself remains":
 // with fewer than two VMs it has no effect.
@@ -95,11 +154,29 @@ func (b *listener) RemoveObject(ctx *simulator.Context, ref types.ManagedObjectR
 	for _, e := range b.v.objects.All("ClusterComputeResource") {
 		c := e.(*simulator.ClusterComputeResource)
 		for _, rule := range rulesOf(c) {
-			if vms := ruleVMs(rule); vms != nil && slices.Contains(*vms, ref) {
-				*vms = slices.DeleteFunc(*vms, func(vm types.ManagedObjectReference) bool { return vm == ref })
-				b.v.world.Mark(c.Self)
+			if vms := ruleVMs(rule); vms != nil {
+				b.v.leave(c, vms, ref)
 			}
 		}
+		b.v.leaveGroups(c, ref)
+	}
+}
+
+// leaveGroups removes a VM from the groups of a cluster that it leaves.
+//
+// [doc] ClusterVmGroup: "If a virtual machine is removed from the cluster, it loses its DRS group affiliation".
+func (v *inventory) leaveGroups(c *simulator.ClusterComputeResource, ref types.ManagedObjectReference) {
+	for _, group := range groupsOf(c) {
+		if vms, is := group.(*types.ClusterVmGroup); is {
+			v.leave(c, &vms.Vm, ref)
+		}
+	}
+}
+
+func (v *inventory) leave(c *simulator.ClusterComputeResource, vms *[]types.ManagedObjectReference, ref types.ManagedObjectReference) {
+	if slices.Contains(*vms, ref) {
+		*vms = slices.DeleteFunc(*vms, func(vm types.ManagedObjectReference) bool { return vm == ref })
+		v.world.Mark(c.Self)
 	}
 }
 
@@ -110,9 +187,10 @@ type Rule struct {
 	Enabled, Mandatory bool
 	Separate           bool     // anti-affinity: the VMs run on different hosts
 	VMs                []string // names, sorted
+	VMGroup, HostGroup string   // of a VM-host rule, whose VMs are those of its group
 }
 
-// Rules lists the VM rules of the cluster at a path, sorted by key.
+// Rules lists the VM rules and VM-host rules of the cluster at a path, sorted by key.
 func (v *inventory) Rules(clusterPath string) ([]Rule, error) {
 	ref, err := v.Find(clusterPath)
 	if err != nil {
@@ -127,20 +205,53 @@ func (v *inventory) Rules(clusterPath string) ([]Rule, error) {
 	var rules []Rule
 	for _, rule := range rulesOf(c) {
 		vms := ruleVMs(rule)
-		if vms == nil {
-			continue
-		}
 		info := rule.GetClusterRuleInfo()
 		one := Rule{Key: info.Key, Name: info.Name, UUID: info.RuleUuid, Enabled: isTrue(info.Enabled), Mandatory: isTrue(info.Mandatory)}
 		_, one.Separate = rule.(*types.ClusterAntiAffinityRuleSpec)
-		for _, ref := range *vms {
-			if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
-				one.VMs = append(one.VMs, vm.Name)
+		if r, is := rule.(*types.ClusterVmHostRuleInfo); is {
+			one.VMGroup, one.HostGroup = r.VmGroupName, r.AffineHostGroupName
+			if g, is := (&cluster{ClusterComputeResource: c}).group(r.VmGroupName).(*types.ClusterVmGroup); is {
+				vms = &g.Vm
 			}
 		}
-		slices.Sort(one.VMs)
+		if vms == nil {
+			continue
+		}
+		one.VMs = v.namesOf(*vms)
 		rules = append(rules, one)
 	}
 	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
 	return rules, nil
+}
+
+// namesOf returns the names of VMs, sorted.
+func (v *inventory) namesOf(vms []types.ManagedObjectReference) (names []string) {
+	for _, ref := range vms {
+		if vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine); ok {
+			names = append(names, vm.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// VMGroups returns the DRS VM groups of the cluster at a path: the names of their VMs, sorted, by the group's name.
+func (v *inventory) VMGroups(clusterPath string) (map[string][]string, error) {
+	ref, err := v.Find(clusterPath)
+	if err != nil {
+		return nil, err
+	}
+	v.world.Lock()
+	defer v.world.Unlock()
+	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
+	if !ok {
+		return nil, fmt.Errorf("groups of %s: not a cluster", clusterPath)
+	}
+	groups := map[string][]string{}
+	for _, group := range groupsOf(c) {
+		if g, is := group.(*types.ClusterVmGroup); is {
+			groups[g.Name] = v.namesOf(g.Vm)
+		}
+	}
+	return groups, nil
 }

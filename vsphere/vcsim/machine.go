@@ -257,6 +257,11 @@ func (vm *machine) RelocateVMTask(_ *simulator.Context, req *types.RelocateVM_Ta
 			return nil, fault
 		}
 		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.RelocateVMTask(ctx, req) })
+		for _, e := range vm.v.objects.All("ClusterComputeResource") {
+			if c := e.(*simulator.ClusterComputeResource); !vm.v.world.Below(*vm.ResourcePool, c.Self) {
+				vm.v.leaveGroups(c, vm.Self)
+			}
+		}
 		for _, at := range req.Spec.Disk {
 			if fault == nil {
 				vm.v.moveDisk(ctx, vm.VirtualMachine, at)

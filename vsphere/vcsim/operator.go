@@ -352,6 +352,43 @@ func (o *operator) AddCustomizationSpec(name string, windows bool) error {
 	return nil
 }
 
+// SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts, whose paths are given; without any, it removes it.
+func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error {
+	ctx := context.Background()
+	ref, err := o.v.Find(clusterPath)
+	if err != nil {
+		return err
+	}
+	cluster := object.NewClusterComputeResource(o.admin.Client, ref)
+	config, err := cluster.Configuration(ctx)
+	if err != nil {
+		return fmt.Errorf("set host group %s: %w", name, err)
+	}
+	change := types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}}
+	if slices.ContainsFunc(config.Group, func(g types.BaseClusterGroupInfo) bool { return g.GetClusterGroupInfo().Name == name }) {
+		change.Operation = types.ArrayUpdateOperationEdit
+	}
+	group := &types.ClusterHostGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: name, UserCreated: types.NewBool(true)}}
+	for _, where := range hosts {
+		host, err := o.v.Find(where)
+		if err != nil {
+			return fmt.Errorf("set host group %s: %w", name, err)
+		}
+		group.Host = append(group.Host, host)
+	}
+	if change.Info = group; len(hosts) == 0 {
+		change = types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}}
+	}
+	task, err := cluster.Reconfigure(ctx, &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{change}}, true)
+	if err == nil {
+		err = task.Wait(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("set host group %s: %w", name, err)
+	}
+	return nil
+}
+
 // AddRule creates an enabled anti-affinity rule in the cluster at a path.
 func (o *operator) AddRule(clusterPath, name string, vms ...string) error {
 	ctx := context.Background()
