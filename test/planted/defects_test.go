@@ -68,7 +68,7 @@ var defects = []defect{
 		`actor.Ours = own != "" && strings.EqualFold(actor.User, own)`, "actor.Ours = false",
 		[]layer{promises("AreNobodysDoing"), through("BeforeItWasRestarted|BeforeItEnded")}},
 	{"S7: a deletion waits for a member that lost its stamp and left", "vsphere/inventory/publish.go",
-		"if x := n.unmanaged[ref]; !x.unstampedAt.IsZero() {", "if x := n.unmanaged[ref]; false && !x.unstampedAt.IsZero() {",
+		"if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {", "if x := n.objects.unmanaged[ref]; false && !x.unstampedAt.IsZero() {",
 		[]layer{inventory}},
 	{"precondition window: updates begin at any time", "sync/planner/update.go",
 		"|| v.closed != \"\" && v.beginsToTakeDown(m)", "",

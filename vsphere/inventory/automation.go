@@ -28,7 +28,7 @@ func (c *Cluster) takeAutomation(x *types.ClusterConfigInfoEx) {
 func (n *Inventory) Automation(m *Member) types.DrsBehavior {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	cluster, known := n.clusters.byRef[n.clusters.of[m.HostRef]]
+	cluster, known := n.objects.clusters.byRef[n.objects.clusters.of[m.HostRef]]
 	if !known || cluster.Standalone || cluster.Unread || !cluster.DRS {
 		return ""
 	}

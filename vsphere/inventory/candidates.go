@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	vim "github.com/vmware/govmomi/vim25/types"
@@ -14,7 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -25,6 +22,14 @@ type adoptCandidate struct {
 	machine *Machine // immutable; nil until it was read whole
 	groups  map[types.UID]bool
 	used    bool // lately
+}
+
+// adopter finds out which VMs a group can adopt.
+type adopter struct {
+	objects *objects
+	// cluster and adoptFrom say whose VMs, and from where VMs, can be adopted. They are immutable.
+	cluster   string
+	adoptFrom adoptFolders
 }
 
 // adoption is what a group's entries of spec.adopt name, as of one version of the inventory.
@@ -41,16 +46,16 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) 
 	if len(entries) == 0 {
 		return nil
 	}
-	n.interest.Lock()
-	last := n.adoptions[ref.UID]
-	n.interest.Unlock()
+	n.requests.mu.Lock()
+	last := n.requests.adoptions[ref.UID]
+	n.requests.mu.Unlock()
 	if last != nil && last.version == n.version && last.ref == ref && last.at == at && slices.Equal(last.entries, entries) {
 		return last.candidates
 	}
-	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.candidatesOf(ref, at, entries, n.whole)}
-	n.interest.Lock()
-	n.adoptions[ref.UID] = a
-	n.interest.Unlock()
+	a := &adoption{version: n.version, ref: ref, at: at, entries: slices.Clone(entries), candidates: n.adopter.candidatesOf(ref, at, entries, n.whole)}
+	n.requests.mu.Lock()
+	n.requests.adoptions[ref.UID] = a
+	n.requests.mu.Unlock()
 	return a.candidates
 }
 
@@ -58,12 +63,12 @@ func (n *Inventory) adoptionOf(ref plan.Ref, at *GroupFolder, entries []string) 
 type wholeVM func(group types.UID, moRef string) *Machine
 
 // candidatesOf: the caller holds mu.
-func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, whole wholeVM) []plan.Candidate {
+func (a *adopter) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string, whole wholeVM) []plan.Candidate {
 	if len(entries) == 0 {
 		return nil
 	}
 	adopted := map[string]*Member{} // by entry
-	if g := n.groups[ref.UID]; g != nil {
+	if g := a.objects.groups[ref.UID]; g != nil {
 		for _, m := range g.refs {
 			adopted[m.Stamp.Former.Entry] = m
 		}
@@ -74,23 +79,23 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string
 			open = append(open, entry)
 		}
 	}
-	found := n.named(at, open)
+	found := a.objects.named(at, open)
 	all := make([]plan.Candidate, 0, len(entries))
 	first := map[string]string{} // the first entry that names a VM
 	for _, entry := range entries {
 		m, refs := adopted[entry], found[entry]
 		if m == nil && len(refs) == 1 {
-			m = n.members[refs[0]]
+			m = a.objects.members[refs[0]]
 		}
 		if m != nil && m.Stamp.UID == ref.UID {
 			all = append(all, plan.Candidate{Entry: entry, MoRef: m.MoRef, Name: m.Name, Folder: m.Folder, Ordinal: m.Stamp.Ordinal, Done: true})
 			continue
 		}
 		c := plan.Candidate{Entry: entry, Ordinal: -1}
-		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !n.inReach(ref, moRef) })
-		fault := n.single(ref, entry, refs, first)
+		refs = slices.DeleteFunc(refs, func(moRef string) bool { return !a.inReach(ref, moRef) })
+		fault := a.single(ref, entry, refs, first)
 		if fault == nil {
-			fault = n.fill(&c, ref, at, refs[0], whole)
+			fault = a.fill(&c, ref, at, refs[0], whole)
 		}
 		if fault != nil {
 			c.Fault = &fault.Fault
@@ -100,44 +105,9 @@ func (n *Inventory) candidatesOf(ref plan.Ref, at *GroupFolder, entries []string
 	return all
 }
 
-// named finds the VMs that entries name: by a moRef, or an inventory path like that of a template. A name alone is not enough:
-// the group may remove an adopted VM, so the server must not guess. The caller holds mu.
-func (n *Inventory) named(at *GroupFolder, entries []string) map[string][]string {
-	found := make(map[string][]string, len(entries))
-	byName := map[string][]string{}
-	for _, entry := range entries {
-		slash := strings.LastIndexByte(entry, '/')
-		if slash < 0 {
-			if _, known := n.unmanaged[entry]; known || n.members[entry] != nil {
-				found[entry] = []string{entry}
-			}
-			continue
-		}
-		name := naming.Unescape(entry[slash+1:])
-		byName[name] = append(byName[name], entry)
-	}
-	if len(byName) == 0 {
-		return found
-	}
-	look := func(ref string, x unmanagedVM) {
-		for _, entry := range byName[naming.Unescape(x.name)] {
-			if n.matches(x, at, entry) {
-				found[entry] = append(found[entry], ref)
-			}
-		}
-	}
-	for ref, x := range n.unmanaged {
-		look(ref, x)
-	}
-	for ref, m := range n.members {
-		look(ref, unmanagedVM{name: m.Name, parent: m.Parent})
-	}
-	return found
-}
-
 // inReach reports whether a rule allows groups of a namespace to adopt a VM in its place. The caller holds mu.
-func (n *Inventory) inReach(ref plan.Ref, moRef string) bool {
-	return n.adoptFrom.Allow(ref.Namespace, n.places.names(n.machine(moRef).parent))
+func (a *adopter) inReach(ref plan.Ref, moRef string) bool {
+	return a.adoptFrom.Allow(ref.Namespace, a.objects.places.names(a.objects.machine(moRef).parent))
 }
 
 // outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody may list vCenter's inventory by guessing.
@@ -149,7 +119,7 @@ func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
 }
 
 // single returns a fault if an entry does not name exactly one VM, or the same one as another entry. refs are those in reach.
-func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[string]string) *vcfault.Error {
+func (a *adopter) single(ref plan.Ref, entry string, refs []string, first map[string]string) *vcfault.Error {
 	switch {
 	case len(refs) == 0:
 		return outOfReach(ref, entry)
@@ -164,8 +134,8 @@ func (n *Inventory) single(ref plan.Ref, entry string, refs []string, first map[
 }
 
 // fill fills in a candidate from what is known of its VM, or returns why the group may not adopt it. The caller holds mu.
-func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string, whole wholeVM) *vcfault.Error {
-	m, ordinal, fault := n.adoptable(ref, at, moRef, whole)
+func (a *adopter) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string, whole wholeVM) *vcfault.Error {
+	m, ordinal, fault := a.adoptable(ref, at, moRef, whole)
 	if fault == nil {
 		c.MoRef, c.Name, c.Folder, c.ChangeVersion, c.Ordinal = m.MoRef, m.Name, m.Folder, m.ChangeVersion, ordinal
 	}
@@ -174,13 +144,13 @@ func (n *Inventory) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef
 
 // adoptable checks that a group may adopt a VM that is not its own, and returns the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. It checks reach first: about a VM out of reach it reveals nothing. The caller holds mu.
-func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole wholeVM) (m *Machine, ordinal int32, fault *vcfault.Error) {
-	x := n.machine(moRef)
-	at := n.places.path(x.parent, x.name)
+func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole wholeVM) (m *Machine, ordinal int32, fault *vcfault.Error) {
+	x := a.objects.machine(moRef)
+	at := a.objects.places.path(x.parent, x.name)
 	switch {
-	case !n.inReach(ref, moRef):
+	case !a.inReach(ref, moRef):
 		return nil, -1, outOfReach(ref, moRef)
-	case n.places.datacenter(x.parent) != in.datacenter:
+	case a.objects.places.datacenter(x.parent) != in.datacenter:
 		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, in.name)
 	case x.unknown:
 		return nil, -1, newerStamp(at)
@@ -193,7 +163,7 @@ func (n *Inventory) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole
 	if x.unreadable || !m.Readable || !m.Reachable {
 		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): correct that in vCenter.", at, m.Unreachable)
 	}
-	ordinal, fault = n.formerOrdinal(ref, m, at)
+	ordinal, fault = a.formerOrdinal(ref, m, at)
 	return m, ordinal, fault
 }
 
@@ -204,17 +174,17 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	if n.own == nil {
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
-	asked, _ := n.requesterOf(ref.Namespace, ref.Name)
+	asked, _ := n.requests.requesterOf(ref.Namespace, ref.Name)
 	at := n.groupFolder(asked.placement)
 	if fault := n.refusal(ref, at); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
-	if n.members[moRef] == nil {
-		if _, known := n.unmanaged[moRef]; !known {
+	if n.objects.members[moRef] == nil {
+		if _, known := n.objects.unmanaged[moRef]; !known {
 			return nil, outOfReach(ref, moRef)
 		}
 	}
-	m, _, fault := n.adoptable(ref, at, moRef, n.whole)
+	m, _, fault := n.adopter.adoptable(ref, at, moRef, n.whole)
 	if fault != nil {
 		return nil, fault
 	}
@@ -223,7 +193,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 
 // formerOrdinal checks the stamp of a VM that is to be adopted. One that a former incarnation of the group left, with
 // the same cluster, namespace and name, may be overwritten, as after a restore of the group, or of VMs, from a backup.
-func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
+func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.StampText == "" {
 		return -1, nil
 	}
@@ -245,7 +215,7 @@ func (n *Inventory) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *
 		of = "a copy of " + of
 	}
 	switch {
-	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != n.cluster:
+	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != a.cluster:
 		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":
 		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, of an unknown cluster: set --cluster-id for the future, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
@@ -260,18 +230,18 @@ func newerStamp(at string) *vcfault.Error {
 // whole returns a VM that was read whole. If it was not yet, whole asks for a read, and the group is notified when it comes, and of
 // every later change. The caller holds mu.
 func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
-	if m := n.members[moRef]; m != nil {
+	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
 	}
-	n.interest.Lock()
-	c, known := n.adoptCandidates[moRef]
+	n.requests.mu.Lock()
+	c, known := n.requests.adoptCandidates[moRef]
 	if !known {
 		c = &adoptCandidate{groups: map[types.UID]bool{}}
-		n.adoptCandidates[moRef] = c
+		n.requests.adoptCandidates[moRef] = c
 	}
 	c.used, c.groups[uid] = true, true
 	machine := c.machine
-	n.interest.Unlock()
+	n.requests.mu.Unlock()
 	if !known && n.want != nil {
 		n.want(moRef)
 	}
@@ -280,15 +250,15 @@ func (n *Inventory) whole(uid types.UID, moRef string) *Machine {
 
 // glimpse is whole for a preview: it asks for no read. The caller holds mu.
 func (n *Inventory) glimpse(_ types.UID, moRef string) *Machine {
-	if m := n.members[moRef]; m != nil {
+	if m := n.objects.members[moRef]; m != nil {
 		return &m.Machine
 	}
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	if c := n.adoptCandidates[moRef]; c != nil && c.machine != nil {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	if c := n.requests.adoptCandidates[moRef]; c != nil && c.machine != nil {
 		return c.machine
 	}
-	if g := n.glimpses[moRef]; time.Since(g.at) < glimpseFor {
+	if g := n.requests.glimpses[moRef]; time.Since(g.at) < glimpseFor {
 		return g.machine
 	}
 	return nil
@@ -321,12 +291,12 @@ func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entr
 		return err
 	}
 	n, now := r.inventory, time.Now()
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	maps.DeleteFunc(n.glimpses, func(_ string, g glimpsed) bool { return now.Sub(g.at) >= glimpseFor })
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	maps.DeleteFunc(n.requests.glimpses, func(_ string, g glimpsed) bool { return now.Sub(g.at) >= glimpseFor })
 	for i := range x.Machines {
-		if len(n.glimpses) < glimpsesMost {
-			n.glimpses[x.Machines[i].MoRef] = glimpsed{&x.Machines[i], now}
+		if len(n.requests.glimpses) < glimpsesMost {
+			n.requests.glimpses[x.Machines[i].MoRef] = glimpsed{&x.Machines[i], now}
 		}
 	}
 	return nil
@@ -339,7 +309,7 @@ func (n *Inventory) unglimpsed(ref plan.Ref, home plan.Home, entries []string) (
 	if !n.known || n.own == nil {
 		return nil
 	}
-	n.candidatesOf(ref, n.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
+	n.adopter.candidatesOf(ref, n.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
 		m := n.glimpse(group, moRef)
 		if m == nil {
 			refs = append(refs, VMRef(moRef))
@@ -354,45 +324,4 @@ func (n *Inventory) WatchCandidate(ref plan.Ref, moRef string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	n.whole(ref.UID, moRef)
-}
-
-// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds mu.
-func (n *Inventory) putAdoptCandidate(m *Machine, w *changes) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	c := n.adoptCandidates[m.MoRef]
-	if c == nil || !m.Whole || c.machine != nil && reflect.DeepEqual(c.machine, m) {
-		return
-	}
-	kept := *m
-	c.machine = &kept
-	for uid := range c.groups {
-		w.fire[uid] = true
-	}
-}
-
-// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds mu.
-func (n *Inventory) dropAdoptCandidate(ref string, w *changes) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	if c := n.adoptCandidates[ref]; c != nil {
-		delete(n.adoptCandidates, ref)
-		for uid := range c.groups {
-			w.fire[uid] = true
-		}
-	}
-}
-
-// forgetAdoptCandidates drops those that no group asked for since the last time, and all answers: groups that still exist ask
-// again. The caller holds mu.
-func (n *Inventory) forgetAdoptCandidates() {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for ref, c := range n.adoptCandidates {
-		if !c.used {
-			delete(n.adoptCandidates, ref)
-		}
-		c.used = false
-	}
-	clear(n.adoptions)
 }

@@ -17,7 +17,7 @@ import (
 // allowing is a filled whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
 func allowing() *filled {
 	s := newFilled()
-	s.cluster, s.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
+	s.adopter.cluster, s.adopter.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
 	s.Publish(Reading{VCenter: "vc", Places: []Place{{"legacy", "Folder", "legacy", "vm"}, {"deep", "Folder", "deep", "legacy"},
 		{"legacy2", "Folder", "legacy2", "vm"}, {"legacy1", "Folder", "legacy", "vm1"}, {"lost", "Folder", "lost", "nowhere"}}})
 	s.notified, s.asked = nil, nil
@@ -107,7 +107,7 @@ func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 		{[]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/leg"}}, false},
 	} {
 		s := allowing()
-		s.adoptFrom = newAdoptFolders(c.rules)
+		s.adopter.adoptFrom = newAdoptFolders(c.rules)
 		got := s.adopt([]Machine{old("vm-1", "a", "legacy")}, "vm-1")[0]
 		if (got.Fault == nil) != c.may || !c.may && len(s.asked) > 0 {
 			t.Errorf("%v: %+v, asked for %v", c.rules, got.Fault, s.asked)
@@ -141,7 +141,7 @@ func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
 		{"a newer one", "test", newer, 0, "newer version"},
 	} {
 		s := allowing()
-		s.cluster = c.cluster
+		s.adopter.cluster = c.cluster
 		got := s.adopt([]Machine{c.machine}, "legacy/a")[0]
 		if c.says == "" {
 			if got.Fault != nil || got.Ordinal != c.ordinal || got.Done {
@@ -245,7 +245,7 @@ func TestAnAnswerAboutAdoptionIsRememberedUntilSomethingChanges(t *testing.T) {
 
 func BenchmarkStateOfAGroupThatAdoptedAHundred(b *testing.B) {
 	n := many()
-	n.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
+	n.adopter.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
 	ask := plan.Query{Template: "ubuntu"}
 	for i := range 100 {
 		ask.Adopt = append(ask.Adopt, "/DC0/vm/unmanaged-"+strings.Repeat("1", 1+i%4))

@@ -25,7 +25,7 @@ type clusters struct {
 
 // putClusters stores a reading of all clusters, and notifies the groups that a change may concern. The caller holds mu.
 func (n *Inventory) putClusters(all []Cluster, w *changes) {
-	was := n.clusters
+	was := n.objects.clusters
 	now := clusters{known: true, version: was.version, byRef: make(map[string]Cluster, len(all)), of: map[string]string{}, ruled: map[types.UID]bool{}}
 	for _, c := range all {
 		now.byRef[c.MoRef] = c
@@ -43,7 +43,7 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 		return
 	}
 	now.version++
-	n.clusters = now
+	n.objects.clusters = now
 	bare := func(x clusters) map[string]Cluster { // without the rules, and what matters only to power-ons
 		kept := maps.Clone(x.byRef)
 		for ref, c := range kept {
@@ -53,11 +53,11 @@ func (n *Inventory) putClusters(all []Cluster, w *changes) {
 		return kept
 	}
 	if !was.known || !maps.EqualFunc(bare(was), bare(now), func(a, b Cluster) bool { return reflect.DeepEqual(a, b) }) {
-		n.interest.Lock()
-		for uid := range n.ruleRequests {
+		n.requests.mu.Lock()
+		for uid := range n.requests.ruleRequests {
 			w.fire[uid] = true
 		}
-		n.interest.Unlock()
+		n.requests.mu.Unlock()
 	}
 	for _, uid := range slices.Concat(slices.Collect(maps.Keys(was.ruled)), slices.Collect(maps.Keys(now.ruled))) {
 		if !w.fire[uid] && !reflect.DeepEqual(was.rules(uid), now.rules(uid)) {
@@ -96,16 +96,16 @@ func (c *Cluster) of(uid types.UID) (rules []Rule, groups []VMGroup) {
 func (n *Inventory) clustersKnown(vcenter string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.clusters.known && n.vcenter == vcenter
+	return n.objects.clusters.known && n.vcenter == vcenter
 }
 
 // usesRules reports whether any group has DRS rules, or wants some.
 func (n *Inventory) usesRules() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	return len(n.clusters.ruled)+len(n.ruleRequests) > 0
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return len(n.objects.clusters.ruled)+len(n.requests.ruleRequests) > 0
 }
 
 // ruleCheck records whether a group's rules are off, for one version of its members and of the clusters.
@@ -122,28 +122,28 @@ func (c *ruleCheck) isOf(group, clusters uint64, request plan.Rules) bool {
 // rulesOff reports whether a group's rules are known to differ from what it wants. It checks once, until the members or
 // the clusters change. Most groups neither want rules nor have any, and cost nothing. The caller holds mu.
 func (n *Inventory) rulesOff(ref plan.Ref, g *group, ask *plan.Query) bool {
-	if !n.clusters.known {
+	if !n.objects.clusters.known {
 		return ask.Rules.Required() // no member runs before the rules are known to exist
 	}
-	if !ask.Rules.Wanted() && !n.clusters.ruled[ref.UID] {
+	if !ask.Rules.Wanted() && !n.objects.clusters.ruled[ref.UID] {
 		return false
 	}
-	as := ruleCheck{clusters: n.clusters.version, request: ask.Rules}
+	as := ruleCheck{clusters: n.objects.clusters.version, request: ask.Rules}
 	if g != nil {
 		as.group = g.version
 	}
-	n.interest.Lock()
-	last, known := n.ruleChecks[ref.UID]
-	n.interest.Unlock()
+	n.requests.mu.Lock()
+	last, known := n.requests.ruleChecks[ref.UID]
+	n.requests.mu.Unlock()
 	if known && last.isOf(as.group, as.clusters, as.request) {
 		return last.off
 	}
-	changes, flaw := n.clusters.compare(ref, g, ask.Rules)
+	changes, flaw := n.objects.clusters.compare(ref, g, ask.Rules)
 	as.off = len(changes) > 0 || flaw != nil
 	if !ask.Preview {
-		n.interest.Lock()
-		n.ruleChecks[ref.UID] = as
-		n.interest.Unlock()
+		n.requests.mu.Lock()
+		n.requests.ruleChecks[ref.UID] = as
+		n.requests.mu.Unlock()
 	}
 	return as.off
 }
@@ -343,10 +343,10 @@ func NoHostGroup(cluster, name string, others []string) *vcfault.Error {
 func (n *Inventory) RuleChanges(ref plan.Ref, request plan.Rules) (changes []RuleChange, lack error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if !n.clusters.known {
+	if !n.objects.clusters.known {
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
 	}
-	changes, flaw := n.clusters.compare(ref, n.groups[ref.UID], request)
+	changes, flaw := n.objects.clusters.compare(ref, n.objects.groups[ref.UID], request)
 	if flaw != nil {
 		return changes, flaw
 	}

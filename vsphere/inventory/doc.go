@@ -6,8 +6,8 @@
 // It promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
 // is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or its stamp was taken
 // off; that slices it returns are immutable; and that an answer makes no call and waits for nothing. Reader.Read returns after a
-// read that began after its call, and Reader.Removed once what a task has removed is forgotten.
+// read that began after its call, and Reader.Report once what a task has done is known.
 //
-// Locks: Inventory.mu guards the facts, Inventory.interest what was asked for; code that needs both takes mu first. No other package can
+// Locks: Inventory.mu guards the objects, requests.mu what was asked for; code that needs both takes Inventory.mu first. No other package can
 // take them, and neither is held across a call or while changed is called. Reader.mu guards what is wanted and in flight; it is taken alone.
 package inventory

@@ -65,21 +65,21 @@ func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 // equals this one's namespace. Such a group is known by its VMs in the folder, or because it asked for it.
 // The caller holds mu.
 func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
-	above := n.places.below(f.Root, ref.Namespace)
+	above := n.objects.places.below(f.Root, ref.Namespace)
 	if above == "" {
 		return false
 	}
-	for _, m := range n.members {
+	for _, m := range n.objects.members {
 		if m.Folder == above && m.Stamp.UID != ref.UID {
 			return true
 		}
 	}
-	n.interest.Lock()
-	asking := maps.Clone(n.formerRequesters)
-	maps.Copy(asking, n.requesters)
-	n.interest.Unlock()
+	n.requests.mu.Lock()
+	asking := maps.Clone(n.requests.formerRequesters)
+	maps.Copy(asking, n.requests.requesters)
+	n.requests.mu.Unlock()
 	for at, a := range asking {
-		if a.uid != ref.UID && n.places.below(n.groupFolder(a.placement).Root, at.parent, at.name) == above {
+		if a.uid != ref.UID && n.objects.places.below(n.groupFolder(a.placement).Root, at.parent, at.name) == above {
 			return true
 		}
 	}
@@ -134,9 +134,9 @@ func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 	if placement == (plan.Home{}) {
 		return n.own
 	}
-	n.interest.Lock()
-	f := n.placements[placement]
-	n.interest.Unlock()
+	n.requests.mu.Lock()
+	f := n.requests.placements[placement]
+	n.requests.mu.Unlock()
 	if f == nil {
 		f = n.lookUp(placement, nil)
 	}
@@ -146,10 +146,10 @@ func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
 // keepPlacement makes groupFolder answer for a placement that a group asks for without another lookup, until a place changes. The caller
 // holds mu.
 func (n *Inventory) keepPlacement(f *GroupFolder) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	if f != n.own && n.placements[f.placement] == nil {
-		n.placements[f.placement] = f
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	if f != n.own && n.requests.placements[f.placement] == nil {
+		n.requests.placements[f.placement] = f
 	}
 }
 
@@ -159,9 +159,9 @@ func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {
 		f.datacenter, f.name, f.VMFolder = n.own.datacenter, n.own.name, n.own.VMFolder
-	} else if kept, is := n.keptDatacenter(old); is {
+	} else if kept, is := n.objects.keptDatacenter(old); is {
 		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
-	} else if err := n.lookUpDatacenter(f); err != nil {
+	} else if err := n.objects.lookUpDatacenter(f); err != nil {
 		f.fault = &err.Fault
 		return f
 	}
@@ -181,10 +181,10 @@ func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	}
 	f.Root = f.VMFolder
 	for i, name := range f.Path {
-		f.Root = n.places.below(f.Root, name)
-		if p, found := n.places.byRef[f.Root]; found && p.Kind != "Folder" {
+		f.Root = n.objects.places.below(f.Root, name)
+		if p, found := n.objects.places.byRef[f.Root]; found && p.Kind != "Folder" {
 			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set spec.placement.folder to a folder's path, or one that is free.",
-				"/"+strings.Join(slices.Concat(n.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
+				"/"+strings.Join(slices.Concat(n.objects.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
 			return f
 		}
 	}
@@ -192,22 +192,22 @@ func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 }
 
 // keptDatacenter returns the name of the datacenter that a placement was found in before, if it still exists. The caller holds mu.
-func (n *Inventory) keptDatacenter(old *GroupFolder) (name string, is bool) {
+func (o *objects) keptDatacenter(old *GroupFolder) (name string, is bool) {
 	if old == nil || old.datacenter == "" || old.VMFolder == "" {
 		return "", false
 	}
-	p, is := n.places.byRef[old.datacenter]
+	p, is := o.places.byRef[old.datacenter]
 	return naming.Unescape(p.Name), is
 }
 
 // lookUpDatacenter: the caller holds mu.
-func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
+func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	var all []Place
 	var candidates []naming.Candidate
-	for _, p := range n.places.byRef {
+	for _, p := range o.places.byRef {
 		if p.Kind == "Datacenter" {
 			all = append(all, p)
-			candidates = append(candidates, naming.Candidate{Path: n.places.path(p.Parent, p.Name)})
+			candidates = append(candidates, naming.Candidate{Path: o.places.path(p.Parent, p.Name)})
 		}
 	}
 	i, err := datacenterField.Choose(f.placement.Datacenter, candidates)
@@ -215,7 +215,7 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 		return vcfault.Classify("", err)
 	}
 	f.datacenter, f.name = all[i].MoRef, naming.Unescape(all[i].Name)
-	if f.VMFolder = n.places.vmFolder(f.datacenter); f.VMFolder == "" {
+	if f.VMFolder = o.places.vmFolder(f.datacenter); f.VMFolder == "" {
 		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
@@ -225,8 +225,8 @@ func (n *Inventory) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 // or somebody moved or renamed it, and an operator, or a replica that started since, created it again. All replicas use the folder that
 // the settings name, because in two folders one name is no lock. Until it exists, they use the moved one. The caller holds mu.
 func (n *Inventory) lookUpRoot(w *changes) {
-	root := n.places.below(n.own.VMFolder, n.own.Path...)
-	if p, found := n.places.byRef[root]; !found || p.Kind != "Folder" || root == n.own.Root {
+	root := n.objects.places.below(n.own.VMFolder, n.own.Path...)
+	if p, found := n.objects.places.byRef[root]; !found || p.Kind != "Folder" || root == n.own.Root {
 		return
 	}
 	own := *n.own
@@ -246,11 +246,11 @@ func (n *Inventory) lookUpPlacements(w *changes) {
 		return
 	}
 	n.lookUpRoot(w)
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for placement, old := range n.placements {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	for placement, old := range n.requests.placements {
 		f := n.lookUp(placement, old)
-		if n.placements[placement] = f; !f.sameAs(old) {
+		if n.requests.placements[placement] = f; !f.sameAs(old) {
 			w.fire[""] = true
 		}
 	}
@@ -265,57 +265,14 @@ func (n *Inventory) isRoot(ref string) bool {
 	if ref == n.own.Root {
 		return true
 	}
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for _, f := range n.placements {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	for _, f := range n.requests.placements {
 		if f.Root == ref {
 			return true
 		}
 	}
 	return false
-}
-
-// noteRequest notes which group a folder concerns, and whether it wants DRS rules.
-func (n *Inventory) noteRequest(ref plan.Ref, placement plan.Home, rules bool) {
-	n.interest.Lock()
-	n.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, placement}
-	if rules {
-		n.ruleRequests[ref.UID] = true
-	}
-	n.interest.Unlock()
-}
-
-// requesterOf returns the group that recently asked for the folder of that name.
-func (n *Inventory) requesterOf(namespace, name string) (requester, bool) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	a, found := n.requesters[placeKey{namespace, name}]
-	if !found {
-		a, found = n.formerRequesters[placeKey{namespace, name}]
-	}
-	return a, found
-}
-
-// forgetRequesters drops groups that did not ask since the last time, and placements that no group asks for.
-func (n *Inventory) forgetRequesters() {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	n.requesters, n.formerRequesters = n.formerRequesters, n.requesters
-	clear(n.requesters)
-	clear(n.ruleRequests)
-	clear(n.ruleChecks)
-	if len(n.placements) == 0 {
-		return
-	}
-	used := map[plan.Home]bool{}
-	for _, a := range n.formerRequesters {
-		used[a.placement] = true
-	}
-	for placement := range n.placements {
-		if !used[placement] {
-			delete(n.placements, placement)
-		}
-	}
 }
 
 // GroupFolderFor returns where a group with that placement has its folder, or why it may not.
@@ -339,7 +296,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 func (n *Inventory) IsFolderOf(name, parent string, ref plan.Ref) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.places.byRef[parent].Name, ref.Namespace)
+	return strings.EqualFold(name, ref.Name) && strings.EqualFold(n.objects.places.byRef[parent].Name, ref.Namespace)
 }
 
 // vmFolder returns the VM folder of a datacenter: the only place in it that is read.

@@ -212,15 +212,15 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 	for range 2 { // scans
 		s.Publish(Reading{VCenter: "vc", Complete: true, Places: somePlaces()})
 	}
-	if len(s.placements) != 0 {
-		t.Errorf("no group asks any more, and %v are remembered", s.placements)
+	if len(s.requests.placements) != 0 {
+		t.Errorf("no group asks any more, and %v are remembered", s.requests.placements)
 	}
 }
 
 func TestVMsAreAdoptedFromTheGroupsOwnDatacenter(t *testing.T) {
 	t.Parallel()
 	s := allowing()
-	s.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}, {Namespace: "shop", Folder: "/DC1/vm/legacy"}})
+	s.adopter.adoptFrom = newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}, {Namespace: "shop", Folder: "/DC1/vm/legacy"}})
 	here, there := old("vm-1", "a", "legacy"), old("vm-2", "a", "legacy1")
 	s.publish(here, there)
 	look := func(placement plan.Home) []plan.Candidate {

@@ -10,7 +10,7 @@ import (
 func (n *Inventory) Unplaced(cluster string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	c, known := n.clusters.byRef[cluster]
+	c, known := n.objects.clusters.byRef[cluster]
 	return known && !c.Standalone && !c.Unread && !c.DRS && len(c.Hosts) > 1
 }
 
@@ -18,7 +18,7 @@ func (n *Inventory) Unplaced(cluster string) bool {
 func (n *Inventory) OtherHosts(host string) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	c := n.clusters.byRef[n.clusters.of[host]]
+	c := n.objects.clusters.byRef[n.objects.clusters.of[host]]
 	return slices.DeleteFunc(slices.Clone(c.Hosts), func(h string) bool { return h == host })
 }
 
@@ -27,7 +27,7 @@ func (n *Inventory) MembersByHost(uid types.UID) map[string]int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	on := map[string]int{}
-	if g := n.groups[uid]; g != nil {
+	if g := n.objects.groups[uid]; g != nil {
 		for _, m := range g.refs {
 			on[m.HostRef]++
 		}

@@ -37,7 +37,7 @@ func newFilled() *filled {
 // folder in it.
 func (n *Inventory) locate(datacenter, name, vmFolder, root string) {
 	n.mu.RLock()
-	path := n.places.between(vmFolder, root)
+	path := n.objects.places.between(vmFolder, root)
 	n.mu.RUnlock()
 	n.SetSettings(&Settings{Datacenter: vim.ManagedObjectReference{Type: "Datacenter", Value: datacenter}, datacenterName: name,
 		VMFolder: FolderRef(vmFolder), Root: FolderRef(root), path: path}, nil)

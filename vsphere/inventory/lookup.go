@@ -18,7 +18,7 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	var found []types.UID
-	for uid, g := range n.groups {
+	for uid, g := range n.objects.groups {
 		if g.cluster == cluster && g.namespace == namespace && g.name == name {
 			found = append(found, uid)
 		}
@@ -31,7 +31,7 @@ func (n *Inventory) Identify(cluster, namespace, name string) []types.UID {
 func (n *Inventory) HasMembers(uid types.UID) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	g := n.groups[uid]
+	g := n.objects.groups[uid]
 	return g != nil && len(g.refs) > 0
 }
 
@@ -40,17 +40,17 @@ func (n *Inventory) HasMembers(uid types.UID) bool {
 func (n *Inventory) wholeRefs() []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	refs := slices.Collect(maps.Keys(n.members))
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	return slices.AppendSeq(refs, maps.Keys(n.adoptCandidates))
+	refs := slices.Collect(maps.Keys(n.objects.members))
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return slices.AppendSeq(refs, maps.Keys(n.requests.adoptCandidates))
 }
 
 // IsUnmanaged reports whether a VM is known to be no group's member.
 func (n *Inventory) IsUnmanaged(moRef string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	x, found := n.unmanaged[moRef]
+	x, found := n.objects.unmanaged[moRef]
 	return found && !x.unreadable
 }
 
@@ -65,7 +65,7 @@ func (n *Inventory) fits() bool {
 func (n *Inventory) StampsUnknown() int {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.unknown
+	return n.objects.unknown
 }
 
 // VCenter returns the instanceUuid of the vCenter that was read.
@@ -86,7 +86,7 @@ func (n *Inventory) Settings() (*Settings, *plan.Fault) {
 func (n *Inventory) Member(moRef string) *Member {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.members[moRef]
+	return n.objects.members[moRef]
 }
 
 // MemberNames returns the names of a group's VMs.
@@ -94,7 +94,7 @@ func (n *Inventory) MemberNames(uid types.UID) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	var names []string
-	if g := n.groups[uid]; g != nil {
+	if g := n.objects.groups[uid]; g != nil {
 		for i := range g.vms {
 			names = append(names, g.vms[i].Name)
 		}
@@ -106,7 +106,7 @@ func (n *Inventory) MemberNames(uid types.UID) []string {
 func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if g := n.groups[uid]; g != nil {
+	if g := n.objects.groups[uid]; g != nil {
 		for moRef := range g.refs {
 			refs = append(refs, VMRef(moRef))
 		}
@@ -118,66 +118,28 @@ func (n *Inventory) MemberRefs(uid types.UID) (refs []vim.ManagedObjectReference
 func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if m := n.members[moRef]; m != nil {
-		return m, n.places.path(m.Parent, m.Name), true
+	if m := n.objects.members[moRef]; m != nil {
+		return m, n.objects.places.path(m.Parent, m.Name), true
 	}
-	if p, found := n.places.byRef[moRef]; found {
-		return nil, n.places.path(p.Parent, p.Name), true
+	if p, found := n.objects.places.byRef[moRef]; found {
+		return nil, n.objects.places.path(p.Parent, p.Name), true
 	}
-	x, found := n.unmanaged[moRef]
-	return nil, n.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
-}
-
-// free returns the names that no known object in a folder has. vCenter compares names without case. The caller
-// holds mu.
-func (n *Inventory) free(folder string, names []string) (free []string) {
-	if folder == "" || len(names) == 0 {
-		return nil
-	}
-	var taken []string
-	look := func(parent, name string) {
-		if parent == folder {
-			taken = append(taken, naming.Unescape(name))
-		}
-	}
-	for _, m := range n.members {
-		look(m.Parent, m.Name)
-	}
-	for _, x := range n.unmanaged {
-		look(x.parent, x.name)
-	}
-	for _, p := range n.places.byRef {
-		look(p.Parent, p.Name)
-	}
-	for _, name := range names {
-		if !slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
-			free = append(free, name)
-		}
-	}
-	return free
+	x, found := n.objects.unmanaged[moRef]
+	return nil, n.objects.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
 }
 
 // Below finds a folder by the names that lead to it.
 func (n *Inventory) Below(moRef string, names ...string) string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.places.below(moRef, names...)
+	return n.objects.places.below(moRef, names...)
 }
 
 // IsGone reports whether an object is known to be gone.
 func (n *Inventory) IsGone(moRef string) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.gone.has(moRef)
-}
-
-// hearOf notes an object that the stream has to report, unless it did.
-func (n *Inventory) hearOf(moRefs ...string) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for _, moRef := range moRefs {
-		n.unheard[moRef] = true
-	}
+	return n.objects.gone.has(moRef)
 }
 
 // unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not
@@ -186,20 +148,20 @@ func (n *Inventory) hearOf(moRefs ...string) {
 func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.interest.Lock()
-	defer n.interest.Unlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
 	var refs []vim.ManagedObjectReference
-	for moRef := range n.unheard {
+	for moRef := range n.requests.unheard {
 		ref := VMRef(moRef)
-		if p, is := n.places.byRef[moRef]; is {
+		if p, is := n.objects.places.byRef[moRef]; is {
 			ref.Type = p.Kind
-		} else if n.members[moRef] == nil && !n.unreadable[moRef] {
-			delete(n.unheard, moRef)
+		} else if n.objects.members[moRef] == nil && !n.objects.unreadable[moRef] {
+			delete(n.requests.unheard, moRef)
 			continue
 		}
 		switch {
 		case seen.entered[moRef]:
-			delete(n.unheard, moRef)
+			delete(n.requests.unheard, moRef)
 		case !seen.checked[moRef]:
 			refs = append(refs, ref)
 		}
@@ -210,7 +172,7 @@ func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
 // ListGroups lists the groups of a cluster that have VMs, by namespace, name and UID; known is false while the inventory is unknown.
 func (n *Inventory) ListGroups(cluster string) (groups []plan.Listed, known bool) {
 	n.mu.RLock()
-	for uid, g := range n.groups {
+	for uid, g := range n.objects.groups {
 		if g.cluster != cluster {
 			continue
 		}
@@ -239,36 +201,31 @@ func inUse(vms []plan.VM) []plan.VM {
 func (n *Inventory) DatacenterAbove(moRef string) (in naming.Candidate, found bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for p := range n.places.above(moRef) {
+	for p := range n.objects.places.above(moRef) {
 		if p.Kind == "Datacenter" {
-			return n.asCandidate(p), true
+			return n.objects.asCandidate(p), true
 		}
 	}
 	return naming.Candidate{}, false
-}
-
-// asCandidate returns a place with its path. The caller holds mu.
-func (n *Inventory) asCandidate(p Place) naming.Candidate {
-	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
 // FolderAt returns a folder with its path, for people.
 func (n *Inventory) FolderAt(moRef string) naming.Candidate {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	p := n.places.byRef[moRef]
-	return naming.Candidate{Path: n.places.path(p.Parent, p.Name), Ref: FolderRef(moRef)}
+	p := n.objects.places.byRef[moRef]
+	return naming.Candidate{Path: n.objects.places.path(p.Parent, p.Name), Ref: FolderRef(moRef)}
 }
 
 // Standing returns the datacenter of groups' folders, and the moRef of the deepest folder on the path to them that exists.
 func (n *Inventory) Standing(at *GroupFolder) (in naming.Candidate, folder string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	dc := n.places.byRef[at.datacenter]
-	in = naming.Candidate{Path: n.places.path(dc.Parent, dc.Name), Ref: vim.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}}
+	dc := n.objects.places.byRef[at.datacenter]
+	in = naming.Candidate{Path: n.objects.places.path(dc.Parent, dc.Name), Ref: vim.ManagedObjectReference{Type: "Datacenter", Value: at.datacenter}}
 	folder = at.VMFolder
 	for _, name := range at.Path {
-		next := n.places.below(folder, name)
+		next := n.objects.places.below(folder, name)
 		if next == "" {
 			break
 		}
@@ -290,18 +247,18 @@ type Counts struct {
 func (n *Inventory) Count() Counts {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	return Counts{len(n.members), len(n.unmanaged), len(n.groups), len(n.places.byRef), n.unknown, len(n.adoptCandidates)}
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return Counts{len(n.objects.members), len(n.objects.unmanaged), len(n.objects.groups), len(n.objects.places.byRef), n.objects.unknown, len(n.requests.adoptCandidates)}
 }
 
 // FoldersNamed returns the paths of the folders whose names begin with a prefix.
 func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	for _, p := range n.places.byRef {
+	for _, p := range n.objects.places.byRef {
 		if p.Kind == "Folder" && strings.HasPrefix(naming.Unescape(p.Name), prefix) {
-			paths = append(paths, n.places.path(p.Parent, p.Name))
+			paths = append(paths, n.objects.places.path(p.Parent, p.Name))
 		}
 	}
 	return paths
@@ -312,21 +269,21 @@ func (n *Inventory) FoldersNamed(prefix string) (paths []string) {
 func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.template(at, name), n.otherTemplates(at), n.plainVM(at, name)
+	return n.template(at, name), n.objects.otherTemplates(at), n.objects.plainVM(at, name)
 }
 
 // TemplatesIn lists the templates of a datacenter.
 func (n *Inventory) TemplatesIn(at *GroupFolder) []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.otherTemplates(at)
+	return n.objects.otherTemplates(at)
 }
 
 // Clusters returns the clusters as last read.
 func (n *Inventory) Clusters() []Cluster {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return slices.Collect(maps.Values(n.clusters.byRef))
+	return slices.Collect(maps.Values(n.objects.clusters.byRef))
 }
 
 // OwnFolder returns where groups have their folders according to the settings; nil if unknown.

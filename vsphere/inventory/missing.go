@@ -36,7 +36,7 @@ type Missing struct {
 
 func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
-// missingSet holds the missing VMs, and what became of former ones. Inventory.interest guards it.
+// missingSet holds the missing VMs, and what became of former ones. requests.mu guards it.
 type missingSet struct {
 	all map[plan.VMID]*Missing
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.
@@ -77,10 +77,10 @@ func sameVM(recorded, read string) bool { return recorded == "" || recorded == r
 
 // miss records that a member left the inventory. The caller holds mu for writing.
 func (n *Inventory) miss(old *Member, reused bool) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
 	if vm := old.Stamp.Onto(old.VM); !vm.Quarantined.IsZero() || vm.IsStandby() { // it is off, and is known again by its stamp
-		n.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
+		n.requests.missing.finish(plan.VMID{MoRef: old.MoRef, InstanceUUID: old.InstanceUUID}, plan.Actor{})
 		return
 	}
 	n.missLocked(Missing{UID: old.Stamp.UID, Host: old.Host, SeenAt: old.ReadAt, Reused: reused,
@@ -96,63 +96,63 @@ func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
 // missLocked records a VM as missing, unless the cause of its removal is known, or it exists with another moRef. The caller holds mu and
 // interest.
 func (n *Inventory) missLocked(m Missing) {
-	if n.missing.isDone(m.id()) || n.missing.find(m.id()) != nil {
+	if n.requests.missing.isDone(m.id()) || n.requests.missing.find(m.id()) != nil {
 		return
 	}
-	if g := n.groups[m.UID]; g != nil && m.InstanceUUID != "" {
+	if g := n.objects.groups[m.UID]; g != nil && m.InstanceUUID != "" {
 		for _, other := range g.refs {
 			if other.InstanceUUID == m.InstanceUUID && other.MoRef != m.MoRef {
-				n.missing.finish(m.id(), plan.Actor{})
+				n.requests.missing.finish(m.id(), plan.Actor{})
 				return
 			}
 		}
 	}
 	m.Since, m.asked = time.Now(), true
-	n.missing.all[m.id()] = &m
+	n.requests.missing.all[m.id()] = &m
 	if n.lost != nil {
 		n.lost()
 	}
 }
 
 // forgetFormer records that a VM left that was a member until its stamp was taken off: it is not missing. The caller holds mu.
-func (n *Inventory) forgetFormer(id plan.VMID) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	n.missing.finish(id, plan.Actor{})
+func (q *requests) forgetFormer(id plan.VMID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.missing.finish(id, plan.Actor{})
 }
 
 // returned removes a VM from the missing ones: it is back, with another moRef or its own. The caller holds mu.
-func (n *Inventory) returned(m *Machine, w *changes) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for id, missing := range n.missing.all {
+func (q *requests) returned(m *Machine, w *changes) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, missing := range q.missing.all {
 		if id.InstanceUUID == m.InstanceUUID {
 			w.fire[missing.UID] = true
 		}
 		switch {
 		case id.InstanceUUID != m.InstanceUUID:
 		case id.MoRef == m.MoRef:
-			delete(n.missing.all, id)
+			delete(q.missing.all, id)
 		default:
-			n.missing.finish(id, plan.Actor{})
+			q.missing.finish(id, plan.Actor{})
 		}
 	}
 }
 
 // vanishedOf returns the missing VMs of a group, by ordinal, and forgets those that are superseded. vms are the group's. The caller holds
 // mu.
-func (n *Inventory) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
+func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]
-	for id, m := range n.missing.all {
+	for id, m := range q.missing.all {
 		switch superseded := m.UID == uid && m.Superseded(members, vms); {
 		case m.UID != uid:
 		case !superseded:
 			m.asked = m.asked || !ask.Preview
 			all = append(all, m.Vanished)
 		case !ask.Preview:
-			delete(n.missing.all, id)
+			delete(q.missing.all, id)
 		}
 	}
 	slices.SortFunc(all, func(a, b plan.Vanished) int {
@@ -162,12 +162,12 @@ func (n *Inventory) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (a
 }
 
 // forgetMissing drops VMs whose groups did not ask since the last time.
-func (n *Inventory) forgetMissing() {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	for id, m := range n.missing.all {
+func (q *requests) forgetMissing() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id, m := range q.missing.all {
 		if !m.asked {
-			delete(n.missing.all, id)
+			delete(q.missing.all, id)
 		}
 		m.asked = false
 	}
@@ -178,10 +178,10 @@ func (n *Inventory) OnMissing(lost func()) { n.lost = lost }
 
 // Missing lists the missing VMs.
 func (n *Inventory) Missing() []Missing {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	all := make([]Missing, 0, len(n.missing.all))
-	for _, m := range n.missing.all {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	all := make([]Missing, 0, len(n.requests.missing.all))
+	for _, m := range n.requests.missing.all {
 		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b Missing) int {
@@ -199,17 +199,17 @@ type Cause struct {
 
 // Decide records what became of a missing VM.
 func (n *Inventory) Decide(m Missing, c Cause) {
-	n.interest.Lock()
-	now := n.missing.all[m.id()]
+	n.requests.mu.Lock()
+	now := n.requests.missing.all[m.id()]
 	same := now == nil || !c.Destroyed && now.How == c.How
 	switch {
 	case same:
 	case c.Destroyed:
-		n.missing.finish(m.id(), c.By)
+		n.requests.missing.finish(m.id(), c.By)
 	default:
 		now.How = c.How
 	}
-	n.interest.Unlock()
+	n.requests.mu.Unlock()
 	if !same {
 		n.changed(m.UID)
 	}
@@ -217,7 +217,7 @@ func (n *Inventory) Decide(m Missing, c Cause) {
 
 // Destroyed records that this server has destroyed a VM.
 func (n *Inventory) Destroyed(id plan.VMID) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	n.missing.finish(id, plan.Actor{Ours: true})
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	n.requests.missing.finish(id, plan.Actor{Ours: true})
 }

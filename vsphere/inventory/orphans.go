@@ -21,24 +21,24 @@ func (n *Inventory) Orphans(cluster string, roots []string, exists func(plan.Ref
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	inUse := map[string]bool{}
-	for uid, g := range n.groups {
+	for uid, g := range n.objects.groups {
 		o := Orphans{Of: plan.Ref{Namespace: g.namespace, Name: g.name, UID: uid}}
 		for _, m := range g.refs {
-			for p := range n.places.above(m.Parent) {
+			for p := range n.objects.places.above(m.Parent) {
 				inUse[p.MoRef] = true
 			}
-			o.VMs = append(o.VMs, n.places.path(m.Parent, m.Name))
+			o.VMs = append(o.VMs, n.objects.places.path(m.Parent, m.Name))
 		}
 		if g.cluster == cluster && !exists(o.Of) {
 			slices.Sort(o.VMs)
 			orphans = append(orphans, o)
 		}
 	}
-	for ref, p := range n.places.byRef {
-		in := n.places.byRef[p.Parent]
+	for ref, p := range n.objects.places.byRef {
+		in := n.objects.places.byRef[p.Parent]
 		of := plan.Ref{Namespace: naming.Unescape(in.Name), Name: naming.Unescape(p.Name)}
 		if p.Kind == "Folder" && slices.Contains(roots, in.Parent) && !inUse[ref] && !exists(of) {
-			folders = append(folders, n.places.path(p.Parent, p.Name))
+			folders = append(folders, n.objects.places.path(p.Parent, p.Name))
 		}
 	}
 	slices.SortFunc(orphans, func(a, b Orphans) int {

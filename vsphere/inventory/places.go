@@ -134,16 +134,16 @@ func (p *places) datacenter(ref string) string {
 func (n *Inventory) putPlaces(r Reading, w *changes) {
 	var fresh []Place
 	for _, p := range r.Places {
-		old, had := n.places.byRef[p.MoRef]
+		old, had := n.objects.places.byRef[p.MoRef]
 		if had && old == p {
 			continue
 		}
 		if had {
 			n.tellFolder(old, true, w)
 		}
-		n.gone.drop(p.MoRef)
-		n.places.put(p)
-		n.hearOf(p.MoRef)
+		n.objects.gone.drop(p.MoRef)
+		n.objects.places.put(p)
+		n.requests.hearOf(p.MoRef)
 		w.tree, w.places = true, true
 		fresh = append(fresh, p)
 	}
@@ -158,16 +158,16 @@ func (n *Inventory) putPlaces(r Reading, w *changes) {
 
 // dropPlace: the caller holds mu.
 func (n *Inventory) dropPlace(ref string, w *changes) {
-	if p, had := n.places.byRef[ref]; had {
+	if p, had := n.objects.places.byRef[ref]; had {
 		n.tellFolder(p, true, w)
-		n.places.drop(ref)
+		n.objects.places.drop(ref)
 		w.tree, w.places = true, true
 	}
 }
 
 // isGroups reports whether a place is where a group has its folder. The caller holds mu.
 func (n *Inventory) isGroups(p Place) bool {
-	above, found := n.places.byRef[p.Parent]
+	above, found := n.objects.places.byRef[p.Parent]
 	return found && n.isRoot(above.Parent)
 }
 
@@ -175,12 +175,12 @@ func (n *Inventory) isGroups(p Place) bool {
 // group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
 func (n *Inventory) tellFolder(p Place, ceased bool, w *changes) {
 	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
-		if above, found := n.places.byRef[p.Parent]; found && n.isGroups(above) {
+		if above, found := n.objects.places.byRef[p.Parent]; found && n.isGroups(above) {
 			p = above
 		}
 	}
 	if n.isGroups(p) {
-		if a, asked := n.requesterOf(n.places.byRef[p.Parent].Name, p.Name); asked {
+		if a, asked := n.requests.requesterOf(n.objects.places.byRef[p.Parent].Name, p.Name); asked {
 			w.fire[a.uid] = true
 		}
 	} else if ceased {

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
@@ -44,7 +43,7 @@ func (n *Inventory) Publish(r Reading) {
 		n.forget(ref, &w)
 	}
 	for _, ref := range r.Off {
-		if old := n.members[ref]; old != nil {
+		if old := n.objects.members[ref]; old != nil {
 			m := old.Machine
 			m.Power, m.Boot, m.Tools, m.Reported, m.IPs = plan.PoweredOff, time.Time{}, false, false, nil
 			n.put(&m, old.ReadAt, &w)
@@ -88,24 +87,24 @@ func (n *Inventory) Publish(r Reading) {
 
 // put stores one machine as a member or as an unmanaged VM. The caller holds mu.
 func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
-	old := n.members[m.MoRef]
+	old := n.objects.members[m.MoRef]
 	if !m.Readable && old != nil {
 		kept := *old // the last facts stand: it exists, and cannot be reached
 		kept.Reachable, kept.Unreachable = false, m.Unreachable
-		n.members[m.MoRef] = &kept
-		n.groups[kept.Stamp.UID].refs[m.MoRef] = &kept
+		n.objects.members[m.MoRef] = &kept
+		n.objects.groups[kept.Stamp.UID].refs[m.MoRef] = &kept
 		w.groups[kept.Stamp.UID] = true
 		return
 	}
-	n.gone.drop(m.MoRef)
+	n.objects.gone.drop(m.MoRef)
 	if old != nil && old.InstanceUUID != m.InstanceUUID { // vCenter was restored, and gave the moRef to another VM
 		n.miss(old, true)
-		n.leave(m.MoRef, w)
+		n.objects.leave(m.MoRef, w)
 		old = nil
 	}
 	has, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
-		n.leave(m.MoRef, w)
+		n.objects.leave(m.MoRef, w)
 		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
 			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
 		if m.Template {
@@ -116,131 +115,74 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 			time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
 		}
 		if !x.unreadable {
-			n.returned(m, w) // and is no member any more
+			n.requests.returned(m, w) // and is no member any more
 		}
 		n.putUnmanaged(m.MoRef, x, w)
-		n.putAdoptCandidate(m, w)
+		n.requests.putAdoptCandidate(m, w)
 		return
 	}
 	if old != nil && old.Stamp.UID != has.UID {
-		n.leave(m.MoRef, w)
+		n.objects.leave(m.MoRef, w)
 	}
-	n.dropUnmanaged(m.MoRef, w)
-	n.dropAdoptCandidate(m.MoRef, w)
+	n.objects.dropUnmanaged(m.MoRef, w)
+	n.requests.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
 	x.IPs, x.firstIPs = addressesInOrder(m.IPs, m.firstIPs, &has), nil
 	n.recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Contents != x.Contents || old.HostRef != x.HostRef) {
-		n.unlistTemplate(m.MoRef, old, w)
-		n.listTemplate(m.MoRef, x.Name, x.Template, w)
+		n.objects.unlistTemplate(m.MoRef, old, w)
+		n.objects.listTemplate(m.MoRef, x.Name, x.Template, w)
 	}
-	n.members[m.MoRef] = x
-	g := n.groups[has.UID]
+	n.objects.members[m.MoRef] = x
+	g := n.objects.groups[has.UID]
 	if g == nil {
 		g = &group{refs: map[string]*Member{}}
-		n.groups[has.UID] = g
+		n.objects.groups[has.UID] = g
 	}
 	g.namespace, g.name, g.cluster = has.Namespace, has.Name, has.Cluster
 	g.refs[m.MoRef] = x
 	w.groups[has.UID] = true
 	if old == nil {
-		n.returned(m, w)
-		n.hearOf(m.MoRef)
+		n.requests.returned(m, w)
+		n.requests.hearOf(m.MoRef)
 	}
 }
 
 // forget drops a moRef that answered ManagedObjectNotFound. A member is missing from now on. The caller holds mu.
 func (n *Inventory) forget(ref string, w *changes) {
-	n.gone.add(ref)
-	if old := n.members[ref]; old != nil {
+	n.objects.gone.add(ref)
+	if old := n.objects.members[ref]; old != nil {
 		n.miss(old, false)
 	}
-	if x := n.unmanaged[ref]; !x.unstampedAt.IsZero() {
-		n.forgetFormer(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID})
+	if x := n.objects.unmanaged[ref]; !x.unstampedAt.IsZero() {
+		n.requests.forgetFormer(plan.VMID{MoRef: ref, InstanceUUID: x.instanceUUID})
 	}
-	n.leave(ref, w)
-	n.dropUnmanaged(ref, w)
-	n.dropAdoptCandidate(ref, w)
+	n.objects.leave(ref, w)
+	n.objects.dropUnmanaged(ref, w)
+	n.requests.dropAdoptCandidate(ref, w)
 	n.dropPlace(ref, w)
-}
-
-// leave removes a VM from its group. The caller holds mu.
-func (n *Inventory) leave(ref string, w *changes) {
-	old := n.members[ref]
-	if old == nil {
-		return
-	}
-	n.unlistTemplate(ref, old, w)
-	delete(n.members, ref)
-	delete(n.groups[old.Stamp.UID].refs, ref)
-	w.groups[old.Stamp.UID] = true
 }
 
 // putUnmanaged: the caller holds mu.
 func (n *Inventory) putUnmanaged(ref string, x unmanagedVM, w *changes) {
-	old, had := n.unmanaged[ref]
+	old, had := n.objects.unmanaged[ref]
 	if had {
 		x.unstampedAt = old.unstampedAt
 	}
 	if had && old == x {
 		return
 	}
-	n.dropUnmanaged(ref, w)
-	n.unmanaged[ref] = x
+	n.objects.dropUnmanaged(ref, w)
+	n.objects.unmanaged[ref] = x
 	w.tree = true // a plain VM's name is part of the answer about a template that is not found
-	n.listTemplate(ref, x.name, x.template, w)
+	n.objects.listTemplate(ref, x.name, x.template, w)
 	if x.unreadable {
-		n.unreadable[ref] = true
-		n.hearOf(ref)
+		n.objects.unreadable[ref] = true
+		n.requests.hearOf(ref)
 	}
 	if x.unknown {
-		n.unknown++
+		n.objects.unknown++
 	}
-}
-
-// dropUnmanaged: the caller holds mu.
-func (n *Inventory) dropUnmanaged(ref string, w *changes) {
-	x, had := n.unmanaged[ref]
-	if !had {
-		return
-	}
-	delete(n.unmanaged, ref)
-	delete(n.unreadable, ref)
-	w.tree = true
-	n.unlist(ref, x.name, x.template, w)
-	if x.unknown {
-		n.unknown--
-	}
-}
-
-// unlistTemplate: the caller holds mu.
-func (n *Inventory) unlistTemplate(ref string, m *Member, w *changes) {
-	if m != nil {
-		n.unlist(ref, m.Name, m.Template, w)
-	}
-}
-
-// listTemplate: the caller holds mu.
-func (n *Inventory) listTemplate(ref, name string, template bool, w *changes) {
-	if !template {
-		return
-	}
-	name = naming.Unescape(name)
-	n.templates[name] = append(n.templates[name], ref)
-	w.tree, w.fire[""] = true, true
-}
-
-// unlist: the caller holds mu.
-func (n *Inventory) unlist(ref, name string, template bool, w *changes) {
-	if !template {
-		return
-	}
-	name = naming.Unescape(name)
-	left := slices.DeleteFunc(n.templates[name], func(r string) bool { return r == ref })
-	if n.templates[name] = left; len(left) == 0 {
-		delete(n.templates, name)
-	}
-	w.tree, w.fire[""] = true, true
 }
 
 // absentFrom lists what is known and was not seen. That takes long, so the caller holds no lock.
@@ -263,48 +205,41 @@ func (n *Inventory) absentFrom(r *Reading) (absent []string) {
 func (n *Inventory) knownRefs() []string {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	refs := make([]string, 0, len(n.members)+len(n.unmanaged)+len(n.places.byRef))
-	refs = slices.AppendSeq(refs, maps.Keys(n.members))
-	refs = slices.AppendSeq(refs, maps.Keys(n.unmanaged))
-	return slices.AppendSeq(refs, maps.Keys(n.places.byRef))
+	refs := make([]string, 0, len(n.objects.members)+len(n.objects.unmanaged)+len(n.objects.places.byRef))
+	refs = slices.AppendSeq(refs, maps.Keys(n.objects.members))
+	refs = slices.AppendSeq(refs, maps.Keys(n.objects.unmanaged))
+	return slices.AppendSeq(refs, maps.Keys(n.objects.places.byRef))
 }
 
 // sweep forgets the unmanaged VMs and places that a complete reading did not show, and hides the members. The caller holds mu.
 func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 	for _, ref := range absent {
-		if n.members[ref] != nil {
+		if n.objects.members[ref] != nil {
 			n.put(&Machine{VM: plan.VM{MoRef: ref, Unreachable: hidden}}, began, w)
 			continue
 		}
-		n.dropUnmanaged(ref, w)
-		n.dropAdoptCandidate(ref, w)
+		n.objects.dropUnmanaged(ref, w)
+		n.requests.dropAdoptCandidate(ref, w)
 		n.dropPlace(ref, w)
 	}
-	n.dropUnasked()
+	n.requests.dropUnasked()
 }
 
 // forgetRequests forgets what no group asked for lately.
 func (n *Inventory) forgetRequests() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.dropUnasked()
-}
-
-// dropUnasked: groups that still exist ask again at their next hook call. The caller holds mu.
-func (n *Inventory) dropUnasked() {
-	n.forgetRequesters()
-	n.forgetAdoptCandidates()
-	n.forgetMissing()
+	n.requests.dropUnasked()
 }
 
 // rebuild lists a group's VMs again and reports whether anything of them changed. The caller holds mu.
 func (n *Inventory) rebuild(uid types.UID) bool {
-	g := n.groups[uid]
+	g := n.objects.groups[uid]
 	was := g.vms
 	n.rebuilds++
 	g.version = n.rebuilds
 	if len(g.refs) == 0 {
-		delete(n.groups, uid)
+		delete(n.objects.groups, uid)
 		return len(was) > 0
 	}
 	vms := make([]plan.VM, 0, len(g.refs))
@@ -329,14 +264,14 @@ func equalVMs(a, b []plan.VM) bool { return reflect.DeepEqual(a, b) }
 
 // answerWanted notifies the groups that had asked for a VM of which nothing was known. The caller holds mu.
 func (n *Inventory) answerWanted(r Reading, w *changes) {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	if len(n.awaited) == 0 {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	if len(n.requests.awaited) == 0 {
 		return
 	}
 	answer := func(ref string) (a awaited, asked bool) {
-		if a, asked = n.awaited[ref]; asked {
-			delete(n.awaited, ref)
+		if a, asked = n.requests.awaited[ref]; asked {
+			delete(n.requests.awaited, ref)
 			w.fire[a.uid] = true
 		}
 		return a, asked
@@ -346,7 +281,7 @@ func (n *Inventory) answerWanted(r Reading, w *changes) {
 	}
 	for _, ref := range r.Gone {
 		if a, asked := answer(ref); asked && a.kept {
-			n.missing.finish(plan.VMID{MoRef: ref}, plan.Actor{})
+			n.requests.missing.finish(plan.VMID{MoRef: ref}, plan.Actor{})
 		} else if asked {
 			n.missLocked(recordedMissing(a.uid, &a.recorded, false))
 		}

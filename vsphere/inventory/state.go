@@ -1,7 +1,6 @@
 package inventory
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -11,9 +10,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
-
-// othersListed is how many templates' names an answer lists when the wanted one is not found.
-const othersListed = 10
 
 // State returns what is known of a group from memory: no call, no waiting, hardly an allocation. It remembers that the group asked, and
 // has the reader read what the group needs and nobody has read yet. A preview leaves no trace.
@@ -25,13 +21,13 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	s := plan.VCenterState{Known: n.known, UnknownSince: n.unknownSince, Fault: n.fault, VCenter: n.vcenter}
-	g := n.groups[ref.UID]
+	g := n.objects.groups[ref.UID]
 	if g != nil {
 		s.VMs = n.recorded(g.vms, &ask)
 	}
 	placement := g.placementOf(ask.Home)
 	if !ask.Preview {
-		n.noteRequest(ref, placement, ask.Rules.Wanted())
+		n.requests.noteRequest(ref, placement, ask.Rules.Wanted())
 	}
 	if !n.known {
 		return s
@@ -43,13 +39,13 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		for i := range ask.Recorded {
 			r := &ask.Recorded[i]
 			if n.isGone(ref.UID, r, i >= len(ask.Recorded)-ask.Kept, &ask) {
-				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.destroyer(r)})
-			} else if n.isAwaited(r) && i < len(ask.Recorded)-ask.Kept {
+				s.Gone = append(s.Gone, plan.Gone{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, By: n.requests.destroyer(r)})
+			} else if n.requests.isAwaited(r) && i < len(ask.Recorded)-ask.Kept {
 				s.Vanished = append(s.Vanished, recordedMissing(ref.UID, r, false).Vanished)
 			}
 		}
 	}
-	s.Vanished = append(s.Vanished, n.vanishedOf(ref.UID, &ask, s.VMs)...)
+	s.Vanished = append(s.Vanished, n.requests.vanishedOf(ref.UID, &ask, s.VMs)...)
 	s.RulesOff = n.rulesOff(ref, g, &ask)
 	if n.own == nil {
 		s.FolderUnknown = true
@@ -65,12 +61,12 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 		return s
 	}
-	s.Folder = n.places.below(at.Root, ref.Namespace, ref.Name)
-	s.Quarantine = n.places.below(s.Folder, plan.QuarantineFolder)
-	s.Free = n.free(s.Folder, ask.Taken)
+	s.Folder = n.objects.places.below(at.Root, ref.Namespace, ref.Name)
+	s.Quarantine = n.objects.places.below(s.Folder, plan.QuarantineFolder)
+	s.Free = n.objects.free(s.Folder, ask.Taken)
 	s.Target = n.target(at, &ask)
 	if ask.Preview {
-		s.Template, s.Candidates = n.findTemplate(at, ask.Template), n.candidatesOf(ref, at, ask.Adopt, n.glimpse)
+		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.glimpse)
 		return s
 	}
 	s.Template, s.Candidates = n.template(at, ask.Template), n.adoptionOf(ref, at, ask.Adopt)
@@ -89,20 +85,20 @@ const unstampedPatience = 5 * time.Second
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {
 	id, reused := plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID}, false
-	if m := n.members[r.MoRef]; m != nil {
+	if m := n.objects.members[r.MoRef]; m != nil {
 		if sameVM(r.InstanceUUID, m.InstanceUUID) {
 			return m.Stamp.UID != uid
 		}
 		reused = true
-	} else if x, found := n.unmanaged[r.MoRef]; found {
+	} else if x, found := n.objects.unmanaged[r.MoRef]; found {
 		if x.unreadable || sameVM(r.InstanceUUID, x.instanceUUID) {
 			return !x.unreadable && (ask.Finalizing || x.unstampedAt.IsZero() || time.Since(x.unstampedAt) >= unstampedPatience)
 		}
 		reused = true
 	}
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	if n.missing.isDone(id) {
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	if n.requests.missing.isDone(id) {
 		return true
 	}
 	if ask.Preview {
@@ -112,26 +108,11 @@ func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *pl
 		n.missLocked(recordedMissing(uid, r, true))
 		return false
 	}
-	if _, asked := n.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.missing.find(id) == nil) {
-		n.awaited[r.MoRef] = awaited{uid, *r, kept}
+	if _, asked := n.requests.awaited[r.MoRef]; n.want != nil && !asked && (kept || n.requests.missing.find(id) == nil) {
+		n.requests.awaited[r.MoRef] = awaited{uid, *r, kept}
 		n.want(r.MoRef)
 	}
 	return false
-}
-
-// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds mu.
-func (n *Inventory) isAwaited(r *v1alpha1.Member) bool {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	_, is := n.awaited[r.MoRef]
-	return is
-}
-
-// destroyer returns who destroyed a VM, as far as that is known. The caller holds mu.
-func (n *Inventory) destroyer(r *v1alpha1.Member) plan.Actor {
-	n.interest.Lock()
-	defer n.interest.Unlock()
-	return n.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 }
 
 // templateKey is a name or path, and the moRef of the datacenter that it is looked for in.
@@ -145,31 +126,8 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 	if t, found := answers.Load(key); found {
 		return t.(plan.Template)
 	}
-	t := n.findTemplate(at, wanted)
+	t := n.objects.findTemplate(at, wanted)
 	answers.Store(key, t)
-	return t
-}
-
-// findTemplate: the caller holds mu.
-func (n *Inventory) findTemplate(at *GroupFolder, wanted string) plan.Template {
-	t := plan.Template{Datacenter: at.name}
-	name := naming.Last(wanted)
-	for _, ref := range n.templates[name] {
-		x := n.machine(ref)
-		if n.matches(x, at, wanted) {
-			t.MoRef = ref
-			t.Paths = append(t.Paths, n.places.path(x.parent, x.name))
-		}
-	}
-	slices.Sort(t.Paths)
-	if len(t.Paths) == 1 {
-		n.describe(&t)
-	} else {
-		t.MoRef = ""
-	}
-	if len(t.Paths) == 0 {
-		t.Others = n.otherTemplates(at)
-	}
 	return t
 }
 
@@ -184,96 +142,17 @@ func (n *Inventory) target(at *GroupFolder, ask *plan.Query) string {
 	if name == "" {
 		return ""
 	}
-	return n.places.path(at.datacenter, name)[1:]
-}
-
-// describe fills in what is known of the disks and the host of the template with t's moRef. The caller holds mu.
-func (n *Inventory) describe(t *plan.Template) {
-	x := n.machine(t.MoRef)
-	t.Fingerprint, t.Host = x.contents, x.host
+	return n.objects.places.path(at.datacenter, name)[1:]
 }
 
 // Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.
 func (n *Inventory) Complete(t *plan.Template) bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	x := n.machine(t.MoRef)
+	x := n.objects.machine(t.MoRef)
 	if x.template {
-		t.Paths = []string{n.places.path(x.parent, x.name)}
-		n.describe(t)
+		t.Paths = []string{n.objects.places.path(x.parent, x.name)}
+		n.objects.describe(t)
 	}
 	return x.template
-}
-
-// machine returns the name and place of a known VM. The caller holds mu.
-func (n *Inventory) machine(ref string) unmanagedVM {
-	if m := n.members[ref]; m != nil {
-		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, host: m.HostRef}
-	}
-	return n.unmanaged[ref]
-}
-
-// matches reports whether a VM with the right name is also in the right place. The caller holds mu.
-func (n *Inventory) matches(x unmanagedVM, at *GroupFolder, wanted string) bool {
-	if !strings.Contains(wanted, "/") {
-		return n.places.datacenter(x.parent) == at.datacenter
-	}
-	parts := strings.Split(wanted, "/")
-	for i := range parts {
-		parts[i] = naming.Unescape(parts[i])
-	}
-	if parts[0] == "" {
-		return n.standsAt(x, "", parts[1:])
-	}
-	return n.standsAt(x, "", parts) || n.standsAt(x, at.VMFolder, parts)
-}
-
-// standsAt reports whether a VM is at the end of a path that begins below a place; "" is the root folder. The caller holds mu.
-func (n *Inventory) standsAt(x unmanagedVM, base string, path []string) bool {
-	at := x.parent
-	for i := len(path) - 2; i >= 0; i-- {
-		p, found := n.places.byRef[at]
-		if !found || naming.Unescape(p.Name) != path[i] {
-			return false
-		}
-		at = p.Parent
-	}
-	p, found := n.places.byRef[at]
-	return base == at && base != "" || base == "" && found && p.Parent == ""
-}
-
-// plainVM returns the path of a VM that has the wanted template's name but is no template. It is for admins only: authors of a VmGroup
-// must not learn of other VMs. The caller holds mu.
-func (n *Inventory) plainVM(at *GroupFolder, wanted string) string {
-	name := naming.Last(wanted)
-	var found []string
-	look := func(x unmanagedVM) {
-		if naming.Unescape(x.name) == name && n.matches(x, at, wanted) {
-			found = append(found, n.places.path(x.parent, x.name))
-		}
-	}
-	for _, x := range n.unmanaged {
-		look(x)
-	}
-	for _, m := range n.members {
-		look(unmanagedVM{name: m.Name, parent: m.Parent})
-	}
-	if len(found) == 0 {
-		return ""
-	}
-	return slices.Min(found)
-}
-
-// otherTemplates: the caller holds mu.
-func (n *Inventory) otherTemplates(at *GroupFolder) []string {
-	var names []string
-	for name, refs := range n.templates {
-		if slices.ContainsFunc(refs, func(ref string) bool {
-			return n.places.datacenter(n.machine(ref).parent) == at.datacenter
-		}) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names[:min(len(names), othersListed)]
 }

@@ -161,7 +161,7 @@ func many() *Inventory {
 // It is not parallel: allocations are counted.
 func TestTheStateOfAGroupWithAdoptedVMsStaysCheapAmongTenThousandVMs(t *testing.T) {
 	n := many()
-	n.cluster, n.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
+	n.adopter.cluster, n.adopter.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "*", Folder: "/DC0/vm"}})
 	var reads []string
 	n.want = func(moRef string) { reads = append(reads, moRef) }
 	const adopted = 100
@@ -238,7 +238,7 @@ func BenchmarkPublishOfOneChangeAmongTenThousandVMs(b *testing.B) {
 func BenchmarkPublishOfAScanOfTenThousandVMs(b *testing.B) {
 	n := many()
 	r := Reading{VCenter: "vc", Complete: true, Places: somePlaces()}
-	for _, m := range n.members {
+	for _, m := range n.objects.members {
 		r.Machines = append(r.Machines, m.Machine)
 	}
 	b.ReportAllocs()

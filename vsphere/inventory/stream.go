@@ -427,7 +427,7 @@ func (w watched) take(set *types.UpdateSet) (left []string) {
 // report, and if it still does not, they are read again. (Members in nested vApps, which the
 // stream never sees, are therefore read every maxWait or so.)
 func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.ManagedObjectReference, version string, seen watched) error {
-	st.inventory.hearOf(st.inventory.knownRefs()...)
+	st.inventory.requests.hearOf(st.inventory.knownRefs()...)
 	for answer := (paging{}); ; {
 		unseen, most := st.inventory.unwatched(seen), st.maxWait
 		if len(unseen) > 0 {
@@ -450,7 +450,7 @@ func (st *Stream) follow(ctx context.Context, s *session.Session, pc types.Manag
 				return err
 			}
 			version = set.Version
-			st.inventory.hearOf(seen.take(set)...)
+			st.inventory.requests.hearOf(seen.take(set)...)
 			st.reader.Touch(st.changed(set)...)
 		} else if most == st.maxWait {
 			clear(seen.checked)

@@ -10,7 +10,7 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 	s := newFilled()
 	s.publish(machine(web.UID, 0), machine(web.UID, 1))
 	seen := watched{entered: map[string]bool{refOf(0): true}, checked: map[string]bool{}}
-	for ref := range s.places.byRef {
+	for ref := range s.objects.places.byRef {
 		seen.entered[ref] = true
 	}
 	unwatched := func() (refs []string) {
@@ -34,11 +34,11 @@ func TestOnlyWhatTheStreamDidNotReportIsLookedAtAgain(t *testing.T) {
 		t.Errorf("it is not read again: %v", got)
 	}
 	seen.entered[refOf(1)] = true
-	if got := unwatched(); got != nil || len(s.unheard) != 0 {
-		t.Errorf("all are reported: %v, and %v are looked at again", got, s.unheard)
+	if got := unwatched(); got != nil || len(s.requests.unheard) != 0 {
+		t.Errorf("all are reported: %v, and %v are looked at again", got, s.requests.unheard)
 	}
 	delete(seen.entered, refOf(0))
-	s.hearOf(refOf(0)) // as follow does with what left
+	s.requests.hearOf(refOf(0)) // as follow does with what left
 	if got := unwatched(); !slices.Equal(got, []string{refOf(0)}) {
 		t.Errorf("one that left the stream is not read: %v", got)
 	}

@@ -1,0 +1,134 @@
+package inventory
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	vim "github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// objects are what vCenter said last of its objects: the VMs, by moRef, by group and by template name, the places, and the clusters.
+// Inventory.mu guards them.
+type objects struct {
+	members    map[string]*Member
+	groups     map[types.UID]*group
+	unmanaged  map[string]unmanagedVM
+	unreadable map[string]bool     // those others whose owner is unclear
+	templates  map[string][]string // moRefs by name, as people write it
+	places     *places
+	clusters   clusters
+	gone       goneSet
+	unknown    int // VMs with a stamp of a version that this server does not know
+}
+
+func newObjects() objects {
+	return objects{members: map[string]*Member{}, groups: map[types.UID]*group{}, unmanaged: map[string]unmanagedVM{}, unreadable: map[string]bool{},
+		templates: map[string][]string{}, places: newPlaces(0)}
+}
+
+// Member is a VM with a valid stamp.
+type Member struct {
+	Machine
+	Stamp  stamp.Stamp
+	ReadAt time.Time // when the reading began that it is from
+}
+
+// group is the members of one group.
+type group struct {
+	namespace, name, cluster string
+	refs                     map[string]*Member
+	vms                      []plan.VM // immutable
+	placements               []string  // that the stamps name; nil if all name that of the settings
+	version                  uint64    // changes whenever one of its members was read
+}
+
+// unmanagedVM is a VM that is no group's member.
+type unmanagedVM struct {
+	name, parent string
+	template     bool
+	contents     string // the fingerprint of a template's disks
+	host         string // of a template: its moRef
+	// unreadable: its owner is unclear, because its configuration is unreadable or its stamp of an unknown version.
+	unreadable bool
+	// unknown: it has a stamp of an unknown version.
+	unknown bool
+	// unstampedAt is when its stamp was seen to be taken off; zero if it has had none since it is known.
+	unstampedAt time.Time
+	// instanceUUID distinguishes it from another VM that has its moRef later; empty if unknown.
+	instanceUUID string
+}
+
+// machine returns the name and place of a known VM. The caller holds mu.
+func (o *objects) machine(ref string) unmanagedVM {
+	if m := o.members[ref]; m != nil {
+		return unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, host: m.HostRef}
+	}
+	return o.unmanaged[ref]
+}
+
+// free returns the names that no known object in a folder has. vCenter compares names without case. The caller
+// holds mu.
+func (o *objects) free(folder string, names []string) (free []string) {
+	if folder == "" || len(names) == 0 {
+		return nil
+	}
+	var taken []string
+	look := func(parent, name string) {
+		if parent == folder {
+			taken = append(taken, naming.Unescape(name))
+		}
+	}
+	for _, m := range o.members {
+		look(m.Parent, m.Name)
+	}
+	for _, x := range o.unmanaged {
+		look(x.parent, x.name)
+	}
+	for _, p := range o.places.byRef {
+		look(p.Parent, p.Name)
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(taken, func(t string) bool { return strings.EqualFold(t, name) }) {
+			free = append(free, name)
+		}
+	}
+	return free
+}
+
+// leave removes a VM from its group. The caller holds mu.
+func (o *objects) leave(ref string, w *changes) {
+	old := o.members[ref]
+	if old == nil {
+		return
+	}
+	o.unlistTemplate(ref, old, w)
+	delete(o.members, ref)
+	delete(o.groups[old.Stamp.UID].refs, ref)
+	w.groups[old.Stamp.UID] = true
+}
+
+// dropUnmanaged: the caller holds mu.
+func (o *objects) dropUnmanaged(ref string, w *changes) {
+	x, had := o.unmanaged[ref]
+	if !had {
+		return
+	}
+	delete(o.unmanaged, ref)
+	delete(o.unreadable, ref)
+	w.tree = true
+	o.unlist(ref, x.name, x.template, w)
+	if x.unknown {
+		o.unknown--
+	}
+}
+
+// asCandidate returns a place with its path. The caller holds mu.
+func (o *objects) asCandidate(p Place) naming.Candidate {
+	return naming.Candidate{Path: o.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
+}

@@ -1,0 +1,161 @@
+package inventory
+
+import (
+	"reflect"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// requests are what groups asked for lately, and what that needs from vCenter. Requests that are not repeated are forgotten (dropUnasked).
+type requests struct {
+	mu sync.Mutex
+	// requesters are the groups that asked for a folder lately, by namespace and name;
+	// formerRequesters, those of the time before.
+	requesters, formerRequesters map[placeKey]requester
+	placements                   map[plan.Home]*GroupFolder // but for that of the settings
+	awaited                      map[string]awaited         // VMs that a read was asked for
+	unheard                      map[string]bool            // what the stream may not have reported: see unwatched
+	missing                      missingSet
+	adoptions                    map[types.UID]*adoption
+	adoptCandidates              map[string]*adoptCandidate // unmanaged VMs that a group wants to adopt
+	glimpses                     map[string]glimpsed        // and those that somebody asked about who only looks
+	ruleRequests                 map[types.UID]bool         // groups that asked for DRS rules lately
+	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
+}
+
+// awaited is a VM that a read was asked for: what a group's status says of it.
+type awaited struct {
+	uid      types.UID
+	recorded v1alpha1.Member
+	kept     bool // in quarantine
+}
+
+func (q *requests) clear() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requesters, q.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
+	q.placements, q.awaited, q.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
+	q.missing = missingSet{all: map[plan.VMID]*Missing{}, by: map[string]plan.Actor{}}
+	q.adoptions, q.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
+	q.glimpses = map[string]glimpsed{}
+	q.ruleRequests, q.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
+}
+
+// noteRequest notes which group a folder concerns, and whether it wants DRS rules.
+func (q *requests) noteRequest(ref plan.Ref, placement plan.Home, rules bool) {
+	q.mu.Lock()
+	q.requesters[placeKey{ref.Namespace, ref.Name}] = requester{ref.UID, placement}
+	if rules {
+		q.ruleRequests[ref.UID] = true
+	}
+	q.mu.Unlock()
+}
+
+// requesterOf returns the group that recently asked for the folder of that name.
+func (q *requests) requesterOf(namespace, name string) (requester, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, found := q.requesters[placeKey{namespace, name}]
+	if !found {
+		a, found = q.formerRequesters[placeKey{namespace, name}]
+	}
+	return a, found
+}
+
+// forgetRequesters drops groups that did not ask since the last time, and placements that no group asks for.
+func (q *requests) forgetRequesters() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.requesters, q.formerRequesters = q.formerRequesters, q.requesters
+	clear(q.requesters)
+	clear(q.ruleRequests)
+	clear(q.ruleChecks)
+	if len(q.placements) == 0 {
+		return
+	}
+	used := map[plan.Home]bool{}
+	for _, a := range q.formerRequesters {
+		used[a.placement] = true
+	}
+	for placement := range q.placements {
+		if !used[placement] {
+			delete(q.placements, placement)
+		}
+	}
+}
+
+// hearOf notes an object that the stream has to report, unless it did.
+func (q *requests) hearOf(moRefs ...string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, moRef := range moRefs {
+		q.unheard[moRef] = true
+	}
+}
+
+// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds mu.
+func (q *requests) isAwaited(r *v1alpha1.Member) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, is := q.awaited[r.MoRef]
+	return is
+}
+
+// destroyer returns who destroyed a VM, as far as that is known. The caller holds mu.
+func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
+}
+
+// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds mu.
+func (q *requests) putAdoptCandidate(m *Machine, w *changes) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.adoptCandidates[m.MoRef]
+	if c == nil || !m.Whole || c.machine != nil && reflect.DeepEqual(c.machine, m) {
+		return
+	}
+	kept := *m
+	c.machine = &kept
+	for uid := range c.groups {
+		w.fire[uid] = true
+	}
+}
+
+// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds mu.
+func (q *requests) dropAdoptCandidate(ref string, w *changes) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c := q.adoptCandidates[ref]; c != nil {
+		delete(q.adoptCandidates, ref)
+		for uid := range c.groups {
+			w.fire[uid] = true
+		}
+	}
+}
+
+// forgetAdoptCandidates drops those that no group asked for since the last time, and all answers: groups that still exist ask
+// again. The caller holds mu.
+func (q *requests) forgetAdoptCandidates() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for ref, c := range q.adoptCandidates {
+		if !c.used {
+			delete(q.adoptCandidates, ref)
+		}
+		c.used = false
+	}
+	clear(q.adoptions)
+}
+
+// dropUnasked: groups that still exist ask again at their next hook call. The caller holds mu.
+func (q *requests) dropUnasked() {
+	q.forgetRequesters()
+	q.forgetAdoptCandidates()
+	q.forgetMissing()
+}
