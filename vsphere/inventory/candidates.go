@@ -171,12 +171,12 @@ func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole w
 func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if n.own == nil {
+	if n.folders.own == nil {
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	asked, _ := n.requests.requesterOf(ref.Namespace, ref.Name)
-	at := n.groupFolder(asked.placement)
-	if fault := n.refusal(ref, at); fault != nil {
+	at := n.folders.groupFolder(asked.placement)
+	if fault := n.folders.refusal(ref, at); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
 	if n.objects.members[moRef] == nil {
@@ -306,10 +306,10 @@ func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entr
 func (n *Inventory) unglimpsed(ref plan.Ref, home plan.Home, entries []string) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	if !n.known || n.own == nil {
+	if !n.known || n.folders.own == nil {
 		return nil
 	}
-	n.adopter.candidatesOf(ref, n.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
+	n.adopter.candidatesOf(ref, n.folders.groupFolder(home), entries, func(group types.UID, moRef string) *Machine {
 		m := n.glimpse(group, moRef)
 		if m == nil {
 			refs = append(refs, VMRef(moRef))

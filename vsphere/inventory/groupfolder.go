@@ -22,6 +22,14 @@ func parsePlacement(text string) plan.Home {
 	return plan.Home{Datacenter: datacenter, Folder: folder}
 }
 
+// folders finds where groups have their folders. Inventory.mu guards it.
+type folders struct {
+	objects  *objects
+	requests *requests
+	settings *Settings
+	own      *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
+}
+
 // GroupFolder is where in this vCenter the folders of a placement are, as of its lookup. It is immutable.
 type GroupFolder struct {
 	placement plan.Home
@@ -50,11 +58,11 @@ func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 }
 
 // refusal returns why a group may not have its folder there; nil if it may. The caller holds mu.
-func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
+func (fs *folders) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	if fault := f.refusal(ref); fault != nil {
 		return fault
 	}
-	if ref.Name == plan.QuarantineFolder && n.isAnothersQuarantine(ref, f) {
+	if ref.Name == plan.QuarantineFolder && fs.isAnothersQuarantine(ref, f) {
 		return &vcfault.New(vcfault.ReasonHomeForbidden, true,
 			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
 	}
@@ -64,22 +72,22 @@ func (n *Inventory) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 // isAnothersQuarantine reports whether the folder that holds a group's is itself a group's: a group with another placement, whose name
 // equals this one's namespace. Such a group is known by its VMs in the folder, or because it asked for it.
 // The caller holds mu.
-func (n *Inventory) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
-	above := n.objects.places.below(f.Root, ref.Namespace)
+func (fs *folders) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
+	above := fs.objects.places.below(f.Root, ref.Namespace)
 	if above == "" {
 		return false
 	}
-	for _, m := range n.objects.members {
+	for _, m := range fs.objects.members {
 		if m.Folder == above && m.Stamp.UID != ref.UID {
 			return true
 		}
 	}
-	n.requests.mu.Lock()
-	asking := maps.Clone(n.requests.formerRequesters)
-	maps.Copy(asking, n.requests.requesters)
-	n.requests.mu.Unlock()
+	fs.requests.mu.Lock()
+	asking := maps.Clone(fs.requests.formerRequesters)
+	maps.Copy(asking, fs.requests.requesters)
+	fs.requests.mu.Unlock()
 	for at, a := range asking {
-		if a.uid != ref.UID && n.objects.places.below(n.groupFolder(a.placement).Root, at.parent, at.name) == above {
+		if a.uid != ref.UID && fs.objects.places.below(fs.groupFolder(a.placement).Root, at.parent, at.name) == above {
 			return true
 		}
 	}
@@ -130,61 +138,61 @@ func placementsOf(vms []plan.VM) []string {
 }
 
 // groupFolder returns where the folders of a placement are. The settings must be known. The caller holds mu.
-func (n *Inventory) groupFolder(placement plan.Home) *GroupFolder {
+func (fs *folders) groupFolder(placement plan.Home) *GroupFolder {
 	if placement == (plan.Home{}) {
-		return n.own
+		return fs.own
 	}
-	n.requests.mu.Lock()
-	f := n.requests.placements[placement]
-	n.requests.mu.Unlock()
+	fs.requests.mu.Lock()
+	f := fs.requests.placements[placement]
+	fs.requests.mu.Unlock()
 	if f == nil {
-		f = n.lookUp(placement, nil)
+		f = fs.lookUp(placement, nil)
 	}
 	return f
 }
 
 // keepPlacement makes groupFolder answer for a placement that a group asks for without another lookup, until a place changes. The caller
 // holds mu.
-func (n *Inventory) keepPlacement(f *GroupFolder) {
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	if f != n.own && n.requests.placements[f.placement] == nil {
-		n.requests.placements[f.placement] = f
+func (fs *folders) keepPlacement(f *GroupFolder) {
+	fs.requests.mu.Lock()
+	defer fs.requests.mu.Unlock()
+	if f != fs.own && fs.requests.placements[f.placement] == nil {
+		fs.requests.placements[f.placement] = f
 	}
 }
 
 // lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
 // if it was renamed since, or another one has its name now; old can be nil. The caller holds mu.
-func (n *Inventory) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
+func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {
-		f.datacenter, f.name, f.VMFolder = n.own.datacenter, n.own.name, n.own.VMFolder
-	} else if kept, is := n.objects.keptDatacenter(old); is {
+		f.datacenter, f.name, f.VMFolder = fs.own.datacenter, fs.own.name, fs.own.VMFolder
+	} else if kept, is := fs.objects.keptDatacenter(old); is {
 		f.datacenter, f.name, f.VMFolder = old.datacenter, kept, old.VMFolder
-	} else if err := n.objects.lookUpDatacenter(f); err != nil {
+	} else if err := fs.objects.lookUpDatacenter(f); err != nil {
 		f.fault = &err.Fault
 		return f
 	}
-	f.Path = n.own.Path
+	f.Path = fs.own.Path
 	if placement.Folder != "" {
 		f.Path = canonicalPath(strings.Split(strings.Trim(placement.Folder, "/"), "/"))
 	}
-	if f.VMFolder == n.own.VMFolder {
-		here, own := len(f.Path), len(n.own.Path)
+	if f.VMFolder == fs.own.VMFolder {
+		here, own := len(f.Path), len(fs.own.Path)
 		switch {
-		case here > own && slices.EqualFunc(f.Path[:own], n.own.Path, strings.EqualFold):
+		case here > own && slices.EqualFunc(f.Path[:own], fs.own.Path, strings.EqualFold):
 			f.fault = forbidden(placement.Folder)
 			return f
-		case here < own && slices.EqualFunc(f.Path, n.own.Path[:here], strings.EqualFold):
-			f.reserved = n.own.Path[here]
+		case here < own && slices.EqualFunc(f.Path, fs.own.Path[:here], strings.EqualFold):
+			f.reserved = fs.own.Path[here]
 		}
 	}
 	f.Root = f.VMFolder
 	for i, name := range f.Path {
-		f.Root = n.objects.places.below(f.Root, name)
-		if p, found := n.objects.places.byRef[f.Root]; found && p.Kind != "Folder" {
+		f.Root = fs.objects.places.below(f.Root, name)
+		if p, found := fs.objects.places.byRef[f.Root]; found && p.Kind != "Folder" {
 			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set spec.placement.folder to a folder's path, or one that is free.",
-				"/"+strings.Join(slices.Concat(n.objects.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
+				"/"+strings.Join(slices.Concat(fs.objects.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
 			return f
 		}
 	}
@@ -224,33 +232,33 @@ func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 // lookUpRoot finds the root folder by its path when another folder than the known one has that path now. The known one is gone,
 // or somebody moved or renamed it, and an operator, or a replica that started since, created it again. All replicas use the folder that
 // the settings name, because in two folders one name is no lock. Until it exists, they use the moved one. The caller holds mu.
-func (n *Inventory) lookUpRoot(w *changes) {
-	root := n.objects.places.below(n.own.VMFolder, n.own.Path...)
-	if p, found := n.objects.places.byRef[root]; !found || p.Kind != "Folder" || root == n.own.Root {
+func (fs *folders) lookUpRoot(w *changes) {
+	root := fs.objects.places.below(fs.own.VMFolder, fs.own.Path...)
+	if p, found := fs.objects.places.byRef[root]; !found || p.Kind != "Folder" || root == fs.own.Root {
 		return
 	}
-	own := *n.own
+	own := *fs.own
 	own.Root = root
-	n.own = &own
-	if n.settings != nil {
-		site := *n.settings
+	fs.own = &own
+	if fs.settings != nil {
+		site := *fs.settings
 		site.Root = FolderRef(root)
-		n.settings = &site
+		fs.settings = &site
 	}
 	w.fire[""] = true
 }
 
 // lookUpPlacements looks all placements up again, after places changed. The caller holds mu.
-func (n *Inventory) lookUpPlacements(w *changes) {
-	if n.own == nil {
+func (fs *folders) lookUpPlacements(w *changes) {
+	if fs.own == nil {
 		return
 	}
-	n.lookUpRoot(w)
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	for placement, old := range n.requests.placements {
-		f := n.lookUp(placement, old)
-		if n.requests.placements[placement] = f; !f.sameAs(old) {
+	fs.lookUpRoot(w)
+	fs.requests.mu.Lock()
+	defer fs.requests.mu.Unlock()
+	for placement, old := range fs.requests.placements {
+		f := fs.lookUp(placement, old)
+		if fs.requests.placements[placement] = f; !f.sameAs(old) {
 			w.fire[""] = true
 		}
 	}
@@ -258,16 +266,16 @@ func (n *Inventory) lookUpPlacements(w *changes) {
 
 // isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a placement that a group
 // asked for. The caller holds mu.
-func (n *Inventory) isRoot(ref string) bool {
-	if n.own == nil || ref == "" {
+func (fs *folders) isRoot(ref string) bool {
+	if fs.own == nil || ref == "" {
 		return false
 	}
-	if ref == n.own.Root {
+	if ref == fs.own.Root {
 		return true
 	}
-	n.requests.mu.Lock()
-	defer n.requests.mu.Unlock()
-	for _, f := range n.requests.placements {
+	fs.requests.mu.Lock()
+	defer fs.requests.mu.Unlock()
+	for _, f := range fs.requests.placements {
 		if f.Root == ref {
 			return true
 		}
@@ -282,11 +290,11 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	switch {
 	case n.unfit != nil:
 		return nil, &vcfault.Error{Fault: *n.unfit}
-	case n.own == nil:
+	case n.folders.own == nil:
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
-	f := n.groupFolder(placement)
-	if fault := n.refusal(ref, f); fault != nil {
+	f := n.folders.groupFolder(placement)
+	if fault := n.folders.refusal(ref, f); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
 	return f, nil

@@ -66,7 +66,7 @@ func TestAGroupsFolderAndTemplateAreLookedUpInItsDatacenter(t *testing.T) {
 func TestADatastoreIsOneTargetHoweverItIsNamed(t *testing.T) {
 	t.Parallel()
 	s := abroad()
-	none := *s.settings
+	none := *s.folders.settings
 	own := none
 	own.datastoreName = "fast"
 	for _, c := range []struct {

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Inventory is the observed state of vCenter. Its parts are the objects that were read, the requests that the groups made, and the adopter,
-// which finds out who can be adopted; it publishes what is read (Publish), and answers from memory (State and the lookups).
+// Inventory is the observed state of vCenter. Its parts are the objects that were read, the requests that the groups made, the folders of
+// the groups, and the adopter, which finds out what can be adopted; it publishes what is read (Publish), and answers from memory (State and the lookups).
 //
 // One goroutine at a time calls Publish, with what was read of an object in the order in which it was read, so that an older
 // fact never overwrites a newer one. Everything else can be called from any goroutine. Slices that it returns are
@@ -29,10 +29,9 @@ type Inventory struct {
 	unknownSince time.Time   // since when it is no longer known; zero if it is, or never was
 	fault        *plan.Fault // why it is not known
 	vcenter      string
-	settings     *Settings
-	own          *GroupFolder // where the settings say, or last said, that groups have their folders; nil if they never did
-	unfit        *plan.Fault  // what is wrong with the settings
+	unfit        *plan.Fault // what is wrong with the settings
 	objects      objects
+	folders      folders
 
 	answers atomic.Pointer[sync.Map] // templateKey → plan.Template; made again when it may have changed
 
@@ -54,6 +53,7 @@ func New(changed func(types.UID)) *Inventory {
 	}
 	n := &Inventory{changed: changed}
 	n.adopter.objects = &n.objects
+	n.folders.objects, n.folders.requests = &n.objects, &n.requests
 	n.clear()
 	return n
 }
@@ -111,11 +111,11 @@ func (n *Inventory) setKnown(known bool, fault *plan.Fault) bool {
 // SetSettings sets what the settings name, or what is wrong with them.
 func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 	n.mu.Lock()
-	same := equalFault(n.unfit, unfit) && (s == nil) == (n.settings == nil) &&
-		(s == nil || s.Root == n.settings.Root && s.Datacenter == n.settings.Datacenter)
-	n.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
+	same := equalFault(n.unfit, unfit) && (s == nil) == (n.folders.settings == nil) &&
+		(s == nil || s.Root == n.folders.settings.Root && s.Datacenter == n.folders.settings.Datacenter)
+	n.folders.settings, n.unfit = s, unfit // while they do not fit, the groups' folders are where they were
 	if s != nil {
-		n.own = &GroupFolder{datacenter: s.Datacenter.Value, name: s.datacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
+		n.folders.own = &GroupFolder{datacenter: s.Datacenter.Value, name: s.datacenterName, VMFolder: s.VMFolder.Value, Root: s.Root.Value,
 			Path: canonicalPath(s.path)}
 	}
 	n.requests.mu.Lock()

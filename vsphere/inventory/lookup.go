@@ -58,7 +58,7 @@ func (n *Inventory) IsUnmanaged(moRef string) bool {
 func (n *Inventory) fits() bool {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.unfit == nil && n.own != nil
+	return n.unfit == nil && n.folders.own != nil
 }
 
 // StampsUnknown returns how many VMs have a stamp of a version that this server does not know.
@@ -79,7 +79,7 @@ func (n *Inventory) VCenter() string {
 func (n *Inventory) Settings() (*Settings, *plan.Fault) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.settings, n.unfit
+	return n.folders.settings, n.unfit
 }
 
 // Member returns the VM with that moRef if it is a member of any group. It is immutable.
@@ -290,14 +290,14 @@ func (n *Inventory) Clusters() []Cluster {
 func (n *Inventory) OwnFolder() *GroupFolder {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	return n.own
+	return n.folders.own
 }
 
 // ForgetRoot declares that the root folder does not exist: the one that was set is a folder on the path to it.
 func (n *Inventory) ForgetRoot() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	own := *n.own
+	own := *n.folders.own
 	own.Root = ""
-	n.own = &own
+	n.folders.own = &own
 }

@@ -131,56 +131,56 @@ func (p *places) datacenter(ref string) string {
 }
 
 // putPlaces stores the places of a reading. The caller holds mu.
-func (n *Inventory) putPlaces(r Reading, w *changes) {
+func (fs *folders) putPlaces(r Reading, w *changes) {
 	var fresh []Place
 	for _, p := range r.Places {
-		old, had := n.objects.places.byRef[p.MoRef]
+		old, had := fs.objects.places.byRef[p.MoRef]
 		if had && old == p {
 			continue
 		}
 		if had {
-			n.tellFolder(old, true, w)
+			fs.tellFolder(old, true, w)
 		}
-		n.objects.gone.drop(p.MoRef)
-		n.objects.places.put(p)
-		n.requests.hearOf(p.MoRef)
+		fs.objects.gone.drop(p.MoRef)
+		fs.objects.places.put(p)
+		fs.requests.hearOf(p.MoRef)
 		w.tree, w.places = true, true
 		fresh = append(fresh, p)
 	}
 	if w.places {
-		n.lookUpPlacements(w)
+		fs.lookUpPlacements(w)
 		w.places = false
 	}
 	for _, p := range fresh { // once all are stored, because a folder may come before its parent
-		n.tellFolder(p, false, w)
+		fs.tellFolder(p, false, w)
 	}
 }
 
 // dropPlace: the caller holds mu.
-func (n *Inventory) dropPlace(ref string, w *changes) {
-	if p, had := n.objects.places.byRef[ref]; had {
-		n.tellFolder(p, true, w)
-		n.objects.places.drop(ref)
+func (fs *folders) dropPlace(ref string, w *changes) {
+	if p, had := fs.objects.places.byRef[ref]; had {
+		fs.tellFolder(p, true, w)
+		fs.objects.places.drop(ref)
 		w.tree, w.places = true, true
 	}
 }
 
 // isGroups reports whether a place is where a group has its folder. The caller holds mu.
-func (n *Inventory) isGroups(p Place) bool {
-	above, found := n.objects.places.byRef[p.Parent]
-	return found && n.isRoot(above.Parent)
+func (fs *folders) isGroups(p Place) bool {
+	above, found := fs.objects.places.byRef[p.Parent]
+	return found && fs.isRoot(above.Parent)
 }
 
 // tellFolder notifies the groups that a new, moved or removed place concerns: one group if it is a
 // group's folder; none if it is new, because its content is reported by itself; otherwise all. The caller holds mu.
-func (n *Inventory) tellFolder(p Place, ceased bool, w *changes) {
+func (fs *folders) tellFolder(p Place, ceased bool, w *changes) {
 	if p.Name == plan.QuarantineFolder { // it concerns the one whose folder it is in
-		if above, found := n.objects.places.byRef[p.Parent]; found && n.isGroups(above) {
+		if above, found := fs.objects.places.byRef[p.Parent]; found && fs.isGroups(above) {
 			p = above
 		}
 	}
-	if n.isGroups(p) {
-		if a, asked := n.requests.requesterOf(n.objects.places.byRef[p.Parent].Name, p.Name); asked {
+	if fs.isGroups(p) {
+		if a, asked := fs.requests.requesterOf(fs.objects.places.byRef[p.Parent].Name, p.Name); asked {
 			w.fire[a.uid] = true
 		}
 	} else if ceased {

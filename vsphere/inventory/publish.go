@@ -34,7 +34,7 @@ func (n *Inventory) Publish(r Reading) {
 	if n.vcenter != r.VCenter {
 		if n.vcenter != "" {
 			n.clear() // moRefs of another vCenter mean nothing here
-			n.known, n.settings, n.own = false, nil, nil
+			n.known, n.folders.settings, n.folders.own = false, nil, nil
 			w.fire[""] = true
 		}
 		n.vcenter = r.VCenter
@@ -49,7 +49,7 @@ func (n *Inventory) Publish(r Reading) {
 			n.put(&m, old.ReadAt, &w)
 		}
 	}
-	n.putPlaces(r, &w)
+	n.folders.putPlaces(r, &w)
 	for i := range r.Machines {
 		r.Machines[i].IPs = addressesWithin(n.guestNetworks, r.Machines[i].IPs)
 		n.put(&r.Machines[i], r.Began, &w)
@@ -61,7 +61,7 @@ func (n *Inventory) Publish(r Reading) {
 		n.sweep(absent, r.Began, &w)
 	}
 	if w.places {
-		n.lookUpPlacements(&w)
+		n.folders.lookUpPlacements(&w)
 	}
 	for uid := range w.groups {
 		if n.rebuild(uid) {
@@ -160,7 +160,7 @@ func (n *Inventory) forget(ref string, w *changes) {
 	n.objects.leave(ref, w)
 	n.objects.dropUnmanaged(ref, w)
 	n.requests.dropAdoptCandidate(ref, w)
-	n.dropPlace(ref, w)
+	n.folders.dropPlace(ref, w)
 }
 
 // putUnmanaged: the caller holds mu.
@@ -220,7 +220,7 @@ func (n *Inventory) sweep(absent []string, began time.Time, w *changes) {
 		}
 		n.objects.dropUnmanaged(ref, w)
 		n.requests.dropAdoptCandidate(ref, w)
-		n.dropPlace(ref, w)
+		n.folders.dropPlace(ref, w)
 	}
 	n.requests.dropUnasked()
 }

@@ -97,7 +97,7 @@ func (q *requests) hearOf(moRefs ...string) {
 	}
 }
 
-// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds mu.
+// isAwaited reports whether vCenter is being asked about a VM of which nothing is known. The caller holds Inventory.mu.
 func (q *requests) isAwaited(r *v1alpha1.Member) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -105,14 +105,14 @@ func (q *requests) isAwaited(r *v1alpha1.Member) bool {
 	return is
 }
 
-// destroyer returns who destroyed a VM, as far as that is known. The caller holds mu.
+// destroyer returns who destroyed a VM, as far as that is known. The caller holds Inventory.mu.
 func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
 }
 
-// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds mu.
+// putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds Inventory.mu.
 func (q *requests) putAdoptCandidate(m *Machine, w *changes) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -127,7 +127,7 @@ func (q *requests) putAdoptCandidate(m *Machine, w *changes) {
 	}
 }
 
-// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds mu.
+// dropAdoptCandidate drops a VM that became a member, or is gone. The caller holds Inventory.mu.
 func (q *requests) dropAdoptCandidate(ref string, w *changes) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -140,7 +140,7 @@ func (q *requests) dropAdoptCandidate(ref string, w *changes) {
 }
 
 // forgetAdoptCandidates drops those that no group asked for since the last time, and all answers: groups that still exist ask
-// again. The caller holds mu.
+// again. The caller holds Inventory.mu.
 func (q *requests) forgetAdoptCandidates() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -153,7 +153,7 @@ func (q *requests) forgetAdoptCandidates() {
 	clear(q.adoptions)
 }
 
-// dropUnasked: groups that still exist ask again at their next hook call. The caller holds mu.
+// dropUnasked: groups that still exist ask again at their next hook call. The caller holds Inventory.mu.
 func (q *requests) dropUnasked() {
 	q.forgetRequesters()
 	q.forgetAdoptCandidates()

@@ -47,15 +47,15 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	}
 	s.Vanished = append(s.Vanished, n.requests.vanishedOf(ref.UID, &ask, s.VMs)...)
 	s.RulesOff = n.rulesOff(ref, g, &ask)
-	if n.own == nil {
+	if n.folders.own == nil {
 		s.FolderUnknown = true
 		return s
 	}
-	at := n.groupFolder(placement)
+	at := n.folders.groupFolder(placement)
 	if !ask.Preview {
-		n.keepPlacement(at)
+		n.folders.keepPlacement(at)
 	}
-	if fault := n.refusal(ref, at); fault != nil {
+	if fault := n.folders.refusal(ref, at); fault != nil {
 		if s.Fault == nil {
 			s.Fault = fault
 		}
@@ -64,7 +64,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s.Folder = n.objects.places.below(at.Root, ref.Namespace, ref.Name)
 	s.Quarantine = n.objects.places.below(s.Folder, plan.QuarantineFolder)
 	s.Free = n.objects.free(s.Folder, ask.Taken)
-	s.Target = n.target(at, &ask)
+	s.Target = n.folders.target(at, &ask)
 	if ask.Preview {
 		s.Template, s.Candidates = n.objects.findTemplate(at, ask.Template), n.adopter.candidatesOf(ref, at, ask.Adopt, n.glimpse)
 		return s
@@ -134,15 +134,15 @@ func (n *Inventory) template(at *GroupFolder, wanted string) plan.Template {
 // target names the datastore or datastore cluster that clones of a group go to, by its datacenter and name, as names are unique there:
 // the one in spec.placement, or that of the settings in their datacenter; empty if the template or a storage policy decides. The caller
 // holds mu.
-func (n *Inventory) target(at *GroupFolder, ask *plan.Query) string {
+func (fs *folders) target(at *GroupFolder, ask *plan.Query) string {
 	name := naming.Last(strings.TrimRight(ask.Datastore, "/"))
-	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == n.own.datacenter && n.settings != nil {
-		name = n.settings.datastoreName
+	if ask.Datastore == "" && ask.StoragePolicy == "" && at.datacenter == fs.own.datacenter && fs.settings != nil {
+		name = fs.settings.datastoreName
 	}
 	if name == "" {
 		return ""
 	}
-	return n.objects.places.path(at.datacenter, name)[1:]
+	return fs.objects.places.path(at.datacenter, name)[1:]
 }
 
 // Complete completes a template of which only the moRef is known, and reports whether that is a template in the inventory.

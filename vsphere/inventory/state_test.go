@@ -68,7 +68,7 @@ func TestInvalidSettingsAreReportedWhileTheInventoryIsKnown(t *testing.T) {
 		t.Errorf("%+v", h)
 	}
 	never := newFilled()
-	never.own = nil
+	never.folders.own = nil
 	never.SetSettings(nil, &plan.Fault{Reason: "ResourcePoolAmbiguous", NeedsOperator: true})
 	if got := never.look(); !got.FolderUnknown {
 		t.Errorf("the folders were never known: %+v", got)
