@@ -1,7 +1,10 @@
 // Package inventory is the observed state of vCenter: which VMs belong to which group, where groups have their folders, and which
 // templates and clusters exist.
 //
-// A Stream follows which objects change, a Reader reads them, and an Inventory is made from the readings and answers from memory.
+// A Stream follows which objects change, a Reader reads them, and an Inventory is made from the readings and answers from memory: publish.go
+// takes what was read into the objects (objects.go, templates.go, places.go, clusters.go), state.go and lookup.go answer, requests.go keeps
+// what groups asked for, groupfolder.go finds where they have their folders, candidates.go what they can adopt, and missing.go what is
+// not found.
 //
 // It promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
 // is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or its stamp was taken
