@@ -197,7 +197,7 @@ func (p power) run(ctx context.Context) error {
 		}
 	}
 	if p.action.Op == plan.PowerOn {
-		its := memberDisks{p.step}
+		its := memberDisks(p)
 		if m, err = its.identifyDisks(ctx, m); err == nil {
 			err = its.hasDisks(ctx, m)
 		}
