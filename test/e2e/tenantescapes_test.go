@@ -228,11 +228,16 @@ func TestTheLargestLimitIsWithinWhatAPolicyMayCost(t *testing.T) {
 	}
 	lists := map[string]any{}
 	for list, last := range map[string]string{
-		"templates": "debian-13", "datacenters": "", "folders": "", "pools": "team-a", "zones": "team-a-1", "hostGroups": "", "datastores": "", "storagePolicies": "gold",
+		"templates": "debian-13", "datacenters": "", "folders": "", "pools": "team-a", "zones": "team-a-1", "datastores": "", "storagePolicies": "gold",
 		"networks": "app", "tags": "backup/daily", "customAttributes": "owner", "customizationSpecs": "",
 	} {
 		lists[list] = values(100, last)
 	}
+	var hostGroups []string // their names are shorter
+	for _, name := range values(100, "") {
+		hostGroups = append(hostGroups, name[:min(len(name), 80)])
+	}
+	lists["hostGroups"] = hostGroups
 	text, err := json.Marshal(map[string]any{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroupLimit",
 		"metadata": map[string]any{"namespace": "team-a", "name": "bounds"}, "spec": lists})
 	if err != nil {
