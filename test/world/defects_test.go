@@ -21,7 +21,7 @@ const (
 	hidesAsGone              // a VM that can't be read counts as gone
 	awayIsGone               // a VM that vCenter doesn't have counts as destroyed
 	endsUnselected           // a group that isn't selected counts as deleted
-	takesByName              // a disk of that name is taken, whoever owns it
+	takesByName              // a disk of that name is taken, regardless of its owner
 	attachesUsed             // a disk is attached that another VM has
 	makesAnother             // a disk is made each time, and none is looked for
 	startsWithout            // a member is powered on without a look at its disks

@@ -185,7 +185,7 @@ func (w *world) judgeReason(s *step) {
 	}
 }
 
-// judgeHeld checks that a replica takes no member down that it knows to be held. A VM in quarantine is none, whoever powers it on (seed
+// judgeHeld checks that a replica takes no member down that it knows to be held. A VM in quarantine is none, no matter who powers it on (seed
 // 4013013).
 func (w *world) judgeHeld(s *step) {
 	g := s.by.view.vms[s.a.MoRef]
