@@ -266,7 +266,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 	}
 	x := &source{
 		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
-		devices:   session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
+		devices:   session.Devices(o),
 		vApp:      HasVAppProperties(o),
 		firmware:  session.Prop[string](o, "config.firmware"),
 		file:      session.Prop[string](o, "config.files.vmPathName"),

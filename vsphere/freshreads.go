@@ -102,7 +102,7 @@ func (x *FreshVM) take(o session.Object) {
 	x.File = session.Prop[string](o, "config.files.vmPathName")
 	x.Hardware = session.Prop[string](o, "config.version")
 	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
-	x.Devices = session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	x.Devices = session.Devices(o)
 	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
 	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0
 	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)

@@ -174,7 +174,7 @@ func (p preparation) lookPreparing(ctx context.Context, devices bool) (*unprepar
 		now = unprepared{
 			changeVersion: session.Prop[string](o, "config.changeVersion"),
 			values:        session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue,
-			devices:       session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice,
+			devices:       session.Devices(o),
 		}
 		return err
 	})

@@ -152,7 +152,7 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 	if err != nil {
 		return x, err
 	}
-	devices := session.Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	devices := session.Devices(o)
 	x = templateInfo{
 		cpu: session.Prop[int32](o, "config.hardware.numCPU"), memory: session.Prop[int32](o, "config.hardware.memoryMB"),
 		addCPU: session.Prop[bool](o, "config.cpuHotAddEnabled"), addMem: session.Prop[bool](o, "config.memoryHotAddEnabled"),

@@ -97,6 +97,9 @@ func decodeCluster(o *types.ObjectContent) Cluster {
 // decodeRules leaves out all rules but ours.
 func decodeRules(rules []types.BaseClusterRuleInfo) (ours []Rule) {
 	for _, info := range rules {
+		if info == nil { // of a type that govmomi doesn't know
+			continue
+		}
 		r := info.GetClusterRuleInfo()
 		x := Rule{UID: stamp.RuleOwner(r.Name), Name: r.Name, Key: r.Key, UUID: r.RuleUuid, UserCreated: r.UserCreated,
 			Enabled: r.Enabled != nil && *r.Enabled, Mandatory: r.Mandatory != nil && *r.Mandatory}

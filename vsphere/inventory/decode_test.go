@@ -7,6 +7,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
 func answered(props ...vim.DynamicProperty) *vim.ObjectContent {
@@ -29,6 +30,24 @@ func TestWhatVCenterLeavesUnsetIsUnknownAndBlocksNothing(t *testing.T) {
 	}
 	if m := decodeMachine(denied, nil); !m.Readable || !m.Reachable {
 		t.Errorf("%+v", m)
+	}
+}
+
+// A vCenter newer than govmomi may answer with types that govmomi doesn't know: its decoder leaves nil in their place.
+func TestTypesThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
+	t.Parallel()
+	ours := &vim.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: vim.ClusterRuleInfo{Name: stamp.RuleName(web), Key: 1}}
+	cluster := answered(prop("configurationEx", vim.ClusterConfigInfoEx{
+		Rule:  []vim.BaseClusterRuleInfo{nil, ours},
+		Group: []vim.BaseClusterGroupInfo{nil, &vim.ClusterHostGroup{ClusterGroupInfo: vim.ClusterGroupInfo{Name: "left"}, Host: []vim.ManagedObjectReference{{Value: "host-1"}}}}}))
+	cluster.Obj.Type = "ClusterComputeResource"
+	c := decodeCluster(cluster)
+	if len(c.Rules) != 1 || c.Rules[0].Key != 1 || len(c.HostGroups) != 1 {
+		t.Errorf("%+v", c)
+	}
+	question := vim.VirtualMachineQuestionInfo{Text: "why?", Choice: vim.ChoiceOption{ChoiceInfo: []vim.BaseElementDescription{nil, &vim.ElementDescription{Key: "yes"}}}}
+	if text := questionText(&question); text != "why? (choices: yes)" {
+		t.Error(text)
 	}
 }
 

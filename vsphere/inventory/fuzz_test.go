@@ -63,6 +63,10 @@ func FuzzInventoryAnswer(f *testing.F) {
 		`<objects><obj type="HostSystem">host-1</obj><propSet><name>name</name><val xsi:type="xsd:string">esx-1</val></propSet></objects>`,
 		`<objects><obj type="ClusterComputeResource">domain-c1</obj><propSet><name>configurationEx</name><val xsi:type="ClusterConfigInfoEx"><dasConfig/><drsConfig><enabled>true</enabled></drsConfig>` +
 			`<rule xsi:type="ClusterAntiAffinityRuleSpec"><key>1</key><enabled>true</enabled><name>vmgroup default/web uid-web</name><vm type="VirtualMachine">vm-7</vm></rule></val></propSet></objects>`,
+		`<objects><obj type="ClusterComputeResource">domain-c1</obj><propSet><name>configurationEx</name><val xsi:type="ClusterConfigInfoEx"><dasConfig/><drsConfig/>` +
+			`<group xsi:type="ClusterFutureGroup"/><rule xsi:type="ClusterFutureRule"><name>vmgroup default/web uid-web</name></rule></val></propSet></objects>`,
+		`<objects><obj type="VirtualMachine">vm-7</obj><propSet><name>runtime.question</name><val xsi:type="VirtualMachineQuestionInfo"><id>1</id><text>q</text>` +
+			`<choice><choiceInfo xsi:type="FutureChoice"/></choice></val></propSet></objects>`,
 	} {
 		f.Add([]byte(head + objects + `</RetrieveResult>`))
 	}

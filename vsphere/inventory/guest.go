@@ -184,6 +184,9 @@ func questionText(q *types.VirtualMachineQuestionInfo) string {
 		texts = []string{q.Text}
 	}
 	for _, c := range q.Choice.ChoiceInfo {
+		if c == nil { // of a type that govmomi doesn't know
+			continue
+		}
 		if d := c.GetElementDescription(); d.Label != "" {
 			choices = append(choices, d.Label)
 		} else {

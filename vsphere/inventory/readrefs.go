@@ -100,8 +100,8 @@ func readTemplates(ctx context.Context, s *session.Session, r *Reading) error {
 		for _, o := range objects {
 			if m := templates[o.Ref]; m != nil {
 				m.HostRef = session.Prop[types.ManagedObjectReference](o, "runtime.host").Value
-				if devices, is := session.LookUp[types.ArrayOfVirtualDevice](o, "config.hardware.device"); is {
-					m.Contents = disks.Fingerprint(m.InstanceUUID, devices.VirtualDevice)
+				if devices := session.Devices(o); devices != nil {
+					m.Contents = disks.Fingerprint(m.InstanceUUID, devices)
 				}
 			}
 		}

@@ -33,6 +33,10 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec) (even
 		if len(page.Returnval) == 0 {
 			return events, nil
 		}
-		events = append(events, page.Returnval...)
+		for _, e := range page.Returnval {
+			if e != nil { // govmomi leaves nil where it doesn't know the type
+				events = append(events, e)
+			}
+		}
 	}
 }

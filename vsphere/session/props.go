@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -52,6 +53,13 @@ func Objects(objects []types.ObjectContent) []Object {
 func Prop[T any](o Object, path string) T {
 	v, _ := LookUp[T](o, path)
 	return v
+}
+
+// Devices returns a VM's devices, without those of a type that govmomi doesn't know: its decoder leaves nil in their place, as it does
+// wherever vCenter may answer with one of several types.
+func Devices(o Object) []types.BaseVirtualDevice {
+	all := Prop[types.ArrayOfVirtualDevice](o, "config.hardware.device").VirtualDevice
+	return slices.DeleteFunc(all, func(device types.BaseVirtualDevice) bool { return device == nil })
 }
 
 // LookUp is Prop, and reports whether there is one.

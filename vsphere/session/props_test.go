@@ -23,6 +23,16 @@ func TestAPropertyOfAnotherTypeThanAskedForIsAbsent(t *testing.T) {
 	}
 }
 
+func TestDevicesOfATypeThatGovmomiDoesNotKnowAreLeftOut(t *testing.T) {
+	disk := &types.VirtualDisk{}
+	o := Object{props: map[string]types.AnyType{"config.hardware.device": types.ArrayOfVirtualDevice{VirtualDevice: []types.BaseVirtualDevice{nil, disk, nil}}}}
+	for range 2 {
+		if all := Devices(o); len(all) != 1 || all[0] != disk {
+			t.Errorf("%v", all)
+		}
+	}
+}
+
 func TestAnObjectThatWasReadIsDistinguishedFromOneThatIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		vm, err := l.AddVM("/DC0/vm", "db-a")
