@@ -76,7 +76,7 @@ func (l *life) repair() {
 	for _, host := range chaosHosts {
 		l.must(l.FillHost(host, false))
 	}
-	if l.group.Spec.Placement.AntiAffinity != "" { // otherwise it may stay as it is
+	if plan.RulesOf(&l.group.Spec).Wanted() { // otherwise it may stay as it is
 		for i := range 2 {
 			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
 		}

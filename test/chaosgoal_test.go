@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -116,6 +117,12 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if address := fmt.Sprintf("10.0.0.%d", 10+stamp.Ordinal); len(s.Networks) > 0 && l.addressOf(d) != address {
 		return fmt.Sprintf("the guest of %s gets %s, and not %s", vm.Path, l.addressOf(d), address)
 	}
+	if key := "sched.cpu.latencySensitivity"; d.ExtraConfig[key] != s.ExtraConfig[key] {
+		return fmt.Sprintf("%s has %s = %q", vm.Path, key, d.ExtraConfig[key])
+	}
+	if got := pciDevices(&d.Config); !slices.Equal(got, s.Hardware.PCIDevices) {
+		return fmt.Sprintf("%s has the devices %v", vm.Path, got)
+	}
 	if how := plan.DisksToChange(s, stamp.Given) + plan.DisksOtherwise(s, stamp.Given); how != "" && stamp.Former.Entry == "" {
 		return vm.Path + " " + how
 	}
@@ -153,33 +160,45 @@ func (l *life) offMarks(vm vcsim.VM) string {
 	return ""
 }
 
-// offRules reports what is wrong with the DRS rules: one for each cluster with two members or more, if the spec asks for rules.
+// offRules reports what is wrong with the DRS rules: of each cluster, one that keeps its members apart if they are two or more, and one for
+// each host group that members have, if the spec asks for them.
 func (l *life) offRules() string {
-	mode := l.group.Spec.Placement.AntiAffinity
+	wanted := plan.RulesOf(&l.group.Spec)
 	for i := range 2 {
-		var want []string
+		cluster, apart, want := fmt.Sprintf("/DC0/host/DC0_C%d", i), []string(nil), map[string][]string{}
 		for _, vm := range l.mine() {
-			if d, err := l.Details(vm.Path); err == nil && strings.HasPrefix(d.Host, fmt.Sprintf("/DC0/host/DC0_C%d/", i)) {
-				want = append(want, vm.Name)
+			d, err := l.Details(vm.Path)
+			if err != nil || !strings.HasPrefix(d.Host, cluster+"/") {
+				continue
+			}
+			apart = append(apart, vm.Name)
+			stamp, _ := stampOf(vm)
+			if group, at := wanted.HostGroupOf(stamp.Ordinal); at >= 0 {
+				what := fmt.Sprintf("on %s, required %t", group, wanted.HostsRequired())
+				want[what] = append(want[what], vm.Name)
 			}
 		}
-		slices.Sort(want)
-		if mode == "" || len(want) < 2 {
-			want = nil
+		if wanted.KeepApart() && len(apart) >= 2 {
+			want[fmt.Sprintf("apart, required %t", wanted.AntiAffinity == v1alpha1.AntiAffinityRequired)] = apart
 		}
-		rules, err := l.Rules(fmt.Sprintf("/DC0/host/DC0_C%d", i))
+		rules, err := l.Rules(cluster)
 		if err != nil {
 			return err.Error()
 		}
 		rules = l.withoutOrphans(rules)
-		var got []string
+		got := map[string][]string{}
 		for _, rule := range rules {
-			if got = append(got, rule.VMs...); rule.Mandatory != (mode == v1alpha1.AntiAffinityRequired) {
-				return fmt.Sprintf("%+v, want %s", rule, mode)
+			what := fmt.Sprintf("on %s, required %t", rule.HostGroup, rule.Mandatory)
+			if rule.Separate {
+				what = fmt.Sprintf("apart, required %t", rule.Mandatory)
 			}
+			got[what] = append(got[what], rule.VMs...)
 		}
-		if len(rules) > 1 || !slices.Equal(got, want) {
-			return fmt.Sprintf("the rules of cluster %d are %+v; want %s for %v", i, rules, mode, want)
+		for _, names := range want {
+			slices.Sort(names)
+		}
+		if len(rules) != len(want) || !reflect.DeepEqual(got, want) {
+			return fmt.Sprintf("the rules of cluster %d are %+v; want %v", i, rules, want)
 		}
 	}
 	return ""

@@ -49,6 +49,9 @@ type life struct {
 	asked     time.Time                     // when a replica was last asked to finalize the group, which was not selected
 }
 
+// siteA and siteB are host groups of each cluster.
+const siteA, siteB = "site-a", "site-b"
+
 // docker0 is its address in every guest; it leads to no member.
 const docker0 = "172.17.0.1"
 
@@ -92,6 +95,11 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.must(l.AddCustomizationSpec("linux", false))
+	for i := range 2 {
+		cluster := fmt.Sprintf("/DC0/host/DC0_C%d", i)
+		l.must(l.SetHostGroup(cluster, siteA, chaosHosts[2*i], chaosHosts[2*i+1]))
+		l.must(l.SetHostGroup(cluster, siteB, chaosHosts[2*i]))
+	}
 	l.versions = l.addGolden()
 	l.planted = planted
 	for range profile.replicas {

@@ -121,11 +121,14 @@ var edits = []operation{
 	}),
 	change("anti-affinity", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.AntiAffinity = pick(l.rand, []v1alpha1.AntiAffinity{"", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired})
-		return string(s.Placement.AntiAffinity)
+		s.Placement.HostGroup = pick(l.rand, []*v1alpha1.HostGroup{nil, nil, {Names: []string{siteA}, Rule: v1alpha1.HostRuleRequired}, {Names: []string{siteA, siteB}}})
+		return fmt.Sprint(s.Placement.AntiAffinity, s.Placement.HostGroup)
 	}),
 	change("hardware", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Hardware.CPUShares = pick(l.rand, []v1alpha1.Shares{"", v1alpha1.SharesLow, v1alpha1.SharesHigh})
-		return string(s.Hardware.CPUShares)
+		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
+		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
+		return fmt.Sprint(s.Hardware, s.ExtraConfig)
 	}),
 	change("zones", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.Zones = pick(l.rand, [][]string{nil, {"DC0_C0", "DC0_C1"}})
