@@ -14,34 +14,34 @@ import (
 
 // adopt adopts up to count of the VMs that spec.adopt names, in place of missing members, and returns how many. An entry that
 // cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
-func (v *steps) adopt(count int) (used int) {
-	for _, c := range v.State.Candidates {
-		if c.Done || slices.Contains(v.Group.Status.Adopted, c.Entry) {
+func (s *steps) adopt(count int) (used int) {
+	for _, c := range s.State.Candidates {
+		if c.Done || slices.Contains(s.Group.Status.Adopted, c.Entry) {
 			continue
 		}
 		switch {
 		case c.Fault != nil:
-			v.adoption = append(v.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
+			s.adoption = append(s.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
 			if used < count {
 				used++
 				if !c.Fault.Transient {
-					v.faults = append(v.faults, named{Who: c.Entry, Fault: *c.Fault})
+					s.faults = append(s.faults, named{Who: c.Entry, Fault: *c.Fault})
 				}
 			}
-		case v.beingAdopted(c.MoRef):
+		case s.beingAdopted(c.MoRef):
 		case used == count:
-			v.adoption = append(v.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
+			s.adoption = append(s.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
 			used++
-			v.adoptOne(&c)
+			s.adoptOne(&c)
 		}
 	}
 	return used
 }
 
 // beingAdopted reports whether the step that adopts a VM is running.
-func (v *facts) beingAdopted(moRef string) bool {
-	for _, p := range v.Pending {
+func (f *facts) beingAdopted(moRef string) bool {
+	for _, p := range f.Pending {
 		if p.Op == plan.Adopt && p.MoRef == moRef && p.State == plan.Running {
 			return true
 		}
@@ -50,63 +50,63 @@ func (v *facts) beingAdopted(moRef string) bool {
 }
 
 // adoptOne adopts one VM.
-func (v *steps) adoptOne(c *plan.Candidate) {
-	m := v.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
-	if v.State.Folder == "" {
-		m.begins(adopting, v.createFolder())
+func (s *steps) adoptOne(c *plan.Candidate) {
+	m := s.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
+	if s.State.Folder == "" {
+		m.begins(adopting, s.createFolder())
 		return
 	}
-	ordinal := v.ordinalFor(c)
-	v.assign(m, ordinal)
+	ordinal := s.ordinalFor(c)
+	s.assign(m, ordinal)
 	m.MoRef, m.Reachable = c.MoRef, true
-	details, _ := v.details(ordinal)
-	if fault := v.Related.Fault; fault != nil { // the revision for its stamp is not known
-		v.faults = append(v.faults, named{Who: c.Entry, Fault: *fault})
+	details, _ := s.details(ordinal)
+	if fault := s.Related.Fault; fault != nil { // the revision for its stamp is not known
+		s.faults = append(s.faults, named{Who: c.Entry, Fault: *fault})
 		m.awaits = fault.Message
 		return
 	}
-	v.arriving = append(v.arriving, ordinal)
-	m.begins(adopting, v.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(v.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
-		Args: plan.AdoptArgs{Entry: c.Entry, Details: details, Revision: v.revision, Fingerprint: v.State.Template.Fingerprint}, Generation: v.Group.Generation,
+	s.arriving = append(s.arriving, ordinal)
+	m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(s.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
+		Args: plan.AdoptArgs{Entry: c.Entry, Details: details, Revision: s.revision, Fingerprint: s.State.Template.Fingerprint}, Generation: s.Group.Generation,
 		Reason: m.why}))
 }
 
 // ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.
-func (v *sets) ordinalFor(c *plan.Candidate) int32 {
-	if c.Ordinal >= 0 && !v.taken(c.Ordinal) {
+func (s *sets) ordinalFor(c *plan.Candidate) int32 {
+	if c.Ordinal >= 0 && !s.taken(c.Ordinal) {
 		return c.Ordinal
 	}
-	if digits, is := strings.CutPrefix(c.Name, v.Group.Name+"-"); is {
+	if digits, is := strings.CutPrefix(c.Name, s.Group.Name+"-"); is {
 		n, err := strconv.ParseUint(digits, 10, 16)
-		if ordinal := int32(n); err == nil && plan.MemberName(v.Group.Name, ordinal) == c.Name && !v.taken(ordinal) {
+		if ordinal := int32(n); err == nil && plan.MemberName(s.Group.Name, ordinal) == c.Name && !s.taken(ordinal) {
 			return ordinal
 		}
 	}
-	return newZonePicker(1, 0, v.taken).Pick() // the lowest free one, of whichever zone
+	return newZonePicker(1, 0, s.taken).Pick() // the lowest free one, of whichever zone
 }
 
 // finishAdoption moves and renames an adopted member to a member's folder and name, once.
-func (v *steps) finishAdoption(m *member, why string) {
+func (s *steps) finishAdoption(m *member, why string) {
 	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why}
 	switch {
-	case m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder:
-		if v.State.Folder == "" {
-			v.createFolder()
+	case m.VM.Folder == m.Former.Folder && m.VM.Folder != s.State.Folder:
+		if s.State.Folder == "" {
+			s.createFolder()
 			return
 		}
-		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
 	default:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
 	}
-	v.act(a)
+	s.act(a)
 }
 
 // adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
-func (v *report) adoptedEntries() []string {
+func (r *report) adoptedEntries() []string {
 	var done []string
-	for _, entry := range v.Group.Spec.Adopt {
-		is := slices.Contains(v.Group.Status.Adopted, entry) ||
-			slices.ContainsFunc(v.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
+	for _, entry := range r.Group.Spec.Adopt {
+		is := slices.Contains(r.Group.Status.Adopted, entry) ||
+			slices.ContainsFunc(r.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
 		if is {
 			done = append(done, entry)
 		}

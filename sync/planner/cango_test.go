@@ -16,17 +16,17 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 	fresh := func() (*decision, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
 		o.Group.Spec.Service = &v1alpha1.Service{}
-		v := &decision{sets: &sets{facts: &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}}}
-		v.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
+		d := &decision{sets: &sets{facts: &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}}}
+		d.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
 			name: "web-0", leaves: true, ready: true}}
-		return v, &v.members[0]
+		return d, &d.members[0]
 	}
-	finalizing := func(v *decision) { v.Finalizing = true }
-	drain := func(v *decision, m *member) {
-		v.Group.Spec.Service.DrainSeconds, m.MarkedAt, v.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
+	finalizing := func(d *decision) { d.Finalizing = true }
+	drain := func(d *decision, m *member) {
+		d.Group.Spec.Service.DrainSeconds, m.MarkedAt, d.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
 	}
 	none := func(*decision) {}
-	another := func(v *decision) { v.members[0].leaves, v.members[0].duplicate = false, true }
+	another := func(d *decision) { d.members[0].leaves, d.members[0].duplicate = false, true }
 	for _, c := range []struct {
 		on       removalReason
 		prepare  func(*decision)
@@ -36,16 +36,16 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 			"it is not selected":                 func(_ *decision, m *member) { m.leaves = false },
 			"it is not marked":                   func(_ *decision, m *member) { m.Marked = false },
 			"it is marked for a power cycle":     func(_ *decision, m *member) { m.Why = plan.WhyPowerCycle },
-			"another member's mark is withdrawn": func(v *decision, _ *member) { v.withdrawing = true },
+			"another member's mark is withdrawn": func(d *decision, _ *member) { d.withdrawing = true },
 			"it is being drained":                drain,
-			"a mark is being written":            func(v *decision, _ *member) { v.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
+			"a mark is being written":            func(d *decision, _ *member) { d.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
 		}},
 		{chosen, another, map[string]func(*decision, *member){
 			"it is the member": func(_ *decision, m *member) { m.duplicate = false },
 			"it is not marked": func(_ *decision, m *member) { m.Marked = false },
-			"an annotation holds it": func(v *decision, m *member) {
-				v.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
-				v.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
+			"an annotation holds it": func(d *decision, m *member) {
+				d.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
+				d.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
 			},
 		}},
 		{expired, none, map[string]func(*decision, *member){
@@ -58,23 +58,23 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 			"it is on":         func(_ *decision, m *member) { m.Power = plan.PoweredOn },
 		}},
 		{deleted, finalizing, map[string]func(*decision, *member){
-			"the group is not deleted":   func(v *decision, _ *member) { v.Finalizing = false },
+			"the group is not deleted":   func(d *decision, _ *member) { d.Finalizing = false },
 			"its group is being drained": drain,
 		}},
-		{retained, func(v *decision) { v.Finalizing, v.policy.Retain = true, true }, map[string]func(*decision, *member){
-			"the group is not deleted":      func(v *decision, _ *member) { v.Finalizing = false },
+		{retained, func(d *decision) { d.Finalizing, d.policy.Retain = true, true }, map[string]func(*decision, *member){
+			"the group is not deleted":      func(d *decision, _ *member) { d.Finalizing = false },
 			"the deletion is not announced": func(_ *decision, m *member) { m.Generation = 1 },
 		}},
 	} {
-		v, m := fresh()
-		c.prepare(v)
-		if !v.canGo(m, c.on) {
+		d, m := fresh()
+		c.prepare(d)
+		if !d.canGo(m, c.on) {
 			t.Errorf("reason %d: it can't go although every condition holds", c.on)
 		}
 		for name, breaks := range c.breaking {
-			v, m := fresh()
-			c.prepare(v)
-			if breaks(v, m); v.canGo(m, c.on) {
+			d, m := fresh()
+			c.prepare(d)
+			if breaks(d, m); d.canGo(m, c.on) {
 				t.Errorf("reason %d: it can go although %s", c.on, name)
 			}
 		}

@@ -36,53 +36,53 @@ type sets struct {
 }
 
 func classify(f *facts) *sets {
-	v := &sets{facts: f}
-	if !v.sighted {
-		return v
+	s := &sets{facts: f}
+	if !s.sighted {
+		return s
 	}
-	v.sortMembers()
-	v.sortNotFound()
-	v.ordinals, v.ordinalsNotFound = v.countOrdinals()
-	v.judgeStandby()
-	v.shadow()
-	v.sortArriving()
-	return v
+	s.sortMembers()
+	s.sortNotFound()
+	s.ordinals, s.ordinalsNotFound = s.countOrdinals()
+	s.judgeStandby()
+	s.shadow()
+	s.sortArriving()
+	return s
 }
 
-func (v *sets) sortMembers() {
-	v.members = make([]member, 0, len(v.State.VMs))
-	for _, vm := range v.State.VMs {
-		if m := (member{VM: vm, name: plan.MemberName(v.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
-			v.members = append(v.members, m)
+func (s *sets) sortMembers() {
+	s.members = make([]member, 0, len(s.State.VMs))
+	for _, vm := range s.State.VMs {
+		if m := (member{VM: vm, name: plan.MemberName(s.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
+			s.members = append(s.members, m)
 		} else {
-			v.quarantined = append(v.quarantined, m)
+			s.quarantined = append(s.quarantined, m)
 		}
 	}
 	inOrder := func(a, b member) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.MoRef, b.MoRef))
 	}
-	slices.SortFunc(v.members, inOrder)
-	slices.SortFunc(v.quarantined, inOrder)
-	v.splitStandby()
-	v.findDuplicates(v.members)
-	v.findDuplicates(v.standby)
-	v.sortAsking()
-	for i := range v.members {
-		v.judge(i)
+	slices.SortFunc(s.members, inOrder)
+	slices.SortFunc(s.quarantined, inOrder)
+	s.splitStandby()
+	s.findDuplicates(s.members)
+	s.findDuplicates(s.standby)
+	s.sortAsking()
+	for i := range s.members {
+		s.judge(i)
 	}
-	v.findSuppressed()
+	s.findSuppressed()
 }
 
-func (v *sets) sortArriving() {
-	for _, p := range slices.SortedFunc(maps.Values(v.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
-		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !v.has(p.Ordinal) && !v.isNotFound(p.Ordinal) && !v.isStandby(p.Ordinal) {
-			m := v.vacancy("it is being made")
-			v.assign(m, p.Ordinal)
-			if m.Standby = p.Standby && !v.Finalizing; m.Standby {
-				v.standbyComing = append(v.standbyComing, p.Ordinal)
+func (s *sets) sortArriving() {
+	for _, p := range slices.SortedFunc(maps.Values(s.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
+		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.has(p.Ordinal) && !s.isNotFound(p.Ordinal) && !s.isStandby(p.Ordinal) {
+			m := s.vacancy("it is being made")
+			s.assign(m, p.Ordinal)
+			if m.Standby = p.Standby && !s.Finalizing; m.Standby {
+				s.standbyComing = append(s.standbyComing, p.Ordinal)
 				continue
 			}
-			v.arriving = append(v.arriving, p.Ordinal)
+			s.arriving = append(s.arriving, p.Ordinal)
 			if p.Op == plan.Clone && p.Fault.Reason == "" {
 				m.begins(cloning, true)
 			}
@@ -91,18 +91,18 @@ func (v *sets) sortArriving() {
 }
 
 // has reports whether vCenter shows a member with that ordinal.
-func (v *sets) has(ordinal int32) bool {
-	_, found := slices.BinarySearchFunc(v.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
+func (s *sets) has(ordinal int32) bool {
+	_, found := slices.BinarySearchFunc(s.members, ordinal, func(m member, o int32) int { return cmp.Compare(m.Ordinal, o) })
 	return found
 }
 
-func (v *sets) isNotFound(ordinal int32) bool {
-	return slices.ContainsFunc(v.notFound, func(m notFoundMember) bool { return m.Ordinal == ordinal })
+func (s *sets) isNotFound(ordinal int32) bool {
+	return slices.ContainsFunc(s.notFound, func(m notFoundMember) bool { return m.Ordinal == ordinal })
 }
 
 // taken reports whether no new member can have that ordinal: a member has it or is being made, or a VM on its way to
 // quarantine still has the name.
-func (v *sets) taken(ordinal int32) bool {
-	return v.has(ordinal) || v.isNotFound(ordinal) || v.isStandby(ordinal) || slices.Contains(v.arriving, ordinal) ||
-		slices.ContainsFunc(v.quarantined, func(q member) bool { return q.Ordinal == ordinal && v.blocksName(&q) })
+func (s *sets) taken(ordinal int32) bool {
+	return s.has(ordinal) || s.isNotFound(ordinal) || s.isStandby(ordinal) || slices.Contains(s.arriving, ordinal) ||
+		slices.ContainsFunc(s.quarantined, func(q member) bool { return q.Ordinal == ordinal && s.blocksName(&q) })
 }

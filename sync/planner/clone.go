@@ -10,78 +10,78 @@ import (
 // fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
 // ready are waited for. During an update the group may have maxSurge
 // members more than replicas.
-func (v *steps) fill() {
-	keep, rolling, dying := v.ordinals+len(v.arriving), false, 0
-	for i := range v.members {
-		m := &v.members[i]
+func (s *steps) fill() {
+	keep, rolling, dying := s.ordinals+len(s.arriving), false, 0
+	for i := range s.members {
+		m := &s.members[i]
 		if m.retire != "" || m.leaves {
 			keep--
 		}
 		dying += int(oneIf(m.leaves && m.retire == plan.WhyHealing && m.going()))
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
 	}
-	if v.dense() {
-		v.clone(min(len(v.missingOrdinals()), v.want-v.ordinals-len(v.arriving))) // those beyond the last ordinal go first
+	if s.dense() {
+		s.clone(min(len(s.missingOrdinals()), s.want-s.ordinals-len(s.arriving))) // those beyond the last ordinal go first
 		return
 	}
-	helpers := v.helpers()
-	most := v.want
+	helpers := s.helpers()
+	most := s.want
 	if rolling || helpers > 0 {
-		most += v.policy.Surge
+		most += s.policy.Surge
 	}
-	need, room := v.want+helpers-keep, most-v.ordinals-len(v.arriving)
+	need, room := s.want+helpers-keep, most-s.ordinals-len(s.arriving)
 	count := min(need, room)
-	used := v.bringBack(count)
-	used += v.adopt(max(0, min(count-used, v.want-v.ordinals-len(v.arriving))))
-	used += v.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
-	v.clone(count - used - min(max(0, count-used), v.soonFit()))
+	used := s.bringBack(count)
+	used += s.adopt(max(0, min(count-used, s.want-s.ordinals-len(s.arriving))))
+	used += s.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
+	s.clone(count - used - min(max(0, count-used), s.soonFit()))
 }
 
 // clone adds clones of members.
-func (v *steps) clone(count int) {
+func (s *steps) clone(count int) {
 	if count <= 0 {
 		return
 	}
-	missing, extra := max(0, v.want-v.ordinals-len(v.arriving)), v.surgeText(count)
-	if v.dense() {
+	missing, extra := max(0, s.want-s.ordinals-len(s.arriving)), s.surgeText(count)
+	if s.dense() {
 		missing = count
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = v.vacancy(extra)
+		vacant[n] = s.vacancy(extra)
 		if n < missing {
-			vacant[n].why = v.membersText()
+			vacant[n].why = s.membersText()
 		}
 		vacant[n].missing = true
 	}
-	ordinals := v.pickOrdinals()
-	if v.State.Folder == "" && v.sourceFault() == nil {
-		goesOn := v.createFolder()
+	ordinals := s.pickOrdinals()
+	if s.State.Folder == "" && s.sourceFault() == nil {
+		goesOn := s.createFolder()
 		for _, m := range vacant {
 			m.begins(cloning, goesOn)
 		}
-		v.assignEach(vacant, ordinals, "the group's folder")
+		s.assignEach(vacant, ordinals, "the group's folder")
 		return
 	}
-	if missing < count && v.policy.MinAvailable < v.want && !v.extraComesFirst() { // those that go give their addresses back
+	if missing < count && s.policy.MinAvailable < s.want && !s.extraComesFirst() { // those that go give their addresses back
 		vacant = vacant[:missing]
 	}
-	fresh, failed := v.cloneEach(vacant, ordinals)
+	fresh, failed := s.cloneEach(vacant, ordinals)
 	for _, m := range fresh {
 		m.begins(cloning, failed == 0) // after a failure, the other clones wait
 	}
 }
 
 // assignEach tells which ordinals are to have VMs, and what they wait for.
-func (v *sets) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
+func (s *sets) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
 	for _, m := range vacant {
 		for {
-			ordinal, ok := v.nextPlace(ordinals)
+			ordinal, ok := s.nextPlace(ordinals)
 			if !ok {
 				return
 			}
-			if !v.assigned(ordinal) {
-				v.assign(m, ordinal)
+			if !s.assigned(ordinal) {
+				s.assign(m, ordinal)
 				m.awaits = awaits
 				break
 			}
@@ -90,72 +90,72 @@ func (v *sets) assignEach(vacant []*member, ordinals *zonePicker, awaits string)
 }
 
 // cloneEach adds clones at the lowest free ordinals, and returns those that nothing blocks.
-func (v *steps) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
+func (s *steps) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
 	if len(vacant) == 0 {
 		return nil, 0
 	}
-	if fault := v.sourceFault(); fault != nil {
-		v.blockClone("", *fault)
-		v.assignEach(vacant, ordinals, fault.Message)
+	if fault := s.sourceFault(); fault != nil {
+		s.blockClone("", *fault)
+		s.assignEach(vacant, ordinals, fault.Message)
 		return nil, 0
 	}
-	if v.State.Folder == "" {
-		v.createFolder()
-		v.assignEach(vacant, ordinals, "the group's folder")
+	if s.State.Folder == "" {
+		s.createFolder()
+		s.assignEach(vacant, ordinals, "the group's folder")
 		return nil, 0
 	}
 	for _, m := range vacant {
-		ordinal, ok := v.nextPlace(ordinals)
-		name := plan.MemberName(v.Group.Name, ordinal)
-		details, _ := v.details(ordinal)
-		if !ok && m.Standby && v.updating()+v.doing(leaving) > 0 { // members that go give theirs back
+		ordinal, ok := s.nextPlace(ordinals)
+		name := plan.MemberName(s.Group.Name, ordinal)
+		details, _ := s.details(ordinal)
+		if !ok && m.Standby && s.updating()+s.doing(leaving) > 0 { // members that go give theirs back
 			break
 		}
 		if !ok {
-			v.blockClone(name, v.addressesFault())
+			s.blockClone(name, s.addressesFault())
 			break
 		}
-		v.assign(m, ordinal)
+		s.assign(m, ordinal)
 		if m.Standby {
-			v.standbyComing = append(v.standbyComing, ordinal)
+			s.standbyComing = append(s.standbyComing, ordinal)
 		} else {
-			v.arriving = append(v.arriving, ordinal)
+			s.arriving = append(s.arriving, ordinal)
 		}
-		clone := v.cloneOf(name, ordinal, details, m.Standby)
+		clone := s.cloneOf(name, ordinal, details, m.Standby)
 		clone.Reason = m.why
-		if v.act(clone) {
+		if s.act(clone) {
 			fresh = append(fresh, m)
 		} else {
 			failed++
 		}
-		if p := v.Pending[name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
-			v.cloneFaults = append(v.cloneFaults, named{Who: name, Fault: p.Fault})
+		if p := s.Pending[name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
+			s.cloneFaults = append(s.cloneFaults, named{Who: name, Fault: p.Fault})
 		}
 	}
 	return fresh, failed
 }
 
 // cloneOf is the clone of a member.
-func (v *facts) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
-	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: v.Group.Generation, Args: plan.CloneArgs{
-		Folder: v.State.Folder, Template: v.State.Template.MoRef, Fingerprint: v.State.Template.Fingerprint,
-		CPU: v.Group.Spec.CPU, MemoryMB: v.Group.MemoryMB(), Revision: v.revision, Standby: standby, Details: details}}
+func (f *facts) cloneOf(name string, ordinal int32, details *plan.Details, standby bool) plan.Action {
+	return plan.Action{Op: plan.Clone, VM: name, Ordinal: ordinal, Generation: f.Group.Generation, Args: plan.CloneArgs{
+		Folder: f.State.Folder, Template: f.State.Template.MoRef, Fingerprint: f.State.Template.Fingerprint,
+		CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Revision: f.revision, Standby: standby, Details: details}}
 }
 
-func (v *facts) addressesFault() plan.Fault {
+func (f *facts) addressesFault() plan.Fault {
 	standby := ""
-	if v.Group.Spec.Standby > 0 {
+	if f.Group.Spec.Standby > 0 {
 		standby = "; standby members need theirs, too"
 	}
 	return plan.Fault{Reason: plan.ReasonAddressesExhausted, NeedsOperator: true, Message: fmt.Sprintf(
 		"spec.networks has static addresses for %d members (ordinals from 0 on), and none for this one that is not still another member's: add some to the ranges (updates need maxSurge more than replicas%s), or set update.maxSurge to 0",
-		plan.AddressCount(&v.Group.Spec), standby)}
+		plan.AddressCount(&f.Group.Spec), standby)}
 }
 
 // surgeText says why the members made now exceed replicas.
-func (v *sets) surgeText(made int) string {
-	extra, what := v.ordinals+len(v.arriving)+made-v.want, "the update"
-	if v.helpers() > 0 {
+func (s *sets) surgeText(made int) string {
+	extra, what := s.ordinals+len(s.arriving)+made-s.want, "the update"
+	if s.helpers() > 0 {
 		what = "the power cycles"
 	}
 	if extra == 1 {
@@ -165,65 +165,65 @@ func (v *sets) surgeText(made int) string {
 }
 
 // blockClone notes why a member cannot be cloned: until an operator acts, or, as long as a library is being read, for a moment.
-func (v *steps) blockClone(who string, fault plan.Fault) {
-	v.faults = append(v.faults, named{Who: who, Fault: fault})
+func (s *steps) blockClone(who string, fault plan.Fault) {
+	s.faults = append(s.faults, named{Who: who, Fault: fault})
 	if fault.NeedsOperator {
-		v.cloneFaults = append(v.cloneFaults, named{Who: who, Fault: fault})
+		s.cloneFaults = append(s.cloneFaults, named{Who: who, Fault: fault})
 	}
 }
 
 // sourceFault says why nothing can be cloned at all; nil if something can. No member is made without its user data: it
 // would find none at its first boot.
-func (v *facts) sourceFault() *plan.Fault {
-	if v.Related.Fault != nil {
-		return v.Related.Fault
+func (f *facts) sourceFault() *plan.Fault {
+	if f.Related.Fault != nil {
+		return f.Related.Fault
 	}
-	return v.templateFault()
+	return f.templateFault()
 }
 
 // details returns the details of the member with that ordinal; false if the ranges have no address for it.
-func (v *facts) details(ordinal int32) (*plan.Details, bool) {
-	spec := &v.Group.Spec
+func (f *facts) details(ordinal int32) (*plan.Details, bool) {
+	spec := &f.Group.Spec
 	addresses, ok := plan.AddressesOf(spec, ordinal)
-	return &plan.Details{Spec: spec, UserData: v.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
-		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: v.prepared, Held: v.heldDisks(ordinal), DisksOf: v.Group.TakesDisksOf()}, ok
+	return &plan.Details{Spec: spec, UserData: f.Related.UserData, Zone: plan.ZoneOf(spec, ordinal), Addresses: addresses,
+		Home: plan.HomeOf(spec).String(), AddressText: plan.AddressText(addresses), Prepared: f.prepared, Held: f.heldDisks(ordinal), DisksOf: f.Group.TakesDisksOf()}, ok
 }
 
 // picker returns a picker of ordinals that has counted no member.
-func (v *sets) picker() *zonePicker {
-	evenly := len(v.Group.Spec.Placement.Zones)
-	if v.dense() {
+func (s *sets) picker() *zonePicker {
+	evenly := len(s.Group.Spec.Placement.Zones)
+	if s.dense() {
 		evenly = 1
 	}
-	return newZonePicker(evenly, plan.AddressCount(&v.Group.Spec), v.taken)
+	return newZonePicker(evenly, plan.AddressCount(&s.Group.Spec), s.taken)
 }
 
 // pickOrdinals returns a picker that counts the members that stay.
-func (v *sets) pickOrdinals() *zonePicker {
-	p := v.picker()
-	for i := range v.members {
-		if m := &v.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
+func (s *sets) pickOrdinals() *zonePicker {
+	p := s.picker()
+	for i := range s.members {
+		if m := &s.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
 			p.Count(m.Ordinal)
 		}
 	}
-	for _, ordinal := range v.arriving {
+	for _, ordinal := range s.arriving {
 		p.Count(ordinal)
 	}
 	return p
 }
 
 // createFolder creates the group's folder, and reports whether nothing blocks it.
-func (v *steps) createFolder() bool {
-	if !plan.MayCreateFolder(v.Now, v.Called, v.FolderSeen) || v.Blind || v.later {
-		v.waitCall = true
+func (s *steps) createFolder() bool {
+	if !plan.MayCreateFolder(s.Now, s.Called, s.FolderSeen) || s.Blind || s.later {
+		s.waitCall = true
 		return true
 	}
-	return v.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &v.Group.Spec}, Reason: "members need the group's folder " + v.Group.Namespace + "/" + v.Group.Name})
+	return s.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &s.Group.Spec}, Reason: "members need the group's folder " + s.Group.Namespace + "/" + s.Group.Name})
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.
-func (v *facts) templateFault() *plan.Fault {
-	t, name := &v.State.Template, v.Group.Spec.Template
+func (f *facts) templateFault() *plan.Fault {
+	t, name := &f.State.Template, f.Group.Spec.Template
 	switch {
 	case len(t.Paths) == 1:
 		return nil

@@ -20,44 +20,44 @@ import (
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
-func (v *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := newConditions(v.Group.Status.Conditions, v.Group.Generation, v.Now)
-	reason := v.reason(phase)
+func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
+	c := newConditions(r.Group.Status.Conditions, r.Group.Generation, r.Now)
+	reason := r.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
-	case !v.sighted:
-		c.Add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", v.Group.Status.ReadyReplicas, v.want))
+	case !r.sighted:
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
 	default:
-		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", v.countReady(), v.want))
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want))
 	}
-	pending := phase == v1alpha1.PhasePending && !v.paused()
-	if pending && v.blockedBy == nil && v.busy() {
+	pending := phase == v1alpha1.PhasePending && !r.paused()
+	if pending && r.blockedBy == nil && r.busy() {
 		c.Add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "")
 	}
 	if pending {
 		c.Add(v1alpha1.ConditionReconciling, metav1.ConditionTrue, reason, message)
 	}
 	if phase == v1alpha1.PhaseError {
-		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, v.stalledText())
+		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, r.stalledText())
 	}
-	switch fault := v.State.Fault; {
-	case v.contested():
+	switch fault := r.State.Fault; {
+	case r.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
-	case v.State.Known:
+	case r.State.Known:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
 	case fault != nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, fault.Message)
 	default:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, "vCenter's inventory is being read")
 	}
-	v.exceptions(c)
+	r.exceptions(c)
 	for _, kind := range append(c.Missing(), v1alpha1.ConditionMembersDiffer) {
 		switch {
 		case c.Has(kind):
-		case !v.examined(kind):
+		case !r.examined(kind):
 			c.Add(kind, metav1.ConditionUnknown, reason, "")
-		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(v.Group.Finalizers) > 0: // see servedElsewhere
+		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.Group.Finalizers) > 0: // see servedElsewhere
 			c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
 		}
 	}
@@ -65,133 +65,133 @@ func (v *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 }
 
 // stalledText says what an operator has to do.
-func (v *report) stalledText() string {
-	if v.blockedBy != nil {
-		return v.blockedText()
+func (r *report) stalledText() string {
+	if r.blockedBy != nil {
+		return r.blockedText()
 	}
-	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(v.faults), func(f named) bool { return !f.NeedsOperator }), v.nameOf), "; ")
+	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(r.faults), func(f named) bool { return !f.NeedsOperator }), r.nameOf), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
-func (v *report) examined(kind string) bool {
+func (r *report) examined(kind string) bool {
 	switch kind {
 	case v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionPaused:
 		return true
 	case v1alpha1.ConditionSpecInvalid:
-		return v.invalid == nil
+		return r.invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		return v.State.Known && !v.contested()
+		return r.State.Known && !r.contested()
 	}
-	return v.blockedBy == nil && !v.Finalizing
+	return r.blockedBy == nil && !r.Finalizing
 }
 
 // reason returns the reason, one word, for the group's phase.
-func (v *report) reason(phase v1alpha1.Phase) string {
+func (r *report) reason(phase v1alpha1.Phase) string {
 	switch {
-	case v.blockedBy != nil:
-		return v.blockedBy.Reason
+	case r.blockedBy != nil:
+		return r.blockedBy.Reason
 	case phase == v1alpha1.PhaseRunning:
 		return plan.ReasonReconciled
-	case v.paused():
+	case r.paused():
 		return plan.ReasonPaused
 	}
-	for _, f := range faultsInOrder(v.faults) {
+	for _, f := range faultsInOrder(r.faults) {
 		if f.NeedsOperator || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
 	}
-	if v.Finalizing {
+	if r.Finalizing {
 		return plan.ReasonFinalizing
 	}
 	switch {
-	case len(v.unreachable()) > 0 && !v.busy():
+	case len(r.unreachable()) > 0 && !r.busy():
 		return plan.ReasonUnreachable
-	case v.updating() > 0:
+	case r.updating() > 0:
 		return plan.ReasonUpdating
-	case !v.busy() && v.countReady() < len(v.members):
+	case !r.busy() && r.countReady() < len(r.members):
 		return plan.ReasonNotReady
 	}
 	return plan.ReasonReconciling
 }
 
 // exceptions adds the conditions for something unusual that are true.
-func (v *report) exceptions(c *conditionList) {
-	if v.blockedBy != nil {
-		switch v.blockedBy.Reason {
+func (r *report) exceptions(c *conditionList) {
+	if r.blockedBy != nil {
+		switch r.blockedBy.Reason {
 		case plan.ReasonInvalidSpec:
-			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, v.blockedBy.Reason, v.blockedBy.Message)
+			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, r.blockedBy.Reason, r.blockedBy.Message)
 		case plan.ReasonVCenterChanged:
-			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, v.blockedBy.Reason, v.blockedBy.Message)
+			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, r.blockedBy.Reason, r.blockedBy.Message)
 		}
 	}
 	var taken []named
-	for _, f := range v.faults {
+	for _, f := range r.faults {
 		if f.Reason == plan.ReasonNameConflict {
 			taken = append(taken, f)
 		}
 	}
 	if len(taken) > 0 {
-		c.Add(v1alpha1.ConditionNameConflict, metav1.ConditionTrue, plan.ReasonNameConflict, v.whom(taken))
+		c.Add(v1alpha1.ConditionNameConflict, metav1.ConditionTrue, plan.ReasonNameConflict, r.whom(taken))
 	}
-	if text := v.duplicatesText(); text != "" {
+	if text := r.duplicatesText(); text != "" {
 		c.Add(v1alpha1.ConditionDuplicateMember, metav1.ConditionTrue, plan.ReasonDuplicateMember, text)
 	}
-	if names := v.unreachable(); len(names) > 0 {
+	if names := r.unreachable(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
-	if found := v.questions(); len(found) > 0 {
-		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(faultTexts(found, v.nameOf), "; "))
+	if found := r.questions(); len(found) > 0 {
+		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(faultTexts(found, r.nameOf), "; "))
 	}
-	if found := v.failedCustomizations(true); len(found) > 0 {
-		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(faultTexts(found, v.nameOf), "; "))
+	if found := r.failedCustomizations(true); len(found) > 0 {
+		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(faultTexts(found, r.nameOf), "; "))
 	}
-	if names := v.missingNames(); len(names) > 0 {
+	if names := r.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := sharedAddresses(v.reports()); shared != "" {
+	if shared := sharedAddresses(r.reports()); shared != "" {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
 	}
-	if ignored := v.ignoredHolds(); len(ignored) > 0 {
+	if ignored := r.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
 	}
-	if text := v.Related.Unrecognized; text != "" {
+	if text := r.Related.Unrecognized; text != "" {
 		c.Add(v1alpha1.ConditionUserDataUnrecognized, metav1.ConditionTrue, plan.ReasonUserDataUnrecognized, text)
 	}
-	v.cloneExceptions(c)
-	if len(v.diskFaults) > 0 {
-		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(v.diskFaults)[0].Reason, v.whom(v.diskFaults))
+	r.cloneExceptions(c)
+	if len(r.diskFaults) > 0 {
+		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.diskFaults)[0].Reason, r.whom(r.diskFaults))
 	}
-	v.changeExceptions(c)
-	if names := v.publisher().Conflicting(); len(names) > 0 {
+	r.changeExceptions(c)
+	if names := r.publisher().Conflicting(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
 	}
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
-func (v *report) cloneExceptions(c *conditionList) {
-	found := slices.DeleteFunc(slices.Clone(v.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
+func (r *report) cloneExceptions(c *conditionList) {
+	found := slices.DeleteFunc(slices.Clone(r.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
-		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(v.whom(found), "no member can be cloned"))
+		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(r.whom(found), "no member can be cloned"))
 	}
 }
 
 // whom names the members that faults block; Stalled or Reconciling says what to do about them.
-func (v *report) whom(faults []named) string {
+func (r *report) whom(faults []named) string {
 	var names []string
 	for _, f := range faultsInOrder(faults) {
 		if f.Who != plan.FolderKey {
-			names = append(names, v.nameOf(f.Who))
+			names = append(names, r.nameOf(f.Who))
 		}
 	}
 	return plan.AtMost(names, 10)
 }
 
 // changeExceptions adds the exceptions that concern changes.
-func (v *report) changeExceptions(c *conditionList) {
-	if v.paused() {
+func (r *report) changeExceptions(c *conditionList) {
+	if r.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
-	if v.blockedBy != nil || v.Finalizing {
+	if r.blockedBy != nil || r.Finalizing {
 		return
 	}
 	say := func(kind, reason, message string) {
@@ -199,24 +199,24 @@ func (v *report) changeExceptions(c *conditionList) {
 			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
 	}
-	if v.suppressed != nil {
-		say(v1alpha1.ConditionProbesSuppressed, v.suppressed.Reason, v.suppressed.Message)
+	if r.suppressed != nil {
+		say(v1alpha1.ConditionProbesSuppressed, r.suppressed.Reason, r.suppressed.Message)
 	}
-	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(v.differing(), 10))
-	if v.stuck != nil {
-		say(v1alpha1.ConditionUpdateHeld, v.stuck.Reason, v.stuck.Message)
+	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(r.differing(), 10))
+	if r.stuck != nil {
+		say(v1alpha1.ConditionUpdateHeld, r.stuck.Reason, r.stuck.Message)
 	}
-	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, v.heldText())
-	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, v.changedTemplate())
-	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, v.suspended)
-	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(v.adoption, 10))
+	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, r.heldText())
+	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
+	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.suspended)
+	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.adoption, 10))
 }
 
 // reports yields the members that run, and which addresses their guests report.
-func (v *report) reports() iter.Seq2[string, []string] {
+func (r *report) reports() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
-		for i := range v.members {
-			m := &v.members[i]
+		for i := range r.members {
+			m := &r.members[i]
 			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.HasReported() && !yield(m.name, m.IPs) {
 				return
 			}

@@ -7,34 +7,34 @@ import (
 // uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
 // addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
 // did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
-func (v *facts) uncustomized(m *member, i int) plan.CustomizationState {
-	c := v.customizationOf(m)
+func (f *facts) uncustomized(m *member, i int) plan.CustomizationState {
+	c := f.customizationOf(m)
 	if c.State == plan.CustomizationRunning || c.State == "" {
 		return c.State
 	}
-	if r := v.record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
+	if r := f.record(m.MoRef, i); r != nil && r.Ready || c.State == plan.CustomizationFailed && m.Boot.After(c.Ended) && !c.Ended.IsZero() {
 		return ""
 	}
 	return c.State
 }
 
 // customizationOf returns a member's customization. An adopted VM has none: its own was not for this group.
-func (v *facts) customizationOf(m *member) plan.Customization {
-	if v.Group.Spec.CustomizationSpec == "" || m.Former != (plan.Former{}) {
+func (f *facts) customizationOf(m *member) plan.Customization {
+	if f.Group.Spec.CustomizationSpec == "" || m.Former != (plan.Former{}) {
 		return plan.Customization{}
 	}
 	return m.Customization
 }
 
 // untaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
-func (v *sets) untaken() (found []named) {
-	for i := range v.members {
-		m := &v.members[i]
-		if len(m.Untaken) == 0 || !v.runsUnready(m) {
+func (s *sets) untaken() (found []named) {
+	for i := range s.members {
+		m := &s.members[i]
+		if len(m.Untaken) == 0 || !s.runsUnready(m) {
 			continue
 		}
-		if due := m.sickSince(v.Now).Add(v.policy.InitialDelay + v.policy.Timeout); v.Now.Before(due) {
-			v.wakeAt(due)
+		if due := m.sickSince(s.Now).Add(s.policy.InitialDelay + s.policy.Timeout); s.Now.Before(due) {
+			s.wakeAt(due)
 			continue
 		}
 		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
@@ -43,10 +43,10 @@ func (v *sets) untaken() (found []named) {
 }
 
 // failedCustomizations returns, as faults, the members whose customization failed: all of them, or only those that it keeps unready.
-func (v *sets) failedCustomizations(all bool) (found []named) {
-	for i := range v.members {
-		m := &v.members[i]
-		if c := v.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
+func (s *sets) failedCustomizations(all bool) (found []named) {
+	for i := range s.members {
+		m := &s.members[i]
+		if c := s.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
 			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, NeedsOperator: true, Message: customizationFault(c)}})
 		}
 	}

@@ -26,29 +26,29 @@ type decision struct {
 // decide finds what becomes of the members. Earlier decisions bind later ones: which differ from the spec, which are unhealthy, which
 // go, and which are powered off for a while. Then everything that follows for a member alone: its verdict, and what it needs.
 func decide(s *sets) *decision {
-	v := &decision{sets: s}
-	if v.blockedBy != nil || v.Finalizing {
-		return v
+	d := &decision{sets: s}
+	if d.blockedBy != nil || d.Finalizing {
+		return d
 	}
-	order := v.victims()
-	v.findSuccessors()
-	v.findChanges(order)
-	v.heal(order)
-	v.cloneElsewhere(order)
-	v.selectForRemoval(order)
-	v.chooseCycles(order)
-	for i := range v.members {
-		m := &v.members[i]
-		v.withdrawing = v.withdrawing || m.isKept()
-		m.needs = v.needsOf(m)
-		v.conclude(m)
+	order := d.victims()
+	d.findSuccessors()
+	d.findChanges(order)
+	d.heal(order)
+	d.cloneElsewhere(order)
+	d.selectForRemoval(order)
+	d.chooseCycles(order)
+	for i := range d.members {
+		m := &d.members[i]
+		d.withdrawing = d.withdrawing || m.isKept()
+		m.needs = d.needsOf(m)
+		d.conclude(m)
 	}
-	for i := range v.standby {
-		if m := &v.standby[i]; m.duplicate {
+	for i := range d.standby {
+		if m := &d.standby[i]; m.duplicate {
 			m.decide(plan.Remove, duplicateReason(m))
 		}
 	}
-	return v
+	return d
 }
 
 // conclude decides what becomes of a member, where healing or a scale-in has not decided it. The first row that applies:
@@ -63,7 +63,7 @@ func decide(s *sets) *decision {
 //	is resized in place                     Update     how; a precondition, or other members to be available
 //	needs anything else                     Update     why it needs that
 //	any other                               Keep       -
-func (v *decision) conclude(m *member) {
+func (d *decision) conclude(m *member) {
 	switch {
 	case m.becomes != "":
 	case m.duplicate:
@@ -74,18 +74,18 @@ func (v *decision) conclude(m *member) {
 		m.becomes = plan.Update
 	case m.held:
 		m.decide(plan.Keep, "it "+m.differs())
-		m.keptBy = v.whatHolds()
+		m.keptBy = d.whatHolds()
 	case m.yet:
 		m.decide(plan.Update, "it "+m.differs())
 		m.keptBy = "the standby members, which are updated first"
 	case m.resizes():
 		m.decide(plan.Update, "resize: it "+m.resize)
-		if v.wantsCycle(m) && !m.cycles {
+		if d.wantsCycle(m) && !m.cycles {
 			m.awaits = cmp.Or(m.awaits, otherMembers)
 		}
 	case len(m.needs) > 0:
 		m.decide(plan.Update, m.needs[0].why)
-		if m.needs[0].what == needsPower && v.awaitsRules() {
+		if m.needs[0].what == needsPower && d.awaitsRules() {
 			m.awaits = "the group's DRS rules"
 		}
 	default:
@@ -131,9 +131,9 @@ var needs = [allNeeds]func(*decision, *member) (why string){
 	needsDisks:       (*decision).whyDisks,
 }
 
-func (v *decision) needsOf(m *member) (all []need) {
+func (d *decision) needsOf(m *member) (all []need) {
 	for n, because := range needs {
-		if why := because(v, m); why != "" {
+		if why := because(d, m); why != "" {
 			all = append(all, need{what(n), why})
 		}
 	}
@@ -142,47 +142,47 @@ func (v *decision) needsOf(m *member) (all []need) {
 
 // whyUnmark: a mark that another replica set since this one was called stays for now. That replica may know more, and two would set and
 // withdraw it forever.
-func (v *decision) whyUnmark(m *member) string {
-	later := m.MarkedAt.After(v.Called) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew))
+func (d *decision) whyUnmark(m *member) string {
+	later := m.MarkedAt.After(d.Called) && !m.MarkedAt.After(d.Now.Add(plan.ClockSkew))
 	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
 }
 
 // whyPromote: off again, it would be taken for unused. (One that is marked goes, or its mark is withdrawn first.)
-func (v *decision) whyPromote(m *member) string {
+func (d *decision) whyPromote(m *member) string {
 	return textIf(m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked, runningText)
 }
 
-func (v *decision) whyRemove(m *member) string {
+func (d *decision) whyRemove(m *member) string {
 	return textIf(m.leaves, m.why)
 }
 
 // whyAdopt: a member that is moved or renamed later stays so.
-func (v *decision) whyAdopt(m *member) string {
-	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != v.State.Folder
+func (d *decision) whyAdopt(m *member) string {
+	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.State.Folder
 	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
 	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
 }
 
-func (v *decision) whyReset(m *member) string {
+func (d *decision) whyReset(m *member) string {
 	return textIf(!m.leaves, m.restart)
 }
 
 // whyResize: a suspended one is resumed first.
-func (v *decision) whyResize(m *member) string {
+func (d *decision) whyResize(m *member) string {
 	return textIf(m.resizes() && m.Power != plan.Suspended, "resize: it "+m.resize)
 }
 
-func (v *decision) whyData(m *member) string {
-	return textIf(v.startable(m) && v.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
+func (d *decision) whyData(m *member) string {
+	return textIf(d.startable(m) && d.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
 }
 
-func (v *decision) whyPrepare(m *member) string {
-	return textIf(v.startable(m) && !v.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
+func (d *decision) whyPrepare(m *member) string {
+	return textIf(d.startable(m) && !d.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
 }
 
-func (v *decision) whyPowerOn(m *member) string {
+func (d *decision) whyPowerOn(m *member) string {
 	switch {
-	case !m.isOff() || v.startable(m) && (v.lacksData(m) || m.unprepared()):
+	case !m.isOff() || d.startable(m) && (d.lacksData(m) || m.unprepared()):
 		return ""
 	case m.Standby:
 		return runningText
@@ -191,11 +191,11 @@ func (v *decision) whyPowerOn(m *member) string {
 }
 
 // whyTags: later changes of tags and attributes are made while it runs.
-func (v *decision) whyTags(m *member) string {
-	return textIf(m.Prepared != v.prepared && v.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
+func (d *decision) whyTags(m *member) string {
+	return textIf(m.Prepared != d.prepared && d.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
 }
 
-func (v *decision) whyDisks(m *member) string {
+func (d *decision) whyDisks(m *member) string {
 	return textIf(m.disks != "" && m.outdated == "" && m.retire == "" && m.stays(), "disks: it "+m.disks)
 }
 
@@ -206,8 +206,8 @@ func (m *member) stays() bool { return !m.leaves && !m.Marked && !m.duplicate &&
 func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != plan.PoweredOn }
 
 // startable reports whether a member that is off can be powered on once it is prepared. Another one is to go.
-func (v *decision) startable(m *member) bool {
-	return m.isOff() && (!m.unprepared() || v.preparable(m))
+func (d *decision) startable(m *member) bool {
+	return m.isOff() && (!m.unprepared() || d.preparable(m))
 }
 
 // nextPowerOn is what a step comes before.

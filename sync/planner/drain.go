@@ -16,32 +16,32 @@ import (
 // slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
 
 // drained reports whether the drain of a member is over, so that it can be taken down.
-func (v *facts) drained(m *member) bool {
-	drain := v.DrainTime()
-	if drain == 0 || !m.ready || v.halting(m) {
+func (f *facts) drained(m *member) bool {
+	drain := f.DrainTime()
+	if drain == 0 || !m.ready || f.halting(m) {
 		return true
 	}
-	since, shown := v.terminatingSince(m)
+	since, shown := f.terminatingSince(m)
 	switch {
 	case !shown: // the next hook call may bring it
-		v.wakeAt(v.Now.Add(time.Second))
+		f.wakeAt(f.Now.Add(time.Second))
 		return false
 	case since.IsZero(): // an older server marked it, and no slice leads to it
 		return true
 	}
 	over := since.Add(drain)
-	v.wakeAt(over)
-	return !v.Now.Before(over)
+	f.wakeAt(over)
+	return !f.Now.Before(over)
 }
 
 // drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
 // that are retained keep serving clients that know their addresses.
-func (v *sets) drainsAll() bool {
-	if !v.Finalizing || v.DrainTime() == 0 || v.policy.Retain {
+func (s *sets) drainsAll() bool {
+	if !s.Finalizing || s.DrainTime() == 0 || s.policy.Retain {
 		return false
 	}
-	if !v.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
-		for key := range v.Children {
+	if !s.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
+		for key := range s.Children {
 			if key.Kind == plan.KindEndpointSlice {
 				return true
 			}
@@ -49,20 +49,20 @@ func (v *sets) drainsAll() bool {
 		return false
 	}
 	waits := false
-	for i := range v.members {
-		waits = !v.drained(&v.members[i]) || waits
+	for i := range s.members {
+		waits = !s.drained(&s.members[i]) || waits
 	}
 	return waits
 }
 
 // terminating reports whether a member's endpoints say so.
-func (v *facts) terminating(m *member) bool { return m.Marked || v.Finalizing && !v.paused() }
+func (f *facts) terminating(m *member) bool { return m.Marked || f.Finalizing && !f.paused() }
 
 // terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
 // no slice leads to the member, since is when it was chosen to go; zero if unknown.
-func (v *facts) terminatingSince(m *member) (since time.Time, shown bool) {
-	chosen := v.chosenSince(m)
-	if since = chosen; v.invalid != nil { // nothing is made from such a spec, so nothing is shown
+func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
+	chosen := f.chosenSince(m)
+	if since = chosen; f.invalid != nil { // nothing is made from such a spec, so nothing is shown
 		return since, true
 	}
 	p := children.Member{Ordinal: m.Ordinal, IPs: m.IPs}
@@ -70,14 +70,14 @@ func (v *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 		if p.Address(family.AddressType == "IPv4") == "" {
 			continue
 		}
-		key := v.publisher().SliceKey(family.Name, m.Ordinal)
-		e, is := v.Children[key].Endpoints[m.name]
+		key := f.publisher().SliceKey(family.Name, m.Ordinal)
+		e, is := f.Children[key].Endpoints[m.name]
 		switch {
-		case is && (!e.Terminating || !v.publisher().Recorded(e.Since, chosen)):
+		case is && (!e.Terminating || !f.publisher().Recorded(e.Since, chosen)):
 			return since, false
 		case is && e.Since.After(since):
 			since = e.Since
-		case !is && !v.Finalizing && v.publisher().ServiceIsOurs() && !v.publisher().Conflicts(key): // it is about to be shown
+		case !is && !f.Finalizing && f.publisher().ServiceIsOurs() && !f.publisher().Conflicts(key): // it is about to be shown
 			return since, false
 		}
 	}
@@ -86,17 +86,17 @@ func (v *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 
 // chosenSince returns when a member was chosen to go, rounded up, because stamps and deletionTimestamps are cut to whole
 // seconds; zero if unknown.
-func (v *facts) chosenSince(m *member) time.Time {
+func (f *facts) chosenSince(m *member) time.Time {
 	var since time.Time
-	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
+	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
 		since = m.MarkedAt.Add(time.Second)
 	}
-	if !v.Finalizing {
+	if !f.Finalizing {
 		return since
 	}
-	deleted := v.FinalizingSince
-	if v.Group.DeletionTimestamp != nil && !v.Group.DeletionTimestamp.After(v.Now.Add(plan.ClockSkew)) {
-		deleted = v.Group.DeletionTimestamp.Time
+	deleted := f.FinalizingSince
+	if f.Group.DeletionTimestamp != nil && !f.Group.DeletionTimestamp.After(f.Now.Add(plan.ClockSkew)) {
+		deleted = f.Group.DeletionTimestamp.Time
 	}
 	if deleted = deleted.Add(time.Second); since.IsZero() || deleted.Before(since) {
 		return deleted

@@ -24,7 +24,7 @@ import (
 // not powered on before that is done.
 
 // findDuplicates finds, among VMs that are in order, those of which another one is the member.
-func (v *facts) findDuplicates(members []member) {
+func (f *facts) findDuplicates(members []member) {
 	for begin, end := 0, 0; begin < len(members); begin = end {
 		for end = begin; end < len(members) && members[end].Ordinal == members[begin].Ordinal; end++ {
 		}
@@ -64,11 +64,11 @@ func hasData(m *member) bool {
 }
 
 // settleDuplicates removes the duplicates. It comes before all other steps, of which those for the member may wait for it.
-func (v *steps) settleDuplicates() {
-	for _, members := range [][]member{v.members, v.standby} {
+func (s *steps) settleDuplicates() {
+	for _, members := range [][]member{s.members, s.standby} {
 		for i := range members {
-			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !v.registeredAgain(m) {
-				m.begins(tidying, v.settle(m))
+			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !s.registeredAgain(m) {
+				m.begins(tidying, s.settle(m))
 			}
 		}
 	}
@@ -77,8 +77,8 @@ func (v *steps) settleDuplicates() {
 // registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has one VM of each: this is the member
 // itself, registered again, and the inventory will soon lose the moRef that it had before. (test/world, seed 5949: it was kept in
 // quarantine, with the disks that its replacement needed.)
-func (v *sets) registeredAgain(m *member) bool {
-	for _, members := range [][]member{v.members, v.standby} {
+func (s *sets) registeredAgain(m *member) bool {
+	for _, members := range [][]member{s.members, s.standby} {
 		for i := range members {
 			if x := &members[i]; x.Ordinal == m.Ordinal && x.MoRef != m.MoRef && x.InstanceUUID != "" && x.InstanceUUID == m.InstanceUUID {
 				return true
@@ -90,32 +90,32 @@ func (v *sets) registeredAgain(m *member) bool {
 
 func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s now", m.name) }
 
-func (v *steps) settle(m *member) (goesOn bool) {
+func (s *steps) settle(m *member) (goesOn bool) {
 	reason := duplicateReason(m)
-	p := v.Pending[m.name]
+	p := s.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {
 	case m.going() && m.Why == plan.WhyDuplicate:
-		return v.remove(m, chosen, reason)
+		return s.remove(m, chosen, reason)
 	case m.Power == plan.PoweredOff && !hasData(m) && !wasOn:
-		return v.remove(m, duplicate, reason+", and this one was never powered on")
+		return s.remove(m, duplicate, reason+", and this one was never powered on")
 	}
-	return v.act(v.marking(m, plan.WhyDuplicate, reason))
+	return s.act(s.marking(m, plan.WhyDuplicate, reason))
 }
 
 // shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
-func (v *sets) shadow() {
-	for i := range v.members {
-		if m := &v.members[i]; m.Power != plan.PoweredOn && v.isNotFound(m.Ordinal) {
+func (s *sets) shadow() {
+	for i := range s.members {
+		if m := &s.members[i]; m.Power != plan.PoweredOn && s.isNotFound(m.Ordinal) {
 			m.contested = true
 		}
 	}
 }
 
 // duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
-func (v *report) duplicatesText() string {
+func (r *report) duplicatesText() string {
 	var names []string
-	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
+	for _, vms := range [][]member{r.members, r.standby, r.quarantined} {
 		for i := range vms {
 			if m := &vms[i]; m.duplicate || m.Why == plan.WhyDuplicate && !m.Quarantined.IsZero() {
 				names = append(names, fmt.Sprintf("%s (%s) of %s", plan.Printable(m.VM.Name), m.MoRef, m.name))

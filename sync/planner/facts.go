@@ -38,79 +38,79 @@ type facts struct {
 }
 
 func factsOf(o *plan.Observed) *facts {
-	v := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
+	f := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		fields := make([]string, len(errs))
 		for i, err := range errs {
 			fields[i] = err.Error()
 		}
-		v.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: strings.Join(fields, "; ")}
+		f.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: strings.Join(fields, "; ")}
 	}
 	if o.Related.Fault == nil {
-		v.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
+		f.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)
 	}
-	v.forgetClones()
-	v.policy = PolicyOf(&o.Group.Spec, v.want)
-	v.policy.Retain = v.policy.Retain || v.orphaned()
-	v.hideLaterFolder()
-	v.disksListed = byOrdinal(o.Group.Status.Disks)
-	if v.dense() {
-		v.disksNow = byOrdinal(v.diskStatuses())
+	f.forgetClones()
+	f.policy = PolicyOf(&o.Group.Spec, f.want)
+	f.policy.Retain = f.policy.Retain || f.orphaned()
+	f.hideLaterFolder()
+	f.disksListed = byOrdinal(o.Group.Status.Disks)
+	if f.dense() {
+		f.disksNow = byOrdinal(f.diskStatuses())
 	}
-	v.sighted, v.blockedBy = v.findBlock()
-	v.shortOutage = v.inShortOutage()
-	return v
+	f.sighted, f.blockedBy = f.findBlock()
+	f.shortOutage = f.inShortOutage()
+	return f
 }
 
 // wakeAt notes a time at which the plan must be made again even if nothing has changed.
-func (v *facts) wakeAt(t time.Time) {
-	if t.After(v.Now) && (v.wake.IsZero() || t.Before(v.wake)) {
-		v.wake = t
+func (f *facts) wakeAt(t time.Time) {
+	if t.After(f.Now) && (f.wake.IsZero() || t.Before(f.wake)) {
+		f.wake = t
 	}
 }
 
 // forgetClones drops failures of clones that no longer matter: the member exists by now, because another replica made it or the
 // reply was lost; or the name that another object had is free, so the clone is tried again at once.
-func (v *facts) forgetClones() {
+func (f *facts) forgetClones() {
 	var over []string
-	for name, p := range v.Pending {
-		if p.Op == plan.Clone && p.Fault.Reason != "" && (v.isMade(p.Ordinal) || p.Fault.Reason == plan.ReasonNameConflict && slices.Contains(v.State.Free, name)) {
+	for name, p := range f.Pending {
+		if p.Op == plan.Clone && p.Fault.Reason != "" && (f.isMade(p.Ordinal) || p.Fault.Reason == plan.ReasonNameConflict && slices.Contains(f.State.Free, name)) {
 			over = append(over, name)
 		}
 	}
 	if len(over) == 0 {
 		return
 	}
-	v.Pending = maps.Clone(v.Pending)
+	f.Pending = maps.Clone(f.Pending)
 	for _, name := range over {
-		p := v.Pending[name]
+		p := f.Pending[name]
 		if p.Fault = (plan.Fault{}); p.State == plan.Running {
-			v.Pending[name] = p
+			f.Pending[name] = p
 		} else {
-			delete(v.Pending, name)
+			delete(f.Pending, name)
 		}
 	}
 }
 
 // isMade reports whether a member with that ordinal exists.
-func (v *facts) isMade(ordinal int32) bool {
-	return v.State.Known && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
+func (f *facts) isMade(ordinal int32) bool {
+	return f.State.Known && slices.ContainsFunc(f.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
 }
 
 // hideLaterFolder treats a folder that was created after the newest hook call as missing. This replica's lease may have outlived its
 // group, and the folder may belong to another group of the same name, which must not get this one's clones. While the group
 // exists, its next call shows that the folder is its own.
-func (v *facts) hideLaterFolder() {
-	if folder := v.State.Folder; folder != "" && !v.Finalizing && !v.Owns(folder) {
-		v.later = true
-		v.State.Folder, v.State.Quarantine = "", ""
+func (f *facts) hideLaterFolder() {
+	if folder := f.State.Folder; folder != "" && !f.Finalizing && !f.Owns(folder) {
+		f.later = true
+		f.State.Folder, f.State.Quarantine = "", ""
 	}
 }
 
 // findBlock decides the columns left of the bar in Make's table.
-func (v *facts) findBlock() (sighted bool, blocked *plan.Fault) {
-	s := &v.State
-	if other := v.otherInstall(); other != nil {
+func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
+	s := &f.State
+	if other := f.otherInstall(); other != nil {
 		return false, other
 	}
 	switch {
@@ -119,38 +119,38 @@ func (v *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 	case !s.Known:
 		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 	}
-	if was, what := v.madeIn(); was != "" && was != s.VCenter {
+	if was, what := f.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
 			"the %s were made in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
 	}
-	if v.Finalizing {
+	if f.Finalizing {
 		return true, nil
 	}
-	if v.invalid != nil {
-		return true, v.invalid
+	if f.invalid != nil {
+		return true, f.invalid
 	}
 	if s.Fault != nil {
 		return true, s.Fault
 	}
-	if elsewhere := v.elsewhere(); elsewhere != nil && v.want+int(v.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
+	if elsewhere := f.elsewhere(); elsewhere != nil && f.want+int(f.Group.Spec.Standby) > 0 { // members can be removed, wherever they are
 		return true, elsewhere
 	}
-	if lost := v.disksLost(); lost != nil && v.want > 0 {
+	if lost := f.disksLost(); lost != nil && f.want > 0 {
 		return true, lost
 	}
-	if many := v.tooManyDisks(); many != nil && v.want > 0 {
+	if many := f.tooManyDisks(); many != nil && f.want > 0 {
 		return true, many
 	}
-	newest := v.NewestStamp
+	newest := f.NewestStamp
 	for i := range s.VMs {
 		newest = max(newest, s.VMs[i].Generation)
 	}
-	if newest > v.Group.Generation && newest != v.Group.UndoneGeneration() {
+	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
 			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that nobody applied)",
-			newest, v.Group.Generation)}
+			newest, f.Group.Generation)}
 	}
-	if name := v.removedElsewhere(); name != "" {
+	if name := f.removedElsewhere(); name != "" {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
 			"%s was destroyed with the server's account, though not by this process; it waits for its next call", name)}
 	}
@@ -161,10 +161,10 @@ func (v *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 // the server's account, but not by this process, and the status of the last call has it. The stamp that had the newer generation went with
 // it, so a replica whose lease still runs would make a member in its place that the spec does not ask for, and the scale-in that follows
 // may choose one that was to stay. The next call has the newest spec and a status without it. (This also costs a call after a restart.)
-func (v *facts) removedElsewhere() string {
-	for i := range v.Group.Status.Members {
-		r := &v.Group.Status.Members[i]
-		if by, gone := v.State.GoneAs(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !v.isBack(r) {
+func (f *facts) removedElsewhere() string {
+	for i := range f.Group.Status.Members {
+		r := &f.Group.Status.Members[i]
+		if by, gone := f.State.GoneAs(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
 			return r.Name
 		}
 	}
@@ -173,16 +173,16 @@ func (v *facts) removedElsewhere() string {
 
 // elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now.
 // One name in one folder is the lock that keeps two VMs from getting one ordinal: it must not split.
-func (v *facts) elsewhere() *plan.Fault {
-	home := plan.HomeOf(&v.Group.Spec).String()
-	for i := range v.State.VMs {
-		if was := v.State.VMs[i].Home; was != home {
+func (f *facts) elsewhere() *plan.Fault {
+	home := plan.HomeOf(&f.Group.Spec).String()
+	for i := range f.State.VMs {
+		if was := f.State.VMs[i].Home; was != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
 				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				plan.HomeText(was), plan.HomeText(home))}
 		}
 	}
-	for _, p := range v.Pending {
+	for _, p := range f.Pending {
 		if p.Op == plan.Clone && p.State == plan.Running && p.Home != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
 				"members are being made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
@@ -195,16 +195,16 @@ func (v *facts) elsewhere() *plan.Fault {
 // madeIn returns the vCenter that the group's members, or the persistent disks that they left, were made in, according to the status and
 // the stamps; it is empty for a group without members, with nothing in quarantine and without such disks. They hold no deletion back:
 // the status lists those that outlive the group to its end, and an install of another vCenter has nothing to do with them.
-func (v *facts) madeIn() (vcenter, what string) {
-	for i := range v.State.VMs {
-		if was := v.State.VMs[i].VCenter; was != "" && was != v.State.VCenter {
+func (f *facts) madeIn() (vcenter, what string) {
+	for i := range f.State.VMs {
+		if was := f.State.VMs[i].VCenter; was != "" && was != f.State.VCenter {
 			return was, "members"
 		}
 	}
-	switch s := &v.Group.Status; {
+	switch s := &f.Group.Status; {
 	case len(s.Members)+len(s.Quarantined)+len(s.Standby) > 0:
 		return s.VCenterUUID, "members"
-	case !v.Finalizing && len(v.Group.DisksLeft()) > 0:
+	case !f.Finalizing && len(f.Group.DisksLeft()) > 0:
 		return s.VCenterUUID, "persistent disks"
 	}
 	return "", ""

@@ -19,48 +19,48 @@ func finalize(s *sets) plan.Result {
 	if s.abandoned() {
 		return abandon(s)
 	}
-	v := &report{stepsToEnd(decide(s))}
-	r := plan.Result{
-		Children:  v.children(),
-		Verdicts:  v.verdicts(),
-		Actions:   v.actions(),
-		Finalized: v.blockedBy == nil && v.empty() && v.Emptied && v.childless(),
-		Wake:      v.untilWake(),
+	r := &report{stepsToEnd(decide(s))}
+	result := plan.Result{
+		Children:  r.children(),
+		Verdicts:  r.verdicts(),
+		Actions:   r.actions(),
+		Finalized: r.blockedBy == nil && r.empty() && r.Emptied && r.childless(),
+		Wake:      r.untilWake(),
 	}
-	if v.paused() {
-		r.Actions, r.Finalized = nil, false
+	if r.paused() {
+		result.Actions, result.Finalized = nil, false
 	}
-	v.setNextCall(&r)
-	r.Status = v.status(v.message())
-	r.Events = v.events(&r.Status)
-	return r
+	r.setNextCall(&result)
+	result.Status = r.status(r.message())
+	result.Events = r.events(&result.Status)
+	return result
 }
 
 // stepsToEnd finds the steps towards the end of a group.
 func stepsToEnd(d *decision) *steps {
-	v := &steps{decision: d}
-	if v.blockedBy != nil {
-		return v
+	s := &steps{decision: d}
+	if s.blockedBy != nil {
+		return s
 	}
-	v.removeAll()
+	s.removeAll()
 	switch {
-	case v.left() > 0 || !v.rulesGone():
-	case v.State.FolderUnknown: // the folder may exist
+	case s.left() > 0 || !s.rulesGone():
+	case s.State.FolderUnknown: // the folder may exist
 		fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
-		if v.State.Fault != nil {
-			fault = *v.State.Fault
+		if s.State.Fault != nil {
+			fault = *s.State.Fault
 		}
-		v.faults = append(v.faults, named{Fault: fault})
+		s.faults = append(s.faults, named{Fault: fault})
 	default:
-		v.removeFolder()
+		s.removeFolder()
 	}
-	v.collectStalled()
-	return v
+	s.collectStalled()
+	return s
 }
 
 // abandoned reports whether an operator has asked to end a deletion without vCenter.
-func (v *facts) abandoned() bool {
-	return v.Finalizing && v.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
+func (f *facts) abandoned() bool {
+	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
 // abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind.
@@ -90,34 +90,34 @@ func abandon(s *sets) plan.Result {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	s.blockedBy, s.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	v := &report{stepsToEnd(decide(s))}
-	r := plan.Result{Status: v.status(message), Finalized: v.childless()}
-	v.setNextCall(&r)
-	if v.orphaned() {
-		r.Children = v.children()
+	r := &report{stepsToEnd(decide(s))}
+	result := plan.Result{Status: r.status(message), Finalized: r.childless()}
+	r.setNextCall(&result)
+	if r.orphaned() {
+		result.Children = r.children()
 	}
-	return r
+	return result
 }
 
 // orphaned reports whether the group was deleted with --cascade=orphan: its VMs stay, and so do its children. The API server refuses such
 // a deletion (charts/vmgroup/files/cluster/deletionguard.yaml), so this is about clusters without that policy.
-func (v *facts) orphaned() bool {
-	return v.Finalizing && v.Cascade == metav1.DeletePropagationOrphan
+func (f *facts) orphaned() bool {
+	return f.Finalizing && f.Cascade == metav1.DeletePropagationOrphan
 }
 
 // childless reports whether the group can end as far as its children go: none is left, or they stay.
-func (v *facts) childless() bool {
-	return len(v.Children) == 0 || v.orphaned()
+func (f *facts) childless() bool {
+	return len(f.Children) == 0 || f.orphaned()
 }
 
 // left returns how many VMs of the group exist, or may exist.
-func (v *sets) left() int {
-	return v.exist() + len(v.arriving)
+func (s *sets) left() int {
+	return s.exist() + len(s.arriving)
 }
 
 // exist returns how many VMs of the group exist.
-func (v *sets) exist() int {
-	return len(v.members) + len(v.standby) + len(v.quarantined) + len(v.notFound) + len(v.notFoundQuarantined) + len(v.notFoundStandby)
+func (s *sets) exist() int {
+	return len(s.members) + len(s.standby) + len(s.quarantined) + len(s.notFound) + len(s.notFoundQuarantined) + len(s.notFoundStandby)
 }
 
 // removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
@@ -127,68 +127,68 @@ func (v *sets) exist() int {
 // Another replica that knows nothing of the deletion may still hold a lease. Of removed members it learns by their stamps, which have the
 // deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released ones have no stamp, and
 // the replica would clone them again. So before members are released, the last to go is marked with that generation.
-func (v *steps) removeAll() {
-	v.holdMissing()
-	v.setRules()
-	if !v.isAnnounced() {
-		v.act(v.marking(v.lastToGo(), "", "the group is deleted: other replicas of the server must know before members are released"))
+func (s *steps) removeAll() {
+	s.holdMissing()
+	s.setRules()
+	if !s.isAnnounced() {
+		s.act(s.marking(s.lastToGo(), "", "the group is deleted: other replicas of the server must know before members are released"))
 		return
 	}
-	if v.drainsAll() {
-		for i := range v.members {
-			if m := &v.members[i]; m.ready {
+	if s.drainsAll() {
+		for i := range s.members {
+			if m := &s.members[i]; m.ready {
 				m.waits = &draining
 			}
 		}
 		return
 	}
-	on, reason := deleted, v.deletionReason()
-	if v.policy.Retain {
+	on, reason := deleted, s.deletionReason()
+	if s.policy.Retain {
 		on = retained
 	}
-	for i := range v.quarantined {
-		if q := &v.quarantined[i]; q.Why == plan.WhyDuplicate {
-			v.remove(q, on, reason)
+	for i := range s.quarantined {
+		if q := &s.quarantined[i]; q.Why == plan.WhyDuplicate {
+			s.remove(q, on, reason)
 		} else {
-			v.remove(q, deleted, "the group is deleted")
+			s.remove(q, deleted, "the group is deleted")
 		}
 	}
-	for i := range v.members {
-		v.remove(&v.members[i], on, reason)
+	for i := range s.members {
+		s.remove(&s.members[i], on, reason)
 	}
-	for i := range v.standby { // none ever served, so there is nothing to retain
-		v.remove(&v.standby[i], deleted, "the group is deleted")
+	for i := range s.standby { // none ever served, so there is nothing to retain
+		s.remove(&s.standby[i], deleted, "the group is deleted")
 	}
 }
 
 // deletionReason says why the members of a deleted group go.
-func (v *facts) deletionReason() string {
+func (f *facts) deletionReason() string {
 	switch {
-	case v.orphaned():
+	case f.orphaned():
 		return "the group is deleted with --cascade=orphan, and its VMs are retained"
-	case v.policy.Retain:
+	case f.policy.Retain:
 		return "the group is deleted, and its VMs are retained (deletion.policy)"
 	}
 	return "the group is deleted"
 }
 
 // leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began.
-func (v *facts) leaseOver() bool {
-	over := v.FinalizingSince.Add(v.Lease)
-	v.wakeAt(over)
-	return !v.Now.Before(over)
+func (f *facts) leaseOver() bool {
+	over := f.FinalizingSince.Add(f.Lease)
+	f.wakeAt(over)
+	return !f.Now.Before(over)
 }
 
 // refused reports whether a step was tried and cannot be done: the deletion continues without it. A name that another VM has
 // may become free, but not when two members have each other's: a deletion never waits for a name.
-func (v *facts) refused(m *member, op plan.Op) bool {
-	p := v.Pending[m.name]
+func (f *facts) refused(m *member, op plan.Op) bool {
+	p := f.Pending[m.name]
 	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Transient || p.Fault.Reason == plan.ReasonNameHeld)
 }
 
 // lastToGo is the first member that can be changed, or else standby member; nil if there is none.
-func (v *sets) lastToGo() *member {
-	for _, members := range [][]member{v.members, v.standby} {
+func (s *sets) lastToGo() *member {
+	for _, members := range [][]member{s.members, s.standby} {
 		if i := slices.IndexFunc(members, func(m member) bool { return m.Reachable && m.Question == "" }); i >= 0 {
 			return &members[i]
 		}
@@ -197,55 +197,55 @@ func (v *sets) lastToGo() *member {
 }
 
 // isLastToGo reports whether a member is the one that gets the mark of the deletion.
-func (v *sets) isLastToGo(m *member) bool {
-	last := v.lastToGo()
+func (s *sets) isLastToGo(m *member) bool {
+	last := s.lastToGo()
 	return last != nil && last.MoRef == m.MoRef
 }
 
 // isAnnounced reports whether the deletion may continue: members are to be removed, or one has the mark of the deletion, or none can be
 // given it.
-func (v *sets) isAnnounced() bool {
-	m := v.lastToGo()
-	if m == nil || !v.policy.Retain {
+func (s *sets) isAnnounced() bool {
+	m := s.lastToGo()
+	if m == nil || !s.policy.Retain {
 		return true
 	}
-	return m.Marked && m.Generation >= v.Group.Generation || v.refused(m, plan.Mark)
+	return m.Marked && m.Generation >= s.Group.Generation || s.refused(m, plan.Mark)
 }
 
-func (v *steps) removeFolder() {
-	for _, p := range v.Pending {
+func (s *steps) removeFolder() {
+	for _, p := range s.Pending {
 		if p.Op != plan.ConfirmGone && p.Op != plan.RemoveFolder && p.State == plan.Running {
 			return // the result of a running step may still show up
 		}
 	}
-	if v.folderLeft() {
-		v.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: v.State.Folder, Reason: "the group is deleted and its folder is empty"})
-		if v.policy.Retain {
-			v.faults = nil // retained VMs in the folder block nothing
+	if s.folderLeft() {
+		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.State.Folder, Reason: "the group is deleted and its folder is empty"})
+		if s.policy.Retain {
+			s.faults = nil // retained VMs in the folder block nothing
 		}
 		return
 	}
-	if !v.Emptied {
-		v.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
+	if !s.Emptied {
+		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
 	}
 }
 
 // folderStays reports whether the folder is kept, because it holds other VMs or vCenter refuses to remove it, and one lease has
 // passed since the deletion, so that no other replica of the server can still clone into it.
-func (v *facts) folderStays() bool { return v.folderKept() && v.leaseOver() }
+func (f *facts) folderStays() bool { return f.folderKept() && f.leaseOver() }
 
-func (v *facts) folderKept() bool {
-	reason := v.Pending[plan.FolderKey].Fault.Reason
+func (f *facts) folderKept() bool {
+	reason := f.Pending[plan.FolderKey].Fault.Reason
 	return reason == plan.ReasonFolderHoldsStranger || reason == plan.ReasonFolderStays
 }
 
 // empty reports whether vCenter shows nothing of the group any more.
-func (v *sets) empty() bool {
-	return v.left() == 0 && v.rulesGone() && !v.State.FolderUnknown && !v.folderLeft()
+func (s *sets) empty() bool {
+	return s.left() == 0 && s.rulesGone() && !s.State.FolderUnknown && !s.folderLeft()
 }
 
 // folderLeft reports whether the group's own folder exists and is to be removed.
-func (v *facts) folderLeft() bool {
-	own := slices.Contains(v.OwnFolders, v.State.Folder) || len(v.OwnFolders) == 0 && !v.Emptied
-	return v.State.Folder != "" && own && !v.folderStays()
+func (f *facts) folderLeft() bool {
+	own := slices.Contains(f.OwnFolders, f.State.Folder) || len(f.OwnFolders) == 0 && !f.Emptied
+	return f.State.Folder != "" && own && !f.folderStays()
 }

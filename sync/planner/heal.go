@@ -27,7 +27,7 @@ func (m *member) sickSince(now time.Time) time.Time {
 
 // healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unhealthy.
 // One with a pending question, whose customization failed or that did not take its addresses waits for an operator.
-func (v *sets) healable(m *member) bool { return v.runsUnready(m) && v.isEvident(m) }
+func (s *sets) healable(m *member) bool { return s.runsUnready(m) && s.isEvident(m) }
 
 // isEvident reports whether there is evidence that a member that is not ready is unhealthy. That VMware Tools fall silent is none: they do
 // so while they are upgraded, on all guests at once. Evidence is:
@@ -35,28 +35,28 @@ func (v *sets) healable(m *member) bool { return v.runsUnready(m) && v.isEvident
 //   - its service does not answer, and the path to it is not suspected;
 //   - it never came up: since the VM was powered on, Tools have reported nothing of what readiness.check asks for. Of a VM that was adopted
 //     while it ran, that shows nothing; nor do addresses that a guest has not reported yet, where readiness.check does not ask for them.
-func (v *sets) isEvident(m *member) bool {
+func (s *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
-		return !m.answer.open && v.suppressed == nil
-	case len(m.Untaken) > 0, v.policy.Check == v1alpha1.ReadyPoweredOn:
+		return !m.answer.open && s.suppressed == nil
+	case len(m.Untaken) > 0, s.policy.Check == v1alpha1.ReadyPoweredOn:
 		return false
 	}
 	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
 }
 
-func (v *facts) runsUnready(m *member) bool {
-	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !v.halting(m)
+func (f *facts) runsUnready(m *member) bool {
+	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !f.halting(m)
 }
 
 // sick reports whether the member has been healable for longer than readiness.timeoutSeconds.
-func (v *sets) sick(m *member) bool {
-	if !v.healable(m) || m.Marked {
+func (s *sets) sick(m *member) bool {
+	if !s.healable(m) || m.Marked {
 		return false
 	}
-	due := m.sickSince(v.Now).Add(v.policy.InitialDelay + v.policy.Timeout)
-	if v.Now.Before(due) {
-		v.wakeAt(due)
+	due := m.sickSince(s.Now).Add(s.policy.InitialDelay + s.policy.Timeout)
+	if s.Now.Before(due) {
+		s.wakeAt(due)
 		return false
 	}
 	return true
@@ -64,49 +64,49 @@ func (v *sets) sick(m *member) bool {
 
 // unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
 // fail together reach their time-out one by one, and a restart gives a member its time again.)
-func (v *sets) unhealthy(m *member) bool {
+func (s *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
-	counts := m.sickSince(v.Now).Add(v.policy.InitialDelay)
-	v.wakeAt(counts)
-	return v.healable(m) && !v.Now.Before(counts)
+	counts := m.sickSince(s.Now).Add(s.policy.InitialDelay)
+	s.wakeAt(counts)
+	return s.healable(m) && !s.Now.Before(counts)
 }
 
 // heal finds the members that are to be restarted or replaced because they stay unready.
-func (v *decision) heal(order []int) {
+func (d *decision) heal(order []int) {
 	var sick []*member
 	running := 0
-	seen := v.unwellNames(order)
+	seen := d.unwellNames(order)
 	for _, i := range order {
-		m := &v.members[i]
+		m := &d.members[i]
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			running++
 		case m.retire != "" || m.leaves:
-		case v.sick(m):
+		case d.sick(m):
 			sick = append(sick, m)
-		case v.healable(m) && m.restarted():
+		case d.healable(m) && m.restarted():
 			running++
 		}
 	}
-	if len(sick) == 0 || v.policy.Heal == v1alpha1.HealNone {
+	if len(sick) == 0 || d.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, m := range sick {
-		m.decide(plan.Heal, v.sickText(m))
+		m.decide(plan.Heal, d.sickText(m))
 		m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
 	}
-	seen = append(seen, v.unwellOtherwise()...)
-	if len(seen) > v.policy.MaxUnhealthy {
-		v.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
-			len(seen), v.want, v.policy.MaxUnhealthy, plan.AtMost(seen, 10))
+	seen = append(seen, d.unwellOtherwise()...)
+	if len(seen) > d.policy.MaxUnhealthy {
+		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
+			len(seen), d.want, d.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
-	room := min(len(sick), max(0, v.policy.AtOnce-running))
+	room := min(len(sick), max(0, d.policy.AtOnce-running))
 	for _, m := range sick[:room] {
-		v.healOne(m)
+		d.healOne(m)
 	}
 	for _, m := range sick[room:] {
 		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
@@ -114,9 +114,9 @@ func (v *decision) heal(order []int) {
 }
 
 // unwellNames names the members that count against the budget because they are not ready.
-func (v *sets) unwellNames(order []int) (names []string) {
+func (s *sets) unwellNames(order []int) (names []string) {
 	for _, i := range order {
-		if m := &v.members[i]; v.unhealthy(m) {
+		if m := &s.members[i]; s.unhealthy(m) {
 			names = append(names, m.displayWith("not ready"))
 		}
 	}
@@ -124,17 +124,17 @@ func (v *sets) unwellNames(order []int) (names []string) {
 }
 
 // unwellOtherwise names those that count against it for another reason.
-func (v *sets) unwellOtherwise() []string {
-	names := slices.Concat(v.unreachable(), v.unconfirmed(), v.missingNames())
-	for _, m := range v.asking {
+func (s *sets) unwellOtherwise() []string {
+	names := slices.Concat(s.unreachable(), s.unconfirmed(), s.missingNames())
+	for _, m := range s.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
 			names = append(names, m.displayWith("waits for an answer"))
 		}
 	}
-	for _, f := range v.failedCustomizations(false) {
+	for _, f := range s.failedCustomizations(false) {
 		names = append(names, f.Who+" (customization failed)")
 	}
-	for _, f := range v.untaken() {
+	for _, f := range s.untaken() {
 		names = append(names, f.Who+" (has not taken its addresses)")
 	}
 	return names
@@ -142,13 +142,13 @@ func (v *sets) unwellOtherwise() []string {
 
 // cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
 // another host. (vsphere checks vCenter's events before it returns that fault.)
-func (v *sets) cloneElsewhere(order []int) {
-	if v.policy.Heal == v1alpha1.HealNone {
+func (s *sets) cloneElsewhere(order []int) {
+	if s.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, i := range order {
-		m := &v.members[i]
-		p := v.Pending[m.name]
+		m := &s.members[i]
+		p := s.Pending[m.name]
 		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
 			m.retire, m.why = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
 		}
@@ -159,28 +159,28 @@ func (v *sets) cloneElsewhere(order []int) {
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
 // checkOf names what a member has to be ready for, and is not.
-func (v *facts) checkOf(m *member) string {
+func (f *facts) checkOf(m *member) string {
 	if m.answer.silence != "" {
-		return probeField(&v.Group.Spec.Readiness)
+		return probeField(&f.Group.Spec.Readiness)
 	}
-	return string(v.policy.Check)
+	return string(f.policy.Check)
 }
 
 // sickText says for how long a member was not ready.
-func (v *facts) sickText(m *member) string {
-	return fmt.Sprintf("healing: not ready for %d s (%s)", int((v.policy.InitialDelay + v.policy.Timeout).Seconds()), v.checkOf(m))
+func (f *facts) sickText(m *member) string {
+	return fmt.Sprintf("healing: not ready for %d s (%s)", int((f.policy.InitialDelay + f.policy.Timeout).Seconds()), f.checkOf(m))
 }
 
-func (v *decision) healOne(m *member) {
+func (d *decision) healOne(m *member) {
 	m.awaits = ""
 	switch {
-	case v.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
+	case d.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
 		m.restart = m.why
 		return
-	case v.stuck != nil && m.differs() == "": // a new clone of the same spec would not become ready either
+	case d.stuck != nil && m.differs() == "": // a new clone of the same spec would not become ready either
 		m.awaits = "an edit of the spec: the update has stopped"
 		return
-	case v.cloneBlocked(m): // it could not be recreated
+	case d.cloneBlocked(m): // it could not be recreated
 		m.awaits = anOperator
 		return
 	}
@@ -191,6 +191,6 @@ func (v *decision) healOne(m *member) {
 }
 
 // reset restarts a member that heal chose for it, unless it goes for another reason.
-func (v *steps) reset(m *member, why string) {
-	v.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
+func (s *steps) reset(m *member, why string) {
+	s.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
 }

@@ -9,47 +9,47 @@ import (
 
 // released reports whether nothing holds a marked member any more: see holdannotations.go. Where members may be held, a replica of the server
 // takes none down before it was called after the mark: another one may know of a hold that this one does not.
-func (v *facts) released(m *member) bool {
-	if v.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !v.halting(m) && v.Called.Before(m.MarkedAt) && !m.MarkedAt.After(v.Now.Add(plan.ClockSkew)) {
-		v.wakeAt(v.Now.Add(time.Second))
+func (f *facts) released(m *member) bool {
+	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !f.halting(m) && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
+		f.wakeAt(f.Now.Add(time.Second))
 		return false
 	}
 	return m.heldUntil.IsZero()
 }
 
 // heldUntil returns until when a member is held that is to be taken down; zero if it is not.
-func (v *facts) heldUntil(m *member) time.Time {
-	if !v.holds.Any() || m.Power != plan.PoweredOn || v.halting(m) || v.Finalizing && (v.policy.Retain || v.paused()) {
+func (f *facts) heldUntil(m *member) time.Time {
+	if !f.holds.Any() || m.Power != plan.PoweredOn || f.halting(m) || f.Finalizing && (f.policy.Retain || f.paused()) {
 		return time.Time{}
 	}
-	since := v.chosenSince(m)
+	since := f.chosenSince(m)
 	if m.Marked && since.IsZero() { // by an older server: the time is not known; or by a clock that is ahead, which makes the hold longer
 		since = m.MarkedAt
 	}
-	until := v.holds.Until(m.name, m.MoRef, since, v.Now)
-	v.wakeAt(until)
+	until := f.holds.Until(m.name, m.MoRef, since, f.Now)
+	f.wakeAt(until)
 	return until
 }
 
-func (v *report) heldMessage(m *member) string { return v.holds.Text(m.name, m.MoRef, m.heldUntil) }
+func (r *report) heldMessage(m *member) string { return r.holds.Text(m.name, m.MoRef, m.heldUntil) }
 
 // holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
-func (v *sets) holdsAny() bool {
-	for i := range v.members {
-		if len(v.Children) > 0 && !v.members[i].heldUntil.IsZero() {
+func (s *sets) holdsAny() bool {
+	for i := range s.members {
+		if len(s.Children) > 0 && !s.members[i].heldUntil.IsZero() {
 			return true
 		}
 	}
-	return !v.sighted && len(v.Children) > 0 && v.holds.Any() && !v.policy.Retain
+	return !s.sighted && len(s.Children) > 0 && s.holds.Any() && !s.policy.Retain
 }
 
 // holdEnded reports whether a hold is over that the stored status knows.
-func (v *sets) holdEnded() bool {
-	for i := range v.Group.Status.Members {
-		r := &v.Group.Status.Members[i]
+func (s *sets) holdEnded() bool {
+	for i := range s.Group.Status.Members {
+		r := &s.Group.Status.Members[i]
 		over := !r.HeldUntil.IsZero()
-		for j := range v.members {
-			if m := &v.members[j]; over && m.MoRef == r.MoRef {
+		for j := range s.members {
+			if m := &s.members[j]; over && m.MoRef == r.MoRef {
 				over = m.heldUntil.IsZero()
 			}
 		}
@@ -60,18 +60,18 @@ func (v *sets) holdEnded() bool {
 	return false
 }
 
-func (v *report) ignoredHolds() []string {
-	return v.holds.Ignored(func(member, moRef string) string {
-		is, named := !v.sighted, false
-		for i := range v.members {
-			m := &v.members[i]
+func (r *report) ignoredHolds() []string {
+	return r.holds.Ignored(func(member, moRef string) string {
+		is, named := !r.sighted, false
+		for i := range r.members {
+			m := &r.members[i]
 			is, named = is || m.name == member && m.MoRef == moRef, named || m.name == member
 		}
-		for i := range v.notFound {
-			is = is || v.notFound[i].MoRef == moRef
+		for i := range r.notFound {
+			is = is || r.notFound[i].MoRef == moRef
 		}
 		switch {
-		case is || !named && v.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
+		case is || !named && r.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
 			return ""
 		case !named:
 			return fmt.Sprintf("there is no member %s, or no longer", member)
@@ -81,16 +81,16 @@ func (v *report) ignoredHolds() []string {
 }
 
 // holdEvents tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
-func (v *report) holdEvents() (all []plan.Event) {
-	for i := range v.members {
-		m := &v.members[i]
-		if r := v.record(m.MoRef, i); !m.heldUntil.IsZero() && (r == nil || r.HeldUntil.IsZero()) {
-			all = append(all, v.holds.Begins(m.name, m.MoRef, m.heldUntil, v.Now))
+func (r *report) holdEvents() (all []plan.Event) {
+	for i := range r.members {
+		m := &r.members[i]
+		if was := r.record(m.MoRef, i); !m.heldUntil.IsZero() && (was == nil || was.HeldUntil.IsZero()) {
+			all = append(all, r.holds.Begins(m.name, m.MoRef, m.heldUntil, r.Now))
 		}
 	}
-	for i := range v.Group.Status.Members {
-		r := &v.Group.Status.Members[i]
-		if n, over := v.holds.TimedOut(plan.MemberName(v.Group.Name, r.Ordinal), r.MoRef, r.HeldUntil.Time, v.Now); over {
+	for i := range r.Group.Status.Members {
+		was := &r.Group.Status.Members[i]
+		if n, over := r.holds.TimedOut(plan.MemberName(r.Group.Name, was.Ordinal), was.MoRef, was.HeldUntil.Time, r.Now); over {
 			all = append(all, n)
 		}
 	}

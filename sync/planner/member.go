@@ -66,52 +66,52 @@ func (m *member) differs() string {
 }
 
 // judge decides what concerns the i-th member alone.
-func (v *sets) judge(i int) {
-	m := &v.members[i]
-	m.uncustomized = v.uncustomized(m, i)
-	if v.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
+func (s *sets) judge(i int) {
+	m := &s.members[i]
+	m.uncustomized = s.uncustomized(m, i)
+	if s.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
 		m.IPs = m.Reached()
 	}
-	m.ready = v.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && v.isAnswering(m, i)
-	m.since = v.readySince(m, i)
-	halting := v.halting(m)
-	m.serving = m.ready && !halting && !v.takenDown(m)
-	if m.serving && v.Now.Sub(m.since) < v.policy.MinReady {
+	m.ready = s.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.isAnswering(m, i)
+	m.since = s.readySince(m, i)
+	halting := s.halting(m)
+	m.serving = m.ready && !halting && !s.takenDown(m)
+	if m.serving && s.Now.Sub(m.since) < s.policy.MinReady {
 		m.serving = false
-		v.wakeAt(m.since.Add(v.policy.MinReady))
+		s.wakeAt(m.since.Add(s.policy.MinReady))
 	}
-	m.heldUntil = v.heldUntil(m)
-	m.resize, m.outdated, m.disks = v.sizeDifference(&m.VM), v.cloneDifference(&m.VM), v.disksDue(m)
+	m.heldUntil = s.heldUntil(m)
+	m.resize, m.outdated, m.disks = s.sizeDifference(&m.VM), s.cloneDifference(&m.VM), s.disksDue(m)
 }
 
 // isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
 // since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
 // does not continue before they can be compared; one that is ready already stays so.
-func (v *facts) isReady(m *member, i int) bool {
+func (f *facts) isReady(m *member, i int) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
 	}
-	switch v.policy.Check {
+	switch f.policy.Check {
 	case v1alpha1.ReadyToolsRunning:
 		return m.HasReported()
 	case v1alpha1.ReadyGuestIP:
 		return len(m.IPs) > 0
 	}
-	return len(m.Given()) == 0 || len(m.IPs) > 0 || v.wasReady(m, i)
+	return len(m.Given()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
 }
 
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
 // condition: a status that is lost or stale makes the server wait longer, never shorter.
-func (v *facts) readySince(m *member, i int) time.Time {
-	if r := v.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
+func (f *facts) readySince(m *member, i int) time.Time {
+	if r := f.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
 		return r.LastTransitionTime.UTC()
 	}
-	return v.Now.UTC().Truncate(time.Second)
+	return f.Now.UTC().Truncate(time.Second)
 }
 
 // record returns the stored status of a VM. It has the VM's index, unless members came or went.
-func (v *facts) record(moRef string, i int) *v1alpha1.Member {
-	all := v.Group.Status.Members
+func (f *facts) record(moRef string, i int) *v1alpha1.Member {
+	all := f.Group.Status.Members
 	if i < len(all) && all[i].MoRef == moRef {
 		return &all[i]
 	}
@@ -125,13 +125,13 @@ func (v *facts) record(moRef string, i int) *v1alpha1.Member {
 
 // halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
 // is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
-func (v *facts) halting(m *member) bool {
+func (f *facts) halting(m *member) bool {
 	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !plan.SameBoot(m.Shutdown.Boot, m.Boot) {
 		return false
 	}
-	over := m.Shutdown.At.Add(v.policy.Shutdown + haltGrace)
-	v.wakeAt(over)
-	return v.Now.Before(over)
+	over := m.Shutdown.At.Add(f.policy.Shutdown + haltGrace)
+	f.wakeAt(over)
+	return f.Now.Before(over)
 }
 
 // haltGrace is how long after its time-out a guest still counts as halting: in that time the VM is powered off, if the
@@ -141,8 +141,8 @@ const haltGrace = time.Minute
 // takenDown reports whether a step that takes the member down is running or has failed, so that the member's state is uncertain.
 // An Unmark counts: another replica may be taking the member down for that mark. Unmark waits for that, but
 // one that failed may have written without waiting.
-func (v *facts) takenDown(m *member) bool {
-	p := v.Pending[m.name]
+func (f *facts) takenDown(m *member) bool {
+	p := f.Pending[m.name]
 	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
 		return false
 	}
@@ -150,12 +150,12 @@ func (v *facts) takenDown(m *member) bool {
 }
 
 // sizeDifference says how a VM's size differs from the spec.
-func (v *facts) sizeDifference(vm *plan.VM) string {
+func (f *facts) sizeDifference(vm *plan.VM) string {
 	var in []string
-	if vm.CPU != v.Group.Spec.CPU {
-		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), v.Group.Spec.CPU))
+	if vm.CPU != f.Group.Spec.CPU {
+		in = append(in, fmt.Sprintf("%s instead of %d", count(int(vm.CPU), "CPU"), f.Group.Spec.CPU))
 	}
-	if want := v.Group.MemoryMB(); vm.MemoryMB != want {
+	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
 		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))
 	}
 	if len(in) == 0 {
@@ -165,20 +165,20 @@ func (v *facts) sizeDifference(vm *plan.VM) string {
 }
 
 // cloneDifference says how a VM differs from one cloned now.
-func (v *facts) cloneDifference(vm *plan.VM) string {
-	addresses, _ := plan.AddressesOf(&v.Group.Spec, vm.Ordinal)
+func (f *facts) cloneDifference(vm *plan.VM) string {
+	addresses, _ := plan.AddressesOf(&f.Group.Spec, vm.Ordinal)
 	switch {
-	case v.revision == "": // what a new clone would be made from is unknown
-	case vm.Revision != v.revision:
-		return v.madeOtherwise()
+	case f.revision == "": // what a new clone would be made from is unknown
+	case vm.Revision != f.revision:
+		return f.madeOtherwise()
 	case vm.Addresses != plan.AddressText(addresses):
 		return "has other addresses than spec.networks gives it now"
-	case v.policy.ReplaceOnTemplate && v.templateChanged(vm):
+	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
 		return "was made from an older version of the template"
-	case v.tooOld(vm):
+	case f.tooOld(vm):
 		return "is as old as update.maxAgeSeconds lets it become"
 	}
-	if disk := plan.DisksOtherwise(&v.Group.Spec, vm.Disks); disk != "" && v.revision != "" {
+	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" && f.revision != "" {
 		return "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
 	}
 	return ""
@@ -186,15 +186,15 @@ func (v *facts) cloneDifference(vm *plan.VM) string {
 
 // madeOtherwise says what a member of another revision was made from. Where the template is the only field in the spec that
 // enters the revision, it is the template.
-func (v *facts) madeOtherwise() string {
-	if v.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: v.Group.Spec.Template}) {
+func (f *facts) madeOtherwise() string {
+	if f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: f.Group.Spec.Template}) {
 		return "was made from another template"
 	}
 	return "was made from another revision of the spec"
 }
 
 // templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.
-func (v *facts) templateChanged(vm *plan.VM) bool {
-	now := &v.State.Template
-	return vm.Revision == v.revision && v.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
+func (f *facts) templateChanged(vm *plan.VM) bool {
+	now := &f.State.Template
+	return vm.Revision == f.revision && f.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint
 }

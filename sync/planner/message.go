@@ -14,32 +14,32 @@ const messageReconciled = "successfully reconciled VmGroup"
 
 // message says for people what blocks, then what is going on, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
-func (v *report) message() string {
-	if v.blockedBy != nil {
-		return v.blockedText()
+func (r *report) message() string {
+	if r.blockedBy != nil {
+		return r.blockedText()
 	}
-	parts := faultTexts(withHelp(v.faults), v.nameOf)
-	if v.Finalizing {
-		parts = append(parts, v.deletion()...)
+	parts := faultTexts(withHelp(r.faults), r.nameOf)
+	if r.Finalizing {
+		parts = append(parts, r.deletion()...)
 	}
-	if v.orphaned() {
+	if r.orphaned() {
 		parts = append(parts, "deleted with --cascade=orphan: VMs and objects of the group stay")
 	}
 	for _, a := range activities {
-		if n := a.of(v); n > 0 {
-			parts = append(parts, a.text(v, n))
+		if n := a.of(r); n > 0 {
+			parts = append(parts, a.text(r, n))
 		}
 	}
-	parts = append(parts, v.waits()...)
+	parts = append(parts, r.waits()...)
 	switch {
 	case len(parts) > 0:
-	case v.busy():
+	case r.busy():
 		parts = []string{"waiting for running vCenter tasks"}
 	default:
 		parts = []string{messageReconciled}
 	}
 	text := strings.Join(parts, "; ")
-	if v.paused() {
+	if r.paused() {
 		text = "paused (spec.paused), so nothing is changed; otherwise: " + text
 	}
 	return text
@@ -49,15 +49,15 @@ func (v *report) message() string {
 const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1.AnnotationAbandon + "=true ends the deletion and leaves the VMs behind"
 
 // blockedText says why nothing can be done at all.
-func (v *report) blockedText() string {
-	text := strings.TrimSuffix(v.blockedBy.WithHelp().Message, ".")
-	if v.Finalizing {
+func (r *report) blockedText() string {
+	text := strings.TrimSuffix(r.blockedBy.WithHelp().Message, ".")
+	if r.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
-	if !v.sighted && len(v.Group.Status.Members) > 0 {
+	if !r.sighted && len(r.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
 	}
-	if v.Finalizing && v.blockedBy.Reason != plan.ReasonInventoryNotRead {
+	if r.Finalizing && r.blockedBy.Reason != plan.ReasonInventoryNotRead {
 		text += "; " + abandonHint
 	}
 	return text
@@ -66,7 +66,7 @@ func (v *report) blockedText() string {
 // activities are what may be going on, in the order of the message: for how many members, and the text.
 var activities = []struct {
 	of   func(*report) int
-	text func(v *report, n int) string
+	text func(r *report, n int) string
 }{
 	{(*report).updatesNow, share("updating %d of %d")},
 	{unlessDeleted(cloning), share("cloning %d of %d")},
@@ -74,31 +74,31 @@ var activities = []struct {
 	{only(returning), counted("bringing %s back from quarantine", "VM")},
 	{only(resizing), share("resizing %d of %d")},
 	{only(starting), share("powering on %d of %d")},
-	{unlessDeleted(leaving), func(v *report, n int) string {
-		return fmt.Sprintf("removing %d of %d", n, len(v.members)+len(v.notFound))
+	{unlessDeleted(leaving), func(r *report, n int) string {
+		return fmt.Sprintf("removing %d of %d", n, len(r.members)+len(r.notFound))
 	}},
 	{(*report).waiting, (*report).waitingText},
 	{(*report).rulesToSet, func(*report, int) string { return "setting the group's DRS rules" }},
 	{only(preparing), share("preparing %d of %d (tags, attributes, network)")},
 	{only(settingDisks), share("changing the disks of %d of %d")},
-	{unlessDeleted(standingBy), func(v *report, n int) string {
-		return fmt.Sprintf("making %d of %s", n, count(int(v.Group.Spec.Standby), "standby member"))
+	{unlessDeleted(standingBy), func(r *report, n int) string {
+		return fmt.Sprintf("making %d of %s", n, count(int(r.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
 }
 
 func only(what activity) func(*report) int {
-	return func(v *report) int { return v.doing(what) }
+	return func(r *report) int { return r.doing(what) }
 }
 
 // unlessDeleted is only, for what the sentence about a deletion says already.
 func unlessDeleted(what activity) func(*report) int {
-	return func(v *report) int { return v.doing(what) * int(oneIf(!v.Finalizing)) }
+	return func(r *report) int { return r.doing(what) * int(oneIf(!r.Finalizing)) }
 }
 
 func share(format string) func(*report, int) string {
-	return func(v *report, n int) string { return fmt.Sprintf(format, n, v.want) }
+	return func(r *report, n int) string { return fmt.Sprintf(format, n, r.want) }
 }
 
 func counted(format, noun string) func(*report, int) string {
@@ -106,74 +106,74 @@ func counted(format, noun string) func(*report, int) string {
 }
 
 // updatesNow returns how many members are to be updated, while any update is going on.
-func (v *report) updatesNow() int {
-	if v.Finalizing || v.stuck != nil || len(v.faults) > 0 && v.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
+func (r *report) updatesNow() int {
+	if r.Finalizing || r.stuck != nil || len(r.faults) > 0 && r.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
-	return v.updating()
+	return r.updating()
 }
 
-func (v *report) rulesToSet() int {
-	return int(oneIf(v.State.RulesOff && v.Pending[plan.RulesKey].Fault.Reason == ""))
+func (r *report) rulesToSet() int {
+	return int(oneIf(r.State.RulesOff && r.Pending[plan.RulesKey].Fault.Reason == ""))
 }
 
 // deletion says what remains to be done until the group is gone.
-func (v *report) deletion() []string {
-	leaving := v.exist()
-	going := leaving - v.failing()
+func (r *report) deletion() []string {
+	leaving := r.exist()
+	going := leaving - r.failing()
 	switch {
-	case v.failing() > 0 && going <= 1: // the last one waits for the others
+	case r.failing() > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
-	case leaving == 1 && v.policy.Retain && !v.leaseOver():
+	case leaving == 1 && r.policy.Retain && !r.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
-	case leaving > 0 && v.policy.Retain:
+	case leaving > 0 && r.policy.Retain:
 		return []string{"releasing " + count(going, "member")}
 	case leaving > 0:
 		return []string{"removing " + count(going, "member")}
-	case len(v.arriving) > 0:
-		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(v.arriving), "clone"))}
-	case v.State.FolderUnknown:
+	case len(r.arriving) > 0:
+		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(r.arriving), "clone"))}
+	case r.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
-	case v.folderLeft() && v.policy.Retain:
+	case r.folderLeft() && r.policy.Retain:
 		return []string{"leaving the group's folder to the retained VMs"}
-	case v.folderLeft() && v.folderKept():
-		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", v.Lease)}
-	case v.folderLeft():
+	case r.folderLeft() && r.folderKept():
+		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", r.Lease)}
+	case r.folderLeft():
 		return []string{"removing the group's folder"}
-	case !v.Emptied:
+	case !r.Emptied:
 		return []string{"confirming that nothing of the group is left in vCenter"}
 	}
 	return []string{"nothing of the group is left in vCenter"}
 }
 
 // waits says what the group waits for, or leaves alone.
-func (v *report) waits() (texts []string) {
-	if v.waitDisks {
+func (r *report) waits() (texts []string) {
+	if r.waitDisks {
 		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
 	}
-	if v.waitCall {
+	if r.waitCall {
 		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
 	}
-	names := v.unreachable()
-	for _, q := range v.notFoundQuarantined {
+	names := r.unreachable()
+	for _, q := range r.notFoundQuarantined {
 		names = append(names, q.Name+" (in quarantine, not seen)")
 	}
 	if len(names) > 0 {
 		texts = append(texts, "skipped, because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
 	}
-	if names := v.unconfirmed(); len(names) > 0 {
+	if names := r.unconfirmed(); len(names) > 0 {
 		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))
 	}
-	if v.Finalizing {
+	if r.Finalizing {
 		return texts
 	}
-	if names := v.notReady(); len(names) > 0 && v.suspended == "" {
+	if names := r.notReady(); len(names) > 0 && r.suspended == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
-	if names := v.unreached(); len(names) > 0 {
+	if names := r.unreached(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
-	for _, text := range []string{v.heldText(), v.duplicatesText(), v.Related.Unrecognized} {
+	for _, text := range []string{r.heldText(), r.duplicatesText(), r.Related.Unrecognized} {
 		if text != "" {
 			texts = append(texts, text)
 		}
@@ -182,9 +182,9 @@ func (v *report) waits() (texts []string) {
 }
 
 // nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
-func (v *report) nameOf(who string) string {
-	for i := range v.members {
-		if m := &v.members[i]; m.name == who && !m.duplicate {
+func (r *report) nameOf(who string) string {
+	for i := range r.members {
+		if m := &r.members[i]; m.name == who && !m.duplicate {
 			return m.display()
 		}
 	}
@@ -221,35 +221,35 @@ func displayName(name, vmName, more string) string {
 func count(n int, noun string) string { return plan.Count(n, noun) }
 
 // unreachable names the members that exist but that vCenter cannot reach or show.
-func (v *sets) unreachable() []string {
+func (s *sets) unreachable() []string {
 	var names []string
-	for i := range v.members {
-		if m := &v.members[i]; !m.Reachable {
+	for i := range s.members {
+		if m := &s.members[i]; !m.Reachable {
 			names = append(names, m.displayWith(m.Unreachable))
 		}
 	}
-	for i := range v.notFound {
-		if m := &v.notFound[i]; m.hidden() {
-			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(v.Group.Name, m.Ordinal)))
+	for i := range s.notFound {
+		if m := &s.notFound[i]; m.hidden() {
+			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(s.Group.Name, m.Ordinal)))
 		}
 	}
 	return names
 }
 
 // unconfirmed names the members that are absent for a reason that is not known yet, as for a moment after a process is restarted.
-func (v *sets) unconfirmed() (names []string) {
-	for i := range v.notFound {
-		if m := &v.notFound[i]; !m.missing && !m.hidden() {
-			names = append(names, plan.MemberName(v.Group.Name, m.Ordinal))
+func (s *sets) unconfirmed() (names []string) {
+	for i := range s.notFound {
+		if m := &s.notFound[i]; !m.missing && !m.hidden() {
+			names = append(names, plan.MemberName(s.Group.Name, m.Ordinal))
 		}
 	}
 	return names
 }
 
 // notReady names the members that run but are not ready.
-func (v *report) notReady() (names []string) {
-	for i := range v.members {
-		if m := &v.members[i]; v.runsUnready(m) && !m.leaves {
+func (r *report) notReady() (names []string) {
+	for i := range r.members {
+		if m := &r.members[i]; r.runsUnready(m) && !m.leaves {
 			names = append(names, m.display())
 		}
 	}
@@ -258,12 +258,12 @@ func (v *report) notReady() (names []string) {
 
 // unreached names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
 // have VMware Tools, where readiness.check asks for none.
-func (v *report) unreached() (names []string) {
-	if v.Group.Spec.Service == nil {
+func (r *report) unreached() (names []string) {
+	if r.Group.Spec.Service == nil {
 		return nil
 	}
-	for i := range v.members {
-		if m := &v.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
+	for i := range r.members {
+		if m := &r.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
 			names = append(names, m.display())
 		}
 	}
@@ -271,24 +271,24 @@ func (v *report) unreached() (names []string) {
 }
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
-func (v *report) busy() bool {
-	if v.missing()+len(v.arriving)+v.doing(starting, resizing, preparing, settingDisks, leaving)+v.updating()+v.failing() > 0 || v.Finalizing {
+func (r *report) busy() bool {
+	if r.missing()+len(r.arriving)+r.doing(starting, resizing, preparing, settingDisks, leaving)+r.updating()+r.failing() > 0 || r.Finalizing {
 		return true
 	}
-	for name, p := range v.Pending {
-		if p.State == plan.Running && !v.aside(name) {
+	for name, p := range r.Pending {
+		if p.State == plan.Running && !r.aside(name) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(v.wanted, func(s step) bool { return s.starts && !v.aside(s.VM) })
+	return slices.ContainsFunc(r.wanted, func(s step) bool { return s.starts && !r.aside(s.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.
-func (v *report) blocked() bool {
-	if v.blockedBy != nil {
-		return v.blockedBy.NeedsOperator
+func (r *report) blocked() bool {
+	if r.blockedBy != nil {
+		return r.blockedBy.NeedsOperator
 	}
-	for _, f := range v.faults {
+	for _, f := range r.faults {
 		if f.NeedsOperator {
 			return true
 		}
@@ -296,11 +296,11 @@ func (v *report) blocked() bool {
 	return false
 }
 
-func (v *report) phase() v1alpha1.Phase {
+func (r *report) phase() v1alpha1.Phase {
 	switch {
-	case v.blocked():
+	case r.blocked():
 		return v1alpha1.PhaseError
-	case v.blockedBy == nil && !v.busy() && v.ordinals == v.want && v.countReady() == v.want && len(v.faults)+len(v.notFound) == 0:
+	case r.blockedBy == nil && !r.busy() && r.ordinals == r.want && r.countReady() == r.want && len(r.faults)+len(r.notFound) == 0:
 		return v1alpha1.PhaseRunning
 	}
 	return v1alpha1.PhasePending

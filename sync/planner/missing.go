@@ -35,81 +35,81 @@ type notFoundMember struct {
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
 // sortNotFound finds the recorded members and VMs in quarantine that vCenter no longer shows.
-func (v *sets) sortNotFound() {
-	kept := v.Group.Status.Quarantined
-	if len(v.Group.Status.Members)+len(kept)+len(v.State.Vanished) == 0 {
+func (s *sets) sortNotFound() {
+	kept := s.Group.Status.Quarantined
+	if len(s.Group.Status.Members)+len(kept)+len(s.State.Vanished) == 0 {
 		return
 	}
-	here := make(map[string]string, len(v.State.VMs))
-	for i := range v.State.VMs {
-		here[v.State.VMs[i].MoRef] = v.State.VMs[i].InstanceUUID
+	here := make(map[string]string, len(s.State.VMs))
+	for i := range s.State.VMs {
+		here[s.State.VMs[i].MoRef] = s.State.VMs[i].InstanceUUID
 	}
-	for i := range v.Group.Status.Members {
-		switch m := &v.Group.Status.Members[i]; {
-		case v.shows(here, m):
-		case v.State.IsGone(m.MoRef, m.InstanceUUID):
-			v.gone = append(v.gone, *m)
+	for i := range s.Group.Status.Members {
+		switch m := &s.Group.Status.Members[i]; {
+		case s.shows(here, m):
+		case s.State.IsGone(m.MoRef, m.InstanceUUID):
+			s.gone = append(s.gone, *m)
 		default:
-			v.miss(*m, v.missingAs(m))
+			s.miss(*m, s.missingAs(m))
 		}
 	}
-	for i := range v.State.Vanished {
-		x := &v.State.Vanished[i]
-		m := v1alpha1.Member{Name: plan.MemberName(v.Group.Name, x.Ordinal), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
+	for i := range s.State.Vanished {
+		x := &s.State.Vanished[i]
+		m := v1alpha1.Member{Name: plan.MemberName(s.Group.Name, x.Ordinal), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
 		if x.Name != m.Name {
 			m.VMName = plan.Printable(x.Name)
 		}
-		if !v.shows(here, &m) && !x.Superseded(v.Group.Status.Members, v.State.VMs) && !slices.ContainsFunc(v.Group.Status.Members, func(r v1alpha1.Member) bool { return x.Is(&r) }) &&
+		if !s.shows(here, &m) && !x.Superseded(s.Group.Status.Members, s.State.VMs) && !slices.ContainsFunc(s.Group.Status.Members, func(r v1alpha1.Member) bool { return x.Is(&r) }) &&
 			!slices.ContainsFunc(kept, func(q v1alpha1.Quarantined) bool { return q.MoRef == x.MoRef }) {
-			v.miss(m, x) // it was not in the status yet
+			s.miss(m, x) // it was not in the status yet
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !v.State.IsGone(q.MoRef, "") {
-			v.notFoundQuarantined = append(v.notFoundQuarantined, q)
+		if _, shown := here[q.MoRef]; !shown && !s.State.IsGone(q.MoRef, "") {
+			s.notFoundQuarantined = append(s.notFoundQuarantined, q)
 		}
 	}
 }
 
 // shows reports whether vCenter shows a recorded member, perhaps with another moRef. here maps moRefs to instanceUuids.
-func (v *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
+func (f *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
 	if id, is := here[m.MoRef]; is && (id == "" || m.InstanceUUID == "" || id == m.InstanceUUID) {
 		return true
 	}
-	return v.isBack(m)
+	return f.isBack(m)
 }
 
 // isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
-func (v *facts) isBack(m *v1alpha1.Member) bool {
-	return m.InstanceUUID != "" && slices.ContainsFunc(v.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+func (f *facts) isBack(m *v1alpha1.Member) bool {
+	return m.InstanceUUID != "" && slices.ContainsFunc(f.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
 }
 
-func (v *facts) missingAs(m *v1alpha1.Member) *plan.Vanished {
-	i := slices.IndexFunc(v.State.Vanished, func(x plan.Vanished) bool { return x.Is(m) })
+func (f *facts) missingAs(m *v1alpha1.Member) *plan.Vanished {
+	i := slices.IndexFunc(f.State.Vanished, func(x plan.Vanished) bool { return x.Is(m) })
 	if i < 0 {
 		return nil
 	}
-	return &v.State.Vanished[i]
+	return &f.State.Vanished[i]
 }
 
 // lost counts the members that are gone or given up, whose ordinals are free, and that the server did not remove.
-func (v *sets) lost() (n int) {
-	for i := range v.gone {
-		n += int(oneIf(v.gone[i].Reason != plan.ReasonRemoving && !v.has(v.gone[i].Ordinal)))
+func (s *sets) lost() (n int) {
+	for i := range s.gone {
+		n += int(oneIf(s.gone[i].Reason != plan.ReasonRemoving && !s.has(s.gone[i].Ordinal)))
 	}
-	for i := range v.givenUp {
-		n += int(oneIf(v.givenUp[i].Reason != plan.ReasonRemoving))
+	for i := range s.givenUp {
+		n += int(oneIf(s.givenUp[i].Reason != plan.ReasonRemoving))
 	}
 	return n
 }
 
 // countOrdinals counts the ordinals that members hold, and those of them that only notFound members hold.
-func (v *sets) countOrdinals() (all, notFound int) {
-	for i := range v.members {
-		all += int(oneIf(!v.members[i].duplicate))
+func (s *sets) countOrdinals() (all, notFound int) {
+	for i := range s.members {
+		all += int(oneIf(!s.members[i].duplicate))
 	}
-	for i := range v.notFound {
-		held := v.has(v.notFound[i].Ordinal) || slices.ContainsFunc(v.notFound[:i], func(m notFoundMember) bool { return m.Ordinal == v.notFound[i].Ordinal })
+	for i := range s.notFound {
+		held := s.has(s.notFound[i].Ordinal) || slices.ContainsFunc(s.notFound[:i], func(m notFoundMember) bool { return m.Ordinal == s.notFound[i].Ordinal })
 		notFound += int(oneIf(!held))
 	}
 	return all + notFound, notFound
@@ -117,66 +117,66 @@ func (v *sets) countOrdinals() (all, notFound int) {
 
 // miss adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
 // reported that it does not have it: then what was known before stands.
-func (v *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
+func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How
-		if !v.names(&m) {
+		if !s.names(&m) {
 			a.Replace = ""
 		} else if a.VanishedAt.IsZero() {
 			a.Replace = v1alpha1.ReplaceHeld
 		}
 		if a.VanishedAt.IsZero() {
-			a.VanishedAt = metav1.NewTime(v.Now.UTC().Truncate(time.Second))
+			a.VanishedAt = metav1.NewTime(s.Now.UTC().Truncate(time.Second))
 		}
-		if v.Finalizing && v.policy.Retain { // it stays anyway
+		if s.Finalizing && s.policy.Retain { // it stays anyway
 			return
 		}
-		if v.givesUp(&a.Member) {
-			if !v.has(m.Ordinal) { // else another VM is this member now
-				v.givenUp = append(v.givenUp, a)
+		if s.givesUp(&a.Member) {
+			if !s.has(m.Ordinal) { // else another VM is this member now
+				s.givenUp = append(s.givenUp, a)
 			}
 			return
 		}
 	}
-	v.notFound = append(v.notFound, a)
+	s.notFound = append(s.notFound, a)
 }
 
 // names reports whether spec.replace names a member.
-func (v *facts) names(m *v1alpha1.Member) bool {
-	return slices.Contains(v.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef})
+func (f *facts) names(m *v1alpha1.Member) bool {
+	return slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(f.Group.Name, m.Ordinal), MoRef: m.MoRef})
 }
 
 // givesUp reports whether a missing member is given up: a new one may have its ordinal. An entry of spec.replace that was there before it
 // was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. A deletion does not give
 // up by itself: nothing would remember a VM that is left behind.
-func (v *facts) givesUp(m *v1alpha1.Member) bool {
-	if v.names(m) && m.Replace != v1alpha1.ReplaceHeld {
+func (f *facts) givesUp(m *v1alpha1.Member) bool {
+	if f.names(m) && m.Replace != v1alpha1.ReplaceHeld {
 		return true
 	}
-	if v.policy.ReplaceMissing == 0 || v.Finalizing {
+	if f.policy.ReplaceMissing == 0 || f.Finalizing {
 		return false
 	}
-	due := m.VanishedAt.Add(v.policy.ReplaceMissing)
-	v.wakeAt(due)
-	return !v.Now.Before(due)
+	due := m.VanishedAt.Add(f.policy.ReplaceMissing)
+	f.wakeAt(due)
+	return !f.Now.Before(due)
 }
 
 // holdMissing says what an operator has to do about missing members.
-func (v *steps) holdMissing() {
-	for i := range v.notFound {
-		if m := &v.notFound[i]; m.missing {
-			v.faults = append(v.faults, named{Who: plan.MemberName(v.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				NeedsOperator: v.policy.ReplaceMissing == 0 || v.Finalizing, Message: v.missingText(m)}})
+func (s *steps) holdMissing() {
+	for i := range s.notFound {
+		if m := &s.notFound[i]; m.missing {
+			s.faults = append(s.faults, named{Who: plan.MemberName(s.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
+				NeedsOperator: s.policy.ReplaceMissing == 0 || s.Finalizing, Message: s.missingText(m)}})
 		}
 	}
 }
 
 // missingText says what became of a member, and what to do. In a deletion, which needs no moRef, members with the same text share it in the
 // message.
-func (v *facts) missingText(m *notFoundMember) string {
+func (f *facts) missingText(m *notFoundMember) string {
 	vm := "its VM " + m.MoRef
-	if v.Finalizing {
+	if f.Finalizing {
 		vm = "its VM"
 	}
 	text, name := "vCenter does not have "+vm+" any more, and it may still run: "+m.Message+
@@ -185,19 +185,19 @@ func (v *facts) missingText(m *notFoundMember) string {
 		name = "take it out of spec.replace, which named it before that, and name it there again"
 	}
 	switch {
-	case v.Finalizing:
+	case f.Finalizing:
 		return text + " and it is removed; or leave it behind: " + name + "; or, once the others are removed, leave all of these behind with the annotation " + v1alpha1.AnnotationAbandon + "=true"
-	case v.policy.ReplaceMissing > 0:
-		return text + fmt.Sprintf(", or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)", int(v.policy.ReplaceMissing.Seconds()))
+	case f.policy.ReplaceMissing > 0:
+		return text + fmt.Sprintf(", or it is replaced %d s after it was missed (spec.healing.replaceVanishedAfterSeconds)", int(f.policy.ReplaceMissing.Seconds()))
 	}
 	return text + ", or, if it is permanently gone, " + name
 }
 
 // missingNames names the missing members.
-func (v *sets) missingNames() (names []string) {
-	for i := range v.notFound {
-		if m := &v.notFound[i]; m.missing {
-			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(v.Group.Name, m.Ordinal), m.MoRef, m.Message))
+func (s *sets) missingNames() (names []string) {
+	for i := range s.notFound {
+		if m := &s.notFound[i]; m.missing {
+			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(s.Group.Name, m.Ordinal), m.MoRef, m.Message))
 		}
 	}
 	return names

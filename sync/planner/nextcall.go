@@ -40,47 +40,47 @@ const (
 //	any other                                                    the resync period
 //
 // and in no case later than the resync period, nor, unless it is deleted, than wake.
-func (v *report) setNextCall(r *plan.Result) {
-	within := v.Resync
+func (r *report) setNextCall(result *plan.Result) {
+	within := r.Resync
 	switch {
-	case v.abandoned():
-		r.InProgress = true
-	case !v.sighted:
+	case r.abandoned():
+		result.InProgress = true
+	case !r.sighted:
 		within = resyncUnknown
-	case v.Finalizing && v.paused():
-	case v.Finalizing:
-		r.InProgress = true
-	case v.blocked():
-		within = v.resyncBlocked()
-	case v.paused():
-	case v.blockedBy != nil || v.busy() || v.doing(standingBy, discarding) > 0 || v.update != nil || v.countReady() < len(v.members) || len(v.unconfirmed()) > 0:
-		r.InProgress = true
-	case v.Group.Spec.Service != nil, v.Group.Spec.Readiness.Probes():
+	case r.Finalizing && r.paused():
+	case r.Finalizing:
+		result.InProgress = true
+	case r.blocked():
+		within = r.resyncBlocked()
+	case r.paused():
+	case r.blockedBy != nil || r.busy() || r.doing(standingBy, discarding) > 0 || r.update != nil || r.countReady() < len(r.members) || len(r.unconfirmed()) > 0:
+		result.InProgress = true
+	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
 		within = resyncServed
 	}
-	if r.InProgress {
+	if result.InProgress {
 		within = resyncBusy
 	}
-	if r.Wake > 0 && !v.Finalizing {
-		within = min(within, max(r.Wake, time.Second))
+	if result.Wake > 0 && !r.Finalizing {
+		within = min(within, max(result.Wake, time.Second))
 	}
-	r.Resync = min(within, v.Resync)
+	result.Resync = min(within, r.Resync)
 }
 
 // resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
 // not keep Metacontroller from the others.
-func (v *report) resyncBlocked() time.Duration {
-	stalled := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && v.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+func (r *report) resyncBlocked() time.Duration {
+	stalled := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
 		return resyncStalled
 	}
 	return resyncWatched
 }
 
 // untilWake is after how long the plan must be made again although nothing has changed; zero if it depends on no time.
-func (v *report) untilWake() time.Duration {
-	if v.wake.IsZero() {
+func (r *report) untilWake() time.Duration {
+	if r.wake.IsZero() {
 		return 0
 	}
-	return v.wake.Sub(v.Now)
+	return r.wake.Sub(r.Now)
 }

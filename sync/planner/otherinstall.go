@@ -17,36 +17,36 @@ import (
 // at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
 // it may differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
 // group lets it go once nothing can come there (unselected); then the other one continues.
-func (v *facts) otherInstall() *plan.Fault {
-	s := &v.Group.Status
-	if v.Finalizing || len(v.Group.Finalizers) == 0 || len(v.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(v.Group.DisksLeft()) > 0 || v.AnyRunning() {
+func (f *facts) otherInstall() *plan.Fault {
+	s := &f.Group.Status
+	if f.Finalizing || len(f.Group.Finalizers) == 0 || len(f.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(f.Group.DisksLeft()) > 0 || f.AnyRunning() {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(
 		"another install of VmGroup has this group as well (%s): nothing is made until only one has it; if both select the group, correct its label or a labelSelector",
-		v.installs())}
+		f.installs())}
 }
 
 // contested reports whether the status is that of several installs, none of which makes anything.
-func (v *facts) contested() bool {
-	return v.blockedBy != nil && v.blockedBy.Reason == plan.ReasonOtherInstall
+func (f *facts) contested() bool {
+	return f.blockedBy != nil && f.blockedBy.Reason == plan.ReasonOtherInstall
 }
 
 // installs names the installs that have the group, in the same words in each of them.
-func (v *facts) installs() string {
-	return "the finalizers are " + strings.Join(v.Group.Finalizers, ", ")
+func (f *facts) installs() string {
+	return "the finalizers are " + strings.Join(f.Group.Finalizers, ", ")
 }
 
 // servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers
 // select it. This install has reported VCenterChanged, and the other one, which doesn't see that, has written it back as False: so
 // they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
 // keeps the condition as True, and its status is written.
-func (v *report) servedElsewhere() *plan.Refusal {
-	if v.blockedBy == nil || v.blockedBy.Reason != plan.ReasonVCenterChanged || len(v.Group.Finalizers) == 0 ||
-		!meta.IsStatusConditionPresentAndEqual(v.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
+func (r *report) servedElsewhere() *plan.Refusal {
+	if r.blockedBy == nil || r.blockedBy.Reason != plan.ReasonVCenterChanged || len(r.Group.Finalizers) == 0 ||
+		!meta.IsStatusConditionPresentAndEqual(r.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
 		return nil
 	}
 	return &plan.Refusal{Message: fmt.Sprintf(
 		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
-		v.Group.Namespace, v.Group.Name, v.installs(), v.blockedBy.Message)}
+		r.Group.Namespace, r.Group.Name, r.installs(), r.blockedBy.Message)}
 }

@@ -13,12 +13,12 @@ import (
 // stay (detach.go); the next one gets them before it runs, as a part of its preparation.
 
 // dense reports whether the ordinals are 0 … n-1.
-func (v *facts) dense() bool { return v.Group.Spec.HasPersistentDisks() }
+func (f *facts) dense() bool { return f.Group.Spec.HasPersistentDisks() }
 
 // missingOrdinals are those that have no member, and get none.
-func (v *sets) missingOrdinals() (all []int32) {
-	for n := range int32(v.want) {
-		if !v.taken(n) {
+func (s *sets) missingOrdinals() (all []int32) {
+	for n := range int32(s.want) {
+		if !s.taken(n) {
 			all = append(all, n)
 		}
 	}
@@ -26,15 +26,15 @@ func (v *sets) missingOrdinals() (all []int32) {
 }
 
 // tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
-func (v *sets) tooMany() (n int) {
-	for i := range v.members {
-		n += int(oneIf(v.excess(&v.members[i]) && v.members[i].retire == ""))
+func (s *sets) tooMany() (n int) {
+	for i := range s.members {
+		n += int(oneIf(s.excess(&s.members[i]) && s.members[i].retire == ""))
 	}
 	return n
 }
 
 // excess reports whether a member may be one too many.
-func (v *facts) excess(m *member) bool { return !v.dense() || int(m.Ordinal) >= v.want }
+func (f *facts) excess(m *member) bool { return !f.dense() || int(m.Ordinal) >= f.want }
 
 // disksByOrdinal are a group's persistent disks.
 type disksByOrdinal map[int32][]v1alpha1.PersistentDisk
@@ -48,13 +48,13 @@ func byOrdinal(all []v1alpha1.PersistentDisk) disksByOrdinal {
 }
 
 // diskStatuses lists the persistent disks.
-func (v *facts) diskStatuses() []v1alpha1.PersistentDisk {
-	return plan.DiskStatuses(v.Group, v.State.VMs)
+func (f *facts) diskStatuses() []v1alpha1.PersistentDisk {
+	return plan.DiskStatuses(f.Group, f.State.VMs)
 }
 
 // heldDisks are those that the member with that ordinal is to get.
-func (v *facts) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
-	for _, d := range v.disksNow[ordinal] {
+func (f *facts) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
+	for _, d := range f.disksNow[ordinal] {
 		if d.State == v1alpha1.DiskDetached {
 			held = append(held, d)
 		}
@@ -64,18 +64,18 @@ func (v *facts) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
 
 // tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list
 // would be forgotten with its VM.
-func (v *facts) tooManyDisks() *plan.Fault {
-	wanted := slices.DeleteFunc(slices.Clone(v.Group.Spec.Disks), func(d v1alpha1.Disk) bool { return !d.Persistent })
-	if len(v.Group.Status.Disks)+(len(v.State.VMs)+v.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
+func (f *facts) tooManyDisks() *plan.Fault {
+	wanted := slices.DeleteFunc(slices.Clone(f.Group.Spec.Disks), func(d v1alpha1.Disk) bool { return !d.Persistent })
+	if len(f.Group.Status.Disks)+(len(f.State.VMs)+f.want)*len(wanted) <= v1alpha1.MaxPersistentDisks {
 		return nil
 	}
-	all := v.diskStatuses()
+	all := f.diskStatuses()
 	has := map[v1alpha1.PersistentDisk]bool{}
 	for _, d := range all {
 		has[v1alpha1.PersistentDisk{Name: d.Name, Ordinal: d.Ordinal}] = true
 	}
 	n := len(all)
-	for ordinal := range int32(v.want) {
+	for ordinal := range int32(f.want) {
 		for _, d := range wanted {
 			if !has[v1alpha1.PersistentDisk{Name: d.Name, Ordinal: ordinal}] {
 				n++
@@ -92,33 +92,33 @@ func (v *facts) tooManyDisks() *plan.Fault {
 // lacksData reports whether a member must get a persistent disk before it is powered on: it never had it, or it was deleted as the member
 // was to go (DeleteDisks), and the member stays after all. One that was made before the group had such disks runs without until it is
 // replaced. (Found by test/world, seeds 1213 and 2651: members ran without their disks.)
-func (v *facts) lacksData(m *member) bool {
-	return m.Former.Entry == "" && (m.outdated == "" || plan.PreparationIn(m.Prepared).Disks) && plan.LacksPersistent(&v.Group.Spec, m.VM.Disks)
+func (f *facts) lacksData(m *member) bool {
+	return m.Former.Entry == "" && (m.outdated == "" || plan.PreparationIn(m.Prepared).Disks) && plan.LacksPersistent(&f.Group.Spec, m.VM.Disks)
 }
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
-func (v *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
-	step := beforeDetach(v.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return v.retention(m, disk, on) }, v.Finalizing)
+func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
+	step := beforeDetach(s.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return s.retention(m, disk, on) }, s.Finalizing)
 	switch {
 	case step.AwaitStatus:
-		v.waitDisks = true
-		v.wakeAt(v.Now.Add(resyncBusy))
+		s.waitDisks = true
+		s.wakeAt(s.Now.Add(resyncBusy))
 	case len(step.Delete) > 0:
-		return true, v.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
+		return true, s.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})
 	}
 	return step.AwaitStatus, true
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
-func (v *facts) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
-	i := slices.IndexFunc(v.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+func (f *facts) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
+	i := slices.IndexFunc(f.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 	switch {
 	case i < 0:
 	case on == deleted:
-		return v.Group.Spec.Disks[i].Retention.WhenDeleted
-	case on == chosen && m.retire == "" && int(m.Ordinal) >= v.want:
-		return v.Group.Spec.Disks[i].Retention.WhenScaled
+		return f.Group.Spec.Disks[i].Retention.WhenDeleted
+	case on == chosen && m.retire == "" && int(m.Ordinal) >= f.want:
+		return f.Group.Spec.Disks[i].Retention.WhenScaled
 	}
 	return v1alpha1.RetentionRetain
 }

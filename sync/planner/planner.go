@@ -44,19 +44,19 @@ func Make(o plan.Observed) plan.Result {
 	if o.Finalizing {
 		return finalize(s)
 	}
-	r := plan.Result{Children: s.children()}
-	v := &report{stepsOf(decide(s))}
-	r.Wake, r.SlowStart = v.untilWake(), v.lost() > 1 && v.missing() > 1
-	if v.blockedBy == nil && !v.paused() {
-		r.Actions = v.actions()
+	result := plan.Result{Children: s.children()}
+	r := &report{stepsOf(decide(s))}
+	result.Wake, result.SlowStart = r.untilWake(), r.lost() > 1 && r.missing() > 1
+	if r.blockedBy == nil && !r.paused() {
+		result.Actions = r.actions()
 	}
-	v.setNextCall(&r)
-	r.Status, r.Verdicts = v.status(v.message()), v.verdicts()
-	if r.Refusal = v.servedElsewhere(); r.Refusal == nil {
-		r.Events = v.events(&r.Status)
+	r.setNextCall(&result)
+	result.Status, result.Verdicts = r.status(r.message()), r.verdicts()
+	if result.Refusal = r.servedElsewhere(); result.Refusal == nil {
+		result.Events = r.events(&result.Status)
 	}
-	return r
+	return result
 }
 
 // paused reports whether the spec asks that nothing be changed.
-func (v *facts) paused() bool { return v.Group.Spec.Paused }
+func (f *facts) paused() bool { return f.Group.Spec.Paused }

@@ -40,11 +40,11 @@ var preconditions = []*precondition{
 }
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
-func (v *decision) passes(m *member) bool {
+func (d *decision) passes(m *member) bool {
 	m.waits = nil
 	all := true
 	for i := len(preconditions) - 1; i >= 0; i-- {
-		if !preconditions[i].opens(v, m) {
+		if !preconditions[i].opens(d, m) {
 			all, m.waits = false, preconditions[i]
 		}
 	}
@@ -52,24 +52,24 @@ func (v *decision) passes(m *member) bool {
 }
 
 // choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
-func (v *decision) choiceIsMade(m *member) bool {
-	return v.Finalizing || m.duplicate || !v.withdrawing && !(m.ready && v.announcing())
+func (d *decision) choiceIsMade(m *member) bool {
+	return d.Finalizing || m.duplicate || !d.withdrawing && !(m.ready && d.announcing())
 }
 
 // waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
-func (v *report) waiting() (n int) {
-	for i := range v.members {
-		n += int(oneIf(v.members[i].waits != nil && v.members[i].waits.says != ""))
+func (r *report) waiting() (n int) {
+	for i := range r.members {
+		n += int(oneIf(r.members[i].waits != nil && r.members[i].waits.says != ""))
 	}
 	return n
 }
 
-func (v *report) waitingText(int) string {
+func (r *report) waitingText(int) string {
 	var texts []string
 	for _, g := range preconditions {
 		n := 0
-		for i := range v.members {
-			n += int(oneIf(v.members[i].waits == g))
+		for i := range r.members {
+			n += int(oneIf(r.members[i].waits == g))
 		}
 		if g.says != "" && n > 0 {
 			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))

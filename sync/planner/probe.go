@@ -23,8 +23,8 @@ type answer struct {
 }
 
 // isAnswering reports whether a member whose readiness.check is satisfied counts as one that answers.
-func (v *facts) isAnswering(m *member, i int) (ready bool) {
-	r := &v.Group.Spec.Readiness
+func (f *facts) isAnswering(m *member, i int) (ready bool) {
+	r := &f.Group.Spec.Readiness
 	if !r.Probes() {
 		return true
 	}
@@ -32,14 +32,14 @@ func (v *facts) isAnswering(m *member, i int) (ready bool) {
 	if !address.IsValid() {
 		return false
 	}
-	a, port := v.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", portOf(r), address)
+	a, port := f.Answers.Of[m.MoRef], fmt.Sprintf("port %d of %s", portOf(r), address)
 	switch {
-	case a.Refused && a.Address == address || v.Answers.Nobody:
+	case a.Refused && a.Address == address || f.Answers.Nobody:
 		m.answer = answer{silence: refusal(address), open: true, refused: true}
-		return v.wasReady(m, i)
+		return f.wasReady(m, i)
 	case a.Address != address || a.Concluded == "":
 		m.answer = answer{silence: "no conclusion yet from asking " + port, open: true}
-		return v.wasReady(m, i) && !a.Down
+		return f.wasReady(m, i) && !a.Down
 	case a.Concluded == plan.Silent:
 		m.answer = answer{silence: port + ": " + a.Failure}
 		return false
@@ -53,38 +53,38 @@ func refusal(address netip.Addr) string {
 }
 
 // wasReady reports whether the stored status says that a member is ready, and speaks of the present boot.
-func (v *facts) wasReady(m *member, i int) bool {
-	r := v.record(m.MoRef, i)
+func (f *facts) wasReady(m *member, i int) bool {
+	r := f.record(m.MoRef, i)
 	return r != nil && r.Ready && (r.BootTime.IsZero() || plan.SameBoot(r.BootTime.Time, m.Boot))
 }
 
 // findSuppressed finds why the answers of the members are not believed.
-func (v *sets) findSuppressed() {
-	r := &v.Group.Spec.Readiness
-	if !r.Probes() || v.Finalizing {
+func (s *sets) findSuppressed() {
+	r := &s.Group.Spec.Readiness
+	if !r.Probes() || s.Finalizing {
 		return
 	}
 	var refused []string
 	open := false
-	for i := range v.members {
-		m := &v.members[i]
+	for i := range s.members {
+		m := &s.members[i]
 		if m.answer.refused {
 			refused = append(refused, m.display())
 		}
 		open = open || m.answer.open && m.ready
 	}
-	said := meta.FindStatusCondition(v.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
-	suppressed := v.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
+	said := meta.FindStatusCondition(s.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
+	suppressed := s.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
 	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
 	switch {
-	case v.Answers.Nobody:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
+	case s.Answers.Nobody:
+		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
+		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask %s: add their networks to --probe-networks, or remove spec.readiness.%s%s", plan.AtMost(refused, 3), probeField(r), kept)}
 	case suppressed:
-		v.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
+		s.suppressed = &plan.Fault{Reason: plan.ReasonProbePathSuspected, NeedsOperator: true, Message: fmt.Sprintf(
 			"all members that answered before fail at once on port %d: look whether the server reaches them (routes, firewalls, NetworkPolicy), and at the service itself%s",
 			portOf(r), kept)}
 	}
@@ -106,8 +106,8 @@ func probeField(r *v1alpha1.Readiness) string {
 }
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
-func (v *sets) heldBy() string {
-	if held := v.policy.Held(); held != "" || v.suppressed == nil {
+func (s *sets) heldBy() string {
+	if held := s.policy.Held(); held != "" || s.suppressed == nil {
 		return held
 	}
 	return "the members' failed probes are suppressed"

@@ -30,41 +30,41 @@ import (
 const lateCalls = 3 * time.Minute
 
 // blocksName reports whether a VM on its way out still has its member's name in the group's folder.
-func (v *facts) blocksName(q *member) bool {
-	return q.VM.Name == q.name && q.VM.Folder == v.State.Folder && v.State.Folder != ""
+func (f *facts) blocksName(q *member) bool {
+	return q.VM.Name == q.name && q.VM.Folder == f.State.Folder && f.State.Folder != ""
 }
 
 // key names the actions on a VM in quarantine: its former name may belong to a new member.
-func (v *facts) key(q *member) string { return plan.QuarantineName(v.Group.Name, q.Ordinal, q.MoRef) }
+func (f *facts) key(q *member) string { return plan.QuarantineName(f.Group.Name, q.Ordinal, q.MoRef) }
 
 // bringBack makes up to count VMs that fit the spec members again, each with its old ordinal, and returns how many.
-func (v *steps) bringBack(count int) (back int) {
+func (s *steps) bringBack(count int) (back int) {
 	if count <= 0 {
 		return 0
 	}
 	for _, begun := range []bool{true, false} { // VMs on their way back come first
-		for i := range v.quarantined {
-			q := &v.quarantined[i]
+		for i := range s.quarantined {
+			q := &s.quarantined[i]
 			if back == count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !v.fitsAgain(q) || v.has(q.Ordinal) || v.isNotFound(q.Ordinal) || v.isStandby(q.Ordinal) || slices.Contains(v.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !s.fitsAgain(q) || s.has(q.Ordinal) || s.isNotFound(q.Ordinal) || s.isStandby(q.Ordinal) || slices.Contains(s.arriving, q.Ordinal) {
 				continue
 			}
 			back++
 			q.leaves = true // leaves quarantine
-			v.arriving = append(v.arriving, q.Ordinal)
+			s.arriving = append(s.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
-			a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: q.why}
+			a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: q.why}
 			switch {
 			case q.VM.Name != q.name:
 				a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
-			case q.VM.Folder == v.State.Quarantine && v.State.Quarantine != "":
-				a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Folder}
+			case q.VM.Folder == s.State.Quarantine && s.State.Quarantine != "":
+				a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
 			default:
-				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, v.Group.Generation
+				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, s.Group.Generation
 			}
-			q.begins(returning, v.act(a))
+			q.begins(returning, s.act(a))
 		}
 	}
 	return back
@@ -72,53 +72,53 @@ func (v *steps) bringBack(count int) (back int) {
 
 // fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
 // now.
-func (v *facts) fitsAgain(q *member) bool {
-	p := v.Pending[v.key(q)]
-	v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
-	return v.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && v.policy.Quarantine > 0 &&
-		v.cloneDifference(&q.VM) == "" && plan.DisksLost(&v.Group.Spec, q.Disks) == "" && !v.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
+func (f *facts) fitsAgain(q *member) bool {
+	p := f.Pending[f.key(q)]
+	f.wakeAt(q.Quarantined.Add(f.policy.Quarantine))
+	return f.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && f.policy.Quarantine > 0 &&
+		f.cloneDifference(&q.VM) == "" && plan.DisksLost(&f.Group.Spec, q.Disks) == "" && !f.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
 }
 
 // due reports whether a VM's time in quarantine is over.
-func (v *facts) due(q *member) bool {
-	return q.Why != plan.WhyDuplicate && !v.Now.Before(q.Quarantined.Add(v.policy.Quarantine))
+func (f *facts) due(q *member) bool {
+	return q.Why != plan.WhyDuplicate && !f.Now.Before(q.Quarantined.Add(f.policy.Quarantine))
 }
 
 // keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
-func (v *steps) keepInQuarantine() {
-	for i := range v.quarantined {
-		q := &v.quarantined[i]
+func (s *steps) keepInQuarantine() {
+	for i := range s.quarantined {
+		q := &s.quarantined[i]
 		if q.leaves || !q.Reachable {
 			continue
 		}
-		v.wakeAt(q.Quarantined.Add(v.policy.Quarantine))
+		s.wakeAt(q.Quarantined.Add(s.policy.Quarantine))
 		q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
-		a := plan.Action{VM: v.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
+		a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
 		switch {
-		case v.due(q) && q.Power != plan.PoweredOff:
-			v.faults = append(v.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
+		case s.due(q) && q.Power != plan.PoweredOff:
+			s.faults = append(s.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
 			q.awaits = "somebody to power it off"
 			continue
-		case v.due(q):
-			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(v.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+		case s.due(q):
+			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(s.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			q.begins(tidying, true)
-			v.remove(q, expired, q.why)
+			s.remove(q, expired, q.why)
 			continue
 		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
-		case q.Why == plan.WhyDuplicate && !v.blocksName(q):
+		case q.Why == plan.WhyDuplicate && !s.blocksName(q):
 			continue
 		case q.VM.Name == q.name:
-			a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: v.key(q)}
-		case q.VM.Folder != v.State.Folder || q.VM.Folder == "":
+			a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.key(q)}
+		case q.VM.Folder != s.State.Folder || q.VM.Folder == "":
 			continue
-		case v.State.Quarantine == "":
-			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: v.State.Folder}, Reason: "removed members are kept in it"}
+		case s.State.Quarantine == "":
+			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.State.Folder}, Reason: "removed members are kept in it"}
 		default:
-			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: v.State.Quarantine}
+			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Quarantine}
 		}
-		q.begins(tidying, v.act(a))
+		q.begins(tidying, s.act(a))
 	}
 }

@@ -11,27 +11,27 @@ import (
 // server reports the question, and does nothing to the VM meanwhile.
 
 // asks reports whether the VM with that moRef has a pending question.
-func (v *sets) asks(moRef string) bool {
-	return moRef != "" && slices.ContainsFunc(v.asking, func(m *member) bool { return m.MoRef == moRef })
+func (s *sets) asks(moRef string) bool {
+	return moRef != "" && slices.ContainsFunc(s.asking, func(m *member) bool { return m.MoRef == moRef })
 }
 
 // sortAsking finds the VMs with a pending question.
-func (v *sets) sortAsking() {
-	for _, vms := range [][]member{v.members, v.standby, v.quarantined} {
+func (s *sets) sortAsking() {
+	for _, vms := range [][]member{s.members, s.standby, s.quarantined} {
 		for i := range vms {
 			if vms[i].Question != "" {
-				v.asking = append(v.asking, &vms[i])
+				s.asking = append(s.asking, &vms[i])
 			}
 		}
 	}
 }
 
 // questions returns the pending questions as faults.
-func (v *sets) questions() (all []named) {
-	for _, m := range v.asking {
+func (s *sets) questions() (all []named) {
+	for _, m := range s.asking {
 		who := m.name
 		if !m.Quarantined.IsZero() {
-			who = v.key(m)
+			who = s.key(m)
 		}
 		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
 	}
@@ -39,11 +39,11 @@ func (v *sets) questions() (all []named) {
 }
 
 // collectStalled adds what is stalled: VMs with a pending question, and tasks without progress.
-func (v *steps) collectStalled() {
-	v.faults = append(v.faults, v.questions()...)
-	for name, f := range v.State.Stalled {
-		if p := v.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {
-			v.faults = append(v.faults, named{Who: name, Fault: f})
+func (s *steps) collectStalled() {
+	s.faults = append(s.faults, s.questions()...)
+	for name, f := range s.State.Stalled {
+		if p := s.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {
+			s.faults = append(s.faults, named{Who: name, Fault: f})
 		}
 	}
 }

@@ -12,23 +12,23 @@ import (
 
 // tooOld reports whether a member has reached its age. One that an older server made has no time in its stamp, so its age is not
 // known; an adopted one is as old as its adoption.
-func (v *facts) tooOld(vm *plan.VM) bool {
-	if v.policy.MaxAge == 0 || vm.Created.IsZero() {
+func (f *facts) tooOld(vm *plan.VM) bool {
+	if f.policy.MaxAge == 0 || vm.Created.IsZero() {
 		return false
 	}
-	due := vm.Created.Add(lifeOf(v.policy.MaxAge, string(v.Group.UID), vm.Ordinal))
-	if !v.AgesAt.IsZero() {
-		return !v.AgesAt.Before(due)
+	due := vm.Created.Add(lifeOf(f.policy.MaxAge, string(f.Group.UID), vm.Ordinal))
+	if !f.AgesAt.IsZero() {
+		return !f.AgesAt.Before(due)
 	}
-	v.wakeAt(due)
-	return !v.Now.Before(due)
+	f.wakeAt(due)
+	return !f.Now.Before(due)
 }
 
 // refreshedSince reports whether a member that was made since is available. While some become available, others may become too old: the
 // number of updated members need not grow.
-func (v *sets) refreshedSince(since time.Time) bool {
-	for i := range v.members {
-		if m := &v.members[i]; v.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
+func (s *sets) refreshedSince(since time.Time) bool {
+	for i := range s.members {
+		if m := &s.members[i]; s.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
 			return true
 		}
 	}
@@ -36,9 +36,9 @@ func (v *sets) refreshedSince(since time.Time) bool {
 }
 
 // outsideWindows says when an update continues, while no window is open; empty if one is, or there are none.
-func (v *facts) outsideWindows() string {
-	open, until := openAt(v.Now, windowsOf(v.Group.Spec.Update.Windows))
-	v.wakeAt(until)
+func (f *facts) outsideWindows() string {
+	open, until := openAt(f.Now, windowsOf(f.Group.Spec.Update.Windows))
+	f.wakeAt(until)
 	if open || until.IsZero() {
 		return ""
 	}
@@ -47,7 +47,7 @@ func (v *facts) outsideWindows() string {
 
 // beginsToTakeDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed
 // where it is.
-func (v *facts) beginsToTakeDown(m *member) bool {
-	inPlace := m.outdated == "" && v.policy.Resize != v1alpha1.ResizeReplace && !v.refusesResize(m)
-	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || v.hot(m)))
+func (f *facts) beginsToTakeDown(m *member) bool {
+	inPlace := m.outdated == "" && f.policy.Resize != v1alpha1.ResizeReplace && !f.refusesResize(m)
+	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || f.hot(m)))
 }

@@ -41,25 +41,25 @@ const (
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
-func (v *steps) remove(m *member, on removalReason, reason string) (goesOn bool) {
+func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
 	if kept { // its former name may belong to a new member
-		a.VM = v.key(m)
+		a.VM = s.key(m)
 	}
 	switch {
-	case !m.Reachable || !v.canGo(m, on):
+	case !m.Reachable || !s.canGo(m, on):
 		return true
 	case on == retained:
-		return v.release(m, a.VM, reason)
+		return s.release(m, a.VM, reason)
 	case m.Power != plan.PoweredOff && kept:
 		a.Op = plan.PowerOff
 	case m.Power != plan.PoweredOff:
-		return v.takeDown(m, reason)
-	case on == chosen && v.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
+		return s.takeDown(m, reason)
+	case on == chosen && s.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
-		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(v.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
+		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
 			a.Reason = reason + "; kept until somebody deletes it in vCenter"
 		}
 	}
@@ -68,49 +68,49 @@ func (v *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 	case on == duplicate:
 		a.Args = plan.DestroyArgs{NeverOn: true}
 	default:
-		if first, goesOn := v.partDisks(m, on, reason); first {
+		if first, goesOn := s.partDisks(m, on, reason); first {
 			return goesOn
 		}
 		a.Args = plan.DestroyArgs{Keeps: plan.KeptDisks(m.VM.Disks)}
 	}
-	return v.act(a)
+	return s.act(a)
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.
-func (v *decision) canGo(m *member, on removalReason) bool {
+func (d *decision) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
-		return (m.leaves || m.duplicate) && m.going() && v.passes(m)
+		return (m.leaves || m.duplicate) && m.going() && d.passes(m)
 	case expired:
-		return v.due(m) && m.Power == plan.PoweredOff
+		return d.due(m) && m.Power == plan.PoweredOff
 	case idle:
 		return m.going() && m.Power == plan.PoweredOff
 	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}
-	return v.Finalizing && v.isAnnounced() && !v.drainsAll() && (on == retained || v.passes(m))
+	return d.Finalizing && d.isAnnounced() && !d.drainsAll() && (on == retained || d.passes(m))
 }
 
 // release plans the next step that makes a member of a deleted group an ordinary VM: an adopted one gets its former name and
 // folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
 // deletion, until no other replica of the server can hold a lease: a replica that sees neither stamp nor mark would
 // clone the member again.
-func (v *steps) release(m *member, as, reason string) bool {
+func (s *steps) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
-	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !v.refused(m, plan.Rename):
+	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !s.refused(m, plan.Rename):
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.Former.Name}
-	case m.Former.Folder != "" && m.VM.Folder == v.State.Folder && m.Former.Folder != v.State.Folder && !v.refused(m, plan.Move):
+	case m.Former.Folder != "" && m.VM.Folder == s.State.Folder && m.Former.Folder != s.State.Folder && !s.refused(m, plan.Move):
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: m.Former.Folder}
-	case v.outlasts(m) || v.isLastToGo(m) && !v.leaseOver():
+	case s.outlasts(m) || s.isLastToGo(m) && !s.leaseOver():
 		return true
 	default:
 		a.Op, a.ChangeVersion = plan.Release, m.ChangeVersion
 	}
-	return v.act(a)
+	return s.act(a)
 }
 
 // outlasts reports whether a member is the one that stays until all other VMs of the deleted group are gone.
-func (v *sets) outlasts(m *member) bool {
-	return v.isLastToGo(m) && len(v.members)+len(v.standby)+len(v.quarantined) > 1
+func (s *sets) outlasts(m *member) bool {
+	return s.isLastToGo(m) && len(s.members)+len(s.standby)+len(s.quarantined) > 1
 }

@@ -11,46 +11,46 @@ import (
 // victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unhealthy, the outdated, the others by order, and the protected last.
 // Duplicates are left out: see duplicates.go.
-func (v *sets) victims() []int { return v.orderOf(v.members) }
+func (s *sets) victims() []int { return s.orderOf(s.members) }
 
 // orderOf is victims, among members or standby members.
-func (v *sets) orderOf(members []member) []int {
+func (s *sets) orderOf(members []member) []int {
 	var order []int
 	rank, ordinals := make([]int, len(members)), make([]int32, len(members))
 	for i := range members {
 		ordinals[i] = members[i].Ordinal
 		if m := &members[i]; !m.duplicate {
 			order = append(order, i)
-			rank[i] = v.rank(m)
+			rank[i] = s.rank(m)
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
 		x, y := &members[a], &members[b]
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), v.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), s.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
 	})
-	keepZonesEven(len(v.Group.Spec.Placement.Zones), ordinals, order, rank)
+	keepZonesEven(len(s.Group.Spec.Placement.Zones), ordinals, order, rank)
 	return order
 }
 
-func (v *sets) rank(m *member) int {
+func (s *sets) rank(m *member) int {
 	rank := 7
 	switch {
 	case m.going():
 		rank = 0
-	case v.Pending[m.name].Op == plan.Mark && v.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
+	case s.Pending[m.name].Op == plan.Mark && s.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
 		rank = 1
-	case slices.Contains(v.policy.RemoveFirst, m.name):
+	case slices.Contains(s.policy.RemoveFirst, m.name):
 		rank = 2
 	case m.Marked && !m.ready: // taken down for its size
 		rank = 3
-	case !m.ready || v.halting(m):
+	case !m.ready || s.halting(m):
 		rank = 4
 	case m.Marked: // about to be
 		rank = 5
-	case m.differs() != "" || v.superseded(m):
+	case m.differs() != "" || s.superseded(m):
 		rank = 6
 	}
-	if v.policy.Protects(m.name) {
+	if s.policy.Protects(m.name) {
 		rank += 8
 	}
 	return rank
@@ -59,21 +59,21 @@ func (v *sets) rank(m *member) int {
 // superseded reports whether a member was made from another version of the template than the newest member, while nobody knows the
 // present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
 // the member that the update has made.
-func (v *sets) superseded(m *member) bool {
-	if !v.policy.ReplaceOnTemplate || v.State.Template.Fingerprint != "" || m.Fingerprint == "" {
+func (s *sets) superseded(m *member) bool {
+	if !s.policy.ReplaceOnTemplate || s.State.Template.Fingerprint != "" || m.Fingerprint == "" {
 		return false
 	}
 	newest := m
-	for i := range v.members {
-		if o := &v.members[i]; !o.duplicate && o.Revision == m.Revision && o.Fingerprint != "" && o.Created.After(newest.Created) {
+	for i := range s.members {
+		if o := &s.members[i]; !o.duplicate && o.Revision == m.Revision && o.Fingerprint != "" && o.Created.After(newest.Created) {
 			newest = o
 		}
 	}
 	return newest.Fingerprint != m.Fingerprint
 }
 
-func (v *facts) byOrder(x, y *member) int {
-	switch v.policy.Order {
+func (f *facts) byOrder(x, y *member) int {
+	switch f.policy.Order {
 	case "Oldest":
 		return x.Created.Compare(y.Created)
 	case "Newest":
@@ -82,7 +82,7 @@ func (v *facts) byOrder(x, y *member) int {
 	return 0
 }
 
-// selectForRemoval decides which members go now, and how many more serving members can be taken down (v.slack).
+// selectForRemoval decides which members go now, and how many more serving members can be taken down (d.slack).
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
@@ -94,25 +94,25 @@ func (v *facts) byOrder(x, y *member) int {
 //
 // A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
 // not count as serving, and goes only while enough others serve.
-func (v *decision) selectForRemoval(order []int) {
-	serving, idle, retiring := v.countServing()
-	slack := serving - v.policy.MinAvailable
-	shown := v.ordinals - v.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
-	spare := shown - v.policy.MinAvailable - idle
-	surplus := shown - retiring - v.departing() - v.want - v.beyond()
-	if v.dense() {
-		surplus = v.tooMany()
+func (d *decision) selectForRemoval(order []int) {
+	serving, idle, retiring := d.countServing()
+	slack := serving - d.policy.MinAvailable
+	shown := d.ordinals - d.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
+	spare := shown - d.policy.MinAvailable - idle
+	surplus := shown - retiring - d.departing() - d.want - d.beyond()
+	if d.dense() {
+		surplus = d.tooMany()
 	}
 	blocked, queued := false, 0
-	scaleIn := fmt.Sprintf("scale-in: from %s to %d", count(v.ordinals, "member"), v.want)
+	scaleIn := fmt.Sprintf("scale-in: from %s to %d", count(d.ordinals, "member"), d.want)
 	canGo := func(m *member) bool { // one that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
-		m := &v.members[i]
-		m.replaced = m.retire != "" && !v.stays(m)
+		m := &d.members[i]
+		m.replaced = m.retire != "" && !d.stays(m)
 		switch {
-		case m.replaced && !v.follows(m):
+		case m.replaced && !d.follows(m):
 			m.awaits = aSuccessor
 		case m.replaced && m.retire == plan.WhyHealing:
 			m.leaves = true
@@ -121,7 +121,7 @@ func (v *decision) selectForRemoval(order []int) {
 		case m.replaced:
 			m.leaves = spare > 0 && canGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
 			spare--
-		case surplus > 0 && !v.excess(m):
+		case surplus > 0 && !d.excess(m):
 		case surplus > 0 && !blocked && canGo(m):
 			m.leaves = true
 			surplus--
@@ -133,20 +133,20 @@ func (v *decision) selectForRemoval(order []int) {
 			}
 		}
 		if !m.leaves {
-			v.waitsForTurn(m)
+			d.waitsForTurn(m)
 			continue
 		}
-		v.successors.here--
+		d.successors.here--
 		slack -= int(oneIf(m.serving))
 		if !m.replaced {
 			m.decide(plan.Remove, scaleIn)
 		}
 	}
-	v.slack = slack
+	d.slack = slack
 }
 
 // waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
-func (v *decision) waitsForTurn(m *member) {
+func (d *decision) waitsForTurn(m *member) {
 	switch {
 	case m.retire == "":
 	case !m.replaced:
@@ -157,9 +157,9 @@ func (v *decision) waitsForTurn(m *member) {
 }
 
 // countServing counts the members that serve, that do not although nothing takes them down, and that are to be replaced.
-func (v *decision) countServing() (serving, idle, retiring int) {
-	for i := range v.members {
-		m := &v.members[i]
+func (d *decision) countServing() (serving, idle, retiring int) {
+	for i := range d.members {
+		m := &d.members[i]
 		switch {
 		case m.duplicate:
 			continue
@@ -168,7 +168,7 @@ func (v *decision) countServing() (serving, idle, retiring int) {
 		case m.retire == "" && !m.going():
 			idle++ // may serve soon, or never: not counted upon
 		}
-		if m.retire != "" && !v.stays(m) {
+		if m.retire != "" && !d.stays(m) {
 			retiring++
 		}
 	}
@@ -176,17 +176,17 @@ func (v *decision) countServing() (serving, idle, retiring int) {
 }
 
 // departing counts the duplicates that were chosen to go before they were duplicates: nothing else goes instead of them.
-func (v *sets) departing() (n int) {
-	for i := range v.members {
-		m := &v.members[i]
+func (s *sets) departing() (n int) {
+	for i := range s.members {
+		m := &s.members[i]
 		n += int(oneIf(m.duplicate && m.going() && m.Why != plan.WhyDuplicate))
 	}
 	return n
 }
 
 // membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
-func (v *sets) membersText() string {
-	return fmt.Sprintf("too few members: %d of %d", v.ordinals, v.want)
+func (s *sets) membersText() string {
+	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.want)
 }
 
 // isKept reports whether the member is marked, and stays.
@@ -196,31 +196,31 @@ func (m *member) isKept() bool {
 
 // unmark withdraws the mark of a member that stays: two replicas of the server may have marked at once, or the spec has changed.
 // While any such mark exists, no serving member is taken down, because the choice is still open.
-func (v *steps) unmark(m *member, why string) {
-	v.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Generation: v.Group.Generation, Reason: why})
+func (s *steps) unmark(m *member, why string) {
+	s.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+		Generation: s.Group.Generation, Reason: why})
 }
 
 // removeChosen marks a member that goes, and removes one that is marked.
-func (v *steps) removeChosen(m *member, why string) {
+func (s *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
 	case !m.Reachable:
 	case !m.going() && m.replaced:
-		goesOn = v.act(v.replacing(m, m.retire, why))
-		v.tellUnrehearsed(m)
+		goesOn = s.act(s.replacing(m, m.retire, why))
+		s.tellUnrehearsed(m)
 	case !m.going():
-		goesOn = v.act(v.marking(m, plan.WhyScaleIn, why))
+		goesOn = s.act(s.marking(m, plan.WhyScaleIn, why))
 	default:
-		goesOn = v.remove(m, chosen, why)
+		goesOn = s.remove(m, chosen, why)
 	}
 	m.begins(leaving, goesOn)
 }
 
 // announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet
 // looked at all members after it: until then it takes down no serving member by another replica's mark.
-func (v *facts) announcing() bool {
-	for _, p := range v.Pending {
+func (f *facts) announcing() bool {
+	for _, p := range f.Pending {
 		if p.Op == plan.Mark && p.State == plan.Running {
 			return true
 		}
@@ -228,7 +228,7 @@ func (v *facts) announcing() bool {
 	return false
 }
 
-func (v *facts) marking(m *member, why plan.Why, reason string) plan.Action {
+func (f *facts) marking(m *member, why plan.Why, reason string) plan.Action {
 	return plan.Action{Op: plan.Mark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: plan.MarkArgs{Why: why}, Generation: v.Group.Generation, Reason: reason}
+		Args: plan.MarkArgs{Why: why}, Generation: f.Group.Generation, Reason: reason}
 }

@@ -11,13 +11,13 @@ const shortOutage = 10 * time.Second
 
 // inShortOutage reports whether vCenter's state has been unknown for so short a time that the stored status stands. Nothing is done
 // meanwhile, as always while it is unknown. What an operator must repair is reported at once, as is a generation without a status.
-func (v *facts) inShortOutage() bool {
-	s := &v.State
+func (f *facts) inShortOutage() bool {
+	s := &f.State
 	if s.Known || s.UnknownSince.IsZero() || s.Fault != nil && s.Fault.NeedsOperator ||
-		v.Group.Status.Phase == "" || v.Group.Status.ObservedGeneration != v.Group.Generation {
+		f.Group.Status.Phase == "" || f.Group.Status.ObservedGeneration != f.Group.Generation {
 		return false
 	}
 	over := s.UnknownSince.Add(shortOutage)
-	v.wakeAt(over)
-	return v.Now.Before(over)
+	f.wakeAt(over)
+	return f.Now.Before(over)
 }

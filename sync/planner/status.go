@@ -16,32 +16,32 @@ import (
 type report struct{ *steps }
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
-func (v *report) status(message string) v1alpha1.VmGroupStatus {
-	if v.shortOutage {
-		s := v.Group.Status
-		s.Orphaned = s.Orphaned || v.orphaned()
+func (r *report) status(message string) v1alpha1.VmGroupStatus {
+	if r.shortOutage {
+		s := r.Group.Status
+		s.Orphaned = s.Orphaned || r.orphaned()
 		return s
 	}
-	s := v1alpha1.VmGroupStatus{VCenterUUID: v.State.VCenter, Orphaned: v.orphaned()}
-	if v.sighted {
-		s.Members, s.Standby = v.memberStatuses(), v.standbyStatuses()
-		s.CurrentReplicas = int32(len(v.members) + len(v.notFound))
-		for i := range v.members {
-			m := &v.members[i]
+	s := v1alpha1.VmGroupStatus{VCenterUUID: r.State.VCenter, Orphaned: r.orphaned()}
+	if r.sighted {
+		s.Members, s.Standby = r.memberStatuses(), r.standbyStatuses()
+		s.CurrentReplicas = int32(len(r.members) + len(r.notFound))
+		for i := range r.members {
+			m := &r.members[i]
 			s.ReadyReplicas += oneIf(m.ready)
 			s.AvailableReplicas += oneIf(m.available())
 			s.UpdatedReplicas += oneIf(m.difference() == "")
 		}
-		if v.revision == "" { // which members are up to date is unknown
-			s.UpdatedReplicas = min(s.CurrentReplicas, v.Group.Status.UpdatedReplicas)
+		if r.revision == "" { // which members are up to date is unknown
+			s.UpdatedReplicas = min(s.CurrentReplicas, r.Group.Status.UpdatedReplicas)
 		}
-		s.Quarantined, s.Adopted, s.Update = v.quarantineStatuses(), v.adoptedEntries(), v.update
-		s.Disks, s.Canary = v.diskStatuses(), v.canary
-		if v.blockedBy != nil || v.Finalizing {
-			s.Canary = v.Group.Status.Canary
+		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.update
+		s.Disks, s.Canary = r.diskStatuses(), r.canary
+		if r.blockedBy != nil || r.Finalizing {
+			s.Canary = r.Group.Status.Canary
 		}
 	} else {
-		was := &v.Group.Status
+		was := &r.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
@@ -49,22 +49,22 @@ func (v *report) status(message string) v1alpha1.VmGroupStatus {
 		s.Disks, s.Canary = was.Disks, was.Canary
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
-	s.ObservedGeneration = v.Group.Generation
-	s.DesiredReplicas = v.Group.Replicas()
-	s.Selector = "controller-uid=" + string(v.Group.UID)
-	s.Phase = v.phase()
+	s.ObservedGeneration = r.Group.Generation
+	s.DesiredReplicas = r.Group.Replicas()
+	s.Selector = "controller-uid=" + string(r.Group.UID)
+	s.Phase = r.phase()
 	s.LastMessage = plan.Printable(message)
-	s.Conditions = v.conditions(s.Phase, message)
+	s.Conditions = r.conditions(s.Phase, message)
 	return s
 }
 
 // bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
-func (v *report) bootTime(m *member, i int) metav1.Time {
-	switch r := v.record(m.MoRef, i); {
+func (r *report) bootTime(m *member, i int) metav1.Time {
+	switch was := r.record(m.MoRef, i); {
 	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
 		return metav1.Time{}
-	case r != nil && plan.SameBoot(r.BootTime.Time, m.Boot):
-		return metav1.NewTime(r.BootTime.UTC())
+	case was != nil && plan.SameBoot(was.BootTime.Time, m.Boot):
+		return metav1.NewTime(was.BootTime.UTC())
 	}
 	return metav1.NewTime(m.Boot.UTC().Truncate(time.Second))
 }
@@ -76,47 +76,47 @@ func oneIf(is bool) int32 {
 	return 0
 }
 
-func (v *sets) countReady() int {
+func (s *sets) countReady() int {
 	n := 0
-	for i := range v.members {
-		if v.members[i].ready {
+	for i := range s.members {
+		if s.members[i].ready {
 			n++
 		}
 	}
 	return n
 }
 
-func (v *report) quarantineStatuses() []v1alpha1.Quarantined {
-	if len(v.quarantined)+len(v.notFoundQuarantined) == 0 {
+func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
+	if len(r.quarantined)+len(r.notFoundQuarantined) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Quarantined, len(v.quarantined))
-	for i := range v.quarantined {
-		q := &v.quarantined[i]
+	all := make([]v1alpha1.Quarantined, len(r.quarantined))
+	for i := range r.quarantined {
+		q := &r.quarantined[i]
 		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
-	return append(all, v.notFoundQuarantined...)
+	return append(all, r.notFoundQuarantined...)
 }
 
-func (v *report) memberStatuses() []v1alpha1.Member {
-	if len(v.members)+len(v.notFound)+len(v.givenUp) == 0 {
+func (r *report) memberStatuses() []v1alpha1.Member {
+	if len(r.members)+len(r.notFound)+len(r.givenUp) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Member, 0, len(v.members)+len(v.notFound)+len(v.givenUp))
-	for i := range v.members {
-		m := &v.members[i]
-		reason, message := v.why(m)
+	all := make([]v1alpha1.Member, 0, len(r.members)+len(r.notFound)+len(r.givenUp))
+	for i := range r.members {
+		m := &r.members[i]
+		reason, message := r.why(m)
 		all = append(all, v1alpha1.Member{
 			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
-			BootTime: v.bootTime(m, i), Zone: plan.ZoneOf(&v.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
+			BootTime: r.bootTime(m, i), Zone: plan.ZoneOf(&r.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
 			HeldUntil: metav1.NewTime(m.heldUntil),
 		})
 	}
-	for _, a := range v.notFound {
+	for _, a := range r.notFound {
 		m := a.Member
 		if m.Ready {
-			m.LastTransitionTime = metav1.NewTime(v.Now.UTC().Truncate(1e9))
+			m.LastTransitionTime = metav1.NewTime(r.Now.UTC().Truncate(1e9))
 		}
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
 		if !a.missing {
@@ -125,7 +125,7 @@ func (v *report) memberStatuses() []v1alpha1.Member {
 		}
 		all = append(all, m)
 	}
-	for _, a := range v.givenUp {
+	for _, a := range r.givenUp {
 		m := a.Member
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, plan.Printable(m.Message)
 		all = append(all, m)
@@ -137,8 +137,8 @@ func (v *report) memberStatuses() []v1alpha1.Member {
 const reasonOff = "PoweredOff"
 
 // why says why a member is not ready, or how it differs from the spec.
-func (v *report) why(m *member) (reason, message string) {
-	pending := v.Pending[m.name]
+func (r *report) why(m *member) (reason, message string) {
+	pending := r.Pending[m.name]
 	switch {
 	case m.duplicate:
 		return plan.ReasonDuplicateMember, "another VM is this member"
@@ -151,14 +151,14 @@ func (v *report) why(m *member) (reason, message string) {
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
 	case m.going():
-		return plan.ReasonRemoving, together("chosen to be removed", v.heldMessage(m))
+		return plan.ReasonRemoving, together("chosen to be removed", r.heldMessage(m))
 	case m.Marked:
-		return plan.ReasonPowerCycling, together("chosen to be powered off for its new size, and on again", v.heldMessage(m))
+		return plan.ReasonPowerCycling, together("chosen to be powered off for its new size, and on again", r.heldMessage(m))
 	case m.Power == plan.PoweredOff:
 		return reasonOff, "the VM is powered off"
 	case m.Power == plan.Suspended:
 		return "Suspended", "the VM is suspended"
-	case v.halting(m):
+	case r.halting(m):
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
@@ -166,7 +166,7 @@ func (v *report) why(m *member) (reason, message string) {
 		return plan.ReasonAddressNotTaken, untakenFault(m.IPs, m.Untaken)
 	case !m.ready && m.answer.silence != "":
 		return plan.ReasonNotAnswering, m.answer.silence
-	case !m.ready && v.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():
+	case !m.ready && r.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:
 		return plan.ReasonNotReady, "its guest reports no address"

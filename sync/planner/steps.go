@@ -24,27 +24,27 @@ type steps struct {
 // stepsOf finds the steps towards exactly the desired number of members, all as the spec says, all ready. The ordinals are
 // a set, not 0 … n-1: existing members stay, and new ones take the lowest free ordinals.
 func stepsOf(d *decision) *steps {
-	v := &steps{decision: d}
-	if v.blockedBy != nil {
-		return v
+	s := &steps{decision: d}
+	if s.blockedBy != nil {
+		return s
 	}
-	if v.stuck != nil {
-		v.faults = append(v.faults, named{Fault: *v.stuck})
+	if s.stuck != nil {
+		s.faults = append(s.faults, named{Fault: *s.stuck})
 	}
-	v.faults = append(v.faults, v.misnamed...)
-	v.settleDuplicates()
-	v.setRules()
-	for i := range v.members {
-		for _, need := range v.members[i].needs {
-			memberSteps[need.what](v, &v.members[i], need.why)
+	s.faults = append(s.faults, s.misnamed...)
+	s.settleDuplicates()
+	s.setRules()
+	for i := range s.members {
+		for _, need := range s.members[i].needs {
+			memberSteps[need.what](s, &s.members[i], need.why)
 		}
 	}
-	v.fill()
-	v.keepStandby()
-	v.tellStaying()
-	v.keepInQuarantine()
-	v.collectFaults()
-	return v
+	s.fill()
+	s.keepStandby()
+	s.tellStaying()
+	s.keepInQuarantine()
+	s.collectFaults()
+	return s
 }
 
 // memberSteps plan the next step of a member, from what it needs and what its VM is now. Of two steps for one member the first counts;
@@ -66,7 +66,7 @@ func stepsOf(d *decision) *steps {
 //	needsPower        off, and the DRS rules are set, if required   PowerOn
 //	needsTags         any                                           Prepare
 //	needsDisks        any                                           SetDisks
-var memberSteps = [allNeeds]func(v *steps, m *member, why string){
+var memberSteps = [allNeeds]func(s *steps, m *member, why string){
 	needsUnmark:      (*steps).unmark,
 	needsPromotion:   (*steps).promoteRunning,
 	needsRemoval:     (*steps).removeChosen,
@@ -81,42 +81,42 @@ var memberSteps = [allNeeds]func(v *steps, m *member, why string){
 }
 
 // giveData gives a member its persistent disks, before it is powered on.
-func (v *steps) giveData(m *member, why string) {
-	m.begins(starting, v.setDisksOf(m, why))
+func (s *steps) giveData(m *member, why string) {
+	m.begins(starting, s.setDisksOf(m, why))
 }
 
 // powerOn powers a member on that should be on. One that was made for another spec and never prepared is to go.
-func (v *steps) powerOn(m *member, why string) {
+func (s *steps) powerOn(m *member, why string) {
 	goesOn := true
 	switch {
-	case !v.startable(m), v.awaitsRules():
+	case !s.startable(m), s.awaitsRules():
 	case m.Standby:
-		goesOn = v.act(v.promotion(m, why))
+		goesOn = s.act(s.promotion(m, why))
 	default:
-		goesOn = v.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
+		goesOn = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
 	}
 	m.begins(starting, goesOn)
 }
 
 // act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
 // is wanted, the status tells why its last try failed; act then returns false.
-func (v *steps) act(a plan.Action) (goesOn bool) {
-	if _, has := v.stepOf[a.VM]; has {
+func (s *steps) act(a plan.Action) (goesOn bool) {
+	if _, has := s.stepOf[a.VM]; has {
 		return true
 	}
-	if v.stepOf == nil {
-		v.stepOf = map[string]int{}
+	if s.stepOf == nil {
+		s.stepOf = map[string]int{}
 	}
-	v.stepOf[a.VM] = len(v.wanted)
-	p, pending := v.Pending[a.VM]
-	asks := v.asks(a.MoRef)
+	s.stepOf[a.VM] = len(s.wanted)
+	p, pending := s.Pending[a.VM]
+	asks := s.asks(a.MoRef)
 	failed := !asks && p.Fault.Reason != "" && p.Op == a.Op
 	if failed {
-		v.faults = append(v.faults, named{Who: a.VM, Fault: p.Fault})
+		s.faults = append(s.faults, named{Who: a.VM, Fault: p.Fault})
 	}
-	s := step{Action: a, starts: !asks && (!pending || p.State == plan.Due || p.Lets(a)), blocked: asks || failed}
-	v.wanted = append(v.wanted, s)
-	return !s.blocked
+	blocked := asks || failed
+	s.wanted = append(s.wanted, step{Action: a, starts: !asks && (!pending || p.State == plan.Due || p.Lets(a)), blocked: blocked})
+	return !blocked
 }
 
 // step is a step that is wanted. starts: it can be started now. blocked: it failed the last time, or its VM waits for an answer.
@@ -126,10 +126,10 @@ type step struct {
 }
 
 // actions are the steps that can be started now, by rank.
-func (v *steps) actions() (all []plan.Action) {
-	for i := range v.wanted {
-		if v.wanted[i].starts {
-			all = append(all, v.wanted[i].Action)
+func (s *steps) actions() (all []plan.Action) {
+	for i := range s.wanted {
+		if s.wanted[i].starts {
+			all = append(all, s.wanted[i].Action)
 		}
 	}
 	plan.SortByRank(all)
@@ -137,38 +137,38 @@ func (v *steps) actions() (all []plan.Action) {
 }
 
 // failing counts the members whose steps are blocked.
-func (v *steps) failing() (n int) {
-	for i := range v.wanted {
-		n += int(oneIf(v.wanted[i].blocked && v.wanted[i].MemberKey()))
+func (s *steps) failing() (n int) {
+	for i := range s.wanted {
+		n += int(oneIf(s.wanted[i].blocked && s.wanted[i].MemberKey()))
 	}
-	if v.Finalizing {
-		n += len(v.missingNames())
+	if s.Finalizing {
+		n += len(s.missingNames())
 	}
 	return n
 }
 
 // collectFaults adds what blocks members that no action is wanted for.
-func (v *steps) collectFaults() {
-	v.collectStalled()
-	v.faults = append(v.faults, v.failedCustomizations(false)...)
-	v.faults = append(v.faults, v.untaken()...)
-	if v.Related.Fault != nil && len(v.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
-		v.blockClone("", *v.Related.Fault)
+func (s *steps) collectFaults() {
+	s.collectStalled()
+	s.faults = append(s.faults, s.failedCustomizations(false)...)
+	s.faults = append(s.faults, s.untaken()...)
+	if s.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
+		s.blockClone("", *s.Related.Fault)
 	}
-	for _, ordinal := range slices.Concat(v.arriving, v.standbyComing) {
-		name := plan.MemberName(v.Group.Name, ordinal)
-		if f := v.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(v.faults, func(n named) bool { return n.Who == name }) {
-			v.faults = append(v.faults, named{Who: name, Fault: f})
+	for _, ordinal := range slices.Concat(s.arriving, s.standbyComing) {
+		name := plan.MemberName(s.Group.Name, ordinal)
+		if f := s.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
+			s.faults = append(s.faults, named{Who: name, Fault: f})
 		}
 	}
-	v.holdMissing()
-	if v.suppressed != nil {
-		v.faults = append(v.faults, named{Fault: *v.suppressed})
+	s.holdMissing()
+	if s.suppressed != nil {
+		s.faults = append(s.faults, named{Fault: *s.suppressed})
 	}
-	if v.suspended != "" {
-		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + v.suspended}})
+	if s.suspended != "" {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.suspended}})
 	}
-	if names := v.publisher().Conflicting(); len(names) > 0 {
-		v.faults = append(v.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
+	if names := s.publisher().Conflicting(); len(names) > 0 {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
 	}
 }

@@ -35,17 +35,17 @@ type successors struct {
 // provenFor is how long a clone shows that others like it can be made.
 const provenFor = time.Hour
 
-func (v *decision) findSuccessors() {
-	s := &v.successors
-	s.here = v.ordinals - v.want
-	for i := range v.standby {
-		s.here += int(oneIf(v.fit(&v.standby[i])))
+func (d *decision) findSuccessors() {
+	s := &d.successors
+	s.here = d.ordinals - d.want
+	for i := range d.standby {
+		s.here += int(oneIf(d.fit(&d.standby[i])))
 	}
-	for i := range v.quarantined {
-		q := &v.quarantined[i]
-		s.here += int(oneIf(v.fitsAgain(q) && !v.has(q.Ordinal)))
+	for i := range d.quarantined {
+		q := &d.quarantined[i]
+		s.here += int(oneIf(d.fitsAgain(q) && !d.has(q.Ordinal)))
 	}
-	for name, p := range v.Pending {
+	for name, p := range d.Pending {
 		if p.Fault.Reason != "" && (p.Op == plan.Clone || p.Unrehearsed()) {
 			s.failing = append(s.failing, name)
 			if p.Fault.NeedsOperator {
@@ -53,15 +53,15 @@ func (v *decision) findSuccessors() {
 			}
 		}
 	}
-	s.none = v.sourceFault() != nil || v.ordinals+len(v.arriving) < v.want && plan.AddressCount(&v.Group.Spec) < v.want
+	s.none = d.sourceFault() != nil || d.ordinals+len(d.arriving) < d.want && plan.AddressCount(&d.Group.Spec) < d.want
 }
 
 // isProven reports whether a member like the successor of this one was cloned lately. Adoption is no proof.
-func (v *decision) isProven(m *member) bool {
-	s, zones := &v.successors, max(1, len(v.Group.Spec.Placement.Zones))
+func (d *decision) isProven(m *member) bool {
+	s, zones := &d.successors, max(1, len(d.Group.Spec.Placement.Zones))
 	if s.newest == nil {
 		s.newest = make([]time.Time, zones)
-		for _, list := range [][]member{v.members, v.standby} {
+		for _, list := range [][]member{d.members, d.standby} {
 			for i := range list {
 				if x := &list[i]; x.outdated == "" && x.Former == (plan.Former{}) && x.Created.After(s.newest[int(x.Ordinal)%zones]) {
 					s.newest[int(x.Ordinal)%zones] = x.Created
@@ -70,8 +70,8 @@ func (v *decision) isProven(m *member) bool {
 		}
 	}
 	until := s.newest[int(m.Ordinal)%zones].Add(provenFor)
-	v.wakeAt(until)
-	return v.Now.Before(until)
+	d.wakeAt(until)
+	return d.Now.Before(until)
 }
 
 // another reports whether another member is in the list: what blocks a member's own mark is found out by trying it again.
@@ -80,84 +80,84 @@ func another(names []string, than *member) bool {
 }
 
 // stays reports whether a member is not replaced because no successor of it can be made until an operator acts.
-func (v *decision) stays(m *member) bool { return m.retire != "" && v.cloneBlocked(m) }
+func (d *decision) stays(m *member) bool { return m.retire != "" && d.cloneBlocked(m) }
 
 // cloneBlocked reports whether an operator has to act before the successor of a member can be made.
-func (v *decision) cloneBlocked(m *member) bool {
-	return v.successors.none || another(v.successors.blocked, m)
+func (d *decision) cloneBlocked(m *member) bool {
+	return d.successors.none || another(d.successors.blocked, m)
 }
 
 // follows reports whether a member that is to be replaced can be marked, or be taken down if it is.
-func (v *decision) follows(m *member) bool {
-	left := v.successors.here - 1
+func (d *decision) follows(m *member) bool {
+	left := d.successors.here - 1
 	switch {
 	case m.going():
 		return true
-	case another(v.successors.failing, m):
+	case another(d.successors.failing, m):
 		return false
-	case left >= 0 || v.isProven(m):
+	case left >= 0 || d.isProven(m):
 		return true
-	case m.retire != plan.WhyHealing && v.extraComesFirst():
+	case m.retire != plan.WhyHealing && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
 }
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
-func (v *sets) extraComesFirst() bool {
-	if v.policy.Surge == 0 || v.dense() {
+func (s *sets) extraComesFirst() bool {
+	if s.policy.Surge == 0 || s.dense() {
 		return false
 	}
-	_, ok := v.nextPlace(v.pickOrdinals())
+	_, ok := s.nextPlace(s.pickOrdinals())
 	return ok
 }
 
 // remakes reports whether a standby member can be removed so that it is made again, where so many are missing.
-func (v *decision) remakes(m *member, missing int) bool {
-	return !v.cloneBlocked(m) && (m.going() || !another(v.successors.failing, m) && (missing <= 0 || v.isProven(m)))
+func (d *decision) remakes(m *member, missing int) bool {
+	return !d.cloneBlocked(m) && (m.going() || !another(d.successors.failing, m) && (missing <= 0 || d.isProven(m)))
 }
 
 // replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
-func (v *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
-	details, _ := v.details(m.Ordinal)
-	successor := v.cloneOf(m.name, m.Ordinal, details, false)
-	a := v.marking(m, why, reason)
+func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
+	details, _ := f.details(m.Ordinal)
+	successor := f.cloneOf(m.name, m.Ordinal, details, false)
+	a := f.marking(m, why, reason)
 	a.Args = plan.MarkArgs{Why: why, Successor: &successor}
 	return a
 }
 
 // tellUnrehearsed notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
-func (v *steps) tellUnrehearsed(m *member) {
-	if p := v.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
-		v.cloneFaults = append(v.cloneFaults, named{Who: m.name, Fault: p.Fault})
+func (s *steps) tellUnrehearsed(m *member) {
+	if p := s.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
+		s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }
 
 // tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
-func (v *steps) tellStaying() {
+func (s *steps) tellStaying() {
 	waits := func(m member) bool { return m.retire != "" && !m.leaves || m.yet }
-	if len(v.cloneFaults) > 0 || !slices.ContainsFunc(v.members, waits) && !slices.ContainsFunc(v.standby, func(m member) bool { return v.unfit(&m) }) {
+	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.members, waits) && !slices.ContainsFunc(s.standby, func(m member) bool { return s.unfit(&m) }) {
 		return
 	}
-	if fault := v.sourceFault(); fault != nil {
-		v.blockClone("", *fault)
-	} else if slices.Sort(v.successors.blocked); len(v.successors.blocked) > 0 {
-		name := v.successors.blocked[0]
-		v.blockClone(name, v.Pending[name].Fault)
+	if fault := s.sourceFault(); fault != nil {
+		s.blockClone("", *fault)
+	} else if slices.Sort(s.successors.blocked); len(s.successors.blocked) > 0 {
+		name := s.successors.blocked[0]
+		s.blockClone(name, s.Pending[name].Fault)
 	}
 }
 
 // nextPlace picks the next free ordinal whose addresses, if it has static ones, no member holds; false if there is none.
-func (v *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
+func (f *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
 	var held heldAddresses
 	for {
 		ordinal = ordinals.Pick()
-		given, ok := plan.AddressesOf(&v.Group.Spec, ordinal)
+		given, ok := plan.AddressesOf(&f.Group.Spec, ordinal)
 		if !ok || len(given) == 0 {
 			return ordinal, ok
 		}
 		if held == nil {
-			held = addressesHeldBy(v.State.VMs)
+			held = addressesHeldBy(f.State.VMs)
 		}
 		if !held.ByOther(ordinal, plan.AddressText(given)) {
 			return ordinal, true

@@ -18,76 +18,76 @@ import (
 
 // findChanges decides which members are to be replaced or resized, and which are held as they are. order lists the
 // members that can go, in the order in which they go.
-func (v *decision) findChanges(order []int) {
+func (d *decision) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {
-		if m := &v.members[i]; m.differs() != "" {
+		if m := &d.members[i]; m.differs() != "" {
 			differ = append(differ, m)
 		}
 	}
-	v.trackCanary(differ)
-	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(v.takenBack(b)) - oneIf(v.takenBack(a))) })
+	d.trackCanary(differ)
+	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(d.takenBack(b)) - oneIf(d.takenBack(a))) })
 	back := 0 // those are the first
 	for _, m := range differ {
-		back += int(oneIf(v.takenBack(m)))
+		back += int(oneIf(d.takenBack(m)))
 	}
-	held := v.heldBy()
+	held := d.heldBy()
 	keep := 0
 	switch {
 	case held != "":
 		keep = len(differ)
-	case v.policy.Canary >= 0:
-		keep = min(len(differ)-back, max(0, v.want-v.policy.Canary))
+	case d.policy.Canary >= 0:
+		keep = min(len(differ)-back, max(0, d.want-d.policy.Canary))
 	}
 	if keep < len(differ) {
-		v.closed = v.outsideWindows()
+		d.closed = d.outsideWindows()
 	}
-	todo, waits := 0, len(differ) > 0 && v.standbyFirst()
+	todo, waits := 0, len(differ) > 0 && d.standbyFirst()
 	for n, m := range differ {
-		m.held = n >= len(differ)-keep || v.closed != "" && v.beginsToTakeDown(m)
+		m.held = n >= len(differ)-keep || d.closed != "" && d.beginsToTakeDown(m)
 		todo += int(oneIf(!m.held))
 	}
-	v.trackProgress(todo)
+	d.trackProgress(todo)
 	for _, m := range differ {
-		m.held = (m.held || v.stuck != nil) && !(m.unprepared() && !v.preparable(m)) // one that never ran is not worth keeping
+		m.held = (m.held || d.stuck != nil) && !(m.unprepared() && !d.preparable(m)) // one that never ran is not worth keeping
 		switch {
 		case m.held:
 		case waits:
 			m.yet = true
 		case m.outdated != "":
 			m.retire, m.why = plan.WhyUpdate, "update: it "+m.outdated
-		case v.policy.Resize == v1alpha1.ResizeReplace || v.refusesResize(m):
+		case d.policy.Resize == v1alpha1.ResizeReplace || d.refusesResize(m):
 			m.retire, m.why = plan.WhyResize, "resize by a new clone: it "+m.resize
 		}
 	}
-	v.findRequested(order)
+	d.findRequested(order)
 }
 
 // trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not hold the way back: members that
 // match what was tried go first, and none is kept. A spec is edited back if members match it already. That is a question about VMs
 // and targets only, so it has the same answer when it is asked again, whatever else keeps members as they are.
-func (v *decision) trackCanary(differ []*member) {
-	stored := v.Group.Status.Canary
-	if v.revision == "" { // what members are to match is unknown
-		v.canary = stored
+func (d *decision) trackCanary(differ []*member) {
+	stored := d.Group.Status.Canary
+	if d.revision == "" { // what members are to match is unknown
+		d.canary = stored
 		return
 	}
-	if v.policy.Canary < 0 || len(differ) == 0 && len(v.members) == v.want {
+	if d.policy.Canary < 0 || len(differ) == 0 && len(d.members) == d.want {
 		return
 	}
-	is, was := v1alpha1.CanaryProgress{Target: v.target()}, v1alpha1.CanaryProgress{}
+	is, was := v1alpha1.CanaryProgress{Target: d.target()}, v1alpha1.CanaryProgress{}
 	switch {
 	case stored != nil:
 		was = *stored
-	case v.Group.Status.Update != nil: // the canary is new, and the update is not
-		was.Target = v.Group.Status.Update.Target
+	case d.Group.Status.Update != nil: // the canary is new, and the update is not
+		was.Target = d.Group.Status.Update.Target
 	}
 	switch was.Target {
 	case is.Target:
 		is.Tried, is.Back = was.Tried, was.Back
 	case "":
 	default:
-		matches := slices.ContainsFunc(v.members, func(m member) bool { return madeFrom(&m) == is.Target })
+		matches := slices.ContainsFunc(d.members, func(m member) bool { return madeFrom(&m) == is.Target })
 		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // else it is the way forward again
 		is.Tried = slices.DeleteFunc(slices.Clone(was.Tried), func(target string) bool { return target == is.Target || target == was.Target })
 		if !was.Back { // else it is what the tries began with
@@ -95,34 +95,34 @@ func (v *decision) trackCanary(differ []*member) {
 		}
 		is.Tried = is.Tried[max(0, len(is.Tried)-maxTried):]
 	}
-	v.canary = &is
+	d.canary = &is
 }
 
 // maxTried bounds status.canary.tried.
 const maxTried = 8
 
 // takenBack reports whether the member matches a spec that was tried and taken back.
-func (v *decision) takenBack(m *member) bool {
-	return v.canary != nil && v.canary.Back && slices.Contains(v.canary.Tried, madeFrom(m))
+func (d *decision) takenBack(m *member) bool {
+	return d.canary != nil && d.canary.Back && slices.Contains(d.canary.Tried, madeFrom(m))
 }
 
 // refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
 // remembers that after the failure is forgotten.
-func (v *facts) refusesResize(m *member) bool {
-	p := v.Pending[m.name]
+func (f *facts) refusesResize(m *member) bool {
+	p := f.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
-	return v.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
+	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
 }
 
 // findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
-func (v *decision) findRequested(order []int) {
-	for _, r := range v.Group.Spec.Replace {
+func (d *decision) findRequested(order []int) {
+	for _, r := range d.Group.Spec.Replace {
 		for _, i := range order {
-			m := &v.members[i]
+			m := &d.members[i]
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				v.misnamed = append(v.misnamed, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
+				d.misnamed = append(d.misnamed, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false
@@ -133,10 +133,10 @@ func (v *decision) findRequested(order []int) {
 
 // trackProgress keeps the clock of an update in the status, as a Deployment does in a condition: when the
 // number of available updated members was last seen to grow.
-func (v *decision) trackProgress(todo int) {
+func (d *decision) trackProgress(todo int) {
 	updated, waiting := 0, []string(nil)
-	for i := range v.members {
-		m := &v.members[i]
+	for i := range d.members {
+		m := &d.members[i]
 		switch {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
@@ -145,39 +145,39 @@ func (v *decision) trackProgress(todo int) {
 			waiting = append(waiting, m.display())
 		}
 	}
-	stored, target := v.Group.Status.Update, v.target()
-	if v.revision == "" {
-		v.update = stored
+	stored, target := d.Group.Status.Update, d.target()
+	if d.revision == "" {
+		d.update = stored
 		return
 	}
 	same := stored != nil && stored.Target == target
 	if todo == 0 && !(same && len(waiting) > 0) {
 		return
 	}
-	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(v.Now.UTC().Truncate(1e9))}
+	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(d.Now.UTC().Truncate(1e9))}
 	if same && stored.Available >= progress.Available {
 		progress.Available = stored.Available
-		if !v.refreshedSince(stored.LastProgressTime.Time) && !v.holdEnded() {
+		if !d.refreshedSince(stored.LastProgressTime.Time) && !d.holdEnded() {
 			progress.LastProgressTime = stored.LastProgressTime
 		}
 	}
-	v.update = &progress
-	due := progress.LastProgressTime.Add(v.policy.Deadline + v.DrainTime())
+	d.update = &progress
+	due := progress.LastProgressTime.Add(d.policy.Deadline + d.DrainTime())
 	if len(waiting) == 0 || todo == 0 {
 		return
 	}
-	if v.Now.Before(due) {
-		v.wakeAt(due)
+	if d.Now.Before(due) {
+		d.wakeAt(due)
 		return
 	}
-	v.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
+	d.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
-		plan.AtMost(waiting, 5), int(v.policy.Deadline.Seconds()))}
+		plan.AtMost(waiting, 5), int(d.policy.Deadline.Seconds()))}
 }
 
 // target describes what members are updated to, for people and to tell updates apart.
-func (v *facts) target() string {
-	return targetText(v.revision, v.Group.Spec.CPU, v.Group.MemoryMB())
+func (f *facts) target() string {
+	return targetText(f.revision, f.Group.Spec.CPU, f.Group.MemoryMB())
 }
 
 // madeFrom is the target that the member matches.
@@ -195,14 +195,14 @@ func targetText(revision string, cpu int32, memoryMB int64) string {
 
 // beyond returns how many members more than replicas stay for now: during an update, those that make
 // up for members that are not available yet.
-func (v *decision) beyond() int {
+func (d *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
-	for i := range v.members {
-		m := &v.members[i]
+	for i := range d.members {
+		m := &d.members[i]
 		switch {
 		case m.retire != "":
 			differ = true
-		case v.wantsCycle(m):
+		case d.wantsCycle(m):
 			differ = true
 			cycles++
 		case !m.available() && !m.going() && !m.held:
@@ -210,66 +210,66 @@ func (v *decision) beyond() int {
 		}
 		differ = differ || m.differs() != ""
 	}
-	if !differ && v.update == nil {
+	if !differ && d.update == nil {
 		return 0
 	}
-	if v.revision == "" && v.update != nil {
-		return v.policy.Surge
+	if d.revision == "" && d.update != nil {
+		return d.policy.Surge
 	}
-	return min(v.policy.Surge, waiting+cycles)
+	return min(d.policy.Surge, waiting+cycles)
 }
 
 // helpers returns how many stand-ins are made so that other members can be power-cycled: none if some members may be
 // unavailable.
-func (v *sets) helpers() int {
-	if v.policy.MinAvailable < v.want {
+func (s *sets) helpers() int {
+	if s.policy.MinAvailable < s.want {
 		return 0
 	}
 	n := 0
-	for i := range v.members {
-		if v.wantsCycle(&v.members[i]) {
+	for i := range s.members {
+		if s.wantsCycle(&s.members[i]) {
 			n++
 		}
 	}
-	return min(v.policy.Surge, n)
+	return min(s.policy.Surge, n)
 }
 
 // whatHolds says which field keeps members that differ from the spec as they are.
-func (v *decision) whatHolds() string {
-	why := cmp.Or(v.heldBy(), v.closed)
+func (d *decision) whatHolds() string {
+	why := cmp.Or(d.heldBy(), d.closed)
 	switch {
-	case v.stuck != nil:
-		return v.stuck.Message
-	case why == "" && v.policy.Canary >= 0:
-		return fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
+	case d.stuck != nil:
+		return d.stuck.Message
+	case why == "" && d.policy.Canary >= 0:
+		return fmt.Sprintf("update.canary holds at %d", d.policy.Canary)
 	}
 	return why
 }
 
 // heldText says how many members that differ from the spec are kept, and which field keeps them.
-func (v *report) heldText() string {
+func (r *report) heldText() string {
 	n := 0
-	for i := range v.members {
-		if v.members[i].held {
+	for i := range r.members {
+		if r.members[i].held {
 			n++
 		}
 	}
-	why := cmp.Or(v.heldBy(), v.closed)
+	why := cmp.Or(r.heldBy(), r.closed)
 	switch {
-	case n == 0 || v.stuck != nil:
+	case n == 0 || r.stuck != nil:
 		return ""
 	case why == "":
-		why = fmt.Sprintf("update.canary holds at %d", v.policy.Canary)
+		why = fmt.Sprintf("update.canary holds at %d", r.policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(v.members), "member"), why)
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(r.members), "member"), why)
 }
 
 // differing says how members differ from the spec, each difference once.
-func (v *report) differing() (texts []string) {
+func (r *report) differing() (texts []string) {
 	var order []string
 	which := map[string][]string{}
-	for i := range v.members {
-		m := &v.members[i]
+	for i := range r.members {
+		m := &r.members[i]
 		how := m.difference()
 		if how == "" {
 			continue
@@ -290,10 +290,10 @@ func (v *report) differing() (texts []string) {
 }
 
 // changedTemplate names the members that were cloned from another version of the template.
-func (v *report) changedTemplate() string {
+func (r *report) changedTemplate() string {
 	var names []string
-	for i := range v.members {
-		if m := &v.members[i]; v.templateChanged(&m.VM) {
+	for i := range r.members {
+		if m := &r.members[i]; r.templateChanged(&m.VM) {
 			names = append(names, m.display())
 		}
 	}
@@ -301,9 +301,9 @@ func (v *report) changedTemplate() string {
 		return ""
 	}
 	what := "update.onTemplateChange: Replace would replace them"
-	if v.policy.ReplaceOnTemplate {
+	if r.policy.ReplaceOnTemplate {
 		what = "they are replaced"
 	}
 	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",
-		strings.TrimSpace(v.Group.Spec.Template), plan.AtMost(names, 10), what)
+		strings.TrimSpace(r.Group.Spec.Template), plan.AtMost(names, 10), what)
 }

@@ -48,16 +48,16 @@ func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = 
 func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
 
 // everyone yields the VMs of the group, and the ordinals that are to have one.
-func (v *sets) everyone() iter.Seq[*member] {
+func (s *sets) everyone() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
-		for _, members := range [][]member{v.members, v.standby, v.quarantined} {
+		for _, members := range [][]member{s.members, s.standby, s.quarantined} {
 			for i := range members {
 				if !yield(&members[i]) {
 					return
 				}
 			}
 		}
-		for _, m := range v.free {
+		for _, m := range s.free {
 			if !yield(m) {
 				return
 			}
@@ -66,8 +66,8 @@ func (v *sets) everyone() iter.Seq[*member] {
 }
 
 // doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
-func (v *steps) doing(what ...activity) (n int) {
-	for m := range v.everyone() {
+func (s *steps) doing(what ...activity) (n int) {
+	for m := range s.everyone() {
 		for _, a := range what {
 			n += int(oneIf(m.does[a] && !m.blocked[a]))
 		}
@@ -76,70 +76,70 @@ func (v *steps) doing(what ...activity) (n int) {
 }
 
 // missing counts the members that are to be cloned and whose clones are not running.
-func (v *steps) missing() (n int) {
-	for _, m := range v.free {
+func (s *steps) missing() (n int) {
+	for _, m := range s.free {
 		n += int(oneIf(m.missing))
 	}
 	return n
 }
 
 // updating counts the members that are to be replaced or resized, now or later.
-func (v *sets) updating() (n int) {
-	if v.blockedBy != nil || v.Finalizing {
+func (s *sets) updating() (n int) {
+	if s.blockedBy != nil || s.Finalizing {
 		return 0
 	}
-	for i := range v.members {
-		m := &v.members[i]
+	for i := range s.members {
+		m := &s.members[i]
 		n += int(oneIf(!m.duplicate && (m.differs() != "" && !m.held || m.retire == plan.WhyReplace)))
 	}
 	return n
 }
 
 // vacancy notes that a VM is wanted where there is none. Its ordinal may not be known yet.
-func (v *sets) vacancy(why string) *member {
+func (s *sets) vacancy(why string) *member {
 	m := &member{}
 	m.decide(plan.Create, why)
-	v.free = append(v.free, m)
+	s.free = append(s.free, m)
 	return m
 }
 
 // assign tells which ordinal a vacancy has.
-func (v *sets) assign(m *member, ordinal int32) {
-	m.Ordinal, m.name = ordinal, plan.MemberName(v.Group.Name, ordinal)
+func (s *sets) assign(m *member, ordinal int32) {
+	m.Ordinal, m.name = ordinal, plan.MemberName(s.Group.Name, ordinal)
 }
 
 // assigned reports whether a vacancy has that ordinal.
-func (v *sets) assigned(ordinal int32) bool {
-	return slices.ContainsFunc(v.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
+func (s *sets) assigned(ordinal int32) bool {
+	return slices.ContainsFunc(s.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
 }
 
 // verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
-func (v *report) verdicts() (all []plan.Verdict) {
+func (r *report) verdicts() (all []plan.Verdict) {
 	say := func(d plan.Verdict) {
 		if d.Reason, d.WaitsFor = plan.Printable(d.Reason), plan.Printable(d.WaitsFor); d.Is != plan.Keep || d.Reason+d.WaitsFor != "" {
 			all = append(all, d)
 		}
 	}
-	if !v.sighted {
-		for i := range v.Group.Status.Members {
-			m := &v.Group.Status.Members[i]
-			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: v.blockedBy.Message})
+	if !r.sighted {
+		for i := range r.Group.Status.Members {
+			m := &r.Group.Status.Members[i]
+			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.blockedBy.Message})
 		}
 		return all
 	}
-	for m := range v.everyone() {
+	for m := range r.everyone() {
 		if m.name == "" {
 			continue
 		}
-		d := v.verdictOf(m)
-		if v.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
+		d := r.verdictOf(m)
+		if r.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
 			d.WaitsFor = "spec.paused"
 		}
 		say(d)
 	}
-	for i := range v.notFound {
-		m := &v.notFound[i]
-		d := plan.Verdict{VM: plan.MemberName(v.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
+	for i := range r.notFound {
+		m := &r.notFound[i]
+		d := plan.Verdict{VM: plan.MemberName(r.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
 		switch {
 		case m.missing:
 			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"
@@ -160,20 +160,20 @@ func (v *report) verdicts() (all []plan.Verdict) {
 //	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
 //	a member                                as decided (conclude)
 //	an ordinal, standby, in quarantine      as decided where that was (fill, keepStandby, keepInQuarantine)
-func (v *report) verdictOf(m *member) plan.Verdict {
-	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: v.waitsFor(m)}
+func (r *report) verdictOf(m *member) plan.Verdict {
+	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: r.waitsFor(m)}
 	if !m.Quarantined.IsZero() {
 		d.VM = plan.Printable(m.VM.Name)
 	}
 	switch {
-	case v.blockedBy != nil:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, v.blockedBy.Message, ""
+	case r.blockedBy != nil:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.blockedBy.Message, ""
 	case m.MoRef != "" && !m.Reachable:
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
 	case m.Question != "":
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
-	case v.Finalizing:
-		d.Is, d.Reason = plan.Remove, v.deletionReason()
+	case r.Finalizing:
+		d.Is, d.Reason = plan.Remove, r.deletionReason()
 	}
 	return d
 }
@@ -186,8 +186,8 @@ const (
 )
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
-func (v *report) waitsFor(m *member) string {
-	switch p := v.Pending[v.stepKey(m)]; {
+func (r *report) waitsFor(m *member) string {
+	switch p := r.Pending[r.stepKey(m)]; {
 	case m.keptBy != "":
 		return m.keptBy
 	case p.Fault.Reason != "":
@@ -199,9 +199,9 @@ func (v *report) waitsFor(m *member) string {
 }
 
 // stepKey is the key of a VM's steps among those that are pending.
-func (v *report) stepKey(m *member) string {
+func (r *report) stepKey(m *member) string {
 	if m.Quarantined.IsZero() {
 		return m.name
 	}
-	return v.key(m)
+	return r.key(m)
 }
