@@ -51,19 +51,19 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	if err != nil {
 		err = v.nameMissing(ctx, a, lastCall(), vcfault.Classify("", err))
 	}
-	line, what := v.log.Info(), "done"
+	line := v.log.Info()
 	if err != nil {
-		line, what = v.log.Warn().Err(err), "failed"
+		line = v.log.Warn().Err(err)
 	}
 	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("reason", a.Reason).Str("opID", opID).Dur("durationSeconds", time.Since(began))
 	if a.MemberKey() {
 		line = line.Str("vm", a.VM)
-		what = a.VM + " " + what
 	}
-	line.Msg(string(a.Op) + " " + what)
 	if err == nil {
+		line.Msg("step done")
 		return took, nil
 	}
+	line.Msg("step failed")
 	v.reader.Touch(concerned(a)...) // what the plan was made from may be out of date
 	op := string(a.Op)
 	if a.MemberKey() {

@@ -333,7 +333,7 @@ func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.St
 		return
 	}
 	if err := p.restamp(ctx, stamped, change); err != nil {
-		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Msg("the stamp still says that the VM " + what)
+		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Str("says", what).Msg("the stamp of a VM isn't corrected")
 	}
 }
 

@@ -176,7 +176,7 @@ const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 type debugLines struct{ log zerolog.Logger }
 
 func (d debugLines) Write(line []byte) (int, error) {
-	d.log.Debug().Msg(strings.TrimSpace(string(line)))
+	d.log.Debug().Str("line", strings.TrimSpace(string(line))).Msg("line of another logger")
 	return len(line), nil
 }
 

@@ -354,7 +354,8 @@ func (g *group) answered(log zerolog.Logger, o *plan.Observed, r *plan.Result) {
 	if line := string(r.Status.Phase) + r.Status.LastMessage; line != g.lastLine {
 		g.lastLine = line
 		log.Info().Stringer("group", g.ref).Str("phase", string(r.Status.Phase)).
-			Int32("current", r.Status.CurrentReplicas).Int32("desired", r.Status.DesiredReplicas).Msg(r.Status.LastMessage)
+			Int32("current", r.Status.CurrentReplicas).Int32("desired", r.Status.DesiredReplicas).
+			Str("status", r.Status.LastMessage).Msg("status changed")
 	}
 }
 

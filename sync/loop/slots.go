@@ -113,7 +113,7 @@ func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now
 func (l *Loop) tellCut(cut *limiter.Limit, congestion limiter.Congestion) {
 	if cut != nil {
 		l.metrics.reduced.WithLabelValues(string(cut.Kind), string(congestion)).Inc()
-		l.cfg.Log.Info().Int("limit", cut.Size).Str("reason", cut.Why).Msg("fewer " + limitOf(cut).Of + " run at once")
+		l.cfg.Log.Info().Str("of", limitOf(cut).Of).Int("limit", cut.Size).Str("reason", cut.Why).Msg("limit lowered")
 	}
 }
 

@@ -81,13 +81,14 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	if result.Finalized { // once only: this knowledge does not hold for another time
 		g.unselected = unselected{last: now}
 	}
-	what := "the group's CompositeController no longer selects it, and vCenter has nothing of it: it is let go"
+	waitsFor := ""
 	if result.Refusal != nil {
-		what = result.Refusal.Message
+		waitsFor = result.Refusal.Message
 	}
-	if what != g.lastLine {
-		g.lastLine = what
-		l.cfg.Log.Info().Stringer("group", g.ref).Msg(what)
+	if line := "unselected " + waitsFor; line != g.lastLine {
+		g.lastLine = line
+		l.cfg.Log.Info().Stringer("group", g.ref).Str("waitsFor", waitsFor).Bool("letGo", result.Finalized).
+			Msg("no CompositeController selects the group any more")
 	}
 	return result
 }

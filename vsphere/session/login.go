@@ -113,7 +113,7 @@ func (c *Client) try(a *attempt) {
 		c.why = a.err
 		c.backoff.fail(time.Now(), refused)
 		if first {
-			c.cfg.Log.Error().Err(err).Str("reason", a.err.Reason).Msg(a.err.Message)
+			c.cfg.Log.Error().Err(err).Str("reason", a.err.Reason).Str("fault", a.err.Message).Msg("cannot log in to vCenter")
 		}
 	} else {
 		a.session, c.current, c.resting = s, s, nil

@@ -149,7 +149,7 @@ func (r *restLogins) fail(s *Session, err error, refused *digest) *vcfault.Error
 	}
 	r.mu.Unlock()
 	if first {
-		r.client.cfg.Log.Error().Err(err).Str("reason", e.Reason).Msg(e.Message)
+		r.client.cfg.Log.Error().Err(err).Str("reason", e.Reason).Str("fault", e.Message).Msg("cannot log in to vCenter's REST API")
 	}
 	return e
 }

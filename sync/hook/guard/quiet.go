@@ -57,7 +57,7 @@ func (l lines) Write(line []byte) (int, error) {
 		return written, nil
 	}
 	if times, say := l.quiet.say(time.Now()); say {
-		l.to.Warn().Int("times", times).Msg(string(bytes.TrimSpace(line)))
+		l.to.Warn().Int("times", times).Bytes("line", bytes.TrimSpace(line)).Msg("line of net/http")
 	}
 	return written, nil
 }
