@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
-// compositeController has the keys of Metacontroller's kind that we may use. The others (etag, revisionHistory, statusChecks) are left out on purpose, and make a strict reading fail.
+// compositeController has the keys of Metacontroller's kind that we can use. The others (etag, revisionHistory, statusChecks) are left out on purpose, and make a strict reading fail.
 type compositeController struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -43,7 +43,7 @@ type compositeController struct {
 	} `json:"spec"`
 }
 
-// keyRef is a key of a Secret. endpointConfig has what we may use of Metacontroller's EndpointConfig: every Secret needs its
+// keyRef is a key of a Secret. endpointConfig has what we can use of Metacontroller's EndpointConfig: every Secret needs its
 // namespace, because the kind has none of its own.
 type keyRef struct {
 	Name      string `json:"name"`

@@ -54,13 +54,13 @@ func TestThePodsAreRestricted(t *testing.T) {
 				t.Fatal("no security context")
 			}
 			if !isTrue(p.RunAsNonRoot) || !isTrue(c.RunAsNonRoot) || c.RunAsUser != nil {
-				t.Error("may run as root")
+				t.Error("can run as root")
 			}
 			if p.RunAsUser == nil || *p.RunAsUser != 65532 || p.RunAsGroup == nil || *p.RunAsGroup != 65532 {
 				t.Error("does not run as 65532:65532, the image's user")
 			}
 			if !isFalse(c.AllowPrivilegeEscalation) || isTrue(c.Privileged) {
-				t.Error("may gain privileges")
+				t.Error("can gain privileges")
 			}
 			if c.Capabilities == nil || !slices.Equal(c.Capabilities.Drop, []corev1.Capability{"ALL"}) || len(c.Capabilities.Add) != 0 {
 				t.Error("keeps capabilities")
@@ -123,7 +123,7 @@ func TestTheSimulatorNeedsNoSecretAndHasOneVCenter(t *testing.T) {
 	objects := build(t, "simulator")
 	deployment, pod, container := pod(t, objects)
 	if *deployment.Replicas != 1 || deployment.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Error("two replicas may run, each with its own vCenter")
+		t.Error("two replicas can run, each with its own vCenter")
 	}
 	if strings.Contains(string(objects["Deployment/vmgroup"]), "vc-creds") {
 		t.Error("needs vc-creds")

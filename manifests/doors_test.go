@@ -93,7 +93,7 @@ func TestEveryFileThatTheServerReadsIsInAMountedSecret(t *testing.T) {
 				t.Errorf("%s: later keys of %s don't arrive", tree, volume.Secret.SecretName)
 			}
 			if *volume.Secret.DefaultMode&0o007 != 0 {
-				t.Errorf("%s: every user may read %s", tree, volume.Secret.SecretName)
+				t.Errorf("%s: every user can read %s", tree, volume.Secret.SecretName)
 			}
 		}
 		env := environment(container)
@@ -222,14 +222,14 @@ func TestCertManagerMakesTheSecretsThatTheManifestsRead(t *testing.T) {
 		t.Errorf("Metacontroller: %+v", client)
 	}
 	if !authority.IsCA || server.IsCA || client.IsCA || server.IssuerRef != client.IssuerRef {
-		t.Error("one authority must sign both, and neither may sign others")
+		t.Error("one authority must sign both, and neither must be able to sign others")
 	}
 	if !strings.Contains(string(objects["Issuer/"+server.IssuerRef.Name]), authority.SecretName) {
 		t.Error("another authority signs them")
 	}
 }
 
-func TestPrometheusMayReachTheMetricsAndScrapesThem(t *testing.T) {
+func TestPrometheusCanReachTheMetricsAndScrapesThem(t *testing.T) {
 	objects := build(t, "monitoring")
 	rule := decode[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy/vmgroup-metrics").Spec.Ingress[0]
 	var ports []string

@@ -141,7 +141,7 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 	return words
 }
 
-// mostItems is how many items a list or map may have, if not MaxListed.
+// mostItems is how many items a list or map can have, if not MaxListed.
 var mostItems = map[string]int64{
 	"update.windows":            v1alpha1.MaxWindows,
 	"update.windows[].days":     int64(len(v1alpha1.Weekdays)),
@@ -228,7 +228,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 			sameWords(t, path, s)
 		case s.Type == "object" && s.AdditionalProperties != nil:
 			if most, ok := mostItems[path]; !ok || s.MaxProperties == nil || *s.MaxProperties != most {
-				t.Errorf("%s may have %v values, want %d", path, s.MaxProperties, most)
+				t.Errorf("%s can have %v values, want %d", path, s.MaxProperties, most)
 			}
 		case s.Type == "object", s.Type == "boolean":
 		case s.Type == "array":
@@ -237,7 +237,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 				most = v1alpha1.MaxListed
 			}
 			if s.MaxItems == nil || *s.MaxItems != most {
-				t.Errorf("%s may have %v items, want %d", path, s.MaxItems, most)
+				t.Errorf("%s can have %v items, want %d", path, s.MaxItems, most)
 			}
 		case s.Type == "integer":
 			most := int64(*s.Maximum)
@@ -260,7 +260,7 @@ func TestTheSchemaAndTheHooksHaveTheSameBounds(t *testing.T) {
 			}
 			if text != "" {
 				if n := int64(len([]rune(text))); n != *s.MaxLength {
-					t.Errorf("%s may have %d characters, want %d", path, *s.MaxLength, n)
+					t.Errorf("%s can have %d characters, want %d", path, *s.MaxLength, n)
 				}
 				try(text, true)
 				try(text+"0", false)

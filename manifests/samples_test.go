@@ -49,7 +49,7 @@ func valid(t *testing.T, raw []byte) v1alpha1.VmGroup {
 	return group
 }
 
-// said is the value without false and 0, which may be left out.
+// said is the value without false and 0, which can be left out.
 func said(value any) any {
 	fields, ok := value.(map[string]any)
 	if list, is := value.([]any); is {

@@ -74,7 +74,7 @@ func TestAnInstallForAnotherVCenterDiffersOnlyInItsNameNamespaceAndAddress(t *te
 	}
 }
 
-// withoutSettings decodes an object without the hash of the settings, and sorts lists of named objects, which a patch may reorder.
+// withoutSettings decodes an object without the hash of the settings, and sorts lists of named objects, which a patch can reorder.
 func withoutSettings(t *testing.T, text string) any {
 	t.Helper()
 	var v any

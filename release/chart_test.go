@@ -150,7 +150,7 @@ func withoutHelmsLabels(v any) {
 	}
 }
 
-// comparable removes what may differ between kustomize and Helm, and sorts lists of named objects.
+// comparable removes what can differ between kustomize and Helm, and sorts lists of named objects.
 func comparable(t *testing.T, all objects) objects {
 	t.Helper()
 	text, err := json.Marshal(all)
@@ -345,7 +345,7 @@ func TestHelmKeepsTheCRDs(t *testing.T) {
 	}
 }
 
-func TestACompositeControllerMayHaveTheNamesThatTheServerKnows(t *testing.T) {
+func TestACompositeControllerCanHaveTheNamesThatTheServerKnows(t *testing.T) {
 	for _, name := range []string{"", "vmgroup", "vmgroup-web", "vmgroup-us-east-1"} {
 		if _, err := helm(t, "template", "vmgroup", "--set", "compositeController.name="+name); err != nil {
 			t.Errorf("%q: %v", name, err)

@@ -126,7 +126,7 @@ func TestASecondInstallSharesNoObjectWithTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheMetacontrollerOfTheChartMayCallTheHooksAndHasTheRights(t *testing.T) {
+func TestTheMetacontrollerOfTheChartCanCallTheHooksAndHasTheRights(t *testing.T) {
 	const values = "metacontroller.enabled=true"
 	if _, err := helm(t, "template", "vmgroup", "--set", values); err == nil || !strings.Contains(err.Error(), "install it first, or use the chart of a release") {
 		t.Errorf("without that chart: %v", err)
@@ -228,7 +228,7 @@ func TestMetacontrollersChartMakesWhatOursRelyOn(t *testing.T) {
 	}
 	for _, rule := range at(all["ClusterRole/metacontroller"], "rules").([]any) {
 		if strings.Contains(fmt.Sprint(at(rule.(map[string]any), "apiGroups")), "*") {
-			t.Errorf("Metacontroller may do %v", rule)
+			t.Errorf("Metacontroller can do %v", rule)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func commitTime(source string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), err
 }
 
-// notes returns the section of CHANGELOG.md for this version; a pre-release may have the section Unreleased.
+// notes returns the section of CHANGELOG.md for this version; of a pre-release, it can be the section Unreleased.
 func (r release) notes(source string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(source, "CHANGELOG.md"))
 	if err != nil {
@@ -128,7 +128,7 @@ func (r release) notes(source string) ([]byte, error) {
 	return []byte("# VmGroup " + r.number() + "\n\n" + section + "\n"), nil
 }
 
-// changes returns the text below the heading of a version, which may have a date.
+// changes returns the text below the heading of a version, which can have a date.
 func changes(text, version string) (string, bool) {
 	for section := range strings.SplitSeq("\n"+text, "\n## ") {
 		heading, body, _ := strings.Cut(section, "\n")

@@ -19,7 +19,7 @@ func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
 	}
 }
 
-func TestOnlyAPreReleaseMayUseTheUnreleasedNotes(t *testing.T) {
+func TestOnlyAPreReleaseCanUseTheUnreleasedNotes(t *testing.T) {
 	if _, err := (release{version: "v99.0.0"}).notes(repository); err == nil || !strings.Contains(err.Error(), "99.0.0") {
 		t.Errorf("a release without a section: %v", err)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	campaignFor      = flag.Duration("campaign.for", 0, "how long every fault in turn may take; 0: a handful of faults")
+	campaignFor      = flag.Duration("campaign.for", 0, "how long every fault in turn can take; 0: a handful of faults")
 	campaignSeed     = flag.Uint64("campaign.seed", 1, "seed for which calls break")
 	campaignOnly     = flag.String("campaign.only", "", `run one life with only these breaks, as a violation prints them: "rich, updated:MoveIntoFolder_Task#1/Refused + CloneVM_Task#2/ReplyLost"`)
 	campaignPacked   = flag.Int("campaign.packed", 20, "breaks per life")
@@ -175,7 +175,7 @@ func (c *campaign) missing() (jobs []job) {
 	return jobs
 }
 
-// neverAtMost is how many breaks of a hundred may never happen: which calls a life makes varies a little.
+// neverAtMost is how many breaks of a hundred might never happen: which calls a life makes varies a little.
 const neverAtMost = 2
 
 // summarize checks that every life was run, and that nearly all of so many breaks happened.

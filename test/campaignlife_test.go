@@ -194,7 +194,7 @@ func (l *life) callsSoFar() map[string]int {
 	return n
 }
 
-// What breaks may cost, in calls beyond those of an unbroken life. A step that failed is retried, perhaps in another way: a member that can't
+// What breaks can cost, in calls beyond those of an unbroken life. A step that failed is retried, perhaps in another way: a member that can't
 // be resized is cloned again, which is a dozen calls. Of twenty breaks most cost little. After a kill, whatever was running can begin again, a
 // lost session is rebuilt, and how long tasks take is learned again: the first task of a kind is read each time that its age has grown by an
 // eighth, which is 58 times in the 40 s of a clone, and three or four kinds follow most kills.

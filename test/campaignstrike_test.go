@@ -154,7 +154,7 @@ func (s strike) order() vcsim.Break {
 
 func (s strike) fault() types.BaseMethodFault { return faultTypes[s.reason] }
 
-// kindsFor lists the breaks for a method: every kind, and a fault of each typed reason that it may answer.
+// kindsFor lists the breaks for a method: every kind, and a fault of each typed reason that it can answer.
 func kindsFor(method string) (all []strike) {
 	for _, kind := range []string{breakReplyLost, breakRefused, breakSessionGone, breakKilledAfter, breakKilledBefore, breakStalled} {
 		if kind != breakSessionGone || !slices.Contains(withoutSession, method) {
@@ -226,13 +226,13 @@ var faultTypes = map[string]types.BaseMethodFault{
 	"InvalidArgument":             &types.InvalidArgument{},
 }
 
-// common are the faults that any method may answer.
+// common are the faults that any method can answer.
 //
 // [doc] RuntimeFault and its kinds "can be thrown by any method"; HostCommunication, NoPermission and RequestCanceled are among
 // them.
 var common = []string{"SystemError", "NoPermission", "HostNotReachable", "RequestCanceled"}
 
-// faultsOf lists the faults that a method may answer at once.
+// faultsOf lists the faults that a method can answer at once.
 //
 // [doc] the faults in the description of each method (vSphere Web Services API).
 func faultsOf(method string) []string {
@@ -261,7 +261,7 @@ var vmFaults = []string{"TaskInProgress", "InvalidState", "InvalidPowerState", "
 // powerOnFaults are those of a power-on, by whatever method.
 var powerOnFaults = append([]string{"InsufficientMemoryResources", "RuleViolation", "NoCompatibleHost", "NotEnoughLicenses", "CannotAccessNetwork", "NoDiskSpace", "GenericVmConfigFault"}, vmFaults...)
 
-// taskFaults are the faults that a method may answer at once, and that its task may end with.
+// taskFaults are the faults that a method can answer at once, and that its task can end with.
 var taskFaults = map[string][]string{
 	"CloneVM_Task": append([]string{"DuplicateName", "NoDiskSpace", "InsufficientStorageSpace", "NoCompatibleDatastore", "InaccessibleDatastore",
 		"CannotAccessNetwork", "SnapshotCloneNotSupported", "NicSettingMismatch", "UncustomizableGuest", "CannotDecryptPasswords",

@@ -249,7 +249,7 @@ type trial struct {
 	cleanups []func()
 }
 
-// run runs a function that may end with Fatal, and then the clean-ups.
+// run runs a function that can end with Fatal, and then the clean-ups.
 func (t *trial) run(do func()) {
 	run := func(f func()) {
 		done := make(chan struct{})

@@ -30,7 +30,7 @@ type chaosReplica struct {
 	stops   string
 	stopped time.Time
 	resumed chan struct{}
-	// strays is how many sessions it may have left behind in vCenter without knowing.
+	// strays is how many sessions it can have left behind in vCenter without knowing.
 	strays int
 }
 
@@ -275,7 +275,7 @@ func (l *life) someMethods(c *chaosReplica) []string {
 	return []string{changing[one%len(changing)]}
 }
 
-// chaosFaults are what vCenter may answer to any call without saying that something exists or is gone.
+// chaosFaults are what vCenter can answer to any call without saying that something exists or is gone.
 var chaosFaults = []types.BaseMethodFault{
 	&types.TaskInProgress{}, &types.InvalidState{}, &types.ConcurrentAccess{}, &types.NoPermission{PrivilegeId: "VirtualMachine.Inventory.Create"},
 	&types.InsufficientResourcesFault{}, &types.NoDiskSpace{Datastore: "LocalDS_0"}, &types.HostCommunication{}, &types.Timedout{},

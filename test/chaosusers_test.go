@@ -159,7 +159,7 @@ var edits = []operation{
 		}
 		return fmt.Sprint(len(s.Update.Windows))
 	}),
-	change("how long members may be held", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
+	change("how long members can be held", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Deletion.HoldTimeoutSeconds = pick(l.rand, []int32{0, 60, 300})
 		return fmt.Sprint(s.Deletion.HoldTimeoutSeconds)
 	}),
@@ -200,8 +200,8 @@ var edits = []operation{
 	}},
 }
 
-// unselect has the CompositeController not select the group for a while: any replica may be asked to finalize it, although it is
-// not deleted. None of it must be removed, and the group is finalized only if vCenter holds nothing of it. Sometimes that lasts
+// unselect has the CompositeController not select the group for a while: any replica can be asked to finalize it, although it is
+// not deleted. None of it must be removed, and the group is finalized only if vCenter has nothing of it. Sometimes that lasts
 // for longer than a lease, and where everything was as the spec says before, each member stays.
 func (l *life) unselect() {
 	if l.deleting {

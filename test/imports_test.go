@@ -1,4 +1,4 @@
-// Package test holds the tests of the whole: which package may import which, and whole lives of groups, through real hooks and the
+// Package test has the tests of the whole: which package can import which, and whole lives of groups, through real hooks and the
 // embedded vCenter.
 package test
 
@@ -16,7 +16,7 @@ import (
 
 const module = "codeconnect.vmworld.com/vmgroup"
 
-// walls lists what each package may import of this module, and the third parties that only some packages may import. Imports run
+// walls lists what each package can import of this module, and the third parties that only some packages can import. Imports run
 // one way: cmd → hook, loop, vsphere; loop → planner → children; those → plan; all → api, which has the words for clones.
 var walls = map[string]struct {
 	ours   []string
@@ -64,7 +64,7 @@ var guarded = map[string]string{
 	"github.com/prometheus": "prometheus", "k8s.io/client-go": "client-go", "github.com/spf13": "cobra", "github.com/google/uuid": "uuid",
 }
 
-// pure are the standard packages that the planner, its language and the pace may use: no context, clock, logger, I/O or goroutine.
+// pure are the standard packages that the planner, its language and the limiter can use: no context, clock, logger, I/O or goroutine.
 var pure = []string{"bytes", "cmp", "compress/gzip", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "fmt", "hash/fnv", "iter", "maps", "math",
 	"net/netip", "net/url", "slices", "strconv", "strings", "time", "unicode", "unicode/utf8"}
 
@@ -86,7 +86,7 @@ func TestImportsRunOneWay(t *testing.T) {
 		pkg := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), ".."+string(filepath.Separator)))
 		wall, known := walls[pkg]
 		if !known {
-			t.Errorf("%s has no wall: list in walls what it may import", pkg)
+			t.Errorf("%s has no wall: list in walls what it can import", pkg)
 			return nil
 		}
 		seen[pkg] = true

@@ -115,7 +115,7 @@ func (s *storm) blow(calls int) {
 	all.Wait()
 }
 
-// bodies posts what a careless or hostile caller may: bodies of the largest size, and small ones that expand.
+// bodies posts what a careless or hostile caller might: bodies of the largest size, and small ones that expand.
 func (s *storm) bodies(n int) {
 	large := []byte(`{"parent":{"metadata":{"annotations":{"x":"` + strings.Repeat("x", 8<<20-100) + `"}}}}`)
 	many := []byte(`{"parent":{"status":{"members":[` + strings.Repeat("{},", 199_000) + `{}]}}}`)

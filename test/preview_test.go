@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// ask posts a group to /plan as a file may have it, or GETs a path for a nil group.
+// ask posts a group to /plan as a file can have it, or GETs a path for a nil group.
 func ask(t *testing.T, g *metacontroller.Group, path string, file *v1alpha1.VmGroup, finalizing bool) (status int, answer string) {
 	t.Helper()
 	method, body := http.MethodGet, []byte(nil)

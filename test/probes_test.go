@@ -141,7 +141,7 @@ func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestAServerThatMayAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
+func TestAServerThatCanAskNobodySaysSoBeforeThereAreMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})

@@ -251,7 +251,7 @@ func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 	t.Parallel()
 	key, value, _ := strings.Cut(documented(t, "day-to-day.md", "kubectl annotate vg db ", " "), "=")
 	if value != "db-0/vm-42" {
-		t.Fatalf("the documents hold %s", value)
+		t.Fatalf("the documents have %s", value)
 	}
 	for name, late := range map[string]bool{"and let it go": false, "and be late": true} {
 		t.Run(name, func(t *testing.T) {

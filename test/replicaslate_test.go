@@ -16,7 +16,7 @@ import (
 
 // What one replica of the server has begun may arrive in vCenter long after another one has moved on.
 
-// callUntil calls a group's hook until a condition holds.
+// callUntil calls a group's hook until a condition is met.
 func (r *rig) callUntil(g *metacontroller.Group, happened <-chan struct{}) {
 	r.t.Helper()
 	until(r.t, g, "it happens", func(metacontroller.Answer) bool {

@@ -290,7 +290,7 @@ func remove(t testing.TB, g *metacontroller.Group) {
 	}
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition is met.
 func eventually(t testing.TB, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()

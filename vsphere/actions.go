@@ -31,7 +31,7 @@ import (
 // that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error. It also returns what the step's
 // tasks took.
 //
-// Every step may be retried, whatever the last try did: if nothing is left to do, that is success.
+// Every step can be retried, whatever the last try did: if nothing is left to do, that is success.
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
@@ -267,7 +267,7 @@ func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 const (
-	// questionPatience is how long a step may wait for the answer to its VM's question before it gives its slot back. Nobody is at the
+	// questionPatience is how long a step can wait for the answer to its VM's question before it gives its slot back. Nobody is at the
 	// console at night; an operator who is there, and sees the condition, answers within a minute.
 	questionPatience = time.Minute
 	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a

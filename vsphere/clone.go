@@ -1053,7 +1053,7 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 	})
 }
 
-// unhost leaves the host to vCenter after a clone was refused for a reason that may be the host's, and reports whether the clone is to be tried again.
+// unhost leaves the host to vCenter after a clone was refused for a reason that might be the host's, and reports whether the clone is to be tried again.
 func (b *cloneBuilder) unhost(err error) bool {
 	if b.spec.Location.Host == nil || !mayBeHosts(err) {
 		return false

@@ -33,7 +33,7 @@ func TestInvalidSettingsAreRefusedByName(t *testing.T) {
 		"no password":                    {func(c *Config) { c.Password = "" }, "--password"},
 		"user twice":                     {func(c *Config) { c.UserFile = "f" }, "--user-file"},
 		"password twice":                 {func(c *Config) { c.PasswordFile = "f" }, "--password-file"},
-		"a password file that may come":  {func(c *Config) { c.Password, c.PasswordFile = "", "/not/yet" }, ""},
+		"a password file that can come":  {func(c *Config) { c.Password, c.PasswordFile = "", "/not/yet" }, ""},
 		"a thumbprint":                   {func(c *Config) { c.Thumbprint = print }, ""},
 		"a thumbprint in small letters":  {func(c *Config) { c.Thumbprint = strings.ToLower(print) }, ""},
 		"a SHA-1 thumbprint":             {func(c *Config) { c.Thumbprint = print[:59] }, "--thumbprint"},
@@ -59,7 +59,7 @@ func TestInvalidSettingsAreRefusedByName(t *testing.T) {
 			case tc.want != "" && !strings.Contains(err.Error(), tc.want):
 				t.Errorf("%q does not name %q", err, tc.want)
 			case err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hidden")):
-				t.Errorf("%q holds a password", err)
+				t.Errorf("%q contains a password", err)
 			}
 		})
 	}

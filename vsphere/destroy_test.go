@@ -191,7 +191,7 @@ func (p *process) withoutDisk(moRef string) {
 	p.world.must(p.reader.Read(p.t.Context(), inventory.VMRef(moRef)))
 }
 
-// Anyone who takes a disk from a member that has run may mean it.
+// Anyone who takes a disk from a member that has run might mean it.
 func TestAMemberThatRanIsPoweredOnWithoutADiskThatSomebodyRemoved(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)

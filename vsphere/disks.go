@@ -444,7 +444,7 @@ func (md memberDisks) deleteDisks(ctx context.Context) error {
 }
 
 // hasDisks checks, right before a member is powered on, that it has all its persistent disks, and no other VM has one. From then on they
-// may hold data.
+// may contain data.
 func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	all := plan.Persistent(m.Stamp.Given)
 	if len(all) == 0 {
@@ -470,7 +470,7 @@ func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	return md.bindDisks(ctx, m, all, now.Devices)
 }
 
-// bindDisks records that disks of a member, which are attached to it, may hold data.
+// bindDisks records that disks of a member, which are attached to it, may contain data.
 func (md memberDisks) bindDisks(ctx context.Context, m *inventory.Member, given []plan.MemberDisk, devices []types.BaseVirtualDevice) error {
 	var all []disks.Owned
 	for _, d := range given {

@@ -62,7 +62,7 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 	})
 }
 
-func TestAFolderIsNotCreatedWhereItMayNotBe(t *testing.T) {
+func TestAFolderIsNotCreatedWhereItIsNotAllowed(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		for reason, placement := range map[string]plan.Home{
 			vcfault.ReasonHomeForbidden:      {Folder: "vm-operator/shop"},

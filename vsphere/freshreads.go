@@ -43,7 +43,7 @@ func (st *step) lookUnchanged(ctx context.Context, m *inventory.Member) (*FreshV
 	return now, err
 }
 
-// check checks that the VM may be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
+// check checks that the VM can be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
 // goes, is still marked for it: another replica may have withdrawn the mark.
 func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
@@ -145,7 +145,7 @@ func (c calls) askFresh(ctx context.Context, about types.ManagedObjectReference)
 	return c.fresh.Ask(ctx, about)
 }
 
-// stillMay returns an error if the step may no longer act on an answer. It makes no call.
+// stillMay returns an error if the step isn't allowed to act on an answer any more. It makes no call.
 func (c calls) stillMay(ctx context.Context) error {
 	return c.Call(ctx, func(context.Context, *session.Session) error { return nil })
 }
@@ -154,7 +154,7 @@ func (c calls) stillMay(ctx context.Context) error {
 type freshFolder struct {
 	Name, Parent string
 	Children     []types.ManagedObjectReference
-	// Seen is false if our user may not see all of that.
+	// Seen is false if our user can't see all of that.
 	Seen bool
 }
 

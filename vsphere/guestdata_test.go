@@ -175,7 +175,7 @@ func TestNoFailureOfACloneShowsItsUserData(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		const secret = "planted-secret, and more that only the guest may know"
+		const secret = "planted-secret, and more that only the guest can know"
 		value, _ := plan.EncodeUserData(secret)
 		echo := func(text string) vim.BaseMethodFault { // a fault may repeat what it is about
 			f := &vim.InvalidArgument{InvalidProperty: text}

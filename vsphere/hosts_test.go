@@ -60,7 +60,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		}
 		for range 2 * RefusedOften {
 			if f := p.fault(actionOn(plan.PowerOn, ran)); f.Reason != vcfault.ReasonResourceLimit {
-				t.Errorf("one that ran may hold data: %+v", f)
+				t.Errorf("one that ran may contain data: %+v", f)
 			}
 		}
 		for range RefusedOften { // no host has room

@@ -125,7 +125,7 @@ func TestAReadOfEverythingWaitsForItsFirstPage(t *testing.T) {
 	})
 }
 
-// The reads that repeat while a stream holds, which nobody waits for, leave vCenter time between their calls.
+// The reads that repeat while a stream lasts, which nobody waits for, leave vCenter time between their calls.
 func TestThePeriodicReadOfEverythingIsSpreadOut(t *testing.T) {
 	for _, c := range []struct{ page, pause time.Duration }{{100 * time.Millisecond, 400 * time.Millisecond}, {5 * time.Second, time.Second}} {
 		t.Run(c.page.String(), func(t *testing.T) {

@@ -89,7 +89,7 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 	})
 }
 
-// Two replicas of the server can make the same disk at once. What no guest had is empty, so either may be used; what one had is used again.
+// Two replicas of the server can make the same disk at once. What no guest had is empty, so either can be used; what one had is used again.
 func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

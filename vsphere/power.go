@@ -99,7 +99,7 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 	return true, c.awaitOn(ctx, vm)
 }
 
-// onWithin is how long the power-on of a VM may take when vCenter does not name its task.
+// onWithin is how long the power-on of a VM can take when vCenter does not name its task.
 const onWithin = 2 * time.Minute
 
 // awaitOn waits until a VM is on, by its tasks if vCenter shows them.
@@ -319,7 +319,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 // the time that the spec gives the guest, and a minute. This process may have been suspended in between.
 const askWithin = 30 * time.Second
 
-// unheeded reports whether a step may power off a VM whose guest did not shut down in time: this process has asked the guest in this
+// unheeded reports whether a step can power off a VM whose guest did not shut down in time: this process has asked the guest in this
 // boot, or cannot ask it.
 func (p power) unheeded(m *inventory.Member) bool {
 	boot, asked := p.asked.Load(m.MoRef)

@@ -364,7 +364,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 
 // attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
 // more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
-// twenty behind. An administrator may make any number.
+// twenty behind. An administrator can create any number.
 const attributesMost = 100
 
 func attributesOf(defs []types.CustomFieldDef) (n int) {

@@ -105,7 +105,7 @@ func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
 	})
 }
 
-// unprepared is a new member that may not be powered on before it is prepared.
+// unprepared is a new member that must not be powered on before it is prepared.
 func (p *process) unprepared(ordinal int32) plan.VM {
 	p.t.Helper()
 	if p.state().Folder == "" {

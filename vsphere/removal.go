@@ -324,7 +324,7 @@ func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectRefer
 		return nil
 	}
 	slices.Sort(unmanaged)
-	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder holds other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
+	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder contains other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
 // look reads a folder whose content must be seen.
@@ -364,7 +364,7 @@ func withQuarantine(folder types.ManagedObjectReference, quarantine string) []ty
 
 // unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
 // UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task of a vCenter would delete them. But every vCenter has
-// the other method: what lacks it is govmomi's simulator, whose Destroy_Task of a folder leaves the VMs (test/plain holds that).
+// the other method: what lacks it is govmomi's simulator, whose Destroy_Task of a folder leaves the VMs (test/plain has that).
 func (g groupRemoval) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
 	var vcenter string
 	_, err := g.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
@@ -400,7 +400,7 @@ func (g groupRemoval) keptFolder(err error) error {
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err
 	}
-	g.clones.Forget(g.ref.UID) // as for a folder that holds unmanaged VMs: a later clone can land in it
+	g.clones.Forget(g.ref.UID) // as for a folder that contains unmanaged VMs: a later clone can land in it
 	stays := vcfault.New(plan.ReasonFolderStays, false, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// settled is a VM as it is seen, without what a repeated step may change: the guard, and when a guest was asked. (Tools
+// settled is a VM as it is seen, without what a repeated step can change: the guard, and when a guest was asked. (Tools
 // stop at a reset, which is seen later.)
 func settled(vm plan.VM) plan.VM {
 	vm.ChangeVersion, vm.Shutdown, vm.Tools = "", plan.Moment{}, false
@@ -149,7 +149,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 	}
 }
 
-// replanned does a step that may fail only with a transient fault.
+// replanned does a step that can fail only with a transient fault.
 func (p *process) replanned(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)

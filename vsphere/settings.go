@@ -50,7 +50,7 @@ func (v *parts) datacenterOf(folder types.ManagedObjectReference) (places.Datace
 
 const knownFor = session.KnownFor
 
-// lookups keep what clones look up, so that fifty of them need one answer. They hold for one session: with the next,
+// lookups keep what clones look up, so that fifty of them need one answer. They are valid for one session: with the next,
 // or when an object turns out to be gone, everything is asked for again.
 type lookups struct {
 	sources    session.Cache[sourceKey, *source]

@@ -77,7 +77,7 @@ func TestNoStepFailsForAnObjectOfAnother(t *testing.T) {
 }
 
 // A shared read has no lease of its own, and an answer may come when the lease of one of its steps has ended.
-func TestASharedAnswerCountsOnlyForAStepThatMayStillAct(t *testing.T) {
+func TestASharedAnswerCountsOnlyForAStepThatCanStillAct(t *testing.T) {
 	inABubbleOf(t, func(w *world) *process {
 		cfg := w.config()
 		cfg.Leased = func(_ apitypes.UID, vm string) bool { return vm != "web-1" }

@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// storagePolicies holds vCenter's storage policies, and the service (SPBM) that has them.
+// storagePolicies has vCenter's storage policies, and the service (SPBM) that has them.
 type storagePolicies struct {
 	client *pbm.Client
 	ids    map[string]string // by name

@@ -5,7 +5,7 @@
 // vCenter, vsphere/tasks one wait for all running tasks, vsphere/stamp the owner of a VM, vsphere/tagging tags by name, and
 // vsphere/vcfault the typed faults. A clone is built in steps, which are one list (clone.go).
 //
-// It promises that it acts only on the group's own members and folder; that every step may be retried, whatever the last try
+// It promises that it acts only on the group's own members and folder; that every step can be retried, whatever the last try
 // did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
 // Locks: fieldCache and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
@@ -174,7 +174,7 @@ type Config struct {
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It can be nil.
 	Changed func(types.UID)
-	// Leased reports whether the step for that Action.VM of the group with that UID may continue now. Steps ask right before each of
+	// Leased reports whether the step for that Action.VM of the group with that UID can continue now. Steps ask right before each of
 	// their calls. If it is nil, they always continue.
 	Leased func(uid types.UID, vm string) bool
 }

@@ -204,7 +204,7 @@ type RootDisk struct {
 var diskName = regexp.MustCompile(`^[a-z]([-a-z0-9]*[a-z0-9])?$`)
 
 // validateDisks checks the disks. Only the CRD's rules refuse that they shrink, go or change places: Validate doesn't know the former
-// spec. (The planner holds a group whose members have other disks by then.)
+// spec. (The planner blocks a group whose members have other disks by then.)
 func (s *VmGroupSpec) validateDisks(spec *field.Path) (errs field.ErrorList) {
 	if s.RootDisk != nil {
 		errs = append(errs, between(spec.Child("rootDisk", "sizeGiB"), s.RootDisk.SizeGiB, 1, MaxDiskGiB)...)

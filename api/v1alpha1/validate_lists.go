@@ -56,7 +56,7 @@ func memberName(path *field.Path, name, group string) field.ErrorList {
 
 var moRef = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 
-// validateReplace allows a moRef once; a name may occur with several VMs, because completed requests may stay.
+// validateReplace allows a moRef once; a name can occur with several VMs, because completed requests can stay.
 func validateReplace(path *field.Path, wanted []Replacement, group string) (errs field.ErrorList) {
 	if fault := tooMany(path, len(wanted)); fault != nil {
 		return fault

@@ -68,7 +68,7 @@ func (d *Deletion) validate(path *field.Path) (errs field.ErrorList) {
 
 var percentage = regexp.MustCompile(`^(100|[1-9]?[0-9])%$`)
 
-// share checks a number of members or a percentage of them, which may be unset.
+// share checks a number of members or a percentage of them, which can be unset.
 func share(path *field.Path, value *intstr.IntOrString, low int32) field.ErrorList {
 	switch {
 	case value == nil:

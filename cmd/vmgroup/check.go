@@ -136,7 +136,7 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	}
 	defer closeSimulator()
 	if len(s.probe.Networks.Allowed) > 0 {
-		o.MayProbe = s.probe.Networks.Allow
+		o.CanProbe = s.probe.Networks.Allow
 	}
 	if s.simulator && len(o.Templates)+len(o.Groups) == 0 {
 		o.Templates = s.sim.Templates[:1]
@@ -196,5 +196,5 @@ func (w stoppingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// colorful reports whether results may be colored.
+// colorful reports whether results can be colored.
 func colorful(w io.Writer) bool { return os.Getenv("NO_COLOR") == "" && isTerminal(w) }

@@ -158,7 +158,7 @@ func interrupted(t *testing.T, stop func(*exec.Cmd, io.Closer) error, heard bool
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
-		_, _ = said.ReadFrom(out) // which may be closed
+		_, _ = said.ReadFrom(out) // which can be closed
 	}()
 	lines := bufio.NewScanner(progress)
 	for lines.Scan() {

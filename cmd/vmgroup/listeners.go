@@ -55,7 +55,7 @@ func refuseEmptyFiles(c *cobra.Command) error {
 }
 
 // Limits of one HTTP exchange. They close slow connections; Metacontroller itself gives up after 10 s. It has a connection for each
-// of its five workers and three hooks; half of all connections may come from one address, because behind some networks all callers
+// of its five workers and three hooks; half of all connections can come from one address, because behind some networks all callers
 // have the same one. Probes and scrapes are few, and each opens a new connection; Kubernetes restarts the pods if probes get none.
 var (
 	hookLimits = guard.Limits{
@@ -68,7 +68,7 @@ var (
 	}
 )
 
-// opened holds the two open listeners, and the guard of the hooks.
+// opened has the two open listeners, and the guard of the hooks.
 type opened struct {
 	hooks, health net.Listener // health can be nil
 	guard         *guard.Guard

@@ -103,7 +103,7 @@ func (m *manifests) related(g *v1alpha1.VmGroup, objects []*other) (json.RawMess
 	return nil, nil
 }
 
-// read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that the files may be
+// read reads all files strictly: an unknown field is an error. It passes objects of other kinds to others, so that the files can be
 // those for `kubectl apply`.
 func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	for _, file := range m.files {
@@ -203,7 +203,7 @@ func objectsIn(document []byte) (all [][]byte, err error) {
 	}
 }
 
-// groupsIn are those of one document, which may be a List, as from `kubectl get -o yaml`.
+// groupsIn are those of one document, which can be a List, as from `kubectl get -o yaml`.
 func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	var object struct {
 		other

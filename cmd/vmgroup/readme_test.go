@@ -84,7 +84,7 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	}
 }
 
-// outputPattern matches an output as a document shows it: "…" matches any lines, any moRef matches another one, and columns may be
+// outputPattern matches an output as a document shows it: "…" matches any lines, any moRef matches another one, and columns can be
 // wider or narrower.
 func outputPattern(shown string) *regexp.Regexp {
 	pattern := regexp.QuoteMeta(shown)

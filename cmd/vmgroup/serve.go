@@ -68,7 +68,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f.IntVar(&s.slots, "slots", 32, "the most vCenter tasks at once, 1 to 640 (and one more for groups that have none); the server finds how many vCenter takes, beginning with 8 of a kind")
 	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group at least, 5s to 10m")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
-	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups they may be too many for Prometheus")
+	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
 	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")
 	section(f, "How the server works")
 	s.settings.flags(c)

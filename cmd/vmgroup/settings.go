@@ -34,7 +34,7 @@ type settings struct {
 	probe         probe.Config
 	simulator     bool
 	sim           vcsim.Config
-	// simulatorForAll opens the embedded vCenter to others, where every user may do everything.
+	// simulatorForAll opens the embedded vCenter to others, where every user can do everything.
 	simulatorForAll bool
 	logLevel        string
 	logFormat       string

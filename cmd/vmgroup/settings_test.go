@@ -85,7 +85,7 @@ func TestShellCompletionOffersValuesAndNoFiles(t *testing.T) {
 	}
 }
 
-// The seam is for tests: no flag may put something else between the server and vCenter's network, so nothing here may name it.
+// The seam is for tests: no flag can put something else between the server and vCenter's network, so nothing here must name it.
 func TestNoFlagReachesTheNetworkSeam(t *testing.T) {
 	t.Parallel()
 	seam := map[string]bool{}

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Bounds of an answer to a reader. An answer is made first and then written, so that a client that reads slowly, or not at all, holds
+// Bounds of an answer to a reader. An answer is made first and then written, so that a client that reads slowly, or not at all, occupies
 // a connection and the answer's memory for a while, and no place among those that are answered.
 const (
 	// answerMost bounds an answer, in bytes: those of a vCenter with 40,000 VMs have some 28 MB.
 	answerMost = 32 << 20
 	// writingBudget bounds all answers that are being written, in bytes.
 	writingBudget = 32 << 20
-	// writeTime is how long a client may take to read an answer, and writeTimePerMiB that for each MiB of it.
+	// writeTime is how long a client has to read an answer, and writeTimePerMiB that for each MiB of it.
 	writeTime       = 5 * time.Second
 	writeTimePerMiB = time.Second
 )

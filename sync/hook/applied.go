@@ -24,7 +24,7 @@ type managedFields struct {
 }
 
 // serverSideApplied returns the child as it was last applied by server-side apply, in JSON; empty if it wasn't. Metacontroller's field
-// manager may have any name (--apply-strategy-ssa-field-manager), but it always applies the reference to the owner.
+// manager can have any name (--apply-strategy-ssa-field-manager), but it always applies the reference to the owner.
 func serverSideApplied(child []byte, managed []managedFields) string {
 	var fields fieldSet
 	for i := range managed {

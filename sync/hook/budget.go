@@ -20,7 +20,7 @@ const (
 	// budgetWait is how long a request waits for its shares of both budgets together, in addition to backlogWait.
 	budgetWait = 2 * time.Second
 	// smallPart is the size below which a part of a request is free: 64 of them are 16 MiB. smallAnswer is that of an answer: as many of
-	// them as there may be connections are 16 MiB.
+	// them as there can be connections are 16 MiB.
 	smallPart   = 256 << 10
 	smallAnswer = 16 << 10
 	// maxValues bounds the JSON values of a body: a group of 1,000 members, with a Service, has some 40,000.

@@ -46,7 +46,7 @@ func encodeChild(namespace string, c *plan.Child) (json.RawMessage, error) {
 
 // isRecordOf reports whether a text is the JSON object of that child. Anything else in an answer fails the whole sync; and
 // an object that names another namespace Metacontroller would write there, with its own rights
-// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): anyone who may edit
+// (https://github.com/metacontroller/metacontroller/blob/master/pkg/controller/common/manage_children.go): anyone who can edit
 // a child here could write there. Keys are compared with case, as in Kubernetes.
 func isRecordOf(namespace string, key plan.ChildKey, text string) bool {
 	var object, meta map[string]json.RawMessage

@@ -25,7 +25,7 @@ const (
 	namesMost = 64
 )
 
-// discovery holds the parameters of GET /sd. Each may be given several times; a value counts once.
+// discovery has the parameters of GET /sd. Each can be given several times; a value counts once.
 type discovery struct {
 	namespaces, groups []string // only these, sorted; all if empty
 	ports              []string // a target for each; the bare address if empty

@@ -36,7 +36,7 @@ func (s *server) group(w http.ResponseWriter, r *http.Request) {
 	refuse(w, http.StatusNotFound, fmt.Sprintf("there is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp", namespace+"/"+name))
 }
 
-// slots answers with how many steps this replica runs in vCenter, and how many it may.
+// slots answers with how many steps this replica runs in vCenter, and how many it can run.
 func (s *server) slots(w http.ResponseWriter, _ *http.Request) {
 	all := plan.Slots{Limits: []plan.Limit{}}
 	if s.Slots != nil {

@@ -42,7 +42,7 @@ func both(cfg hook.Config) http.Handler {
 	return all
 }
 
-// look starts a server whose inventory may be known, and returns a GET from it over the network.
+// look starts a server whose inventory can be known, and returns a GET from it over the network.
 func look(t *testing.T, k *controller, known *bool) func(path string) (code int, body string, header http.Header) {
 	t.Helper()
 	meter := prometheus.NewRegistry()
@@ -155,7 +155,7 @@ func TestAnUnknownInventoryIsAnErrorAndNotAnEmptyList(t *testing.T) {
 	}
 }
 
-func TestSlotsSayHowManyMayRunAndWhy(t *testing.T) {
+func TestSlotsSayHowManyCanRunAndWhy(t *testing.T) {
 	limits := []plan.Limit{{Of: "clones from host-12", Now: 4, Most: 32, Running: 3, Reason: "vCenter queued a task for 12 s"}}
 	for _, c := range []struct {
 		slots func() plan.Slots

@@ -39,7 +39,7 @@ type Controller interface {
 	Groups() []plan.Report
 }
 
-// Config holds the parts of the server. New needs Controller and Log, Health needs Ready.
+// Config has the parts of the server. New needs Controller and Log, Health needs Ready.
 type Config struct {
 	Controller Controller
 	// Preflight looks what the steps of a plan would meet in vCenter. It can be nil.
@@ -47,7 +47,7 @@ type Config struct {
 	// ListGroups lists the groups in vCenter's stamps, whichever replica was called for them, and reports whether the list is
 	// complete. It can be nil. It must answer from memory.
 	ListGroups func() (groups []plan.Listed, known bool)
-	// Slots tells how many steps run in vCenter, and how many may. It can be nil.
+	// Slots tells how many steps run in vCenter, and how many can. It can be nil.
 	Slots func() plan.Slots
 	// Ready returns why the server is not ready for hooks; nil if it is.
 	Ready func() error
@@ -83,7 +83,7 @@ type server struct {
 }
 
 // New returns the handler of the hooks, of /plan, of /groups, /slots and /sd, and of the page. It authenticates nobody (package guard does).
-// GET requests change nothing, and each may be a HEAD request, as RFC 9110, section 9.1, has it.
+// GET requests change nothing, and each can be a HEAD request, as RFC 9110, section 9.1, has it.
 func New(cfg Config) http.Handler {
 	if cfg.MaxBody == 0 {
 		cfg.MaxBody = defaultLimit
@@ -118,7 +118,7 @@ func New(cfg Config) http.Handler {
 			r.Method(http.MethodGet, "/", cfg.Page)
 			r.Method(http.MethodGet, "/ui/*", cfg.Page)
 		})
-		// Anybody may load these, so they take no room: each is a constant.
+		// Anybody can load these, so they take no room: each is a constant.
 		r.With(measure, s.recoverer).Method(http.MethodGet, "/ui/assets/*", cfg.Page)
 	}
 	return r
@@ -299,7 +299,7 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 }
 
 // recoverer answers a panic with 500 and logs it with its stack; the body has no details. The value of a panic may be
-// anything, even a part of a Secret: the log has only the runtime's own errors, which hold no data. The stack has no strings.
+// anything, even a part of a Secret: the log has only the runtime's own errors, which contain no data. The stack has no strings.
 func (s *server) recoverer(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

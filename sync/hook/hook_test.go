@@ -313,8 +313,8 @@ func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 		panics func()
 		logged string
 	}{
-		"a value that may be anything":   {func() { panic("the secret is 4242") }, "a string"},
-		"an error that may say anything": {func() { panic(errors.New("the secret is 4242")) }, "a *errors.errorString"},
+		"a value that can be anything":   {func() { panic("the secret is 4242") }, "a string"},
+		"an error that can say anything": {func() { panic(errors.New("the secret is 4242")) }, "a *errors.errorString"},
 		"the runtime's own":              {func() { var none []int; _ = none[len("the secret is 4242")] }, "index out of range"},
 	} {
 		var log bytes.Buffer

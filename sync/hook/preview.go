@@ -40,7 +40,7 @@ type PlanStep struct {
 	Reason       string  `json:"reason"`
 }
 
-// PlanBlock is what holds a group back, or will: something that its steps need is not there, or it waits for an operator.
+// PlanBlock is what blocks a group, or will: something that its steps need is not there, or it waits for an operator.
 type PlanBlock struct {
 	// Op and VM are of the step that would fail, and Part is what fails of it; empty where the group waits as a whole.
 	Op   string `json:"op,omitempty"`
@@ -59,7 +59,7 @@ type Preflight interface {
 	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
 }
 
-// scoutTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s that an answer may take.
+// scoutTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s within which an answer must come.
 const scoutTime = 20 * time.Second
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	write(w, Answer(ctx, s.Preflight, call.Ref(), &result, &outlook))
 }
 
-// asCreated completes the group of a request for a plan, which may be a manifest that was never applied, and may come without a request around it.
+// asCreated completes the group of a request for a plan, which can be a manifest that was never applied, and can come without a request around it.
 func asCreated(req *Request, body []byte) {
 	if req.Parent == nil {
 		alone := &v1alpha1.VmGroup{}

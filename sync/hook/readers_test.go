@@ -104,7 +104,7 @@ func TestReadersThatReadNothingStopNobody(t *testing.T) {
 				listed := many(500)
 				c := newCrowd(t, hook.Config{Controller: &controller{state: healthy()}, Page: page, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 				c.deaf(70, path)
-				for range 5 { // for longer than any answer may take
+				for range 5 { // for longer than any answer can take
 					for _, request := range []string{syncCall(), "GET /groups HTTP/1.1\r\nHost: x\r\n\r\n", "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /ui/assets/style.css HTTP/1.1\r\nHost: x\r\n\r\n"} {
 						if status, took := c.ask(request); status != http.StatusOK || took > time.Second {
 							t.Errorf("%.20s: %d after %s", request, status, took)

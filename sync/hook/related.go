@@ -18,7 +18,7 @@ var (
 	errValue   = errors.New("the key that spec.userData names has a value that is not text, or, in a Secret or in binaryData, not base64")
 )
 
-// relatedData holds the fields of a Secret or a ConfigMap.
+// relatedData has the fields of a Secret or a ConfigMap.
 type relatedData struct {
 	Data       map[string]json.RawMessage `json:"data"`
 	BinaryData map[string]json.RawMessage `json:"binaryData"`

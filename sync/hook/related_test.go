@@ -46,7 +46,7 @@ func TestCustomizeRequestsTheObjectOfSpecUserData(t *testing.T) {
 		fromSecret:    `{"relatedResources":[{"apiVersion":"v1","resource":"secrets","namespace":"shop","names":["web-data"]}]}`,
 		fromConfigMap: `{"relatedResources":[{"apiVersion":"v1","resource":"configmaps","namespace":"shop","names":["web-data"]}]}`,
 	} {
-		for _, edit := range []string{"", `"finalizing":true`} { // Metacontroller remembers the answer: it may depend on nothing else
+		for _, edit := range []string{"", `"finalizing":true`} { // Metacontroller remembers the answer: it must depend on nothing else
 			body := request(userData, "")
 			if edit != "" {
 				body = bytes.Replace(body, []byte(`"finalizing":false`), []byte(edit), 1)

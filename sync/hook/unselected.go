@@ -39,7 +39,7 @@ type letGoResponse struct {
 	Finalized          bool              `json:"finalized"`
 }
 
-// letGo answers for a group of which this server holds nothing any more, so that Metacontroller removes its finalizer.
+// letGo answers for a group of which this server has nothing any more, so that Metacontroller removes its finalizer.
 func (s *server) letGo(w http.ResponseWriter, call received, result *plan.Result) {
 	s.answer(w, call.Call, result, func(out SyncResponse) any {
 		return letGoResponse{call.status, out.Children, out.ResyncAfterSeconds, result.Finalized}

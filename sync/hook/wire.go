@@ -192,7 +192,7 @@ func orNothing(s string) string {
 	return s
 }
 
-// SyncResponse and FinalizeResponse hold everything that Metacontroller allows in an answer: with hook version v2
+// SyncResponse and FinalizeResponse have everything that Metacontroller allows in an answer: with hook version v2
 // an unknown key fails the sync, and Metacontroller would obey finalized in a sync's answer.
 type SyncResponse struct {
 	Status             v1alpha1.VmGroupStatus `json:"status"`

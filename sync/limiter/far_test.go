@@ -45,7 +45,7 @@ func (f *far) start() {
 	}
 }
 
-// begin lets users begin what they may, and reports whether any did.
+// begin lets users begin what they can, and reports whether any did.
 func (f *far) begin() (any bool) {
 	for again := true; again; {
 		again = false

@@ -19,7 +19,7 @@ type latency struct {
 const (
 	// usualShare and queuedShare are the inverse of the weight with which an action counts in usual, and in queued and ran.
 	usualShare, queuedShare = 4, 8
-	// slowFifths is how many fifths of the best time actions take when they are slow, and slowLeast how much longer, so that short ones may vary.
+	// slowFifths is how many fifths of the best time actions take when they are slow, and slowLeast how much longer, so that short ones can vary.
 	slowFifths, slowLeast = 8, 5 * time.Second
 )
 

@@ -81,12 +81,12 @@ const (
 	cutTo, cutLeast = .75, .875
 	// floor is the least that a limit is cut to.
 	floor = 2
-	// queuedMost is how long an action may be queued without that being congestion.
+	// queuedMost is how long an action can be queued without that being congestion.
 	queuedMost = 10 * time.Second
 	// keptFrom is how many of all are one that clones leave to other kinds: without it, power-ons of all groups would wait for clones, which
 	// take longest.
 	keptFrom = 16
-	// idle is after how long without work a limit begins again: what was found may no longer hold.
+	// idle is after how long without work a limit begins again: what was found might no longer be true.
 	idle = time.Hour
 )
 

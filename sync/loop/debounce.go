@@ -35,7 +35,7 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	}
 }
 
-// keepWritten answers what was written just now as it is, if there is more to do. going is how long the status of a deletion may stand.
+// keepWritten answers what was written just now as it is, if there is more to do. going is how long the status of a deletion is kept.
 func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) {
 	if len(r.Actions)+len(g.running) == 0 {
 		return

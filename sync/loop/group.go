@@ -273,7 +273,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	if err == nil {
 		g.retryLike(a.VM, now)
 		delete(g.failures, a.VM)
-		if a.Op == plan.ConfirmGone { // it holds only for the time that it was started for
+		if a.Op == plan.ConfirmGone { // it counts only for the time that it was started for
 			if since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since; since.IsZero() {
 				g.emptied = g.finalizing
 			} else if since.Equal(g.unselected.since) {

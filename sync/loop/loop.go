@@ -3,7 +3,7 @@
 // one, as many at once as there are slots (package limiter finds how many), one group after another.
 //
 // There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
-// outlive the process: Kubernetes holds the desired state, vCenter the observed state. The package knows no JSON and no
+// outlive the process: Kubernetes has the desired state, vCenter the observed state. The package knows no JSON and no
 // vSphere terms; time is the standard library's, so that testing/synctest can run it without a real sleep.
 //
 // Locks: Loop.mu guards everything that the loop remembers. It is never held during a call of VCenter or Config.Who, nor while a plan

@@ -38,7 +38,7 @@ func bubble(t *testing.T, m *model, cfg Config, test func(t *testing.T, l *Loop)
 	})
 }
 
-// until sleeps fake seconds until something holds, and returns how long it took, to 10 ms or 1 %.
+// until sleeps fake seconds until a condition is met, and returns how long it took, to 10 ms or 1 %.
 func until(t *testing.T, limit time.Duration, what string, holds func() bool) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -155,7 +155,7 @@ func TestFinalizingIsSticky(t *testing.T) {
 	})
 }
 
-// Two replicas of the server: one holds a lease, the other finalizes. What the first has seen must keep it from recreating
+// Two replicas of the server: one has a lease, the other finalizes. What the first has seen must keep it from recreating
 // what the second removes, although its last call is fresh.
 func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)

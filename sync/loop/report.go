@@ -69,7 +69,7 @@ func (l *Loop) Groups() []plan.Report {
 	return all
 }
 
-// NextSteps tells what is to be done for a group that may be acted for, at most so many steps, as if each succeeded; nothing for
+// NextSteps tells what is to be done for a group whose lease allows steps, at most so many steps, as if each succeeded; nothing for
 // one that is paused.
 func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	now := time.Now()

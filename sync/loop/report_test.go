@@ -360,7 +360,7 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 	m := newModel(0)
 	m.setFault(func(_ plan.Ref, a plan.Action) error {
 		if a.Op == plan.RemoveFolder {
-			return fault{Reason: plan.ReasonFolderHoldsStranger, Message: "the folder holds what is not the group's", NeedsOperator: true}
+			return fault{Reason: plan.ReasonFolderHoldsStranger, Message: "the folder contains what is not the group's", NeedsOperator: true}
 		}
 		return nil
 	})

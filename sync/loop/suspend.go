@@ -19,7 +19,7 @@ const (
 	// suspendedAfter is the shortest gap that counts as a suspension. Metacontroller gives a call up after 10 s, and only then
 	// may call another replica, so it must be well below that.
 	suspendedAfter = 3 * time.Second
-	// staleFor is how long handling the calls that waited may take.
+	// staleFor is how long handling the calls that waited can take.
 	staleFor = time.Second
 )
 

@@ -106,7 +106,7 @@ func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 		l.Sync(c)
 		synctest.Wait()
 		if begun := m.begun(); len(begun) != 2 || !l.Leased(c.Group.UID, "web-0") {
-			t.Fatalf("%v, may go on: %v", begun, l.Leased(c.Group.UID, "web-0"))
+			t.Fatalf("%v, can continue: %v", begun, l.Leased(c.Group.UID, "web-0"))
 		}
 		l.Sync(deletion(c))
 		if l.Leased(c.Group.UID, "web-0") || !l.Leased(c.Group.UID, plan.FolderKey) {

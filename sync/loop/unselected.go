@@ -78,7 +78,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	if g.unselected.confirm = result.Actions; len(result.Actions) > 0 {
 		l.queue.Add(call.Group.UID)
 	}
-	if result.Finalized { // once only: this knowledge does not hold for another time
+	if result.Finalized { // once only: this knowledge does not count for another time
 		g.unselected = unselected{last: now}
 	}
 	waitsFor := ""

@@ -33,7 +33,7 @@ type Group struct {
 	// Events are the children of kind Event, by name, as first answered: childResources does not list the kind, so
 	// Metacontroller creates them once, and never observes them.
 	Events map[string]json.RawMessage
-	// Related are the objects that the hooks may request: Secrets and ConfigMaps of the group's namespace.
+	// Related are the objects that the hooks can request: Secrets and ConfigMaps of the group's namespace.
 	Related []Related
 	// ServerSideApply: Metacontroller runs with --apply-strategy=server-side-apply.
 	ServerSideApply bool

@@ -76,12 +76,12 @@ func (m *Metric) in(buckets []float64) *Metric {
 // All lists the metrics. The list is immutable.
 func All() []*Metric { return all }
 
-// Counter registers the metric as a counter, or returns the one already registered; r may be nil.
+// Counter registers the metric as a counter, or returns the one already registered; r can be nil.
 func (m *Metric) Counter(r prometheus.Registerer) *prometheus.CounterVec {
 	return registered(r, prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.Name, Help: m.Help}, m.Labels))
 }
 
-// Histogram registers the metric as a histogram, or returns the one already registered; r may be nil.
+// Histogram registers the metric as a histogram, or returns the one already registered; r can be nil.
 func (m *Metric) Histogram(r prometheus.Registerer) *prometheus.HistogramVec {
 	return registered(r, prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.Name, Help: m.Help, Buckets: m.Buckets}, m.Labels))
 }

@@ -24,7 +24,7 @@ type rendered struct {
 	anchors map[string]template.HTML
 }
 
-// render turns a document of this project, which may have HTML, into a page.
+// render turns a document of this project, which can contain HTML, into a page.
 func render(name string, source []byte) (r rendered, err error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify),
 		goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(pageLinks(name), 1000))),

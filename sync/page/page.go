@@ -35,7 +35,7 @@ type Source interface {
 	Health() plan.Health
 }
 
-// Config holds the parts of the page.
+// Config has the parts of the page.
 type Config struct {
 	Source Source
 	// Next forecasts at most so many steps for a group. It can be nil.

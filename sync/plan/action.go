@@ -27,7 +27,7 @@ const (
 	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
 	// SetDisks adds the disks of the spec that a member lacks, lets others grow, and records that in the stamp, guarded by its
-	// changeVersion. The VM may run.
+	// changeVersion. The VM can be running.
 	SetDisks Op = "SetDisks"
 	// DeleteDisks detaches and deletes the persistent disks GiveUp of a member that is about to go, and takes them out of its stamp.
 	DeleteDisks Op = "DeleteDisks"
@@ -65,14 +65,14 @@ const (
 	// Destroy removes a member and its disks, after its stamp was read again.
 	Destroy Op = "Destroy"
 	// RemoveFolder removes the group's folder (and the quarantine in it), once a fresh read shows it empty and no clone
-	// running. A folder that holds unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
+	// running. A folder that contains unmanaged VMs is kept: fault FolderHoldsStranger; so is one that vCenter refuses to remove:
 	// FolderStays.
 	RemoveFolder Op = "RemoveFolder"
 	// ConfirmGone reads vCenter again; success means that it has no VM of the group and no running clone of ours.
 	ConfirmGone Op = "ConfirmGone"
 )
 
-// folderGrace is the maximum age of the last hook call for which a folder may be created.
+// folderGrace is the maximum age of the last hook call for which a folder can be created.
 const folderGrace = 10 * time.Second
 
 // MayCreateFolder reports whether the last hook call, at called, permits creating the group's folder now. A replica of the server whose

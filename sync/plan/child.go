@@ -32,7 +32,7 @@ type Child struct {
 	LastApplied         string
 	Labels, Annotations map[string]string
 	// Fields are what the object has beside apiVersion, kind and metadata, ready to be encoded as a JSON object:
-	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field may be encoded as null, [] or
+	// ConfigMapFields, ServiceFields or EndpointSliceFields; nil if nothing. No field must be encoded as null, [] or
 	// {}: the API server does not store those as sent, so Metacontroller would write the child at every sync.
 	Fields any
 }

@@ -32,7 +32,7 @@ type Details struct {
 // AddressPair are the static addresses of one network adapter; empty where it has none.
 type AddressPair struct{ IPv4, IPv6 string }
 
-// Sensitive is a text that nobody may see: no log line, error, Event, status or forecast. It prints as "[redacted]".
+// Sensitive is a text that nobody must see: no log line, error, Event, status or forecast. It prints as "[redacted]".
 type Sensitive string
 
 const redacted = "[redacted]"
@@ -47,7 +47,7 @@ func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // Reveal returns the text itself.
 func (s Sensitive) Reveal() string { return string(s) }
 
-// Home says where a group's folder is: the datacenter, and the folder that holds <namespace>/<group>. An empty field means
+// Home says where a group's folder is: the datacenter, and the folder that contains <namespace>/<group>. An empty field means
 // that of the server's settings.
 type Home struct{ Datacenter, Folder string }
 

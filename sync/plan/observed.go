@@ -25,15 +25,15 @@ type Observed struct {
 	// Finalizing reports whether Metacontroller called /finalize. A Group that has a deletionTimestamp is to be removed;
 	// without one, the group's CompositeController no longer selects it, and nothing is removed.
 	Finalizing bool
-	// Called is when the last hook call for this group came. Only a fresh one may create a folder. Blind reports whether vCenter's
+	// Called is when the last hook call for this group came. Only a fresh one allows the server to create a folder. Blind reports whether vCenter's
 	// state was unknown then, so that the call says nothing about folders that appear later, or don't.
 	Called time.Time
 	Blind  bool
 	// FolderSeen is when the group's folder was last seen to exist; zero if it never was. A folder that was seen
-	// and is gone may have been removed by another replica's finalize: only a call that came later may recreate it.
+	// and is gone may have been removed by another replica's finalize: only a call that came later allows to recreate it.
 	FolderSeen time.Time
 	// OwnFolders are the folders known to be the group's: a hook call came while the folder existed, so that it does not belong to a
-	// later group of the same name; or this replica made it; or it held one of the group's VMs. Only these are used.
+	// later group of the same name; or this replica made it; or it had one of the group's VMs. Only these are used.
 	OwnFolders []string
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
@@ -94,7 +94,7 @@ type Related struct {
 	// UserData is the text; Digest is a hash of it, for the revision. Both are empty where spec.userData is not set.
 	UserData Sensitive
 	Digest   string
-	// Unrecognized says that no guest reads the text; empty if one may.
+	// Unrecognized says that no guest reads the text; empty if one might.
 	Unrecognized string
 	// Fault is why there is no user data although spec.userData names some; nil if there is.
 	Fault *Fault
@@ -115,7 +115,7 @@ type Health struct {
 	VCenter string
 }
 
-// VCenterState is what vCenter holds of a group, as far as known.
+// VCenterState is what vCenter has of a group, as far as known.
 type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
 	Known bool
@@ -439,10 +439,10 @@ func (o *Observed) Owns(folder string) bool {
 		slices.ContainsFunc(o.State.VMs, func(vm VM) bool { return vm.Folder == folder && vm.Quarantined.IsZero() })
 }
 
-// ClockSkew is how far ahead another replica's clock may be; a later time is ignored.
+// ClockSkew is how far ahead another replica's clock can be; a later time is ignored.
 const ClockSkew = time.Minute
 
-// Lets reports whether a failure does not hold an action back: it concerned another VM of that name; or a power-on, which
+// Lets reports whether a failure does not delay an action: it concerned another VM of that name; or a power-on, which
 // backs off because the guest halts again and again, and which affects no other step; or it says that a duplicate was in use, and
 // is to be kept.
 func (p *Pending) Lets(a Action) bool {

@@ -159,7 +159,7 @@ type PendingReport struct {
 	State State  `json:"state"`
 	// Reason says in words why the action is there.
 	Reason string `json:"reason"`
-	// Since when it is running; RetryAfter is when one that failed may be tried again.
+	// Since when it is running; RetryAfter is when one that failed is tried again.
 	Since      time.Time `json:"since,omitzero"`
 	RetryAfter time.Time `json:"retryAfter,omitzero"`
 	// Fault is why the last try failed.
@@ -333,7 +333,7 @@ type Slots struct {
 type Limit struct {
 	// Of says which steps: "clones", or "clones from host-12".
 	Of string `json:"of"`
-	// Now of at most Most may run, and Running do.
+	// Now of at most Most can run, and Running do.
 	Now     int `json:"now"`
 	Most    int `json:"most"`
 	Running int `json:"running"`

@@ -8,7 +8,7 @@ import (
 )
 
 // Two replicas mark different members at once, and each sees the other's mark before its own has returned. If both took
-// down the other's, two would be down where one may be. (Found by the model in test/world, seed 102521.)
+// down the other's, two would be down where one can be. (Found by the model in test/world, seed 102521.)
 func TestNoServingMemberIsTakenDownWhileAMarkIsInProgress(t *testing.T) {
 	for _, why := range []plan.Why{plan.WhyUpdate, plan.WhyPowerCycle} {
 		o := observed(4)

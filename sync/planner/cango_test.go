@@ -11,7 +11,7 @@ import (
 )
 
 // Each condition in the table at remove is necessary, also where remove's callers check it before.
-func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
+func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	fresh := func() (*decision, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
@@ -69,7 +69,7 @@ func TestAVMMayGoOnlyIfEveryConditionOfItsGroundHolds(t *testing.T) {
 		d, m := fresh()
 		c.prepare(d)
 		if !d.canGo(m, c.on) {
-			t.Errorf("reason %d: it can't go although every condition holds", c.on)
+			t.Errorf("reason %d: it can't go although every condition is met", c.on)
 		}
 		for name, breaks := range c.breaking {
 			d, m := fresh()

@@ -69,7 +69,7 @@ func apply(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	}
 }
 
-// anyAddress draws an address as a guest may report it, valid or not.
+// anyAddress draws an address as a guest might report it, valid or not.
 func anyAddress(t *rapid.T) string {
 	return rapid.OneOf(rapid.SampledFrom([]string{"127.0.0.1", "169.254.1.1", "fe80::1", "fe80::1%eth0", "::1", "::", "0.0.0.0", "224.0.0.1",
 		"ff02::1", "255.255.255.255", "::ffff:10.1.1.1", "10.0.0.010", "{{ x }}", "", "\"", "fd00::1%1", "2001:DB8:0::1"}),

@@ -26,9 +26,9 @@ type sets struct {
 	// that are being made.
 	notFoundStandby  []v1alpha1.StandbyMember
 	standbyComing    []int32
-	ordinals         int               // how many different ordinals members and notFound hold
+	ordinals         int               // how many different ordinals members and notFound have
 	arriving         []int32           // ordinals that are about to be members: being cloned, adopted or brought back
-	ordinalsNotFound int               // of these, those that only notFound members hold
+	ordinalsNotFound int               // of these, those that only notFound members have
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
 	givenUp          []notFoundMember  // the missing members that were given up, and of which no other VM has the ordinal
 	// suppressed is why the members' answers are not believed; nil if they are.

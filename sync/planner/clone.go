@@ -8,7 +8,7 @@ import (
 )
 
 // fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
-// ready are waited for. During an update the group may have maxSurge
+// ready are waited for. During an update the group can have maxSurge
 // members more than replicas.
 func (s *steps) fill() {
 	keep, rolling, dying := s.ordinals+len(s.arriving), false, 0

@@ -4,7 +4,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// uncustomized is why the i-th member is not ready although its readiness.check may hold: its guest does not have its name and
+// uncustomized is why the i-th member is not ready although its readiness.check may be met: its guest does not have its name and
 // addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
 // did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
 func (f *facts) uncustomized(m *member, i int) plan.CustomizationState {

@@ -11,7 +11,7 @@ import (
 )
 
 // toBeCycled is a group whose members have more CPUs than the spec says: none can be changed while it runs. One at a time
-// may be down.
+// can be down.
 func toBeCycled(n int32) plan.Observed {
 	o := observed(n)
 	o.Group.Spec.Update.MaxUnavailable, o.Group.Spec.Update.MaxSurge = of(1), of(0)
@@ -54,17 +54,17 @@ func TestAPowerCycledMemberIsMarkedFirstAndItsResizeRemovesTheMark(t *testing.T)
 	}
 }
 
-func TestOnlyAsManyAreMarkedForTheirSizeAsMayBeDown(t *testing.T) {
+func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 	o := toBeCycled(4)
 	marked(&o, 1, plan.WhyPowerCycle)
 	marked(&o, 3, plan.WhyPowerCycle)
 	r := planner.Make(o)
 	if len(r.Actions) != 1 || r.Actions[0].Op != plan.Unmark {
-		t.Errorf("two are marked, and one may be down; it does %+v", r.Actions)
+		t.Errorf("two are marked, and one can be down; it does %+v", r.Actions)
 	}
 	o.Group.Spec.Update.MaxUnavailable = of(2)
 	if r := planner.Make(o); !r.Wants("web-1", plan.ShutdownGuest) || !r.Wants("web-3", plan.ShutdownGuest) || len(r.Actions) != 2 {
-		t.Errorf("two may be down; it does %+v", r.Actions)
+		t.Errorf("two can be down; it does %+v", r.Actions)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestAMemberMarkedForItsSizeStaysMarkedWhileAnotherMarkFails(t *testing.T) {
 	marked(&o, 2, plan.WhyPowerCycle)
 	o.State.VMs[2].Generation = o.Group.Generation
 	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Mark, Why: plan.WhyPowerCycle, Ordinal: 1, MoRef: o.State.VMs[1].MoRef,
-		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it may not", NeedsOperator: true}}}
+		State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", Message: "it isn't allowed", NeedsOperator: true}}}
 	if r := planner.Make(o); !r.Wants("web-2", plan.ShutdownGuest) || r.Wants("web-2", plan.Unmark) {
 		t.Errorf("it does %+v", r.Actions)
 	}

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what becomes of the members. It is empty while the group is held back, and while it is deleted.
+// decision is what becomes of the members. It is empty while the group is blocked, and while it is deleted.
 type decision struct {
 	*sets
 	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
@@ -140,7 +140,7 @@ func (d *decision) needsOf(m *member) (all []need) {
 	return all
 }
 
-// whyUnmark: a mark that another replica set since this one was called stays for now. That replica may know more, and two would set and
+// whyUnmark: a mark that another replica set since this one was called stays for now. That replica might know more, and two would set and
 // withdraw it forever.
 func (d *decision) whyUnmark(m *member) string {
 	later := m.MarkedAt.After(d.Called) && !m.MarkedAt.After(d.Now.Add(plan.ClockSkew))

@@ -183,7 +183,7 @@ func TestAVMGoesWithTheWordThatItsDisksAreKept(t *testing.T) {
 	}
 }
 
-// The annotation was searched for each disk: 700 disks and an annotation of 256 KiB took 3 s of each call, and tenants may write it. Both
+// The annotation was searched for each disk: 700 disks and an annotation of 256 KiB took 3 s of each call, and tenants can write it. Both
 // together cost little more than each alone, while a search of one for each of the other costs a thousand times that.
 func TestTheAnnotationAndTheStatusOfDisksAreReadOnce(t *testing.T) {
 	t.Parallel()

@@ -19,7 +19,7 @@ import (
 //	4. one that is a member before a standby member
 //	5. the one that was made last
 //
-// Another one that was never powered on, as vCenter's events tell, holds nothing of value and is destroyed. Any other is marked, powered
+// Another one that was never powered on, as vCenter's events tell, has nothing of value and is destroyed. Any other is marked, powered
 // off, and kept in quarantine, which no time ends (Why: Duplicate): an operator deletes it, or the group's deletion does. The member is
 // not powered on before that is done.
 

@@ -1,4 +1,4 @@
-// This file finds what is known of a group before any of its VMs is looked at, and what holds it back.
+// This file finds what is known of a group before any of its VMs is looked at, and what blocks it.
 
 package planner
 
@@ -193,7 +193,7 @@ func (f *facts) elsewhere() *plan.Fault {
 }
 
 // madeIn returns the vCenter that the group's members, or the persistent disks that they left, were made in, according to the status and
-// the stamps; it is empty for a group without members, with nothing in quarantine and without such disks. They hold no deletion back:
+// the stamps; it is empty for a group without members, with nothing in quarantine and without such disks. They delay no deletion:
 // the status lists those that outlive the group to its end, and an install of another vCenter has nothing to do with them.
 func (f *facts) madeIn() (vcenter, what string) {
 	for i := range f.State.VMs {

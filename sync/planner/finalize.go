@@ -124,7 +124,7 @@ func (s *sets) exist() int {
 // member's name. VMs in quarantine are removed in any case: the group
 // gave them up before. Those that are there only because another VM is the member go like members.
 //
-// Another replica that knows nothing of the deletion may still hold a lease. Of removed members it learns by their stamps, which have the
+// Another replica that knows nothing of the deletion may still have a lease. Of removed members it learns by their stamps, which have the
 // deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released ones have no stamp, and
 // the replica would clone them again. So before members are released, the last to go is marked with that generation.
 func (s *steps) removeAll() {
@@ -230,7 +230,7 @@ func (s *steps) removeFolder() {
 	}
 }
 
-// folderStays reports whether the folder is kept, because it holds other VMs or vCenter refuses to remove it, and one lease has
+// folderStays reports whether the folder is kept, because it contains other VMs or vCenter refuses to remove it, and one lease has
 // passed since the deletion, so that no other replica of the server can still clone into it.
 func (f *facts) folderStays() bool { return f.folderKept() && f.leaseOver() }
 

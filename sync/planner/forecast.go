@@ -22,7 +22,7 @@ const (
 
 // Forecast returns the steps that lead from an observation to the desired state if all succeed, by making the plan again
 // after each round. It assumes that what is pending succeeds and that guests boot, halt and answer quickly, and it ignores spec.paused.
-// It ends where a plan has no action and waits for nothing: at the goal, or where something holds the group back. A forecast
+// It ends where a plan has no action and waits for nothing: at the goal, or where something blocks the group. A forecast
 // that is cut off sets More.
 func Forecast(o plan.Observed) plan.Outlook { return ForecastUpTo(o, maxSteps) }
 

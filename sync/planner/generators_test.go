@@ -127,7 +127,7 @@ func policies(t *rapid.T, s *v1alpha1.VmGroupSpec) {
 	s.Deletion.Policy = rapid.SampledFrom([]v1alpha1.DeletionPolicy{"", v1alpha1.DeletionRetain}).Draw(t, "deletion")
 }
 
-// ops are those that may be pending for a member.
+// ops are those that can be pending for a member.
 var ops = []plan.Op{plan.Clone, plan.PowerOn, plan.Mark, plan.Destroy, plan.ShutdownGuest, plan.PowerOff, plan.Reconfigure, plan.Reset,
 	plan.Quarantine, plan.Unmark}
 
@@ -298,7 +298,7 @@ func healthy(t *rapid.T) plan.Observed {
 	return o
 }
 
-// goal says how a group differs from its spec, as far as nothing in the spec holds it back; empty if it does not.
+// goal says how a group differs from its spec, as far as nothing in the spec blocks it; empty if it does not.
 func goal(o *plan.Observed, r *plan.Result) string {
 	s := &r.Status
 	switch {
@@ -372,7 +372,7 @@ func asJSON(t interface{ Fatal(...any) }, v any) string {
 	return string(b)
 }
 
-// limits are the spec's promises: how many members there may be beyond replicas, and how many serve at least.
+// limits are the spec's promises: how many members there can be beyond replicas, and how many serve at least.
 func limits(o *plan.Observed) (surge, least int) {
 	replicas := int(o.Group.Replicas())
 	scaled := func(v *intstr.IntOrString, up bool) int {

@@ -51,7 +51,7 @@ func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	}
 }
 
-// oneTooMany is a group of one with two members: web-1 is marked to go, and no other may be down meanwhile.
+// oneTooMany is a group of one with two members: web-1 is marked to go, and no other must be down meanwhile.
 func oneTooMany() plan.Observed {
 	o := observed(1)
 	addMembers(&o, 2)
@@ -186,7 +186,7 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 	}
 }
 
-// A clone that is not seen yet holds the lock of its ordinal where it is being made.
+// A clone that is not seen yet has the lock of its ordinal where it is being made.
 func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T) {
 	o := observed(2)
 	o.State.Folder = "group-v7"

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// released reports whether nothing holds a marked member any more: see holdannotations.go. Where members may be held, a replica of the server
+// released reports whether nothing holds a marked member any more: see holdannotations.go. Where members can be held, a replica of the server
 // takes none down before it was called after the mark: another one may know of a hold that this one does not.
 func (f *facts) released(m *member) bool {
 	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !f.halting(m) && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {

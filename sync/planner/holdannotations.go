@@ -1,6 +1,6 @@
 // This file says who holds a member that is about to be taken down, and until when.
 //
-// Somebody in the cluster may say "not yet": an annotation of the group names the member with its moRef. It is asked when the member is
+// Somebody in the cluster can say "not yet": an annotation of the group names the member with its moRef. It is asked when the member is
 // marked, so its endpoints are terminating meanwhile, and it does not count as available. It ends with the annotation, or
 // spec.deletion.holdTimeoutSeconds after the mark, which is in the stamp: a restart changes nothing.
 //
@@ -58,7 +58,7 @@ func (h *memberHolds) By(member, moRef string) (keys []string) {
 	return keys
 }
 
-// Any reports whether any member may be held.
+// Any reports whether any member can be held.
 func (h *memberHolds) Any() bool { return h.Timeout > 0 && len(h.all) > 0 }
 
 // Until returns until when a member is held that was chosen to go at some time; zero if it is not, or that is not known.

@@ -21,7 +21,7 @@ type member struct {
 
 	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
-	// disks says how its disks differ in what can change in place; it is held back by nothing.
+	// disks says how its disks differ in what can change in place; nothing delays it.
 	disks string
 
 	// uncustomized is why it is not ready whatever its guest reports; empty if its customization is done, or does not matter.

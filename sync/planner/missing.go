@@ -103,7 +103,7 @@ func (s *sets) lost() (n int) {
 	return n
 }
 
-// countOrdinals counts the ordinals that members hold, and those of them that only notFound members hold.
+// countOrdinals counts the ordinals that members have, and those of them that only notFound members have.
 func (s *sets) countOrdinals() (all, notFound int) {
 	for i := range s.members {
 		all += int(oneIf(!s.members[i].duplicate))
@@ -147,7 +147,7 @@ func (f *facts) names(m *v1alpha1.Member) bool {
 	return slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(f.Group.Name, m.Ordinal), MoRef: m.MoRef})
 }
 
-// givesUp reports whether a missing member is given up: a new one may have its ordinal. An entry of spec.replace that was there before it
+// givesUp reports whether a missing member is given up: a new one can have its ordinal. An entry of spec.replace that was there before it
 // was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. A deletion does not give
 // up by itself: nothing would remember a VM that is left behind.
 func (f *facts) givesUp(m *v1alpha1.Member) bool {

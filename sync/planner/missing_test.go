@@ -222,7 +222,7 @@ func TestAnEntryOfReplaceThatIsTakenBackBeforeTheCloneGivesNobodyUp(t *testing.T
 	}
 }
 
-// One that the group does not need any more is not replaced, and holds nothing up.
+// One that the group does not need any more is not replaced, and delays nothing.
 func TestAGivenUpMemberOfAGroupThatWasScaledInHoldsNothingUp(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)

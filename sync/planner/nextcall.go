@@ -34,7 +34,7 @@ const (
 //	deleted                                                      in progress: resyncBusy
 //	an operator has to act                                       resyncWatched, later resyncStalled
 //	paused                                                       the resync period
-//	held back, busy, an update runs, a member is unready or      in progress: resyncBusy
+//	blocked, busy,   an update runs, a member is unready or      in progress: resyncBusy
 //	unconfirmed
 //	has a Service or a probe                                     resyncServed
 //	any other                                                    the resync period

@@ -11,11 +11,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// otherInstall holds a group back that another install of the server has, as its finalizer says, while nothing of the group is known
+// otherInstall blocks a group that another install of the server has, as its finalizer says, while nothing of the group is known
 // here: either install could be making its VMs. (Which vCenter has members tells the rest: VCenterChanged.) Metacontroller sets a
 // finalizer before it first calls a hook, and the API server orders these writes: so of two installs that select one new group,
 // at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
-// it may differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
+// it can differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
 // group lets it go once nothing can come there (unselected); then the other one continues.
 func (f *facts) otherInstall() *plan.Fault {
 	s := &f.Group.Status

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two installs select one new group, or its label changes while the first VMs are cloned: no two vCenters may make them.
+// Two installs select one new group, or its label changes while the first VMs are cloned: no two vCenters must create them.
 func TestNothingIsMadeForAGroupThatAnotherInstallHas(t *testing.T) {
 	const other = "metacontroller.io/compositecontroller-vmgroup-east"
 	o := observed(2)

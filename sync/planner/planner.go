@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Make plans a group. The first row that applies decides what holds it back:
+// Make plans a group. The first row that applies decides what blocks it:
 //
 //	finalizing  abandoned  spec     vCenter          stamps       | figures   children      actions
 //	----------  ---------  -------  ---------------  ------------ + --------  ------------  -------------------
@@ -35,7 +35,7 @@ import (
 //
 // "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected.go).
 //
-// properties_test.go has the properties that hold for every observation, a sentence each.
+// properties_test.go has the properties that are true of every observation, a sentence each.
 func Make(o plan.Observed) plan.Result {
 	if o.Unselected() {
 		return answerUnselected(&o)

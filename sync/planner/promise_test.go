@@ -21,7 +21,7 @@ type world struct {
 	o       plan.Observed
 	running map[string]plan.Action
 	since   map[string]time.Time // when a VM became ready, in truth
-	due     map[string]time.Time // since when a failed action may be tried again
+	due     map[string]time.Time // since when a failed action can be tried again
 	broken  map[string]bool      // revisions whose guests never come up
 	diary   []string
 }
@@ -32,7 +32,7 @@ func (w *world) say(format string, args ...any) {
 	w.diary = append(w.diary, fmt.Sprintf("%5ds ", int(w.o.Now.Sub(now).Seconds()))+fmt.Sprintf(format, args...))
 }
 
-// begin makes the plan and begins any part of it. Nothing that serves may be taken down unless enough others serve.
+// begin makes the plan and begins any part of it. Nothing that serves must be taken down unless enough others serve.
 func (w *world) begin(all bool) {
 	w.o.Called = w.o.Now
 	w.look()
@@ -101,7 +101,7 @@ func (w *world) end(name string, calm bool) {
 	}
 }
 
-// apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and may ignore a request to halt.
+// apply carries an action out. A clone of a name that is taken gives nothing; guests boot later, and can ignore a request to halt.
 func (w *world) apply(a plan.Action) {
 	if a.Op == plan.Clone && slices.ContainsFunc(w.o.State.VMs, func(m plan.VM) bool { return m.Name == a.VM && m.Folder == a.Folder() }) {
 		return

@@ -260,7 +260,7 @@ func TestEveryObservation(t *testing.T) {
 		allowed, _ = intstr.GetScaledValueFromIntOrPercent(cmp.Or(o.Group.Spec.Healing.MaxUnhealthy, &forty), int(o.Group.Replicas()), false)
 		for _, a := range planner.Make(o).Actions {
 			if unhealthy > max(1, allowed) && (a.Op == plan.Reset || plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing) {
-				t.Fatalf("%s of %s while %d are unready, and %d may be", a.Op, a.VM, unhealthy, allowed)
+				t.Fatalf("%s of %s while %d are unready, and %d can be", a.Op, a.VM, unhealthy, allowed)
 			}
 		}
 	}))

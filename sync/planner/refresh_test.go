@@ -71,11 +71,11 @@ func TestAMembersAgeIsThatOfItsStamp(t *testing.T) {
 	}{
 		"made by an older server":         {time.Time{}, false},
 		"young":                           {now.Add(-30 * time.Minute), false},
-		"older than it may become":        {now.Add(-61 * time.Minute), true},
+		"older than it can become":        {now.Add(-61 * time.Minute), true},
 		"by a clock that is far ahead":    {now.Add(100 * time.Hour), false},
 		"younger than nine tenths of it":  {now.Add(-53 * time.Minute), false},
-		"much older than it may become":   {now.Add(-5000 * time.Hour), true},
-		"as old as it may become exactly": {now.Add(-time.Hour), true},
+		"much older than it can become":   {now.Add(-5000 * time.Hour), true},
+		"as old as it can become exactly": {now.Add(-time.Hour), true},
 	} {
 		o := observed(1)
 		o.Group.Spec.Update.MaxAgeSeconds = in(3600)

@@ -93,7 +93,7 @@ func (d *decision) canGo(m *member, on removalReason) bool {
 
 // release plans the next step that makes a member of a deleted group an ordinary VM: an adopted one gets its former name and
 // folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
-// deletion, until no other replica of the server can hold a lease: a replica that sees neither stamp nor mark would
+// deletion, until no other replica of the server can have a lease: a replica that sees neither stamp nor mark would
 // clone the member again.
 func (s *steps) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}

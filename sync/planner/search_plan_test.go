@@ -21,7 +21,7 @@ type scenario struct {
 	surge, unavailable int32
 	standby            int32
 	unmanaged          int   // the ordinal whose name an unmanaged VM has in the group's folder; none, or another name
-	kills              uint8 // number of processes that may be killed
+	kills              uint8 // number of processes that can be killed
 	recorded           bool  // the status has the members of before the edit
 	inOrder            bool  // what a replica sees is vCenter as it was at one moment; else each VM as it was at another
 }

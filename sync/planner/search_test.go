@@ -22,15 +22,15 @@ package planner_test
 // What is left out, and why that is fair:
 //
 //   - Where it says "seen in order", a replica sees vCenter as it was at one moment, as its stream of changes shows it, and beyond
-//     that only what its own steps read: these worlds are too large otherwise. Else each VM may be seen at any age, and the
+//     that only what its own steps read: these worlds are too large otherwise. Else each VM can be seen at any age, and the
 //     group's folder too.
 //   - Times are kept only as far as a decision needs them (a lease has ended or not), and
 //     come in any order that they can have. What the spec waits for is 0: drainSeconds, minReadySeconds, the shutdown's
 //     time-out. So no guest is asked to halt: PowerOff takes members down. Members that are on are ready, and none is healed.
 //   - A step that the check of its own member has refused for certain (Fault.Untried) is left out: its replica is where it was before
 //     the step began.
-//   - Back-off and slow start are left out: they only delay. A step that failed may be tried again at once, or later, or never;
-//     the next one in the plan begins where the first may be backing off.
+//   - Back-off and slow start are left out: they only delay. A step that failed can be tried again at once, or later, or never;
+//     the next one in the plan begins where the first might be backing off.
 //   - status.update is empty, and status.members as well, as in a stale parent; where it says "recorded", it has the first members
 //     forever, and vCenter's events never tell what became of them.
 //   - Operators, hardware faults, hidden VMs, adoption, quarantine, hot-add and other features: the properties and lives cover

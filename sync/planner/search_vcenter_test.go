@@ -302,7 +302,7 @@ func (p *place) inhabited() bool {
 	return false
 }
 
-// unmanagedIn reports whether the folder holds an unmanaged VM.
+// unmanagedIn reports whether the folder contains an unmanaged VM.
 func (x *search) unmanagedIn(p *place) bool {
 	is := x.unmanaged != none
 	for i := range p.n {

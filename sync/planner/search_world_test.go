@@ -51,7 +51,7 @@ type looks struct {
 type glimpse struct {
 	seen bool
 	looks
-	current bool // its configuration has not changed since: a guard by changeVersion would hold
+	current bool // its configuration has not changed since: a guard by changeVersion would pass
 }
 
 type replica struct {
@@ -88,7 +88,7 @@ type flight struct {
 	standby  bool // Action.Standby
 	void     bool // it began before its replica knew of the deletion, and vCenter was not called
 	guarded  bool // Action.ChangeVersion was given
-	current  bool // its guard would hold
+	current  bool // its guard would pass
 	called   bool // vCenter's task is running; of an Unmark: the stamp is written
 	awaited  [2]bool
 }

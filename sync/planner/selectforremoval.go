@@ -88,7 +88,7 @@ func (f *facts) byOrder(x, y *member) int {
 //	---------------------------+-------------------------------+-------------------------------------------
 //	has no successor           | stays (see successors)        | stays
 //	healing replaces it        | -                             | goes
-//	is to be replaced          | goes within maxUnavailable    | goes while enough others may serve
+//	is to be replaced          | goes within maxUnavailable    | goes while enough others might serve
 //	is one too many            | goes within maxUnavailable    | goes
 //	is marked, and none above  | the mark is withdrawn         | the mark is withdrawn
 //
@@ -166,7 +166,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 		case m.serving:
 			serving++
 		case m.retire == "" && !m.going():
-			idle++ // may serve soon, or never: not counted upon
+			idle++ // might serve soon, or never: not counted upon
 		}
 		if m.retire != "" && !d.stays(m) {
 			retiring++

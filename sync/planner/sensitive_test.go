@@ -16,7 +16,7 @@ import (
 // plantedText is what must not be found anywhere.
 const plantedText = "#cloud-config\npassword: planted-secret\n"
 
-// leaked reports whether a text holds any of the planted text, in any encoding.
+// leaked reports whether a text contains any of the planted text, in any encoding.
 func leaked(text string) bool {
 	encoded, _ := plan.EncodeUserData(plantedText)
 	for _, needle := range []string{"planted", hex.EncodeToString([]byte("planted")), strings.ToUpper(hex.EncodeToString([]byte("planted"))),

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// shortOutage is how long vCenter's state may be unknown before a status says so. After a call of the stream that takes too long, the
+// shortOutage is how long vCenter's state can be unknown before a status says so. After a call of the stream that takes too long, the
 // server reads everything again, which takes seconds; someone who waits for a group to be ready would take an unknown status in
 // that time for an outage.
 const shortOutage = 10 * time.Second

@@ -53,12 +53,12 @@ var changeStories = map[string]func(*story){
 		s.happens("4 CPUs instead of 2: added while they run", edit(func(g *spec) { g.CPU = 4 }))
 		s.happens("8 GiB instead of 4: memory cannot be added, so each is power-cycled; with maxUnavailable 0 a fourth helps out",
 			edit(func(g *spec) { g.Memory = 8 }))
-		s.happens("16 GiB, and one may be unavailable: no helper is needed", edit(func(g *spec) {
+		s.happens("16 GiB, and one can be unavailable: no helper is needed", edit(func(g *spec) {
 			g.Memory, g.Update.MaxUnavailable = 16, of(1)
 		}))
 	},
 	"resize down": func(s *story) {
-		s.happens("three members are applied; one may be unavailable", edit(func(g *spec) { g.Update.MaxUnavailable = of(1) }))
+		s.happens("three members are applied; one can be unavailable", edit(func(g *spec) { g.Update.MaxUnavailable = of(1) }))
 		s.happens("1 CPU instead of 2: nothing can be taken from a VM that runs", edit(func(g *spec) { g.CPU = 1 }))
 		s.happens("2 GiB instead of 4, by new clones", edit(func(g *spec) { g.Memory, g.Update.Resize = 2, v1alpha1.ResizeReplace }))
 		s.happens("64 CPUs: vCenter refuses them, so that Auto replaces the members", func(o *plan.Observed) {
@@ -204,7 +204,7 @@ var changeStories = map[string]func(*story){
 			say("", 0, 1, 2)(o)
 			o.Answers.Suppressed = true
 		})
-		s.happens("another template is held up", edit(func(g *spec) { g.Template = "debian" }))
+		s.happens("another template waits", edit(func(g *spec) { g.Template = "debian" }))
 		s.happens("all answer again: the roll begins", func(o *plan.Observed) {
 			say(plan.Answering, 0, 1, 2)(o)
 			o.Answers.Suppressed = false
@@ -225,7 +225,7 @@ var changeStories = map[string]func(*story){
 	"mass loss suppressed": func(s *story) {
 		s.happens("six members are applied", s.scale(6))
 		var lost []plan.VM
-		s.happens("four vanish from the inventory at once: a privilege may have been lost, so none is recreated", func(o *plan.Observed) {
+		s.happens("four vanish from the inventory at once: a privilege might have been lost, so none is recreated", func(o *plan.Observed) {
 			lost = append(lost, o.State.VMs[:4]...)
 			o.State.VMs = append([]plan.VM(nil), o.State.VMs[4:]...)
 		})

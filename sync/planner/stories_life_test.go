@@ -107,7 +107,7 @@ var lifeStories = map[string]func(*story){
 		})
 		s.happens("the clone has ended; an unmanaged VM is in the folder", func(o *plan.Observed) {
 			o.Pending = map[string]plan.Pending{plan.FolderKey: {Op: plan.RemoveFolder, State: plan.BackingOff, Fault: plan.Fault{
-				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder holds what is not the group's (/DC0/vm/vm-operator/default/web/nosy): move it elsewhere, and the folder is removed"}}}
+				Reason: plan.ReasonFolderHoldsStranger, Message: "the group's folder contains what is not the group's (/DC0/vm/vm-operator/default/web/nosy): move it elsewhere, and the folder is removed"}}}
 		})
 		s.happens("a lease has passed", func(o *plan.Observed) { o.FinalizingSince = o.Now.Add(-o.Lease) })
 	},
@@ -141,7 +141,7 @@ var lifeStories = map[string]func(*story){
 			o.Pending = map[string]plan.Pending{"web-1": {Op: plan.PowerOn, Ordinal: 1, MoRef: "new-web-1", State: plan.BackingOff, Fault: plan.Fault{
 				Reason: "ResourceLimit", NeedsOperator: true, Message: "The hosts have too little memory left: free some."}}}
 		})
-		s.happens("the group is deleted, and may not be", func(o *plan.Observed) {
+		s.happens("the group is deleted, and the account isn't allowed to do that", func(o *plan.Observed) {
 			remove(o)
 			lacks.Message = "vCenter's user lacks VirtualMachine.Inventory.Delete on the VMs in /DC0/vm/vm-operator/default/web: grant it."
 			o.Pending = map[string]plan.Pending{}

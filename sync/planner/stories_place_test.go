@@ -69,7 +69,7 @@ var placeStories = map[string]func(*story){
 			g.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.12"}, PrefixLength: 24}}}
 			g.Template, g.Update.MaxUnavailable = "ubuntu-26.04", of(0)
 		}))
-		s.happens("one may be unavailable instead", edit(func(g *spec) { g.Update.MaxUnavailable, g.Update.MaxSurge = nil, of(0) }))
+		s.happens("one can be unavailable instead", edit(func(g *spec) { g.Update.MaxUnavailable, g.Update.MaxSurge = nil, of(0) }))
 	},
 	"tags": func(s *story) {
 		s.happens("two members with a tag", func(o *plan.Observed) {
@@ -86,7 +86,7 @@ var placeStories = map[string]func(*story){
 		})
 		s.happens("scaled to 3", s.scale(3))
 		s.happens("scaled to 1", s.scale(1))
-		s.happens("its rule may not be removed: the message says what the privilege is for", func(o *plan.Observed) {
+		s.happens("the account isn't allowed to remove its rule: the message says what the privilege is for", func(o *plan.Observed) {
 			o.State.RulesOff = true
 			o.Pending = map[string]plan.Pending{plan.RulesKey: {Op: plan.SetRules, State: plan.BackingOff, Fault: plan.Fault{Reason: "MissingPrivilege", NeedsOperator: true,
 				Message: "vCenter's user lacks the privilege Host.Inventory.EditCluster on /DC0/host/DC0_C0: grant it."}}}

@@ -77,7 +77,7 @@ var refreshStories = map[string]func(*story){
 		}))
 	},
 	"hold": func(s *story) {
-		s.happens("three members are applied; annotations may hold them for 20 minutes", edit(func(g *spec) {
+		s.happens("three members are applied; annotations can hold them for 20 minutes", edit(func(g *spec) {
 			g.Deletion.HoldTimeoutSeconds, g.Update.MaxSurge, g.Update.MaxUnavailable = 1200, of(1), of(0)
 		}))
 		s.patience = time.Minute

@@ -147,7 +147,7 @@ func (s *steps) tellStaying() {
 	}
 }
 
-// nextPlace picks the next free ordinal whose addresses, if it has static ones, no member holds; false if there is none.
+// nextPlace picks the next free ordinal whose addresses, if it has static ones, no member has; false if there is none.
 func (f *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
 	var held heldAddresses
 	for {

@@ -17,12 +17,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// unselectedRetry is when Metacontroller should call again for a group that may be let go soon.
+// unselectedRetry is when Metacontroller should call again for a group that can probably be let go soon.
 const unselectedRetry = 5 * time.Second
 
 // answerUnselected answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
 // leaves everything as received. The group is let go (Finalized, so that Metacontroller removes its finalizer) only
-// if this vCenter holds no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
+// if this vCenter has no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
 // nor a running clone. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
 func answerUnselected(o *plan.Observed) plan.Result {
 	r := plan.Result{Status: o.Group.Status, Children: children.AsReceived(o.Children)}
@@ -30,11 +30,11 @@ func answerUnselected(o *plan.Observed) plan.Result {
 	over := o.FinalizingSince.Add(o.Lease)
 	switch s := &o.State; {
 	case !s.Known && s.Fault != nil:
-		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it is not known ("+strings.TrimSuffix(s.Fault.Message, ".")+")")
+		r.Refusal = unselectedRefusal(o, "whether vCenter has VMs of it is not known ("+strings.TrimSuffix(s.Fault.Message, ".")+")")
 	case !s.Known:
 		r.Refusal = &plan.Refusal{Message: "vCenter's inventory is being read", Retry: unselectedRetry}
 	case len(s.VMs) > 0:
-		r.Refusal = unselectedRefusal(o, fmt.Sprintf("vCenter holds %s of it (%s)", plan.Count(len(s.VMs), "VM"), vmNames(s.VMs)))
+		r.Refusal = unselectedRefusal(o, fmt.Sprintf("vCenter has %s of it (%s)", plan.Count(len(s.VMs), "VM"), vmNames(s.VMs)))
 	case len(recordedHere(o)) > 0:
 		r.Refusal = unselectedRefusal(o, fmt.Sprintf("its status records %s that vCenter does not show and has not confirmed to be gone (%s)",
 			plan.Count(len(recordedHere(o)), "VM"), plan.AtMost(recordedHere(o), 5)))
@@ -45,9 +45,9 @@ func answerUnselected(o *plan.Observed) plan.Result {
 	case o.Now.Before(over):
 		r.Refusal = &plan.Refusal{Message: "a replica of this server may still act for the group, until the lease of its last sync ends", Retry: unselectedRetry}
 	case !o.Emptied && confirm.Fault.NeedsOperator:
-		r.Refusal = unselectedRefusal(o, "whether vCenter holds VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
+		r.Refusal = unselectedRefusal(o, "whether vCenter has VMs of it cannot be confirmed ("+strings.TrimSuffix(confirm.Fault.Message, ".")+")")
 	case !o.Emptied:
-		r.Refusal = &plan.Refusal{Message: cmp.Or(confirm.Fault.Message, "a fresh read of vCenter has to show that it holds nothing of the group"), Retry: unselectedRetry}
+		r.Refusal = &plan.Refusal{Message: cmp.Or(confirm.Fault.Message, "a fresh read of vCenter has to show that it has nothing of the group"), Retry: unselectedRetry}
 	default:
 		r.Finalized = true
 	}

@@ -168,11 +168,11 @@ func TestNothingIsMadeWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing
 	deleted := o
 	deleted.Finalizing, deleted.Emptied, deleted.Group.DeletionTimestamp = true, true, &o.Group.CreationTimestamp
 	if r := planner.Make(deleted); !r.Finalized {
-		t.Errorf("the disks hold the deletion back: %s", r.Status.LastMessage)
+		t.Errorf("the disks delay the deletion: %s", r.Status.LastMessage)
 	}
 
 	o.Group.Annotations = map[string]string{v1alpha1.AnnotationGiveUpDisks: "disk-1"}
 	if r := planner.Make(o); len(r.Actions) == 0 {
-		t.Errorf("given up, they still hold the group: %s", r.Status.LastMessage)
+		t.Errorf("given up, they still block the group: %s", r.Status.LastMessage)
 	}
 }

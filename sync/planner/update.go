@@ -63,7 +63,7 @@ func (d *decision) findChanges(order []int) {
 	d.findRequested(order)
 }
 
-// trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not hold the way back: members that
+// trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not block the way back: members that
 // match what was tried go first, and none is kept. A spec is edited back if members match it already. That is a question about VMs
 // and targets only, so it has the same answer when it is asked again, whatever else keeps members as they are.
 func (d *decision) trackCanary(differ []*member) {

@@ -155,7 +155,7 @@ func (r *report) verdicts() (all []plan.Verdict) {
 //
 //	what                                    verdict    why, and what it waits for
 //	--------------------------------------  ---------  ---------------------------------------------------------------
-//	any, while nothing can be done          Wait       what holds the group back
+//	any, while nothing can be done          Wait       what blocks the group
 //	not reachable, or has a question        Wait       vCenter to reach it; an answer
 //	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
 //	a member                                as decided (conclude)
@@ -178,7 +178,7 @@ func (r *report) verdictOf(m *member) plan.Verdict {
 	return d
 }
 
-// What a member may wait for.
+// What a member can wait for.
 const (
 	otherMembers = "other members to be available"
 	aSuccessor   = "its successor"

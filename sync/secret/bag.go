@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Bag holds what an action sends that nobody may see. Its methods can be called from any goroutine, also of nil.
+// Bag has what an action sends that nobody must see. Its methods can be called from any goroutine, also of nil.
 type Bag struct {
 	mu     sync.Mutex
 	values []string

@@ -31,7 +31,7 @@ const (
 var errHangs = errors.New("the file system does not answer")
 
 // ReadFile returns the content of a regular file. It follows symbolic links, because Kubernetes mounts Secrets with them. It reads until
-// two readings agree. Errors are of package fs, such as fs.ErrNotExist, and hold nothing of the content.
+// two readings agree. Errors are of package fs, such as fs.ErrNotExist, and contain nothing of the content.
 func ReadFile(path string) ([]byte, error) { return readings.of(path, patience, wholeFile) }
 
 var readings = shared{running: map[string]*reading{}}

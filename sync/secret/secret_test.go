@@ -17,7 +17,7 @@ import (
 // nasty has what each encoding escapes.
 const nasty = `p<4>s&"s'w\o/r+d %=ü;`
 
-// echoes are ways in which an answer may repeat a request.
+// echoes are ways in which an answer can repeat a request.
 var echoes = map[string]func(string) string{
 	"plainly": func(s string) string { return s },
 	"xml": func(s string) string {

@@ -76,7 +76,7 @@ func forecast(types.UID, int) plan.Outlook {
 
 const reconciled = "successfully reconciled VmGroup"
 
-// newWorld has a group of each kind that a person may see.
+// newWorld has a group of each kind that a person can see.
 func newWorld() *world {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
 	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating 3 of 4; cloning 1 of 4; removing 1 of 5")

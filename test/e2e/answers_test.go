@@ -159,7 +159,7 @@ func TestEveryChildIsAcceptedAndASecondApplyChangesNothing(t *testing.T) {
 	t.Logf("children: %v", count)
 }
 
-// lacks names what a stored value lacks of the expected one, or has otherwise. The stored value may have more fields, but no longer
+// lacks names what a stored value lacks of the expected one, or has otherwise. The stored value can have more fields, but no longer
 // lists.
 func lacks(path string, stored, wanted any) (missing []string) {
 	switch w := wanted.(type) {

@@ -127,7 +127,7 @@ func TestTheAPIServerEnforcesEveryBoundOfTheSchemaAndNamesIt(t *testing.T) {
 	t.Logf("%d bounds", len(all))
 }
 
-// deepCopy makes a value one that a client may send.
+// deepCopy makes a value one that a client can send.
 func deepCopy(t *testing.T, v map[string]any) map[string]any {
 	t.Helper()
 	raw, err := json.Marshal(v)

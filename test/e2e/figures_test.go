@@ -31,7 +31,7 @@ func figuresOf(t *testing.T) *rig {
 	return life(t)
 }
 
-// figure is a row of the table that is printed at the end: what was measured, with each vCenter, and how much it may be at most.
+// figure is a row of the table that is printed at the end: what was measured, with each vCenter, and how much it can be at most.
 type figure struct {
 	what string
 	most float64

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// install adds the install east: a second server, with a vCenter of its own, whose clones may take a while, and the CompositeController
+// install adds the install east: a second server, with a vCenter of its own, whose clones can take a while, and the CompositeController
 // vmgroup-east. Both end with the test; no group must have its finalizer by then.
 func (r *rig) install(t *testing.T, clone ...time.Duration) *rig {
 	t.Helper()

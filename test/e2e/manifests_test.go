@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// trees are what a user may apply: the root, each overlay, each component on top of the root, and an install for another vCenter.
+// trees are what a user can apply: the root, each overlay, each component on top of the root, and an install for another vCenter.
 func trees(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{"manifests": repository + "/manifests", "vcenter": another(t, "east")}

@@ -64,7 +64,7 @@ func TestATypoInTheTemplateTakesNoMemberDown(t *testing.T) {
 		r.until(t, namespace, "web", "blocked", func(g *v1alpha1.VmGroup) bool {
 			return meta.IsStatusConditionTrue(g.Status.Conditions, v1alpha1.ConditionCloneBlocked) && g.Status.ObservedGeneration == g.Generation
 		})
-		time.Sleep(3 * time.Second) // in which nothing may happen
+		time.Sleep(3 * time.Second) // in which nothing must happen
 		for name, vm := range before {
 			if now := r.vms(t, namespace, "web")[name]; now.Self != vm.Self || now.Runtime.PowerState != vm.Runtime.PowerState {
 				t.Errorf("%s was %s, and is %q (%s)", name, vm.Self.Value, now.Self.Value, now.Runtime.PowerState)

@@ -38,7 +38,7 @@ func (r *rig) onePerOrdinal(t *testing.T, namespace, name string, members int) {
 	}
 }
 
-func TestMetacontrollerMayRestartAtAnyMoment(t *testing.T) {
+func TestMetacontrollerCanRestartAtAnyMoment(t *testing.T) {
 	r := life(t)
 	namespace := r.namespace(t, "restart-metacontroller")
 	g := r.up(t, namespace, "web", 2)

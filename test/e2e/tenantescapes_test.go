@@ -26,8 +26,8 @@ func (k *kube) passes(t *testing.T, what, input string, args ...string) {
 	}
 }
 
-// An install has an account of its own, so a tenant who may choose any has what all of them may.
-func TestALimitBoundsTheInstallsThatAGroupMayChoose(t *testing.T) {
+// An install has an account of its own, so a tenant who can choose any has what all of them have.
+func TestALimitBoundsTheInstallsThatAGroupCanChoose(t *testing.T) {
 	k := tenants(t)
 	web, create := manifest(t, "team-a", "web", within()), []string{"create", "-f", "-"}
 	k.passes(t, "without a bound", selects(web, "west"), create...)
@@ -164,7 +164,7 @@ func TestAListThatALimitLeavesOutIsNoWayAroundAnotherList(t *testing.T) {
 	k.passes(t, "neither", web(nil), create...)
 	k.passes(t, "zones", zones, create...)
 	k.bound(t, `{"zones":[]}`)
-	k.refuses(t, "zones where there may be none", zones, create, "VmGroupLimit bounds allows nothing")
+	k.refuses(t, "zones where none are allowed", zones, create, "VmGroupLimit bounds allows nothing")
 	k.passes(t, "any pool where only zones are forbidden", web(map[string]any{"pool": "team-b"}), create...)
 }
 
@@ -217,8 +217,8 @@ func TestARefusalSaysWhatItIsAboutHoweverLongTheListsAre(t *testing.T) {
 		"spec.networks[].network of VmGroup team-a/web has 'with a newline': in namespace team-a, VmGroupLimit bounds allows 'app', 'two lines'")
 }
 
-// What a policy may cost is bounded: the largest limit must not be beyond it, for a group with as many values as it may have.
-func TestTheLargestLimitIsWithinWhatAPolicyMayCost(t *testing.T) {
+// What a policy can cost is bounded: the largest limit must not be beyond it, for a group with as many values as it can have.
+func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 	k := tenants(t)
 	values := func(n int, last string) (list []string) {
 		for i := range n - 1 {

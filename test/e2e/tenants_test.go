@@ -207,7 +207,7 @@ func TestAnEmptyListAllowsNothingAndANarrowOneBoundsTheDisksThatAPolicyPlaces(t 
 	k.kubectl(t, "-n", "team-a", "patch", "vg", "web", "--type=json", "-p", `[{"op":"replace","path":"/spec/disks/1/sizeGiB","value":20}]`)
 }
 
-// A Scale shows neither spec.standby nor anything else that could hold it.
+// A Scale shows neither spec.standby nor anything else that could bound it.
 func TestALimitCountsStandbyMembersExceptWhereAScaleSetsTheReplicas(t *testing.T) {
 	k := tenants(t)
 	k.kubectlWith(t, manifest(t, "team-a", "web", with(within(), "standby", 2)), "create", "-f", "-")
@@ -224,7 +224,7 @@ func TestALimitCountsStandbyMembersExceptWhereAScaleSetsTheReplicas(t *testing.T
 	k.kubectl(t, patch(`{"spec":{"cpu":1}}`)...)
 	k.kubectl(t, patch(`{"spec":{"standby":1}}`)...)
 
-	t.Log("with maxStandby, what a Scale may add is bounded as well")
+	t.Log("with maxStandby, what a Scale can add is bounded as well")
 	k.kubectl(t, "-n", "team-a", "patch", "vgl", "bounds", "--type=merge", "-p", `{"spec":{"maxStandby":0}}`)
 	k.refuses(t, "a standby member", manifest(t, "team-a", "other", with(within(), "standby", 1)), []string{"create", "-f", "-"},
 		"spec.standby of VmGroup team-a/other is 1: in namespace team-a, VmGroupLimit bounds allows at most 0")
@@ -246,7 +246,7 @@ func TestTenantsReadTheirLimitsAndCannotChangeThem(t *testing.T) {
 		eventually(t, func() string {
 			out, _ := k.Kubectl("-n", "team-a", "auth", "can-i", verb, "vmgrouplimits", "--as=ann")
 			if strings.TrimSpace(out) != want {
-				return fmt.Sprintf("the administrator of a namespace may %s VmGroupLimits: %s", verb, out)
+				return fmt.Sprintf("the administrator of a namespace can %s VmGroupLimits: %s", verb, out)
 			}
 			return ""
 		})

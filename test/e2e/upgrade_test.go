@@ -89,7 +89,7 @@ func (k *kube) guarded(t *testing.T) {
 	eventually(t, func() string { // a policy takes effect a moment after it is stored
 		_, err := k.Kubectl("delete", "crd", "vmgroups.vm.codeconnect.vmworld.com", "--dry-run=server")
 		if err == nil {
-			return "the CRD may be deleted"
+			return "the CRD can be deleted"
 		}
 		if !strings.Contains(err.Error(), "Delete the VmGroups first") {
 			return err.Error()

@@ -101,7 +101,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	status := func(text string) {
 		k.kubectl(t, "patch", "vg", "web", "--type=merge", "--subresource=status", "-p", `{"status":`+text+`}`)
 	}
-	t.Log("without Metacontroller's finalizer, which a user may remove, the status shows that there are VMs")
+	t.Log("without Metacontroller's finalizer, which a user can remove, the status shows that there are VMs")
 	k.kubectl(t, "patch", "vg", "web", "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
 	const of = `"name":"web-0","moRef":"vm-7","ordinal":0`
 	for what, served := range map[string]string{
@@ -126,7 +126,7 @@ func TestTheLabelOfAGroupThatMayHaveVMsCannotChange(t *testing.T) {
 	k.kubectl(t, "scale", "vg/web", "--replicas=1")
 	k.refuses(t, "no label", "", label("-"), "from 'east' to none")
 
-	t.Log("a group that no install serves yet may change it")
+	t.Log("a group that no install serves yet can change it")
 	k.kubectlWith(t, labeled("new", "wset"), "create", "-f", "-")
 	k.kubectl(t, "label", "vg", "new", vcenterLabel+"=west", "--overwrite")
 	k.remove(t)

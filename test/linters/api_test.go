@@ -35,7 +35,7 @@ var excused = []struct{ linter, finding, reason string }{
 		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
 	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|(Standby)?Member|Quarantined|PersistentDisk)\.`, "as above"},
 	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
-		"an empty string or list means none, and stored groups may have it: a bound would refuse their next edit"},
+		"an empty string or list means none, and stored groups can have it: a bound would refuse their next edit"},
 	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
 	{"nobools", `^field (VmGroupSpec\.Paused|Update\.Paused|Tag\.Create|Network\.DHCP|Disk\.Persistent)\b`, "paused is as in a Deployment; a field keeps its type; a disk is persistent or not"},
 	{"nobools", `^field Hardware\.(CPUHotAdd|MemoryHotAdd|ReserveAllMemory|SecureBoot)\b`, "as in vCenter: on, off, or as in the template"},

@@ -1,5 +1,5 @@
 // Package plain runs the server against govmomi's own simulator, as it is: users try things with its command vcsim, and it serves
-// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers may stop a group.
+// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers must stop a group.
 package plain
 
 import (
@@ -183,7 +183,7 @@ func (p *plain) serve(at inventory.Selection, replicas int32) *metacontroller.Gr
 	return g
 }
 
-// until calls the hooks until something holds.
+// until calls the hooks until a condition is met.
 func (p *plain) until(g *metacontroller.Group, what string, holds func(metacontroller.Answer) bool) metacontroller.Answer {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)

@@ -1,6 +1,6 @@
 // Package planted keeps a set of defects that somebody could put into the product by mistake: at least one for each invariant of
 // docs/design.md, each promise, each precondition and each table of faults. They show which tests carry the assurance: a test that no planted
-// defect needs, and that holds no fault that was really found, may go.
+// defect needs, and that has no fault that was really found, can go.
 //
 // A plain run checks that each defect still fits its source. `make planted` plants each one by Go's -overlay, so that no file changes, runs the
 // tests that are to see it, and prints which do.

@@ -93,7 +93,7 @@ func TestAReplicaThatDoesNotKnowOfAScaleInMakesNobodyInItsPlace(t *testing.T) {
 		return len(members) <= 3
 	})
 	s.links[0].mend()
-	time.Sleep(5 * time.Second) // in which nothing may happen
+	time.Sleep(5 * time.Second) // in which nothing must happen
 	m.settle(false)
 	after := m.refs(false)
 	for name, ref := range after {
@@ -143,7 +143,7 @@ func (m *led) blocked(why string, edit func(*v1alpha1.VmGroupSpec)) {
 	m.until("its status says that it is blocked", func(o v1alpha1.VmGroup, _ sight) bool {
 		return o.Status.ObservedGeneration == o.Generation && meta.IsStatusConditionTrue(o.Status.Conditions, v1alpha1.ConditionCloneBlocked)
 	})
-	time.Sleep(3 * time.Second) // in which nothing may happen; a slow server may do less
+	time.Sleep(3 * time.Second) // in which nothing must happen; a slow server might do less
 	m.kept(before, 0)
 	m.edit("take it back", func(s *v1alpha1.VmGroupSpec) { *s = was })
 	m.settle(false)

@@ -20,7 +20,7 @@ type applied struct {
 	deleted bool
 }
 
-// history is what users and administrators did to a group, as far as the server may still act on it: the specs since the group last was
+// history is what users and administrators did to a group, as far as the server might still act on it: the specs since the group last was
 // as one said. It is safe for use from several goroutines.
 type history struct {
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ func (h *history) violations() []string {
 	return slices.Clone(h.broken)
 }
 
-// window returns the specs that the server may act on, the VMs that administrators touched, and how often they did since it was settled.
+// window returns the specs that the server might act on, the VMs that administrators touched, and how often they did since it was settled.
 func (h *history) window() (specs []applied, touched func(ref string) bool, acts int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,7 +84,7 @@ var templates = map[string]string{"vm-operator-template": "debian11_64Guest", "v
 // wanted is how many VMs the spec asks for.
 func (a applied) wanted() int {
 	if a.spec.Paused {
-		return math.MaxInt // nobody may go
+		return math.MaxInt // nobody can go
 	}
 	if a.deleted && a.spec.Deletion.Policy != v1alpha1.DeletionRetain {
 		return 0

@@ -161,7 +161,7 @@ func holdAMember(t *testing.T, s *stage) {
 	m.annotate(key, "")
 	m.settle(false)
 	delete(want, "hold-2")
-	m.expect("it may go", want)
+	m.expect("it can go", want)
 	m.end()
 }
 

@@ -1,11 +1,11 @@
 //go:build unix
 
-// Package promises holds a suite of promises: it checks from outside what README ("What you can rely on") and the documents promise, as
+// Package promises is a suite of promises: it checks from outside what README ("What you can rely on") and the documents promise, as
 // a user could. The embedded vCenter runs in one process and the server in others, which are killed at any moment while vCenter lives on.
 // Groups are called as Metacontroller calls, and what happened is judged by the VMs in vCenter and their identities.
 //
 // It knows the API's types, the binary with its flags, the hooks' JSON and vCenter's API, and nothing of how the server works: a change
-// of the server may need more of this suite, but no other.
+// of the server can need more of this suite, but no other.
 //
 //	go test ./test/promises                                              # the scripted cases and a few random lives
 //	go test ./test/promises -run Lives -promises.lives 50 -promises.seed 7  # 50 lives from seed 7 on
@@ -32,7 +32,7 @@ var (
 	keepLog = flag.Bool("promises.log", false, "print the servers' logs and the diary of each life, also of one that kept all promises")
 )
 
-// patience is how long a condition may take that must come true: nothing depends on how fast the machine is.
+// patience is how long a condition can take that must come true: nothing depends on how fast the machine is.
 const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) {
@@ -85,7 +85,7 @@ func build(to string) error {
 	return nil
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition is met.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {

@@ -150,7 +150,7 @@ func (s *stage) isForeign(ref string) bool {
 // broken reports whether a promise was broken.
 func (m *led) broken() bool { return len(m.history.violations()) > 0 }
 
-// until waits until a condition holds for the group and vCenter, or a promise is broken.
+// until waits until a condition is met by the group and vCenter, or a promise is broken.
 func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool) {
 	m.t.Helper()
 	last := ""
@@ -169,7 +169,7 @@ func (m *led) until(what string, holds func(o v1alpha1.VmGroup, all sight) bool)
 	})
 }
 
-// settle waits until the group is as its spec says; held says that an update may be held.
+// settle waits until the group is as its spec says; held says that an update can be held.
 func (m *led) settle(held bool) {
 	m.t.Helper()
 	settled := func(o v1alpha1.VmGroup, all sight) bool {

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What must always hold of persistent disks: invariant 12 of docs/design.md.
+// What must always be true of persistent disks: invariant 12 of docs/design.md.
 
 // write notes that a guest boots, and writes to its disks: from then on the disk has the data of its ordinal.
 func (v *vcenter) write(m *machine) {
@@ -48,7 +48,7 @@ func (s *step) judgePowerOn() {
 		}
 		d := m.attached[at]
 		if !d.bound && s.set.defect != startsWithout {
-			s.violated("12: %s begins, and nothing says that the disk %s may hold data", s, d.id)
+			s.violated("12: %s begins, and nothing says that the disk %s may contain data", s, d.id)
 		}
 		if before := s.vc.data[of]; before != nil && before != d && !before.gone && before.bound && !slices.Contains(s.kube.givenUp, before.id) {
 			s.violated("12: %s begins with the disk %s, and what guests wrote before (%q) is on %s", s, d.id, before.log, before.id)

@@ -35,7 +35,7 @@ type owner struct {
 
 func (o owner) String() string { return fmt.Sprintf("%s/%d/%s", o.uid, o.ordinal, o.name) }
 
-// listLags are how late vCenter may list a new disk.
+// listLags are how late vCenter can list a new disk.
 var listLags = []time.Duration{0, time.Second, 5 * time.Second, time.Minute}
 
 // makes makes a disk. The order of ids says nothing.

@@ -79,7 +79,7 @@ var ordinary = []kind{
 	{"a guest boots", 8, false, func(w *world, a, _ int) {
 		if m := one(w.some(func(m *machine) bool { return m.Power == plan.PoweredOn && !m.Tools && !m.halting() }), a); m != nil {
 			w.vc.boots(m)
-			for _, r := range w.running() { // in a peaceful life, no replica may still count it as idle
+			for _, r := range w.running() { // in a peaceful life, no replica must still count it as idle
 				if w.set.peaceful && r.view.known {
 					r.view.read(m.MoRef)
 					r.loop.Changed("")
@@ -135,7 +135,7 @@ var typos = []kind{{"a user mistypes the template", 4, false, func(w *world, _, 
 	w.edit(func(s *v1alpha1.VmGroupSpec) { s.Template = noTemplate })
 }}}
 
-// stalest is how many versions old the parent may be that a replica gets.
+// stalest is how many versions old the parent can be that a replica gets.
 const stalest = 5
 
 var servers = []kind{

@@ -53,7 +53,7 @@ var (
 	unreadable     = &fault{Reason: plan.ReasonUnreachable, Message: "the VM cannot be read"}
 	noPermission   = needsOperator("MissingPrivilege")
 
-	// refusals are what vCenter may answer to any call.
+	// refusals are what vCenter can answer to any call.
 	refusals = []*fault{transient("TaskInProgress"), transient("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
 		needsOperator("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
 )

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// What must always hold, by the numbers of docs/design.md. It is checked after each event, and where a step begins, reaches
+// What must always be true, by the numbers of docs/design.md. It is checked after each event, and where a step begins, reaches
 // vCenter, and ends.
 
 // least is how many members a spec promises to keep working.

@@ -179,7 +179,7 @@ func (w *world) renew(r *replica, c waitingCall) plan.Result {
 	return result
 }
 
-// holdTimeout is for how long members may be held, in seconds.
+// holdTimeout is for how long members can be held, in seconds.
 const holdTimeout = 60
 
 // hold returns the annotations of somebody who holds each member that shows up in the status. One with an even ordinal is let go when the

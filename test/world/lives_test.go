@@ -18,7 +18,7 @@ var (
 	worldKeep  = flag.String("world.keep", "", "the events of the script to run, such as 3,9,12, or none; all by default")
 )
 
-// failuresMost is how many lives may fail before the others are skipped.
+// failuresMost is how many lives can fail before the others are skipped.
 const failuresMost = 5
 
 // TestLivesConvergeAndKeepEveryInvariant runs lives by scripts that seeds give. The invariants are checked after each event. In the

@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// visible returns the VMs that an operator can see, and so may change.
+// visible returns the VMs that an operator can see, and so can change.
 func visible(m *machine) bool { return !m.hidden }
 
 // operators lists what people do in vCenter, and accidents.
@@ -97,7 +97,7 @@ func (w *world) removesFolder() bool {
 }
 
 // isKnownToAll reports whether every replica, and every parent that may still be sent to one, knows a member: any other member that
-// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal may be running
+// vanishes is forgotten if the replicas that saw it stop (docs/design.md, known limits). No clone of its ordinal must be running
 // either, because only its name prevents that.
 func (w *world) isKnownToAll(m *machine) bool {
 	uid := w.kube.uid()

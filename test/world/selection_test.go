@@ -32,7 +32,7 @@ func (w *world) unselect() {
 
 func (w *world) selectAgain() { w.kube.unselected = false }
 
-// judgeUnselected checks the answer to a finalize of a group that is not being deleted. Nothing may be removed (11).
+// judgeUnselected checks the answer to a finalize of a group that is not being deleted. Nothing must be removed (11).
 func (w *world) judgeUnselected(r *replica, c plan.Call, result *plan.Result) {
 	if result.Finalized == (result.Refusal != nil) {
 		w.violated("11: for a group that is not selected %s answers finalized: %v, refusal: %v", r.name, result.Finalized, result.Refusal)

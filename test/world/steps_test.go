@@ -40,7 +40,7 @@ type step struct {
 	wants int
 	saw   []string // the members that worked, as its replica saw it when it began
 	// A step for disks: its task, whether that is not its first, what the stamp is to say, the disk that it has just made, those that are
-	// ready for the VM, by name, those that it attaches, and whether it may delete any.
+	// ready for the VM, by name, those that it attaches, and whether it can delete any.
 	call   diskCall
 	goesOn bool
 	given  string

@@ -46,7 +46,7 @@ type machine struct {
 	state         int // counts all changes, for the views
 }
 
-// patience is how long a guest that was asked may take to halt: one that takes longer ignores the request.
+// patience is how long a guest that was asked can take to halt: one that takes longer ignores the request.
 const patience = 110 * time.Second
 
 // halting reports whether the guest will halt.

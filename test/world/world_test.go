@@ -28,7 +28,7 @@ import (
 const (
 	lease  = 90 * time.Second
 	resync = 30 * time.Second
-	// lag is how late the stream may be. A later one counts as broken, and the inventory as unknown.
+	// lag is how late the stream can be. A later one counts as broken, and the inventory as unknown.
 	lag = 10 * time.Second
 )
 

@@ -33,8 +33,8 @@ type Options struct {
 	Deep bool
 	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; can be empty.
 	Hidden string
-	// MayProbe reports whether the server is allowed to ask members at an address whether their service answers; nil: it can ask nobody.
-	MayProbe func(netip.Addr) bool
+	// CanProbe reports whether the server is allowed to ask members at an address whether their service answers; nil: it can ask nobody.
+	CanProbe func(netip.Addr) bool
 	// GuestTimeout limits the time for a guest to boot and to shut down, in total; 0: a minute.
 	GuestTimeout time.Duration
 	// Found is called with each finding, and Progress with the next step if it takes time. Both can be nil.
@@ -62,7 +62,7 @@ var checks = []struct {
 	{"network", (*checker).checkNetworks, false},      // Are the networks there, and do the hosts have them?
 	{"group", (*checker).checkGroups, false},          // Is everything there that the groups need?
 	{"orphans", (*checker).orphans, false},            // What in vCenter is of groups that don't exist any more?
-	{"privileges", (*checker).checkPrivileges, false}, // Does the account hold the least role, where it needs it?
+	{"privileges", (*checker).checkPrivileges, false}, // Does the account have the least role, where it needs it?
 	{"deep", (*checker).deep, false},                  // Does vCenter behave as the server assumes? See experiments.
 }
 
@@ -85,7 +85,7 @@ type checker struct {
 	folders []naming.Candidate
 	// pools and datastores are the targets of the groups' clones.
 	pools, datastores []types.ManagedObjectReference
-	// asked reports whether vCenter returned the privileges held.
+	// asked reports whether vCenter returned the account's privileges.
 	asked    bool
 	findings []Finding
 }

@@ -259,7 +259,7 @@ func TestCheckReportsOldVCenters(t *testing.T) {
 	}
 }
 
-// rich is a vCenter with what groups may name.
+// rich is a vCenter with what groups can name.
 func rich(t *testing.T) *world {
 	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
 	vctest.Value(w.AddVM("/DC0/vm", "plain"))
@@ -303,7 +303,7 @@ var wrongOptions = []struct {
 	{"network", Fail, `"web-tier"`, "VM Network", Options{Networks: []string{"web-tier"}}},
 }
 
-// groups are what groups may name, with what is found for them; the check's name goes on after that of the group.
+// groups are what groups can name, with what is found for them; the check's name continues after that of the group.
 var groups = []struct {
 	step         string
 	result       Result
@@ -397,7 +397,7 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 		probed := groupOf(addressed(3, 0))
 		probed.Spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
 		probing := func(network string) results {
-			return w.checked(in, Options{Groups: []*v1alpha1.VmGroup{probed}, MayProbe: netip.MustParsePrefix(network).Contains})
+			return w.checked(in, Options{Groups: []*v1alpha1.VmGroup{probed}, CanProbe: netip.MustParsePrefix(network).Contains})
 		}
 		probing("10.0.0.0/8").only()
 		probing("10.0.0.0/24").has("group shop/web: readiness", Fail, "web-2 has the address 10.0.1.0, which the server is not allowed to ask", "--probe-networks")
@@ -470,7 +470,7 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 				want = Fail
 			}
 			r := w.checked(nil, o)
-			r.has("privilege "+p.ID, want, "vmgroup does not hold it on ", "grant it")
+			r.has("privilege "+p.ID, want, "vmgroup does not have it on ", "grant it")
 			r.only("privilege " + p.ID)
 		}
 		w.Restrict(roleIDs()...)

@@ -165,7 +165,7 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 	switch {
 	case !g.Spec.Readiness.Probes():
 		return true
-	case c.MayProbe == nil:
+	case c.CanProbe == nil:
 		c.add(check, Fail, "the server asks no member whether its service answers, so none becomes ready (ProbeRefused)", advice)
 		return false
 	}
@@ -175,7 +175,7 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 		for _, pair := range static {
 			ips = append(ips, pair.IPv4, pair.IPv6)
 		}
-		if address := plan.AskedAddress(ips); address.IsValid() && !c.MayProbe(address) {
+		if address := plan.AskedAddress(ips); address.IsValid() && !c.CanProbe(address) {
 			c.add(check, Fail, fmt.Sprintf("%s has the address %s, which the server is not allowed to ask (ProbeRefused)", plan.MemberName(g.Name, ordinal), address), advice)
 			return false
 		}

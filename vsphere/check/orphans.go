@@ -36,7 +36,7 @@ func (c *checker) orphans(ctx context.Context) {
 	}
 }
 
-// roots are the folders that hold those of groups.
+// roots are the folders that contain those of groups.
 func (c *checker) roots() []string {
 	var roots []string
 	if !c.absent {

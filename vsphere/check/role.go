@@ -47,7 +47,7 @@ func reserves(s *v1alpha1.VmGroupSpec) bool {
 // moves reports whether VMs of a group can be renamed and moved.
 func moves(s *v1alpha1.VmGroupSpec) bool { return s.Deletion.QuarantineSeconds > 0 || len(s.Adopt) > 0 }
 
-// checkPrivileges checks whether each privilege of the least role is held where it is needed.
+// checkPrivileges checks whether the account has each privilege of the least role where it is needed.
 func (c *checker) checkPrivileges(ctx context.Context) {
 	const check = "privileges"
 	on, err := c.holders(ctx)
@@ -87,7 +87,7 @@ func (c *checker) checkPrivileges(ctx context.Context) {
 	case len(on[role.OnTemplate]) == 0:
 		c.add(check, Skip, "those on templates and their datastores and networks were not checked", "name a template with --template")
 	case lacking == 0:
-		c.ok(check, "all %d of the least role are held, on %d objects (%d checks)", len(role.Least()), len(all), looked)
+		c.ok(check, "all %d of the least role are granted, on %d objects (%d checks)", len(role.Least()), len(all), looked)
 	}
 }
 
@@ -100,7 +100,7 @@ func (c *checker) encrypts(folders []naming.Candidate, held map[types.ManagedObj
 		lacks := func(id string, on []naming.Candidate) {
 			for _, x := range on {
 				if t.info.tpm && !held[x.Ref][id] {
-					c.add("privilege "+id, Warn, fmt.Sprintf("%s does not hold it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, x.Path, t.name),
+					c.add("privilege "+id, Warn, fmt.Sprintf("%s does not have it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, x.Path, t.name),
 						"grant it there with propagation to children, or vCenter may refuse its clones")
 				}
 			}
@@ -124,7 +124,7 @@ func (c *checker) lacks(p role.Privilege, without []string) {
 	default:
 		advice += ", or accept this: " + p.Without
 	}
-	c.add("privilege "+p.ID, result, fmt.Sprintf("%s does not hold it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why), advice)
+	c.add("privilege "+p.ID, result, fmt.Sprintf("%s does not have it on %s (needed for: %s)", c.s.User, vcfault.Listing(without), p.Why), advice)
 }
 
 // holders returns the objects on which privileges are needed.
@@ -184,7 +184,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	return on, err
 }
 
-// privileges returns the privileges that our user holds on objects.
+// privileges returns the privileges that our user has on objects.
 func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (held map[types.ManagedObjectReference]map[string]bool, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		held, err = session.HeldPrivileges(ctx, s, on)

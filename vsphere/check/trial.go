@@ -79,7 +79,7 @@ func (c *checker) deep(ctx context.Context) {
 		c.add(check, Skip, "nothing was created because of the failures above", "correct them and run the check again")
 		return
 	case !c.asked:
-		c.add(check, Fail, "nothing was created: vCenter did not return the privileges held, so the clean-up might fail", "see the warning about privileges")
+		c.add(check, Fail, "nothing was created: vCenter did not return the account's privileges, so the clean-up might fail", "see the warning about privileges")
 		return
 	case len(c.templates) == 0:
 		c.add(check, Fail, "nothing was created: no template given", "name a template with --template or a group with -f")
@@ -137,7 +137,7 @@ func (t *trial) makeScratch(name string) bool {
 	t.held = held[t.scratch]
 	for _, p := range role.Least() {
 		if slices.Contains(p.On, role.OnFolder) && p.Needed() && !t.held[p.ID] {
-			t.add(check, Fail, p.ID+" is not held in a new folder", "grant it on "+t.at.RootPath+" with propagation to children")
+			t.add(check, Fail, p.ID+" is not granted in a new folder", "grant it on "+t.at.RootPath+" with propagation to children")
 			return false
 		}
 	}
@@ -309,7 +309,7 @@ func (t *trial) option(ctx context.Context, vm types.ManagedObjectReference, key
 	return value, o, err
 }
 
-// within polls until a condition holds, the time is over or ctx ends.
+// within polls until a condition is met, the time is over or ctx ends.
 func within(ctx context.Context, most time.Duration, holds func(context.Context) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -154,7 +154,7 @@ func (t *trial) unregisterAndDestroy(folder types.ManagedObjectReference) error 
 	return err
 }
 
-// copy clones the VM as an operator may: the copy has the same stamp, and only its instanceUuid distinguishes it from the member.
+// copy clones the VM as an operator might: the copy has the same stamp, and only its instanceUuid distinguishes it from the member.
 func (t *trial) copy(ctx context.Context) outcome {
 	if err := t.powerOff(t.vm); err != nil {
 		return failedBy(err)

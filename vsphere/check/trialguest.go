@@ -31,7 +31,7 @@ type trialGuest struct {
 	upAt        time.Time
 }
 
-// guestValues returns the clone's guestinfo by key: its identity, and a value as large as user data may be; nil if the template's vApp
+// guestValues returns the clone's guestinfo by key: its identity, and a value as large as user data can be; nil if the template's vApp
 // properties would hide it.
 func (t *trial) guestValues() (map[string]string, error) {
 	if t.template.info.vApp && !t.held["VApp.ApplicationConfig"] {
@@ -98,7 +98,7 @@ func tools(t *trial, ctx context.Context) string {
 	return fmt.Sprintf("needs a template with VMware Tools: none running in the guest after %s (install open-vm-tools; if the guest boots slowly, increase --guest-timeout)", t.GuestTimeout)
 }
 
-// settled returns the state of the guest once it holds, or at the end of the settling time.
+// settled returns the state of the guest once it is met, or at the end of the settling time.
 func (t *trial) settled(ctx context.Context, holds func(trialState) bool) (x trialState, held bool) {
 	held = within(ctx, max(settles-t.now().Sub(t.guest.upAt), time.Second), func(ctx context.Context) bool {
 		if now, err := t.state(ctx); err == nil {

@@ -65,7 +65,7 @@ func (t *trial) compete(context.Context) outcome {
 		return failedBy(r.winner.err)
 	case r.loser.err == nil:
 		return outcome{result: Fail, seen: "vCenter created two VMs with one name in one folder",
-			advice: "do not use this server here: its only lock on members does not hold. Report this to the project with vCenter's version"}.with(facts)
+			advice: "do not use this server here: its only lock on members does not work. Report this to the project with vCenter's version"}.with(facts)
 	case !vcfault.Has[*types.DuplicateName](r.loser.err):
 		return failedBy(r.loser.err)
 	}

@@ -73,7 +73,7 @@ type Disk struct {
 	Owner Owner
 	// Cluster is the --cluster-id of the server that made it; empty if that had none.
 	Cluster string
-	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may hold data.
+	// Bound reports whether the disk was ever in a VM of its owner that ran: what is bound may contain data.
 	Bound bool
 }
 

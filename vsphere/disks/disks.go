@@ -111,7 +111,7 @@ func read(record string) made {
 //	its key is in the record, without a uuid   own if its file is in the VM's directory, or where Storage vMotion puts a single disk:
 //	                                           in the directory of that name on another datastore
 //	else                                       own if its file, and all that it is a delta of, are in the VM's directory: a disk from
-//	                                           elsewhere may have its deltas there (snapshot.redoNotWithParent)
+//	                                           elsewhere can have its deltas there (snapshot.redoNotWithParent)
 func Foreign(devices []types.BaseVirtualDevice, vmx, record string) []*types.VirtualDisk {
 	var home object.DatastorePath
 	if !home.FromString(vmx) {

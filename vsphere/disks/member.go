@@ -27,7 +27,7 @@ type Addition struct {
 	Disk *v1alpha1.Disk
 	// Datastore is the name of the datastore that it is on; empty for that of the VM.
 	Datastore string
-	// Profile is its storage policy; nil for none. Compatible are the datastores that it may be on, by moRef, where the policy leaves a choice.
+	// Profile is its storage policy; nil for none. Compatible are the datastores that it can be on, by moRef, where the policy leaves a choice.
 	Profile    []types.BaseVirtualMachineProfileSpec
 	Compatible map[string]bool
 	// Made is a persistent disk, which is there already.

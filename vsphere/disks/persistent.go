@@ -58,13 +58,13 @@ type Wanted struct {
 	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
 	Parted []Ref
 	// Datastores are the moRefs of all datastores, where a disk that there is may have been moved to. Near are those among them that the VM's hosts reach:
-	// a first disk is made although others are out of reach. Home are those that it may be made on.
+	// a first disk is made although others are out of reach. Home are those that it can be made on.
 	Datastores, Near, Home []string
 	// VM, by all its ids, may have it already.
 	VM Holder
 }
 
-// Holder is a VM by all the ids that vCenter may name it by.
+// Holder is a VM by all the ids that vCenter can name it by.
 type Holder struct {
 	MoRef, InstanceUUID, UUID string
 	// On: its guest may write to a disk as soon as it is attached.
@@ -111,7 +111,7 @@ type Owned struct {
 	Ref
 }
 
-// Bind records in the metadata of disks that they may hold data: what is bound is never passed over for another disk.
+// Bind records in the metadata of disks that they may contain data: what is bound is never passed over for another disk.
 func (d *Persistent) Bind(ctx context.Context, all ...Owned) error {
 	for _, at := range all {
 		disk, err := d.Retrieve(ctx, at.Ref)
@@ -195,7 +195,7 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 		}
 	}
 	// Of a disk that there is, any datastore may have it, and none is made while one cannot be read. An ordinal that never had one, and is to have
-	// nobody's, gets a new one if those are read that it may be made on.
+	// nobody's, gets a new one if those are read that it can be made on.
 	first := len(w.Held) == 0 && w.Former == Owner{}
 	search := w.Datastores
 	if first {
@@ -241,7 +241,7 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	return Disk{}, nil
 }
 
-// unread returns why a disk that was not found may nevertheless be there; nil if it is not. For a first disk, only where it may be made counts.
+// unread returns why a disk that was not found may nevertheless be there; nil if it is not. For a first disk, only where it can be made counts.
 func (w *Wanted) unread(found *Found, first bool) error {
 	var all []error
 	for _, at := range slices.Sorted(maps.Keys(found.Unread)) {
@@ -257,7 +257,7 @@ func (w *Wanted) unread(found *Found, first bool) error {
 	return errors.Join(all...)
 }
 
-// inherited returns those of the former owner's disks that the owner may take. That group must be gone: of another cluster's nobody here knows.
+// inherited returns those of the former owner's disks that the owner can take. That group must be gone: of another cluster's nobody here knows.
 func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
 	group, why := w.Former.UID, "no disk of that name is found that says that it was that group's"
 	fit := slices.DeleteFunc(slices.Clone(former), func(x Disk) bool {

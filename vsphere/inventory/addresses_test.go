@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// docker0 and similar interfaces have the same address on every machine: no client may be led to it.
+// docker0 and similar interfaces have the same address on every machine: no client must be led to it.
 func TestAnAddressWithoutAnAdapterIsNotTheMembers(t *testing.T) {
 	t.Parallel()
 	nics := []vim.GuestNicInfo{
@@ -129,7 +129,7 @@ func TestAStaticAddressThatAGuestDoesNotReportIsNotTaken(t *testing.T) {
 	}
 }
 
-// Guests may report anything as their addresses: what is left of them are addresses that Kubernetes accepts, each once.
+// Guests can report anything as their addresses: what is left of them are addresses that Kubernetes accepts, each once.
 func FuzzGuestAddresses(f *testing.F) {
 	for _, text := range []string{"10.0.0.7", "fe80::1%eth0", "::ffff:10.0.0.7", "127.0.0.1", "224.0.0.1", "x", "", "2001:db8::7"} {
 		f.Add(text, "10.0.0.7", "2001:DB8::7", int32(4000))

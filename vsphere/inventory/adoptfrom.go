@@ -1,4 +1,4 @@
-// This file says from which folders the groups of a namespace may adopt VMs. It is pure.
+// This file says from which folders the groups of a namespace can adopt VMs. It is pure.
 
 package inventory
 
@@ -80,7 +80,7 @@ func newAdoptFolders(rules []AdoptRule) (all adoptFolders) {
 	return all
 }
 
-// Allow reports whether groups of a namespace may adopt the VMs in a place, given by the names that lead to it. It compares whole names: a VM
+// Allow reports whether groups of a namespace can adopt the VMs in a place, given by the names that lead to it. It compares whole names: a VM
 // in /DC0/vm/legacy2 is not in /DC0/vm/legacy.
 func (f adoptFolders) Allow(namespace string, place []string) bool {
 	return slices.ContainsFunc(f, func(r adoptFolder) bool {

@@ -110,7 +110,7 @@ func (a *adopter) inReach(ref plan.Ref, moRef string) bool {
 	return a.adoptFrom.Allow(ref.Namespace, a.objects.places.names(a.objects.machine(moRef).parent))
 }
 
-// outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody may list vCenter's inventory by guessing.
+// outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody must be able to list vCenter's inventory by guessing.
 // entry is as the user wrote it.
 func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
@@ -133,7 +133,7 @@ func (a *adopter) single(ref plan.Ref, entry string, refs []string, first map[st
 	return nil
 }
 
-// fill fills in a candidate from what is known of its VM, or returns why the group may not adopt it. The caller holds mu.
+// fill fills in a candidate from what is known of its VM, or returns why the group can't adopt it. The caller holds mu.
 func (a *adopter) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef string, whole wholeVM) *vcfault.Error {
 	m, ordinal, fault := a.adoptable(ref, at, moRef, whole)
 	if fault == nil {
@@ -142,7 +142,7 @@ func (a *adopter) fill(c *plan.Candidate, ref plan.Ref, at *GroupFolder, moRef s
 	return fault
 }
 
-// adoptable checks that a group may adopt a VM that is not its own, and returns the ordinal that it had in a former
+// adoptable checks that a group can adopt a VM that is not its own, and returns the ordinal that it had in a former
 // incarnation of the group; -1 if it had none. It checks reach first: about a VM out of reach it reveals nothing. The caller holds mu.
 func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole wholeVM) (m *Machine, ordinal int32, fault *vcfault.Error) {
 	x := a.objects.machine(moRef)
@@ -167,7 +167,7 @@ func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole w
 	return m, ordinal, fault
 }
 
-// AdoptableNow checks that a group may adopt a VM that was just read.
+// AdoptableNow checks that a group can adopt a VM that was just read.
 func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
@@ -192,7 +192,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 }
 
 // formerOrdinal checks the stamp of a VM that is to be adopted. One that a former incarnation of the group left, with
-// the same cluster, namespace and name, may be overwritten, as after a restore of the group, or of VMs, from a backup.
+// the same cluster, namespace and name, can be overwritten, as after a restore of the group, or of VMs, from a backup.
 func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.StampText == "" {
 		return -1, nil
@@ -302,7 +302,7 @@ func (r *Reader) Glimpse(ctx context.Context, ref plan.Ref, home plan.Home, entr
 	return nil
 }
 
-// unglimpsed returns the VMs that a group may name in spec.adopt and of which a preview knows too little.
+// unglimpsed returns the VMs that a group can name in spec.adopt and of which a preview knows too little.
 func (n *Inventory) unglimpsed(ref plan.Ref, home plan.Home, entries []string) (refs []vim.ManagedObjectReference) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

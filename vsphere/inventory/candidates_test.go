@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// allowing is a filled whose groups in the namespace shop may adopt VMs in /DC0/vm/legacy.
+// allowing is a filled whose groups in the namespace shop can adopt VMs in /DC0/vm/legacy.
 func allowing() *filled {
 	s := newFilled()
 	s.adopter.cluster, s.adopter.adoptFrom = "test", newAdoptFolders([]AdoptRule{{Namespace: "shop", Folder: "/DC0/vm/legacy"}})
@@ -45,7 +45,7 @@ func (s *filled) adopt(machines []Machine, entries ...string) []plan.Candidate {
 	return s.State(web, ask).Candidates
 }
 
-func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
+func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatCanBeAdopted(t *testing.T) {
 	t.Parallel()
 	unreadable, light := old("vm-9", "dark", "legacy"), template("vm-8", "tmpl", "legacy")
 	unreadable.Readable, unreadable.Unreachable = false, "inaccessible"
@@ -93,7 +93,7 @@ func TestAnEntryIsAPathOrAMoRefOfExactlyOneVMThatMayBeAdopted(t *testing.T) {
 	}
 }
 
-func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
+func TestByDefaultNothingCanBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		rules []AdoptRule
@@ -115,7 +115,7 @@ func TestByDefaultNothingMayBeAdoptedAndARuleIsForItsNamespace(t *testing.T) {
 	}
 }
 
-func TestOnlyAFormerIncarnationsStampMayBeOverwritten(t *testing.T) {
+func TestOnlyAFormerIncarnationsStampCanBeOverwritten(t *testing.T) {
 	t.Parallel()
 	vm := old("vm-1", "a", "legacy")
 	copied := func(s *stamp.Stamp) { s.InstanceUUID = "another" }

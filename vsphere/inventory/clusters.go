@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// clusters holds what is known of clusters and rules.
+// clusters has what is known of clusters and rules.
 type clusters struct {
 	known   bool
 	version uint64 // counts the changes
@@ -297,7 +297,7 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 	return by, flaw
 }
 
-// lacks returns why rules for these members would have no effect in a cluster. A rule that is merely preferred may have none.
+// lacks returns why rules for these members would have no effect in a cluster. A rule that is merely preferred can have none.
 func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Error) {
 	apart := len(here.apart) >= 2 && request.AntiAffinity == v1alpha1.AntiAffinityRequired
 	bound := len(here.bound) > 0 && request.HostsRequired()

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// hidden is Machine.Unreachable of a VM that exists but that our user may no longer see.
+// hidden is Machine.Unreachable of a VM that exists but that our user can't see any more.
 const hidden = "hidden"
 
 // hide marks VMs that were read but are not in the answer as hidden: the answer says neither that they exist nor that they

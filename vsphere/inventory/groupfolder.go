@@ -35,11 +35,11 @@ type GroupFolder struct {
 	placement plan.Home
 	// datacenter is a moRef, and its name is for people; templates are looked for in it. vmFolder is its VM folder.
 	datacenter, name, VMFolder string
-	// Root is the moRef of the folder that holds <namespace>/<group>; empty while there is none. path are the names that
+	// Root is the moRef of the folder that contains <namespace>/<group>; empty while there is none. path are the names that
 	// lead from vmFolder to it.
 	Root string
 	Path []string
-	// reserved is the namespace whose groups may not be here, because their folders would contain the server's own.
+	// reserved is the namespace whose groups can't be here, because their folders would contain the server's own.
 	reserved string
 	fault    *plan.Fault
 }
@@ -49,7 +49,7 @@ func (f *GroupFolder) sameAs(same *GroupFolder) bool {
 	return f.datacenter == same.datacenter && f.name == same.name && f.VMFolder == same.VMFolder && equalFault(f.fault, same.fault)
 }
 
-// refusal returns why a group may not have its folder there; nil if it may.
+// refusal returns why a group can't have its folder there; nil if it can.
 func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	if f.fault == nil && f.reserved != "" && strings.EqualFold(f.reserved, ref.Namespace) {
 		return forbidden(f.placement.Folder)
@@ -57,7 +57,7 @@ func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 	return f.fault
 }
 
-// refusal returns why a group may not have its folder there; nil if it may. The caller holds mu.
+// refusal returns why a group can't have its folder there; nil if it can. The caller holds mu.
 func (fs *folders) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	if fault := f.refusal(ref); fault != nil {
 		return fault
@@ -69,7 +69,7 @@ func (fs *folders) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
 	return nil
 }
 
-// isAnothersQuarantine reports whether the folder that holds a group's is itself a group's: a group with another placement, whose name
+// isAnothersQuarantine reports whether the folder that contains a group's is itself a group's: a group with another placement, whose name
 // equals this one's namespace. Such a group is known by its VMs in the folder, or because it asked for it.
 // The caller holds mu.
 func (fs *folders) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
@@ -264,7 +264,7 @@ func (fs *folders) lookUpPlacements(w *changes) {
 	}
 }
 
-// isRoot reports whether a place is a folder that holds <namespace>/<group>, of the settings or of a placement that a group
+// isRoot reports whether a place is a folder that contains <namespace>/<group>, of the settings or of a placement that a group
 // asked for. The caller holds mu.
 func (fs *folders) isRoot(ref string) bool {
 	if fs.own == nil || ref == "" {
@@ -283,7 +283,7 @@ func (fs *folders) isRoot(ref string) bool {
 	return false
 }
 
-// GroupFolderFor returns where a group with that placement has its folder, or why it may not.
+// GroupFolderFor returns where a group with that placement has its folder, or why it can't have one.
 func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFolder, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

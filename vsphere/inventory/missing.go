@@ -36,7 +36,7 @@ type Missing struct {
 
 func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID} }
 
-// missingSet holds the missing VMs, and what became of former ones. requests.mu guards it.
+// missingSet has the missing VMs, and what became of former ones. requests.mu guards it.
 type missingSet struct {
 	all map[plan.VMID]*Missing
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.

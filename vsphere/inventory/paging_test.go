@@ -12,7 +12,7 @@ import (
 )
 
 // govmomi's vcsim gives each page but the first the version "P".
-func TestAnAnswerMayHaveManyPagesOfOneVersionButNoneTwice(t *testing.T) {
+func TestAnAnswerCanHaveManyPagesOfOneVersionButNoneTwice(t *testing.T) {
 	page := func(version string, objects ...string) *types.UpdateSet {
 		set := &types.UpdateSet{Version: version, Truncated: types.NewBool(true), FilterSet: []types.PropertyFilterUpdate{{}, {}}}
 		for _, o := range objects {

@@ -29,7 +29,7 @@ func (n *Inventory) compare(vm *plan.VM) {
 }
 
 // recorded completes VMs with what the group's status says that their guests reported last, where this replica of the server has seen no
-// report since they were powered on: it may have just started. The caller holds mu.
+// report since they were powered on: it might have just started. The caller holds mu.
 func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 	if ask.RecordedIn != "" && ask.RecordedIn != n.vcenter {
 		return vms

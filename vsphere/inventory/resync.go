@@ -12,7 +12,7 @@ import (
 
 // A resync is a read of everything. First it reads a little of all VMs and places, page by page, and publishes each page; then whatever must
 // be read whole, a hundred at a time, between the other reads; at last it forgets what it did not see. So nothing waits for it, it needs
-// little memory, and it may take as long as it makes progress.
+// little memory, and it can take as long as it makes progress.
 //
 // A page may be older than it looks, and other reads are published meanwhile. What they read is newer than the resync, so what a
 // page says of it is ignored; and what they are reading, the resync reads again at its end.

@@ -30,7 +30,7 @@ type Selection struct {
 	Folder string
 	// ClusterID names the Kubernetes cluster in the stamp, for people and for restored backups.
 	ClusterID string
-	// AdoptFrom says from which folders groups may adopt VMs; none by default.
+	// AdoptFrom says from which folders groups can adopt VMs; none by default.
 	AdoptFrom []AdoptRule
 	// GuestNetworks bound the addresses that guests report: others are ignored. Empty: all are allowed.
 	GuestNetworks []netip.Prefix

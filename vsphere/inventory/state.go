@@ -80,7 +80,7 @@ const unstampedPatience = 5 * time.Second
 //
 // Another replica, which is removing the group, may have just released a VM whose stamp is gone. That
 // replica has marked another member before, and vCenter's reports of two VMs may come in any order. So isGone waits for that mark for
-// a moment before the VM may be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
+// a moment before the VM can be replaced. (Found by a randomized test: one member too many, at the end of a Retain.)
 //
 // kept reports whether the VM is recorded as one in quarantine. The caller holds mu.
 func (n *Inventory) isGone(uid types.UID, r *v1alpha1.Member, kept bool, ask *plan.Query) bool {

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	// maxWait is how long vCenter may hold a call of the stream open when nothing changes. It is below any
+	// maxWait is how long vCenter can keep a call of the stream open when nothing changes. It is below any
 	// session's time-out.
 	maxWait = 20 * time.Second
 	// shortWait is the same while there are members that the stream did not report.
 	shortWait = time.Second
-	// patience is how long a call may overstay that while vCenter answers other calls: a busy one keeps the stream waiting.
+	// patience is how long a call can overstay that while vCenter answers other calls: a busy one keeps the stream waiting.
 	patience = time.Minute
-	// silence is how long a call may overstay it before another call, which must be answered within answerMost, shows whether vCenter does.
+	// silence is how long a call can overstay it before another call, which must be answered within answerMost, shows whether vCenter does.
 	silence, answerMost = 10 * time.Second, 20 * time.Second
 	// firstAnswer bounds each page of the stream's first answer, which has everything: vCenter may take longer for
 	// it than WaitOptions.maxWaitSeconds.
@@ -34,7 +34,7 @@ const (
 	// streamPause lets changes accumulate in vCenter after some came, so that one call returns many.
 	streamPause = 250 * time.Millisecond
 	// rescan is when everything is read again for the first time after a stream was opened, to repair what it may have missed. Then it
-	// is read again after twice that time, and so on: the longer a stream holds, the rarer, but after rescanMost times rescan at most.
+	// is read again after twice that time, and so on: the longer a stream lasts, the rarer, but after rescanMost times rescan at most.
 	// Whatever was asked for long ago is forgotten every rescan.
 	rescan     = 5 * time.Minute
 	rescanMost = 12
@@ -91,7 +91,7 @@ func NewStream(sessions Sessions, selection Selection, n *Inventory, r *Reader, 
 	return &Stream{sessions: sessions, selection: selection, inventory: n, reader: r, log: log, maxWait: maxWait, silence: silence}
 }
 
-// The stream is opened again at once if it had held for a while, otherwise after growing pauses. The client has
+// The stream is opened again at once if it had lasted for a while, otherwise after growing pauses. The client has
 // separate pauses between logins.
 const (
 	reopenMin = 200 * time.Millisecond

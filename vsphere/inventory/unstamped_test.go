@@ -39,7 +39,7 @@ func TestAVMThatLostItsStampCountsAsGoneAfterAMoment(t *testing.T) {
 	})
 }
 
-// One that was released, or whose stamp somebody took off, is no member that may come back: nothing could resolve it. (Found by a
+// One that was released, or whose stamp somebody took off, is no member that can come back: nothing could resolve it. (Found by a
 // randomized test: a deletion never ended.)
 func TestAVMThatLostItsStampAndLeavesIsNotMissing(t *testing.T) {
 	for name, course := range map[string]func(s *filled, m Machine){

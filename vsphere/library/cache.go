@@ -76,7 +76,7 @@ func Cut(text string) (library, item string, is bool) {
 	return naming.Unescape(library), naming.Unescape(item), true
 }
 
-// Is reports whether text may name an item of a content library.
+// Is reports whether text can name an item of a content library.
 func Is(text string) bool {
 	_, _, is := Cut(text)
 	return is

@@ -18,14 +18,14 @@ type Setting struct {
 	Missing, Ambiguous string
 }
 
-// Candidate is an object that a setting may name.
+// Candidate is an object that a setting can name.
 type Candidate struct {
 	Path string // "/DC0/host/C0"
 	Ref  types.ManagedObjectReference
 }
 
 // named reports whether name, a whole inventory path or the end of one, names the candidate. In a path '/' within a name is
-// %2f; people may write it as they see it.
+// %2f; people can write it as they see it.
 func (c Candidate) named(name string) bool {
 	for _, path := range []string{c.Path, Unescape(c.Path)} {
 		if path == name || strings.HasSuffix(path, "/"+strings.Trim(name, "/")) && !strings.HasPrefix(name, "/") {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Object is one of a datacenter that a spec may name.
+// Object is one of a datacenter that a spec can name.
 type Object struct {
 	naming.Candidate
 	parent types.ManagedObjectReference

@@ -59,7 +59,7 @@ func Usable(t *Object) bool {
 		(t.props["summary.maintenanceMode"] == nil || t.props["summary.maintenanceMode"] == string(types.DatastoreSummaryMaintenanceModeStateNormal))
 }
 
-// Best sorts datastores that all hosts of a cluster may share first, and then those with more free space.
+// Best sorts datastores that all hosts of a cluster can share first, and then those with more free space.
 func Best(a, b *Object) int {
 	shared := func(t *Object) int {
 		if yes, _ := t.props["summary.multipleHostAccess"].(bool); yes {

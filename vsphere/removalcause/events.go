@@ -25,7 +25,7 @@ var departures = []string{"VmRemovedEvent", "HostRemovedEvent", migrated, "VmRen
 var destroys = []string{"VirtualMachine.destroy", "Folder.destroy", "VirtualApp.destroy"}
 
 const (
-	// clocksApart is how far vCenter's clock may be from ours.
+	// clocksApart is how far vCenter's clock can be from ours.
 	clocksApart = 15 * time.Minute
 	// kept is how long vCenter keeps events by default.
 	kept = 30 * 24 * time.Hour

@@ -42,7 +42,7 @@ const (
 	docPBM   = "Storage"
 )
 
-// calls are all methods that the server, and `vmgroup check`, may use. REST calls are named as session.RESTCall names them.
+// calls are all methods that the server and `vmgroup check` can use. REST calls are named as session.RESTCall names them.
 var calls = map[string]calling{
 	"RetrieveServiceContent":          {needs: []string{privAnyone}},
 	"Login":                           {needs: []string{privAnyone}},
@@ -126,7 +126,7 @@ func Outside(made map[string]int) []string {
 	return outside
 }
 
-// plainCall returns the name of a call as in calls: a REST call may be named
+// plainCall returns the name of a call as in calls: a REST call can be named
 // "POST /rest/com/vmware/cis/tagging/tag/id:?~action=list-tags-for-category".
 func plainCall(name string) string {
 	method, path, is := strings.Cut(name, " /rest/")

@@ -45,7 +45,7 @@ const (
 	privUnregister = "VirtualMachine.Inventory.Unregister"
 )
 
-// ExtensionKey is the key under which an admin may register this server with vCenter, which then warns people who
+// ExtensionKey is the key under which an admin can register this server with vCenter, which then warns people who
 // edit its VMs by hand.
 const ExtensionKey = "com.vmworld.codeconnect.vmgroup"
 
@@ -103,7 +103,7 @@ var least = []Privilege{
 func Trial() []Privilege { return slices.Clone(trial) }
 
 var trial = []Privilege{
-	{ID: privUnregister, On: []Scope{OnFolder}, Why: "remove a folder that holds the trial's VM, to see that its files stay"},
+	{ID: privUnregister, On: []Scope{OnFolder}, Why: "remove a folder that contains the trial's VM, to see that its files stay"},
 	{ID: "VirtualMachine.Inventory.Register", On: []Scope{OnFolder}, Why: "register that VM again"},
 	{ID: "VirtualMachine.Provisioning.Clone", On: []Scope{OnFolder}, Why: "clone the trial's VM, to see what tells a copy from it"},
 }

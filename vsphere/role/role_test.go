@@ -108,7 +108,7 @@ func TestTheTablesInTheDocumentsAreThoseOfTheSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(string(text), table) {
-			t.Errorf("%s does not hold this table:\n%s", file, table)
+			t.Errorf("%s does not have this table:\n%s", file, table)
 		}
 	}
 }

@@ -19,7 +19,7 @@ type bounds struct {
 	// parts are the bytes that begin a value, one of marks: a decoded value may take a hundred times as much memory.
 	parts int64
 	marks string
-	// run is how many bytes there may be without a mark: a text, or a name. 0: any number.
+	// run is how many bytes there can be without a mark: a text, or a name. 0: any number.
 	run int64
 }
 

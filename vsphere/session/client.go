@@ -18,7 +18,7 @@ import (
 // Session is one login. A new login makes a new session, and collectors and views of the old one are gone.
 type Session struct {
 	Vim *vim25.Client
-	// Slow makes calls like Vim, but for answers that take vCenter minutes: each may take as long as its context lasts.
+	// Slow makes calls like Vim, but for answers that take vCenter minutes: each can take as long as its context lasts.
 	Slow *vim25.Client
 	// Epoch counts the logins of this process.
 	Epoch int64
@@ -140,7 +140,7 @@ func (c *Client) Session(ctx context.Context) (*Session, error) {
 	}
 }
 
-// soon is the shortest normal life of a session; quickLosses is how many shorter ones there may be before logins slow down.
+// soon is the shortest normal life of a session; quickLosses is how many shorter ones there can be before logins slow down.
 // (Otherwise an account whose sessions are dropped at once would log in forever.)
 const (
 	soon        = time.Minute

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	// Host is "vc.example.com", "host:port", or a URL "https://host/sdk".
 	Host string
-	// User and Password, or the files that hold them. Files are read again at each login, so a rotated
+	// User and Password, or the files that contain them. Files are read again at each login, so a rotated
 	// password needs no restart; a trailing newline is dropped.
 	User, Password         string
 	UserFile, PasswordFile string
@@ -37,7 +37,7 @@ type Config struct {
 	Log       zerolog.Logger
 	// Dial makes the connections to vCenter, instead of TCP; it can be nil. It is for tests: no flag sets it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and may be
+	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and can be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
 	// SearchMost bounds the calls of one search; 0: 3000. It is for tests: no flag sets it.
@@ -160,7 +160,7 @@ func (c Config) credentials() (user, password string, err error) {
 	return user, password, err
 }
 
-// valueOf is a value, or the content of the file that holds it.
+// valueOf is a value, or the content of the file that contains it.
 func valueOf(value, file string) (string, error) {
 	if file == "" {
 		return value, nil

@@ -43,7 +43,7 @@ type digest [sha256.Size]byte
 
 func digestOf(user, password string) digest { return sha256.Sum256([]byte(user + "\x00" + password)) }
 
-// holds reports whether it is too early for a login. After a refusal other credentials may be tried at once.
+// holds reports whether it is too early for a login. After a refusal, other credentials can be tried at once.
 // fresh is what the credentials are now; nil if that is not known.
 func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	if !now.Before(b.until) {
@@ -56,7 +56,7 @@ func (b *backoff) holds(now time.Time, fresh *digest) bool {
 	return false
 }
 
-// asks reports whether the present credentials decide if a login may be tried.
+// asks reports whether the present credentials decide whether a login can be tried.
 func (b *backoff) asks(now time.Time) bool { return now.Before(b.until) && b.refused != nil }
 
 // fresh reads the present credentials, for a back-off that asks; nil if they cannot be read. The caller must hold no lock: reading a

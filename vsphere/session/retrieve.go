@@ -33,7 +33,7 @@ func Retrieve(ctx context.Context, s *Session, specs ...types.PropertyFilterSpec
 const (
 	// pageMost bounds the objects in one page; vCenter may return fewer.
 	pageMost = 250
-	// firstPage is how long vCenter may take for the first page of a large answer: it finds out what there is before it.
+	// firstPage is how long vCenter can take for the first page of a large answer: it finds out what there is before it.
 	firstPage = 5 * time.Minute
 )
 

@@ -51,7 +51,7 @@ func newTransport(t trust, host string, dial func(context.Context, string, strin
 	}
 }
 
-// config verifies by Go's rules, against the system's roots or those that the file holds at that moment, or compares the server's
+// config verifies by Go's rules, against the system's roots or those that the file contains at that moment, or compares the server's
 // certificate with the pinned one. The latter needs neither chain nor host name: it is that very certificate.
 func (t trust) config(host string) *tls.Config {
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.insecure}
@@ -134,7 +134,7 @@ func (a *authorities) take(text []byte, err error) error {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return fmt.Errorf("--ca-file (VC_CA_FILE): %s holds no certificate in PEM", a.file)
+		return fmt.Errorf("--ca-file (VC_CA_FILE): %s contains no certificate in PEM", a.file)
 	}
 	a.text, a.pool = text, pool
 	return nil

@@ -86,7 +86,7 @@ type Stamp struct {
 	// Given are the disks that the spec gave the VM (plan.DiskText).
 	Given string
 
-	// extra holds, as a JSON object, the keys that this server does not know; Encode writes them again, so that
+	// extra has, as a JSON object, the keys that this server does not know; Encode writes them again, so that
 	// an older server does not lose what a newer one wrote.
 	extra string
 }

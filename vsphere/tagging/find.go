@@ -163,7 +163,7 @@ func (b *Cache) tag(ctx context.Context, rs *session.RESTSession, id string) (*t
 const madeByUs = "Made by vmgroup."
 
 // What the server makes for spec.tags stays when no VM has it any more, because others may use it by then. So there are bounds on what is
-// there of it when the server makes one more, in vCenter and in a category. An administrator may make any number.
+// there of it when the server makes one more, in vCenter and in a category. An administrator can create any number.
 const categoriesMost, tagsMost = 20, 100
 
 func tooMany(made int, what, kind, name string) error {

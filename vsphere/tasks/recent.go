@@ -13,7 +13,7 @@ import (
 // whole info of each, with its result and error, is several times as large.
 var recentPaths = []string{taskState, taskKind, taskReason, taskEntity}
 
-// Recent returns vCenter's recent tasks, as far as our user may see them: of each the task itself, its state, description, reason and
+// Recent returns vCenter's recent tasks, as far as our user can see them: of each the task itself, its state, description, reason and
 // entity.
 func Recent(ctx context.Context, s *session.Session) ([]types.TaskInfo, error) {
 	objects, err := session.ReadObjects(ctx, s, RecentSpec(s))

@@ -103,7 +103,7 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 
 	select {
 	case <-a.done:
-		t.mu.Lock() // several may wait for one task
+		t.mu.Lock() // several can wait for one task
 		defer t.mu.Unlock()
 		info := a.info
 		secret.BagOf(ctx).CleanAll(info.Error)

@@ -153,7 +153,7 @@ const (
 	ReasonDuplicateDisk = "DuplicateDisk"
 	// ReasonDiskTracked means that changed block tracking is on for the disk, and cannot be for its VM.
 	ReasonDiskTracked = "DiskTracked"
-	// ReasonFormerDiskUnavailable means that a group is to have a former group's disk, and that it is not found, or may not be taken.
+	// ReasonFormerDiskUnavailable means that a group is to have a former group's disk, and that it is not found, or can't be taken.
 	ReasonFormerDiskUnavailable = "FormerDiskUnavailable"
 	// ReasonDiskHeldBySnapshot means that a snapshot, of its VM or of the disk, keeps it from being detached or deleted.
 	ReasonDiskHeldBySnapshot = "DiskHeldBySnapshot"

@@ -8,7 +8,7 @@ import (
 )
 
 // detach replaces everything a variable refers to with copies, with the result of encoding it as XML and decoding it: empty slices are nil,
-// an `any` holds a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, and two reads of
+// an `any` contains a value rather than a pointer, and times are wall clock times in UTC. (Copy libraries do none of this, and two reads of
 // one property must be equal.)
 func detach(v reflect.Value) {
 	if !refers(v.Type()) {
@@ -55,11 +55,11 @@ func detach(v reflect.Value) {
 			detach(v.Field(i))
 		}
 	default:
-		panic(fmt.Sprintf("a property holds a %s", v.Type()))
+		panic(fmt.Sprintf("a property contains a %s", v.Type()))
 	}
 }
 
-// copyOf returns a variable that holds a detached copy of v.
+// copyOf returns a variable with a detached copy of v.
 func copyOf(v reflect.Value) reflect.Value {
 	c := reflect.New(v.Type()).Elem()
 	c.Set(v)

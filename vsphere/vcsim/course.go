@@ -133,7 +133,7 @@ type ticket struct {
 	turn  chan struct{}
 }
 
-// Enter puts a task into the queue. turn is closed when the task may run, and leave ends it.
+// Enter puts a task into the queue. turn is closed when the task can run, and leave ends it.
 func (q *queue) Enter(c claim) (turn <-chan struct{}, leave func()) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

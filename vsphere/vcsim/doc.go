@@ -11,7 +11,7 @@
 //   - ModifyListView and WaitForUpdatesEx deadlock (simulator/property_filter.go:35, :64), a wait outlives its client
 //     (simulator/property_collector.go:856), and reads encode and decode each object as XML (:464), which takes more than half of the
 //     processor time of a life (stream.go, collector.go, properties.go).
-//   - A stale changeVersion is accepted, hot-plug is not checked, a clone inherits no extraConfig and holds its template's lock,
+//   - A stale changeVersion is accepted, hot-plug is not checked, a clone inherits no extraConfig and keeps its template's lock,
 //     destroying a folder keeps its VMs, and QueryEvents knows no chains (machine.go, clone.go, folder.go, event.go).
 //   - DRS places nothing, guests report nothing, VMs raise no questions, and hosts and unregistered VMs do not return (drs.go, guest.go,
 //     identity.go, power.go, removed.go).

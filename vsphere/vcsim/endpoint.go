@@ -154,7 +154,7 @@ func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Refe
 func (v *VCenter) choose(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
 	if !isAdmin(ctx.Session) {
 		if change, e := v.rewrite, v.current; change != nil {
-			v.world.Unlock() // change may call this vCenter
+			v.world.Unlock() // change can call this vCenter
 			change(m.Body)
 			v.world.Lock()
 			v.current = e

@@ -24,7 +24,7 @@ type fcds struct {
 	// The world lock guards these.
 	disks       map[string]*fcd
 	lag         time.Duration // until a new disk is listed
-	second      bool          // a second VM may attach a disk
+	second      bool          // a second VM can attach a disk
 	noOnline    bool          // hosts that do not extend the disk of a running VM
 	unreachable map[types.ManagedObjectReference]bool
 	full        map[types.ManagedObjectReference]bool

@@ -49,7 +49,7 @@ func (l *libraries) AddLibrary(name string) error {
 	})
 }
 
-// AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf". Two items may
+// AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf". Two items can
 // have one name.
 func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjectReference) error {
 	return l.change("add item "+name, func(ctx context.Context, m *library.Manager) error {

@@ -66,7 +66,7 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 		}}}},
 		"a missing object": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}},
-		"an object that may be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
+		"an object that can be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}, ReportMissingObjectsInResults: types.NewBool(true)},
 		"the whole tree": {PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}, {Type: "VirtualMachine", All: types.NewBool(true)}},
 			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.world.Root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{

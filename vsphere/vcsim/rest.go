@@ -21,7 +21,7 @@ type restAPI struct {
 	*libraries
 	world    *world
 	rights   *rights
-	valid    func(*types.Login) bool // whether a user may log in
+	valid    func(*types.Login) bool // whether a user can log in
 	inner    vapiSimulator
 	sessions map[string]*rest.Session // of inner
 	tags     map[string]*tags.Tag
@@ -148,7 +148,7 @@ func (a *restAPI) attach(w http.ResponseWriter, r *http.Request) {
 	answerJSON(w, map[string]any{"success": len(errors) == 0, "error_messages": errors})
 }
 
-// eligible reports whether an object may have a tag.
+// eligible reports whether an object can have a tag.
 func (a *restAPI) eligible(tag *tags.Tag, ref types.ManagedObjectReference) bool {
 	category := a.category[tag.CategoryID]
 	if len(category.AssociableTypes) > 0 && !slices.Contains(category.AssociableTypes, ref.Type) {

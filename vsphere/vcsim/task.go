@@ -42,13 +42,13 @@ type work struct {
 	entity mo.Entity
 	name   string // of the VM, folder or cluster
 	claim  claim
-	// check rejects the work at once, before the latency. May be nil.
+	// check rejects the work at once, before the latency. It can be nil.
 	check func(*simulator.Context) types.BaseMethodFault
-	// pause waits after the latency, without a lock; a fault ends the task. May be nil.
+	// pause waits after the latency, without a lock; a fault ends the task. It can be nil.
 	pause func(*simulator.Context, *job) (fault types.BaseMethodFault, proceed bool)
 	// do is called with only the world lock held.
 	do func(*simulator.Context) (types.AnyType, types.BaseMethodFault)
-	// end is called with the world lock held when the task ends in any way. May be nil.
+	// end is called with the world lock held when the task ends in any way. It can be nil.
 	end func()
 }
 
@@ -315,7 +315,7 @@ func (v *inventory) SetLatency(l Latency) {
 	v.latency = l
 }
 
-// awaitTurn waits, without a lock, until a task may run, which leave ends; nil if this vCenter is closed. Meanwhile the task is queued.
+// awaitTurn waits, without a lock, until a task can run, which leave ends; nil if this vCenter is closed. Meanwhile the task is queued.
 func (v *inventory) awaitTurn(ctx *simulator.Context, j *job, c claim) (leave func()) {
 	turn, leave := v.Enter(c)
 	show := func(state types.TaskInfoState, start types.AnyType) {

@@ -359,7 +359,7 @@ const (
 	stalled
 )
 
-// gate holds the state of the network, which all wires share.
+// gate has the state of the network, which all wires share.
 type gate struct {
 	mu      sync.Mutex
 	now     condition
@@ -412,7 +412,7 @@ func (g *gate) isDown() bool {
 	return g.now == down
 }
 
-// pass waits while the network is stalled, and reports whether the request or its answer may pass.
+// pass waits while the network is stalled, and reports whether the request or its answer can pass.
 func (g *gate) pass(ctx context.Context) bool {
 	for {
 		g.mu.Lock()

@@ -116,7 +116,7 @@ const adminUser = "Administrator@VSPHERE.LOCAL"
 // isAdmin reports whether a session is Admin's.
 func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }
 
-// These locks may be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
+// These locks can be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
 // testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
 // (See https://pkg.go.dev/testing/synctest#hdr-Blocking.)
 //

@@ -199,7 +199,7 @@ func (l *Lab) End(ref types.ManagedObjectReference, result types.AnyType, fault 
 	end(result, fault)
 }
 
-// Eventually waits until something holds.
+// Eventually waits until a condition is met.
 func Eventually(t testing.TB, what string, is func() bool) {
 	t.Helper()
 	began := time.Now()

@@ -34,7 +34,7 @@ func parsePair(before shown, files []content) shown {
 	return shown{pair: &pair}
 }
 
-// callers holds the authorities of callers, or why the file has none.
+// callers has the authorities of callers, or why the file has none.
 type callers struct {
 	pool *x509.CertPool
 	err  error
@@ -48,7 +48,7 @@ func parseCallers(_ callers, files []content) callers {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(files[0].text) {
-		return callers{nobody, fmt.Errorf("%s holds no PEM certificate", files[0].path)}
+		return callers{nobody, fmt.Errorf("%s contains no PEM certificate", files[0].path)}
 	}
 	return callers{pool: pool}
 }

@@ -206,12 +206,12 @@ func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 	v := newVolume(t, files)
 	full := withPair(v, Config{})
 	for want, change := range map[string]func(*Config){
-		"set both, or neither":             func(c *Config) { c.KeyFile = "" },
-		"do not match":                     func(c *Config) { c.KeyFile = v.path("other.key") },
-		"does not exist":                   func(c *Config) { c.CertFile = v.path("nothing") },
-		"--client-ca-file requires":        func(c *Config) { *c = Config{ClientCAFile: v.path("tls.crt")} },
-		"empty holds no PEM certificate":   func(c *Config) { c.ClientCAFile = v.path("empty") },
-		"--client-ca-file: " + v.path("n"): func(c *Config) { c.ClientCAFile = v.path("n") },
+		"set both, or neither":              func(c *Config) { c.KeyFile = "" },
+		"do not match":                      func(c *Config) { c.KeyFile = v.path("other.key") },
+		"does not exist":                    func(c *Config) { c.CertFile = v.path("nothing") },
+		"--client-ca-file requires":         func(c *Config) { *c = Config{ClientCAFile: v.path("tls.crt")} },
+		"empty contains no PEM certificate": func(c *Config) { c.ClientCAFile = v.path("empty") },
+		"--client-ca-file: " + v.path("n"):  func(c *Config) { c.ClientCAFile = v.path("n") },
 	} {
 		cfg := full
 		change(&cfg)

@@ -1,5 +1,5 @@
 // Package guard protects the hooks' listener: it authenticates callers (by a bearer token, a client certificate, or both)
-// before it reads a byte of a body or queues a request, and bounds what unauthenticated clients can hold open
+// before it reads a byte of a body or queues a request, and bounds what unauthenticated clients can keep open
 // meanwhile. It knows nothing of hooks.
 //
 //	a broken certificate or key             the server keeps using the pair before
@@ -27,15 +27,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 )
 
-// Config says what callers must present. With neither tokens nor ClientCAFile anybody may call.
+// Config says what callers must present. With neither tokens nor ClientCAFile, anybody can call.
 type Config struct {
 	// CertFile and KeyFile are the server's certificate, with its chain, and its key, in PEM; both or none.
 	CertFile, KeyFile string
-	// ClientCAFile holds the authorities, in PEM, one of which must have signed a caller's certificate.
+	// ClientCAFile contains the authorities, in PEM, one of which must have signed a caller's certificate.
 	ClientCAFile string
-	// TokenFiles hold a token each, for callers that may do everything. A missing or empty file holds none.
+	// TokenFiles contain a token each, for callers that can do everything. A missing or empty file contains none.
 	TokenFiles []string
-	// ReaderTokenFiles hold a token each, for callers that can only GET.
+	// ReaderTokenFiles contain a token each, for callers that can only GET.
 	ReaderTokenFiles []string
 	// LocalNames admits only requests for localhost or an IP address. Otherwise, on loopback without authentication, a web page
 	// whose host name resolves to 127.0.0.1 could call the hooks.

@@ -232,7 +232,7 @@ func openOn(t *testing.T, listener net.Listener, cfg Config, l Limits, inner ...
 	return d
 }
 
-// client returns a client that trusts an authority, and may present a certificate. It shares no connections.
+// client returns a client that trusts an authority, and can present a certificate. It shares no connections.
 func client(t *testing.T, trusts *authority, shows *tls.Certificate) *http.Client {
 	cfg := &tls.Config{RootCAs: x509.NewCertPool()}
 	if trusts != nil {

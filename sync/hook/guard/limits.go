@@ -11,7 +11,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Limits bounds what clients, authenticated or not, can hold open.
+// Limits bounds what clients, authenticated or not, can keep open.
 type Limits struct {
 	// Header bounds the time of the handshake, and then of the header; Read, that of header and body; Write,
 	// that from the end of the header to the end of the answer; Idle, that between two calls of a connection.

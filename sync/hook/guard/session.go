@@ -13,13 +13,13 @@ import (
 )
 
 // Browser lets people in who look at the server with a browser, which cannot present a bearer token: a form takes a token, any of
-// those that callers may present, and a cookie then stands for it. With mTLS a browser needs its certificate as well.
+// those that callers can present, and a cookie then stands for it. With mTLS a browser needs its certificate as well.
 //
-// The cookie opens nothing but GET of the pages that Covers names, whichever token was given. It holds no token, but the time when it ends,
+// The cookie opens nothing but GET of the pages that Covers names, whichever token was given. It contains no token, but the time when it ends,
 // and a MAC of that with the token's digest as the key: so every replica of the server knows it, none keeps a record of it, and it is invalid
 // as soon as the token is. It is HttpOnly and SameSite=Strict, and over TLS Secure and bound to this host.
 type Browser struct {
-	// Covers reports whether a path is a page's, Open whether anybody may GET it: what the form is displayed with.
+	// Covers reports whether a path is a page's, Open whether anybody can GET it: what the form is displayed with.
 	Covers, Open func(path string) bool
 	// SignIn and SignOut are the paths that the forms are posted to.
 	SignIn, SignOut string
@@ -30,7 +30,7 @@ type Browser struct {
 const (
 	// sessionFor is how long a cookie is valid: a working day.
 	sessionFor = 12 * time.Hour
-	// formBytes bounds a form that is posted, and formTime how long it may take to come: it is read before anything is known of
+	// formBytes bounds a form that is posted, and formTime how long it can take to arrive: it is read before anything is known of
 	// its sender.
 	formBytes = 3*longest + 4<<10
 	formTime  = 5 * time.Second
@@ -58,7 +58,7 @@ func (g *Guard) browse(w http.ResponseWriter, r *http.Request, why reason) (done
 	return true
 }
 
-// opens reports whether a request needs no token: it is for what anybody may see, or has a valid cookie.
+// opens reports whether a request needs no token: it is for what anybody can see, or has a valid cookie.
 func (g *Guard) opens(r *http.Request) bool {
 	b := g.cfg.Browser
 	return b != nil && reads(r) && (b.Open(r.URL.Path) || b.Covers(r.URL.Path) && g.SignedIn(r))

@@ -17,14 +17,14 @@ const (
 	longest  = 4096
 )
 
-// keys holds the digests of the valid tokens, not the tokens themselves. (Package secret knows these, to keep them out of texts.)
+// keys has the digests of the valid tokens, not the tokens themselves. (Package secret knows these, to keep them out of texts.)
 type keys struct {
 	hooks, readers [][sha256.Size]byte
 	// problems describes invalid files, without their tokens.
 	problems []string
 }
 
-// parseKeys collects every valid token, and the problems of the others. A missing or empty file holds none, so that
+// parseKeys collects every valid token, and the problems of the others. A missing or empty file contains none, so that
 // the Secret's second key need not exist between two rotations. A reader's token never opens the hooks, even if it is also one
 // of theirs.
 func parseKeys(files []content, hookFiles []string) (k keys) {
@@ -43,7 +43,7 @@ func parseKeys(files []content, hookFiles []string) (k keys) {
 	k.hooks = slices.DeleteFunc(k.hooks, func(d [sha256.Size]byte) bool {
 		shared := slices.Contains(k.readers, d)
 		if shared {
-			k.problems = append(k.problems, "a reader's token is also a token for the hooks: a reader would hold the hooks' key, so it opens no hook")
+			k.problems = append(k.problems, "a reader's token is also a token for the hooks: a reader would have the hooks' key, so it opens no hook")
 		}
 		return shared
 	})
@@ -59,11 +59,11 @@ func parseToken(f content) (digest [sha256.Size]byte, some bool, problem string)
 	case len(text) == 0:
 		return digest, false, ""
 	case len(text) < shortest:
-		return digest, false, fmt.Sprintf("holds a token of %d bytes: a token needs at least %d (openssl rand -hex 32 prints a good one)", len(text), shortest)
+		return digest, false, fmt.Sprintf("contains a token of %d bytes: a token needs at least %d (openssl rand -hex 32 prints a good one)", len(text), shortest)
 	case len(text) > longest:
-		return digest, false, fmt.Sprintf("holds %d bytes: a token has at most %d", len(text), longest)
+		return digest, false, fmt.Sprintf("contains %d bytes: a token has at most %d", len(text), longest)
 	case bytes.ContainsFunc(text, notToken):
-		return digest, false, "holds more than one token of printable characters: use one file for each token"
+		return digest, false, "contains more than one token of printable characters: use one file for each token"
 	}
 	secret.Keep("tokens in "+f.path, string(text))
 	return sha256.Sum256(text), true, ""

@@ -98,7 +98,7 @@ func TestATokenChangesWithoutAGapAndTheOldOneIsInvalidAtOnce(t *testing.T) {
 	}
 }
 
-// Emptying the file is the quickest way to lock out a holder of the token: so no former token stays valid.
+// Emptying the file is the quickest way to lock out anyone who has the token: so no former token stays valid.
 func TestWithoutATokenNoCallerIsAdmitted(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]map[string][]byte{
@@ -140,7 +140,7 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 	if a, b := d.code(c, "POST", right), d.code(c, "POST", "Bearer short"); a != 200 || b != 401 {
 		t.Errorf("the good one %d, the short one %d", a, b)
 	}
-	if log := d.log.String(); !strings.Contains(log, "token-next holds a token of 5 bytes") {
+	if log := d.log.String(); !strings.Contains(log, "token-next contains a token of 5 bytes") {
 		t.Errorf("the log says %s", log)
 	}
 	// A reader that is given the hooks' token must not become a caller.
@@ -153,13 +153,13 @@ func TestAnInvalidTokenDoesNotAffectTheOther(t *testing.T) {
 func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string][3]string{
-		"there is no token in":                            {"", "", reader},
-		"token holds a token of 15 bytes":                 {"123456789012345", "", ""},
-		"token-next holds more than one token":            {first, first + "\n" + second, ""},
-		"reader holds more than one token":                {first, "", "a token with spaces in it"},
-		"token holds 4097 bytes":                          {strings.Repeat("a", 4097), "", ""},
-		"a reader's token is also a token for the hooks":  {first, second, second},
-		"token holds more than one token of printable ch": {"ein-schlüssel-für-alle-haken", "", ""},
+		"there is no token in":                               {"", "", reader},
+		"token contains a token of 15 bytes":                 {"123456789012345", "", ""},
+		"token-next contains more than one token":            {first, first + "\n" + second, ""},
+		"reader contains more than one token":                {first, "", "a token with spaces in it"},
+		"token contains 4097 bytes":                          {strings.Repeat("a", 4097), "", ""},
+		"a reader's token is also a token for the hooks":     {first, second, second},
+		"token contains more than one token of printable ch": {"ein-schlüssel-für-alle-haken", "", ""},
 	} {
 		_, cfg := tokenFiles(t, given[0], given[1], given[2])
 		_, err := New(cfg)

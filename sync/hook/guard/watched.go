@@ -28,7 +28,7 @@ type watched[T any] struct {
 	parse func(before T, files []content) T
 	// every is how long a value is valid.
 	every time.Duration
-	// wait is how long a caller waits for a reading. Then the value before holds, until the reading ends or
+	// wait is how long a caller waits for a reading. Then the value before counts, until the reading ends or
 	// times out (secret.ReadFile).
 	wait time.Duration
 

@@ -25,7 +25,7 @@ type Publisher struct {
 	Invalid *plan.Fault
 }
 
-// conflictAfter is how long a child may stay absent before the server assumes that a foreign object has its name: Metacontroller
+// conflictAfter is how long a child can stay absent before the server assumes that a foreign object has its name: Metacontroller
 // then creates no child, and does not report it.
 const conflictAfter = 30 * time.Second
 
@@ -47,7 +47,7 @@ func (pub Publisher) All(members []Member) []plan.Child {
 	return all
 }
 
-// ServiceIsOurs reports whether the Service with the group's name is ours, so that EndpointSlices may be published: a Service's
+// ServiceIsOurs reports whether the Service with the group's name is ours, so that EndpointSlices can be published: a Service's
 // endpoints are found by its name alone, and clients of a foreign Service would reach our members. So slices are created once the
 // Service is seen, and stay while it is recreated.
 func (pub Publisher) ServiceIsOurs() bool {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patience is how long a process may take to start or to end, on a loaded machine.
+// patience is how long a process can take to start or to end, on a loaded machine.
 const patience = 2 * time.Minute
 
 // Process is a process that ends with the test at the latest, even if the test panics, times out or is killed.
