@@ -17,7 +17,7 @@ func CouldLack(method, objectType string) (could []Privilege) {
 	scopes := scopesOf[objectType]
 	for _, p := range least {
 		here := scopes == nil || slices.ContainsFunc(p.On, func(s Scope) bool { return slices.Contains(scopes, s) })
-		if here && !strings.HasPrefix(p.ID, "System.") && slices.Contains(calls[method].needs, p.ID) {
+		if here && !strings.HasPrefix(p.ID, "System.") && slices.Contains(calls[method], p.ID) {
 			could = append(could, p)
 		}
 	}
