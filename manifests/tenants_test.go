@@ -21,7 +21,7 @@ var unbounded = []string{
 	"userData",                 // a Secret or ConfigMap of the group's namespace
 	"rootDisk", "disks[].name", // of the member
 	"disks[].sizeGiB", "disks[].provisioning", "disks[].persistent", "disks[].retention", // docs/tenants.md says that the space is bounded in vCenter
-	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest is told
+	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest reads
 	"hardware",      // of the member; docs/tenants.md says that reservations and shares are bounded in vCenter
 	"extraConfig[]", // the server's --extra-config bounds it
 	"placement.antiAffinity", "placement.hostGroup.rule",

@@ -99,7 +99,7 @@ func (l *life) bringBack() {
 	}
 }
 
-// giveUp acts for a person who knows that a VM is gone for good, although vCenter's events no longer say so; and who takes entries out
+// giveUp acts for a person who knows that a VM is gone permanently, although vCenter's events no longer say so; and who takes entries out
 // of spec.replace that were there before it vanished, or that name another member's VM, as after a restore of vCenter.
 func (l *life) giveUp(a metacontroller.Answer) {
 	for _, m := range a.Status.Members {

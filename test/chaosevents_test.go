@@ -39,13 +39,13 @@ func (l *life) judgeBlame() {
 
 // judgeLastEvents checks that the Events of a deleted group name each member that was removed, and that they say that disks stay.
 func (l *life) judgeLastEvents(members []string, disks []v1alpha1.PersistentDisk) {
-	told := eventsOf(l.t, l.group)
+	events := eventsOf(l.t, l.group)
 	for _, ref := range members {
-		if !strings.Contains(told["MemberRemoved"], "("+ref+")") {
-			l.t.Errorf("no Event says that %s was removed: %q", ref, told["MemberRemoved"])
+		if !strings.Contains(events["MemberRemoved"], "("+ref+")") {
+			l.t.Errorf("no Event says that %s was removed: %q", ref, events["MemberRemoved"])
 		}
 	}
-	if len(disks) > 0 && told["DisksKept"] == "" {
+	if len(disks) > 0 && events["DisksKept"] == "" {
 		l.t.Errorf("no Event says that disks stay: %v", disks)
 	}
 }

@@ -75,7 +75,7 @@ var edits = []operation{
 		return fmt.Sprint(s.ScaleIn.Remove)
 	}),
 	change("pause", 2, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = !s.Paused; return fmt.Sprint(s.Paused) }),
-	change("go on", 3, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = false; return "paused false" }),
+	change("continue", 3, func(_ *life, s *v1alpha1.VmGroupSpec) string { s.Paused = false; return "paused false" }),
 	change("user data", 4, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.CustomizationSpec = ""
 		s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}

@@ -130,7 +130,7 @@ func TestWhileToolsAreSilentTheProbeStillFindsAServiceThatIsDown(t *testing.T) {
 	})
 }
 
-// A template that ignores what its guests are told gives members with other addresses than they were given: none of them is ready, so the
+// A template that ignores the addresses of its guests gives members with other ones: none of them is ready, so the
 // update stops at its first, and says what to look at.
 func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 	t.Parallel()

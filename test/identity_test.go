@@ -171,7 +171,7 @@ func TestUserDataThatNoGuestReadsIsAWarning(t *testing.T) {
 		if text := guestInfo(t, r.details(webFolder+"web-0"), "userdata"); text != butane {
 			t.Errorf("web-0 got %q", text)
 		}
-		if told := eventsOf(t, g)["UserDataUnrecognized"]; !strings.Contains(told, "butane") {
+		if event := eventsOf(t, g)["UserDataUnrecognized"]; !strings.Contains(event, "butane") {
 			t.Errorf("Events: %v", eventsOf(t, g))
 		}
 		g.Related[0].Data["user-data"] = "#!/bin/sh\n"

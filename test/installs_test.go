@@ -48,7 +48,7 @@ func TestInstallsForOneVCenterDoNotMeet(t *testing.T) {
 			}
 		}
 		for server, c := range map[*serverReplica][2]string{ours: {"web-1", "api-1"}, east: {"api-1", "web-1"}} {
-			eventually(t, patience, "Prometheus is told of "+c[0], func() bool { return strings.Contains(server.targets(), c[0]) })
+			eventually(t, patience, "Prometheus sees "+c[0], func() bool { return strings.Contains(server.targets(), c[0]) })
 			if text := server.targets(); strings.Contains(text, c[1]) {
 				t.Errorf("/sd has %s of the other install: %s", c[1], text)
 			}

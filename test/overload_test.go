@@ -30,9 +30,9 @@ var overloadFull = flag.Bool("overload.full", false, "1,000 groups, and a vCente
 // metacontrollerWaits is how long Metacontroller waits for a hook's answer.
 const metacontrollerWaits = 10 * time.Second
 
-// judge is a client's transport that checks every answer: 200, or 429 with Retry-After in whole seconds, each within
+// checker is a client's transport that checks every answer: 200, or 429 with Retry-After in whole seconds, each within
 // Metacontroller's time.
-type judge struct {
+type checker struct {
 	next         *http.Transport
 	ok, refused  atomic.Int64
 	goroutines   atomic.Int64 // the most so far
@@ -43,29 +43,29 @@ type judge struct {
 	largeRefused atomic.Int64
 }
 
-func (j *judge) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *checker) RoundTrip(r *http.Request) (*http.Response, error) {
 	began := time.Now()
-	res, err := j.next.RoundTrip(r)
+	res, err := c.next.RoundTrip(r)
 	took := time.Since(began)
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.goroutines.Store(max(j.goroutines.Load(), int64(runtime.NumGoroutine())))
-	j.worst = max(j.worst, took)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.goroutines.Store(max(c.goroutines.Load(), int64(runtime.NumGoroutine())))
+	c.worst = max(c.worst, took)
 	switch {
 	case err != nil:
-		j.wrong = append(j.wrong, err.Error())
+		c.wrong = append(c.wrong, err.Error())
 	case res.StatusCode == http.StatusOK:
-		j.ok.Add(1)
+		c.ok.Add(1)
 	case res.StatusCode == http.StatusTooManyRequests:
 		if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || n < 1 {
-			j.wrong = append(j.wrong, fmt.Sprintf("429 with Retry-After %q", res.Header.Get("Retry-After")))
+			c.wrong = append(c.wrong, fmt.Sprintf("429 with Retry-After %q", res.Header.Get("Retry-After")))
 		}
-		j.refused.Add(1)
+		c.refused.Add(1)
 	default:
-		j.wrong = append(j.wrong, res.Status)
+		c.wrong = append(c.wrong, res.Status)
 	}
 	if took >= metacontrollerWaits {
-		j.wrong = append(j.wrong, fmt.Sprintf("an answer took %s", took))
+		c.wrong = append(c.wrong, fmt.Sprintf("an answer took %s", took))
 	}
 	return res, err
 }
@@ -75,7 +75,7 @@ type storm struct {
 	*rig
 	wire    *vcsim.Wire
 	groups  []*metacontroller.Group
-	judge   *judge
+	checker *checker
 	clients *http.Client
 }
 
@@ -105,7 +105,7 @@ func (s *storm) blow(calls int) {
 				i := n % len(s.groups)
 				res, err := s.clients.Post(s.groups[i].URL+"/sync", "application/json", bytes.NewReader(requests[i]))
 				if err != nil {
-					continue // the judge has checked it
+					continue // the checker has checked it
 				}
 				_, _ = io.Copy(io.Discard, res.Body)
 				_ = res.Body.Close()
@@ -127,9 +127,9 @@ func (s *storm) bodies(n int) {
 				return // the server hung up, which is an answer, too
 			}
 			_ = res.Body.Close()
-			s.judge.largeBodies.Add(1)
+			s.checker.largeBodies.Add(1)
 			if res.StatusCode == http.StatusTooManyRequests {
-				s.judge.largeRefused.Add(1)
+				s.checker.largeRefused.Add(1)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	t := s.t
 	up(t, s.groups[0]) // the server knows vCenter's state
 	goroutines, before := gauge()
-	s.judge.goroutines.Store(0)
+	s.checker.goroutines.Store(0)
 	s.wire.On(func(vcsim.Call) vcsim.Break { return vcsim.Break{Kind: vcsim.Stalled, Stall: slow} })
 
 	began := time.Now()
@@ -162,13 +162,13 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 	both.Go(func() { s.blow(calls) })
 	both.Go(func() { s.bodies(bodies) })
 	both.Wait()
-	most := int(s.judge.goroutines.Load())
+	most := int(s.checker.goroutines.Load())
 	t.Logf("%d groups, %d callers, vCenter answers in %s: %d calls answered, %d refused, in %s; the longest took %s; %d large bodies (%d refused)",
-		len(s.groups), callers, slow, s.judge.ok.Load(), s.judge.refused.Load(), time.Since(began).Round(time.Millisecond), s.judge.worst.Round(time.Millisecond), s.judge.largeBodies.Load(), s.judge.largeRefused.Load())
-	for _, wrong := range slices.Compact(s.judge.wrong) {
+		len(s.groups), callers, slow, s.checker.ok.Load(), s.checker.refused.Load(), time.Since(began).Round(time.Millisecond), s.checker.worst.Round(time.Millisecond), s.checker.largeBodies.Load(), s.checker.largeRefused.Load())
+	for _, wrong := range slices.Compact(s.checker.wrong) {
 		t.Error(wrong)
 	}
-	if s.judge.ok.Load() == 0 {
+	if s.checker.ok.Load() == 0 {
 		t.Error("no call was answered")
 	}
 
@@ -196,7 +196,7 @@ func (s *storm) pass(calls, bodies int, slow time.Duration) {
 }
 
 // CloseIdleConnections lets http.Client.CloseIdleConnections work.
-func (j *judge) CloseIdleConnections() { j.next.CloseIdleConnections() }
+func (c *checker) CloseIdleConnections() { c.next.CloseIdleConnections() }
 
 // recover calls for all groups, as Metacontroller would, until each is up, and checks what exists.
 func (s *storm) recover() {
@@ -249,10 +249,10 @@ func (s *storm) recover() {
 }
 
 func newStorm(t *testing.T, groups int) *storm {
-	s := &storm{rig: newTLSRig(t, vcsim.Config{}), judge: &judge{}}
-	s.judge.next = s.network.Transport()
-	s.judge.next.MaxIdleConnsPerHost = callers
-	s.clients = &http.Client{Transport: s.judge, Timeout: 2 * metacontrollerWaits}
+	s := &storm{rig: newTLSRig(t, vcsim.Config{}), checker: &checker{}}
+	s.checker.next = s.network.Transport()
+	s.checker.next.MaxIdleConnsPerHost = callers
+	s.clients = &http.Client{Transport: s.checker, Timeout: 2 * metacontrollerWaits}
 	s.wire = s.rig.wire()
 	url := s.serve(func(v *vsphere.Config, _ *loop.Config) { s.through(s.wire, v) }).url
 	for i := range groups {

@@ -71,7 +71,7 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks[0].Retention.WhenScaled = v1alpha1.RetentionDelete })
 		g.Scale(1)
 		up(t, g)
-		r.disksAre("scaled in for good", "default/web-0/data 3 2 web-0")
+		r.disksAre("scaled in permanently", "default/web-0/data 3 2 web-0")
 		if d := g.Status.Disks; len(d) != 1 {
 			t.Errorf("the status has %+v", d)
 		}

@@ -51,7 +51,7 @@ func TestAStreamCallThatOverrunsChangesNoStatus(t *testing.T) {
 		r.Down() // an outage that lasts is reported
 		began := time.Now()
 		until(t, g, "the outage is reported", func(a metacontroller.Answer) bool { return a.Status.Conditions[0].Status == metav1.ConditionUnknown })
-		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s of doubt, and a hook call
+		if took := time.Since(began); took > 50*time.Second { // 30 s until the stream counts as broken, 10 s of patience, and a hook call
 			t.Errorf("an outage is reported after %s", took)
 		}
 		r.Up()

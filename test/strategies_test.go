@@ -100,7 +100,7 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 				up(t, g)
 				same("with vCenter back")
 
-				t.Log("a Service's kind of address can't be changed: it is made anew")
+				t.Log("a Service's kind of address can't be changed: it is recreated")
 				for _, c := range []struct {
 					to  v1alpha1.ServiceType
 					has bool // clusterIP None

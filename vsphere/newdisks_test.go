@@ -95,8 +95,8 @@ func TestAMemberIsClonedWithItsDisksAndItsGuestFindsThem(t *testing.T) {
 			t.Error("the guest does not see uuids")
 		}
 		path := "/dev/disk/by-id/wwn-0x" + strings.ToLower(strings.ReplaceAll(given[1].UUID, "-", ""))
-		if told := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(told, `"disks":{"data":"`+path+`"`) {
-			t.Errorf("the guest is told %s, without %s", told, path)
+		if metadata := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(metadata, `"disks":{"data":"`+path+`"`) {
+			t.Errorf("the guest reads %s, without %s", metadata, path)
 		}
 	})
 }
@@ -142,8 +142,8 @@ func TestDisksAreAddedAndGrowWhileTheMemberRuns(t *testing.T) {
 		if _, _, vm = p.given("web-0"); plan.DisksToChange(&spec, vm.Disks) != "" || vm.Power != plan.PoweredOn {
 			t.Errorf("the stamp has %s", vm.Disks)
 		}
-		if told := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(told, `"log":"/dev/disk/by-id/wwn-0x`) {
-			t.Errorf("the guest is told %s", told)
+		if metadata := vctest.Decoded(t, w.Look("web-0").ExtraConfig, "guestinfo.metadata"); !strings.Contains(metadata, `"log":"/dev/disk/by-id/wwn-0x`) {
+			t.Errorf("the guest reads %s", metadata)
 		}
 	})
 }

@@ -146,9 +146,9 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItIsTold(t *testing.T
 		has     string // which disk the member has; empty for none
 		says    string
 	}{
-		{what: "told", disksOf: "former", has: former},
-		{what: "not told", has: ours},
-		{what: "told of another one", disksOf: "other", says: "of the group other; no disk of that name is found"},
+		{what: "named", disksOf: "former", has: former},
+		{what: "not named", has: ours},
+		{what: "another one is named", disksOf: "other", says: "of the group other; no disk of that name is found"},
 		{what: "the disk of a group of another name", disk: disks.Spec{Name: "bank/web-0/data"}, disksOf: "former", says: "no disk of that name is found"},
 		{what: "one that no guest had", unbound: true, disksOf: "former", says: "was never in use"},
 		{what: "one of another cluster", disk: disks.Spec{Cluster: "staging"}, disksOf: "former", says: `is of the cluster "staging", and this is "prod"`},
@@ -380,7 +380,7 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 	})
 }
 
-// What vCenter finds only when it acts is told like what the server finds before.
+// What vCenter finds only when it acts is reported like what the server finds before.
 func TestVCentersOwnRefusalsSayWhatIsWrongWithADisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

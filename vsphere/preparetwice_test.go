@@ -11,7 +11,7 @@ import (
 )
 
 // Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute, and the
-// other one sets it and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was gone for good.)
+// other one sets it and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was permanently gone.)
 func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

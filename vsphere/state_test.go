@@ -10,7 +10,7 @@ import (
 )
 
 // TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers: of two replicas that mark two members at once, at
-// least one sees both marks before it goes on, whatever the stream has shown it. (Found by TestChaos, seed 3020: a group of two
+// least one sees both marks before it continues, whatever the stream has shown it. (Found by TestChaos, seed 3020: a group of two
 // in which both replicas took one down.)
 func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	k := &controller{state: healthy()}
 	h := serve(k)
 	gate := make(chan struct{})
-	var reading, told atomic.Int32
+	var reading, refused atomic.Int32
 	var all sync.WaitGroup
 	for i := range 64 {
 		body := &slow{Reader: strings.NewReader(strings.Repeat(" ", 16)), gate: gate, begin: func() { reading.Add(1) }}
@@ -58,7 +58,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 			h.ServeHTTP(w, r)
 			switch {
 			case w.Code == http.StatusTooManyRequests && w.Header().Get("Retry-After") == "2":
-				told.Add(1)
+				refused.Add(1)
 			case w.Code != http.StatusBadRequest: // the bodies end too soon
 				t.Errorf("%d %s", w.Code, w.Body)
 			}
@@ -71,11 +71,11 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	if w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]); w.Code != http.StatusOK {
 		t.Errorf("a small request meanwhile: %d %s", w.Code, w.Body)
 	}
-	for told.Load() < 64-fit && time.Now().Before(patient) {
+	for refused.Load() < 64-fit && time.Now().Before(patient) {
 		time.Sleep(time.Millisecond)
 	}
-	if reading.Load() != fit || told.Load() != 64-fit {
-		t.Errorf("%d are read at once, %d were told to retry", reading.Load(), told.Load())
+	if reading.Load() != fit || refused.Load() != 64-fit {
+		t.Errorf("%d are read at once, %d were refused", reading.Load(), refused.Load())
 	}
 	close(gate)
 	all.Wait()

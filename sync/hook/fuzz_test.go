@@ -57,9 +57,9 @@ func (k *thinker) Preview(c plan.Call) (plan.Result, plan.Outlook, error) {
 
 func (k *thinker) Groups() []plan.Report { return nil }
 
-// judge posts a body to a hook, and returns what is wrong with the answer: an invalid body must be refused and permit
+// check posts a body to a hook, and returns what is wrong with the answer: an invalid body must be refused and permit
 // nothing, any other must get an answer within the contract, twice the same.
-func judge(path string, known bool, body []byte) error {
+func check(path string, known bool, body []byte) error {
 	k := &thinker{}
 	if known {
 		k.state = healthy()
@@ -182,7 +182,7 @@ func FuzzHookRequest(f *testing.F) {
 		f.Add(uint8(0), true, []byte(text))
 	}
 	f.Fuzz(func(t *testing.T, path uint8, known bool, body []byte) {
-		if err := judge(fuzzPaths[int(path)%len(fuzzPaths)], known, body); err != nil {
+		if err := check(fuzzPaths[int(path)%len(fuzzPaths)], known, body); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -277,7 +277,7 @@ func bentRequest(t *rapid.T, seeds [][]byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := judge(path, rapid.Bool().Draw(t, "known"), bent); err != nil {
+	if err := check(path, rapid.Bool().Draw(t, "known"), bent); err != nil {
 		t.Fatalf("%s: %v\n%s", path, err, bent)
 	}
 }
@@ -310,7 +310,7 @@ func TestAnEditedRecordOfAChildIsNotPassedOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := judge("/sync", false, body); err != nil {
+		if err := check("/sync", false, body); err != nil {
 			t.Errorf("%s: %v", record, err)
 		}
 		var answer struct {

@@ -1,4 +1,4 @@
-// Package limiter finds how many actions can run at once. It is told what begins and how it ended, and answers whether one more can
+// Package limiter finds how many actions can run at once. It learns what begins and how it ended, and answers whether one more can
 // begin, and why the limits are what they are.
 //
 // A limit grows and shrinks as TCP's window does (additive increase, multiplicative decrease: Chiu and Jain, 1989), so several that use

@@ -42,10 +42,10 @@ func TestWhoIsHeldIsInTheMetricsAndOnceInAnEvent(t *testing.T) {
 		if n := len(c.Group.Status.Members); n != 1 {
 			t.Errorf("%d members are left when the time is over", n)
 		}
-		told := strings.Join(c.says(0), "\n")
+		events := strings.Join(c.says(0), "\n")
 		for _, reason := range []string{"MemberHeld", "HoldTimedOut"} {
-			if strings.Count(told, reason) != 1 {
-				t.Errorf("%s is not told once: %s", reason, told)
+			if strings.Count(events, reason) != 1 {
+				t.Errorf("%s is not reported once: %s", reason, events)
 			}
 		}
 	})

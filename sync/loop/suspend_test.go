@@ -110,15 +110,15 @@ func TestAStepBegunBeforeTheDeletionStops(t *testing.T) {
 		}
 		l.Sync(deletion(c))
 		if l.Leased(c.Group.UID, "web-0") || !l.Leased(c.Group.UID, plan.FolderKey) {
-			t.Error("the clone goes on, or the deletion does not")
+			t.Error("the clone continues, or the deletion does not")
 		}
 		l.Sync(deletion(c))
 		if l.Leased(c.Group.UID, "web-0") {
-			t.Error("the clone goes on at the deletion's second call")
+			t.Error("the clone continues at the deletion's second call")
 		}
 		until(t, 3*time.Minute, "the removal begins", func() bool { return len(m.begun()) > 2 })
 		if !l.Leased(c.Group.UID, "web-0") {
-			t.Errorf("what the deletion has begun does not go on: %v", m.begun())
+			t.Errorf("what the deletion has begun does not continue: %v", m.begun())
 		}
 	})
 }

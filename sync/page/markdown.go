@@ -130,7 +130,7 @@ func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Cont
 			switch {
 			case strings.HasPrefix(path, "https://"):
 				n.SetAttributeString("rel", []byte("noreferrer"))
-			case path == "": // of the same page, which may also be told of on another
+			case path == "": // of the same page, which can also be on another
 				n.Destination = []byte(docsPath + string(name) + fragment)
 			case strings.HasSuffix(path, ".md") && !strings.Contains(path, "/"):
 				n.Destination = []byte(docsPath + strings.TrimSuffix(path, ".md") + fragment)

@@ -73,7 +73,7 @@ type Preparation struct {
 	Attributes []string `json:"attributes,omitempty"`
 	// Networks reports whether the network configuration went to the guest by its MAC addresses.
 	Networks bool `json:"networks,omitempty"`
-	// Disks reports whether the guest was told of the disks that spec.disks gave it.
+	// Disks reports whether the guest got to know the disks that spec.disks gave it.
 	Disks bool `json:"disks,omitempty"`
 	// Digest distinguishes values; empty for a preparation that was only begun.
 	Digest string `json:"digest"`

@@ -352,7 +352,7 @@ func (vm *VM) Reached() []string {
 	return vm.Given()
 }
 
-// Given are the static addresses that its guest was told to take, by adapter. An adopted VM was told none.
+// Given are the static addresses that its guest is to take, by adapter. An adopted VM has none.
 func (vm *VM) Given() []string {
 	if vm.Former != (Former{}) {
 		return nil

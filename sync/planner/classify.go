@@ -68,7 +68,7 @@ func (s *sets) sortMembers() {
 	s.findDuplicates(s.standby)
 	s.sortAsking()
 	for i := range s.members {
-		s.judge(i)
+		s.examine(i)
 	}
 	s.findSuppressed()
 }

@@ -74,15 +74,15 @@ func TestASharedFaultIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 	if r.Status.LastMessage != text {
 		t.Error(r.Status.LastMessage)
 	}
-	told := map[string]string{}
+	messages := map[string]string{}
 	for _, c := range r.Status.Conditions {
 		if c.Message != "" {
-			told[c.Type] = c.Message
+			messages[c.Type] = c.Message
 		}
 	}
 	want := map[string]string{v1alpha1.ConditionReady: "0 of 12 members are ready", v1alpha1.ConditionVCenterReachable: "the inventory is known and fresh",
 		v1alpha1.ConditionStalled: text, v1alpha1.ConditionCloneBlocked: "web-0, web-1, web-2, web-3, web-4, web-5, web-6, web-7, web-8, web-9 and 2 more"}
-	if !maps.Equal(told, want) {
-		t.Errorf("%v", told)
+	if !maps.Equal(messages, want) {
+		t.Errorf("%v", messages)
 	}
 }

@@ -96,7 +96,7 @@ func TestAnUpdateThatIsRevertedIsNotFinished(t *testing.T) {
 }
 
 func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
-	told := func(members int, finalizing bool, disks ...v1alpha1.PersistentDisk) (what []string) {
+	kept := func(members int, finalizing bool, disks ...v1alpha1.PersistentDisk) (what []string) {
 		o := observed(1)
 		o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true},
 			{Name: "logs", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}}
@@ -125,13 +125,13 @@ func TestADeletedGroupTellsOnceWhichPersistentDisksStay(t *testing.T) {
 	data := v1alpha1.PersistentDisk{Name: "data", ID: "d", State: v1alpha1.DiskAttached, MoRef: "vm-0"}
 	logs, old := data, v1alpha1.PersistentDisk{Name: "logs", Ordinal: 1, ID: "o", State: v1alpha1.DiskDetached}
 	logs.Name, logs.ID = "logs", "l"
-	if got := told(1, true, data, logs, old); len(got) != 1 || got[0] != "Persistent disks that stay in vCenter: data of web-0 (d), logs of web-1 (o); a group that is made again under this name takes them with the annotation vm.codeconnect.vmworld.com/take-disks-of: uid-web" {
+	if got := kept(1, true, data, logs, old); len(got) != 1 || got[0] != "Persistent disks that stay in vCenter: data of web-0 (d), logs of web-1 (o); a group that is made again under this name takes them with the annotation vm.codeconnect.vmworld.com/take-disks-of: uid-web" {
 		t.Errorf("with a member: %q", got)
 	}
-	if got := told(0, true, old); len(got) != 1 {
+	if got := kept(0, true, old); len(got) != 1 {
 		t.Errorf("scaled to 0: %q", got)
 	}
-	if got := slices.Concat(told(1, true, logs), told(0, false, old)); len(got) != 0 {
+	if got := slices.Concat(kept(1, true, logs), kept(0, false, old)); len(got) != 0 {
 		t.Errorf("nothing stays, or nothing goes: %q", got)
 	}
 }

@@ -239,7 +239,7 @@ func TestAPowerOffAfterAnIgnoredShutdownSaysSo(t *testing.T) {
 	}
 }
 
-// A step that was given up before its call is known to have done nothing. Were its member in doubt for this replica alone, it would
+// A step that was given up before its call is known to have done nothing. Were its member uncertain for this replica alone, it would
 // choose another one than the others do, and each would withdraw the other's mark. (Found by the model in test/world, seed 3025541.)
 func TestAMemberWithAnAbandonedStepIsCountedOn(t *testing.T) {
 	o := oneTooMany()

@@ -89,8 +89,8 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 		if !strings.Contains(r.Status.LastMessage, "1 member that annotations hold") {
 			t.Errorf("%s: %s", name, r.Status.LastMessage)
 		}
-		if told := asJSON(t, r.Events); len(o.Group.Status.Conditions) == 0 && strings.Contains(told, "MemberHeld") {
-			t.Errorf("%s: %s", name, told)
+		if events := asJSON(t, r.Events); len(o.Group.Status.Conditions) == 0 && strings.Contains(events, "MemberHeld") {
+			t.Errorf("%s: %s", name, events)
 		}
 		store(t, &o, &r)
 		o.Now = until
@@ -98,8 +98,8 @@ func TestAHeldMemberIsTakenDownWhenItIsReleasedOrItsTimeIsOver(t *testing.T) {
 			if r = planner.Make(o); !takesDown(&r, "web-1") || !r.Status.Members[1].HeldUntil.IsZero() {
 				t.Errorf("%s: its time is over: %+v", name, r.Actions)
 			}
-			if told := asJSON(t, r.Events); !strings.Contains(told, "HoldTimedOut") {
-				t.Errorf("%s: nobody is told that a hold took too long: %s", name, told)
+			if events := asJSON(t, r.Events); !strings.Contains(events, "HoldTimedOut") {
+				t.Errorf("%s: no Event says that a hold took too long: %s", name, events)
 			}
 		}
 	}
@@ -155,8 +155,8 @@ func TestAnAnnotationThatHoldsNobodyIsReported(t *testing.T) {
 		if c == nil || !strings.HasPrefix(c.Message, "drain: "+want) || !takesDown(&r, "web-1") || r.Status.Phase == v1alpha1.PhaseError {
 			t.Errorf("%q: %+v, and %+v", value, c, r.Actions)
 		}
-		if told := asJSON(t, r.Events); !strings.Contains(told, v1alpha1.ConditionHoldIgnored) {
-			t.Errorf("%q: nobody is told: %s", value, told)
+		if events := asJSON(t, r.Events); !strings.Contains(events, v1alpha1.ConditionHoldIgnored) {
+			t.Errorf("%q: no Event says so: %s", value, events)
 		}
 	}
 	o := heldMember(heldCases["scale-in"])

@@ -65,8 +65,8 @@ func (m *member) differs() string {
 	return m.resize + m.outdated
 }
 
-// judge decides what concerns the i-th member alone.
-func (s *sets) judge(i int) {
+// examine finds what concerns the i-th member alone.
+func (s *sets) examine(i int) {
 	m := &s.members[i]
 	m.uncustomized = s.uncustomized(m, i)
 	if s.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest

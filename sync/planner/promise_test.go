@@ -170,7 +170,7 @@ func (w *world) meddle() {
 	if !m.Quarantined.IsZero() {
 		return
 	}
-	event := rapid.SampledFrom([]string{"power off", "power on", "destroy", "cut off", "unhealthy", "silent", "doubt"}).Draw(w.T, "event")
+	event := rapid.SampledFrom([]string{"power off", "power on", "destroy", "cut off", "unhealthy", "silent", "suspect"}).Draw(w.T, "event")
 	w.say("%s: %s (%s)", event, m.Name, m.MoRef)
 	wasStandby := m.Standby
 	switch event {
@@ -190,7 +190,7 @@ func (w *world) meddle() {
 		if _, asked := w.o.Answers.Of[m.MoRef]; asked {
 			w.o.Answers.Of[m.MoRef] = plan.Answer{Address: plan.AskedAddress(m.IPs), Concluded: plan.Silent, Failure: "no answer"}
 		}
-	case "doubt":
+	case "suspect":
 		w.o.Answers.Suppressed = !w.o.Answers.Suppressed
 	}
 }

@@ -14,7 +14,7 @@ func (x *search) twoMoments(f *flight) bool {
 	return f.is(plan.PowerOn) && f.standby || f.is(plan.PowerOff) || f.is(plan.Unmark) || f.is(plan.Clone) && x.deletes()
 }
 
-// went: a step goes on. It is carried out, or refused, or carried out and its reply is lost.
+// went: a step continues. It is carried out, or refused, or carried out and its reply is lost.
 func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)) {
 	f := p.replicas[r].running[k]
 	m := move{who: r, op: searchOps[f.op], ordinal: p.ordinalOf(&f)}
@@ -43,7 +43,7 @@ func (x *search) went(p *place, r int8, k uint8, then func(move, *place, string)
 		}
 	}
 	if f.is(plan.CreateFolder) && (f.void || p.replicas[r].call == unleased) {
-		return // it is a call, and no task that goes on
+		return // it is a call, and no task that continues
 	}
 	q := *p
 	done, vm, wrong := true, f.vm, ""

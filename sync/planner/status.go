@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// report is what is told of a plan: status, message, verdicts, Events. It decides nothing.
+// report is what a plan reports: status, message, verdicts, Events. It decides nothing.
 type report struct{ *steps }
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.

@@ -99,7 +99,7 @@ func (p *Prober) fail(g *group, t *target, why string, now time.Time) (changed b
 	if t.fail < g.failures() || t.concluded == plan.Silent {
 		return false
 	}
-	silent, suspect := p.judge(g, t)
+	silent, suspect := p.compare(g, t)
 	switch {
 	case silent:
 		t.concluded = plan.Silent
@@ -109,8 +109,8 @@ func (p *Prober) fail(g *group, t *target, why string, now time.Time) (changed b
 	return silent || suspect
 }
 
-// judge decides about a member that failed often enough. Neither: some of those that it is compared with were not asked again yet.
-func (p *Prober) judge(g *group, t *target) (silent, suspect bool) {
+// compare decides about a member that failed often enough, by those that answered before. Neither: some of those that it is compared with were not asked again yet.
+func (p *Prober) compare(g *group, t *target) (silent, suspect bool) {
 	switch {
 	case !t.settled:
 		return true, false

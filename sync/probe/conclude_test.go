@@ -80,8 +80,8 @@ func play(t *testing.T, script string) *table {
 	return b
 }
 
-// told is what is concluded, as "1 Answering, 2 Silent; suspected".
-func (b *table) told(uid string) string {
+// concluded is the result, as "1 Answering, 2 Silent; suspected".
+func (b *table) concluded(uid string) string {
 	var all []string
 	g := b.groups[types.UID(uid)]
 	for moRef, x := range g.targets {
@@ -109,7 +109,7 @@ func TestAMemberThatFailsIsSilentUnlessAllThatAnsweredFailTogether(t *testing.T)
 		{"all of a group fail, one after the other", "a1+ a2+ a1- a1- a1- a1- a2- a2-", "1 Answering, 2 Answering; suspected"},
 		{"one answers again", "a1+ a2+ a1- a2- a1- a2- a1+", "1 Answering, 2 Answering"},
 		{"one answers again, and the other fails once", "a1+ a2+ a1- a2- a1- a2- a1+ a2-", "1 Answering, 2 Answering"},
-		{"one answers again, and the other goes on failing", "a1+ a2+ a1- a2- a1- a2- a1+ a2- a1+ a2-", "1 Answering, 2 Silent"},
+		{"one answers again, and the other keeps failing", "a1+ a2+ a1- a2- a1- a2- a1+ a2- a1+ a2-", "1 Answering, 2 Silent"},
 		{"who never answered, and the path is mended", "a1+ a2+ an3- a1- a2- a1- a2- an3- a1+", "1 Answering, 2 Answering, n3"},
 		{"who never answered fails once after the path is mended", "a1+ a2+ an3- a1- a2- a1- a2- a1+ an3-", "1 Answering, 2 Answering, n3"},
 		{"who never answered fails again and again after it", "a1+ a2+ an3- a1- a2- a1- a2- a1+ an3- an3-", "1 Answering, 2 Answering, n3 Silent"},
@@ -135,7 +135,7 @@ func TestAMemberThatFailsIsSilentUnlessAllThatAnsweredFailTogether(t *testing.T)
 		if strings.Contains(c.script, "A") {
 			uid = "A"
 		}
-		if got := play(t, c.script).told(uid); got != c.want {
+		if got := play(t, c.script).concluded(uid); got != c.want {
 			t.Errorf("%s (%s): %s, want %s", c.why, c.script, got, c.want)
 		}
 	}
@@ -155,7 +155,7 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 			other.answer(y, b.now.Add(time.Second))
 			b.now = b.now.Add(2 * time.Second)
 		}
-		if got := b.told(uid); got != "1 Silent" {
+		if got := b.concluded(uid); got != "1 Silent" {
 			t.Errorf("%s: %s", uid, got)
 		}
 		b.now = b.now.Add(2 * atOnce)
@@ -171,11 +171,11 @@ func TestAPathThatWasSuspectedBeforeIsSuspectedUntilOneAnswers(t *testing.T) {
 		b.asks(g, x)
 		b.fail(g, x, "refused", b.now)
 	}
-	if got := b.told("a"); got != "1; suspected" {
+	if got := b.concluded("a"); got != "1; suspected" {
 		t.Error(got)
 	}
 	g.answer(x, b.now)
-	if got := b.told("a"); got != "1 Answering" {
+	if got := b.concluded("a"); got != "1 Answering" {
 		t.Error(got)
 	}
 }

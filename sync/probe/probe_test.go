@@ -363,7 +363,7 @@ func TestTheLoopHearsOfEachConclusionOnce(t *testing.T) {
 		time.Sleep(5 * time.Minute)
 		expect(t, p, byTCP, "vm-0 Answering (connection refused), vm-1 Answering (connection refused), suppressed")
 		if len(changes) != 3 {
-			t.Errorf("%d changes, with the doubt", len(changes))
+			t.Errorf("%d changes, with the suspicion", len(changes))
 		}
 	})
 }

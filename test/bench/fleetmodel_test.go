@@ -62,7 +62,7 @@ type change struct {
 	paths []string
 }
 
-// collected is a property collector: its filter, what it has told, and where in the changes it is.
+// collected is a property collector: its filter, what it has reported, and where in the changes it is.
 type collected struct {
 	spec    *types.PropertyFilterSpec
 	first   []*entity

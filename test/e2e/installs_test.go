@@ -229,7 +229,7 @@ func TestASecondInstallLeavesAGroupThatHasVMsToTheFirst(t *testing.T) {
 	east.onePerOrdinal(t, namespace, "web", 0)
 	t.Logf("%d writes of the status in %s:\n%s\n%s", r.statuses(t, namespace)-before, time.Since(began).Round(time.Second), k("get", "vg"), k("get", "events"))
 
-	t.Log("the first one goes on")
+	t.Log("the first one continues")
 	k("scale", "vg/web", "--replicas=3")
 	r.settled(t, namespace, "web", 3)
 	east.onePerOrdinal(t, namespace, "web", 0)

@@ -194,8 +194,8 @@ func (s *step) startDelete(m *machine) (over bool, err error) {
 	if !s.goesOn && m.Power != plan.PoweredOff {
 		return false, wrongPower
 	}
-	told := plan.PartDisks(s.given, plan.PartedDeleted, plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs) == s.given
-	if (!told || slices.ContainsFunc(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, m.has)) && s.call.what == "" {
+	known := plan.PartDisks(s.given, plan.PartedDeleted, plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs) == s.given
+	if (!known || slices.ContainsFunc(plan.ArgsOf[plan.DeleteDisksArgs](s.a.Args).IDs, m.has)) && s.call.what == "" {
 		return false, s.detaches(m)
 	}
 	for _, has := range plan.DisksIn(s.given) {

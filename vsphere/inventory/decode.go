@@ -200,12 +200,12 @@ func decodeMachine(o *types.ObjectContent, hosts map[string]string) Machine {
 		}
 	}
 	m.IPs, m.firstIPs = AddressesOf(primary, nics), addressesOfFirst(nics)
-	m.judge(state, o.MissingSet)
+	m.setReachable(state, o.MissingSet)
 	return m
 }
 
-// judge decides whether the VM is reachable, from its connection state and the properties that vCenter withheld.
-func (m *Machine) judge(state string, missing []types.MissingProperty) {
+// setReachable decides whether the VM is reachable, from its connection state and the properties that vCenter withheld.
+func (m *Machine) setReachable(state string, missing []types.MissingProperty) {
 	m.Readable = m.InstanceUUID != ""
 	lost := false
 	for _, x := range missing {

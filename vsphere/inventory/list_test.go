@@ -11,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// listLines are a roster in short: "shop/web uid-web: web-0 web-1".
+// listLines are the groups in short: "shop/web uid-web: web-0 web-1".
 func listLines(groups []plan.Listed) (lines []string) {
 	for _, g := range groups {
 		line := fmt.Sprintf("%s %s:", g.Ref, g.UID)

@@ -83,7 +83,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 	}
 }
 
-// Keys are int32, and go on with the most negative one (vcenter-event-broker-appliance#809).
+// Keys are int32, and continue with the most negative one (vcenter-event-broker-appliance#809).
 func TestEventKeysThatOverflowKeepTheirOrder(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, SeenAt: noon}
 	first, second := event(math.MaxInt32, &types.VmRemovedEvent{}), event(math.MinInt32, &types.VmRemovedEvent{})

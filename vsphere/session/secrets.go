@@ -14,7 +14,7 @@ import (
 // What vCenter answers is cleaned of secrets here, where it comes in: in a call's fault, which may echo the request, before anybody sees it;
 // the fault of a task, when its step learns of it (package tasks).
 
-// pack puts what a request has that nobody must see into the bag of its context: what guests are told, and passwords.
+// pack puts what a request has that nobody must see into the bag of its context: user data, and passwords.
 func pack(ctx context.Context, req any) {
 	if bag := secret.BagOf(ctx); bag != nil {
 		findSecrets(reflect.ValueOf(req), bag.Add)

@@ -211,7 +211,7 @@ func (g *Guard) Encrypts() bool { return g.pair != nil }
 // wrap passes requests of admitted callers to next.
 func (g *Guard) wrap(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		why := g.judge(r)
+		why := g.refusal(r)
 		if why == "" {
 			next.ServeHTTP(w, r)
 			return
@@ -234,8 +234,8 @@ func (g *Guard) wrap(next http.Handler) http.Handler {
 // challenge tells programs how to authenticate. Browsers don't know it, and show the answer.
 const challenge = `Bearer realm="vmgroup"`
 
-// judge returns why a call is refused; "" if it is admitted.
-func (g *Guard) judge(r *http.Request) reason {
+// refusal returns why a call is refused; "" if it is admitted.
+func (g *Guard) refusal(r *http.Request) reason {
 	if g.cfg.LocalNames && !localName(r.Host) {
 		return foreignName
 	}
