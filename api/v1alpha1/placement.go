@@ -28,7 +28,7 @@ const (
 	MaxExtraValue = 1024
 	// MaxServicePorts bounds spec.service.ports.
 	MaxServicePorts = 100
-	// DefaultUserDataKey is the key of the Secret or ConfigMap that holds user data.
+	// DefaultUserDataKey is the key of the Secret or ConfigMap that contains user data.
 	DefaultUserDataKey = "user-data"
 )
 
@@ -121,7 +121,7 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// folder is a path below the datacenter's VM folder ("teams/shop") that holds the group's folder <namespace>/<group>: names of at most
+	// folder is a path below the datacenter's VM folder ("teams/shop") that contains the group's folder <namespace>/<group>: names of at most
 	// 80 characters, 1024 in total. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"

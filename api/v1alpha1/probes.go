@@ -53,7 +53,7 @@ type HTTPGet struct {
 	// scheme is HTTP (the default) or HTTPS, which verifies no certificate, as for a Pod.
 	// +optional
 	Scheme ProbeScheme `json:"scheme,omitempty"`
-	// httpHeaders of the request: at most 20. They hold no secrets: anyone who can read the VmGroup can read them.
+	// httpHeaders of the request: at most 20. They are no secrets: anyone who can read the VmGroup can read them.
 	// +kubebuilder:validation:MaxItems=20
 	// +listType=atomic
 	// +optional

@@ -52,7 +52,7 @@ type VmGroupStatus struct {
 	// lastMessage says what is happening, or what prevents it.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
-	// vCenterUUID is the instanceUuid of the vCenter that holds the members. The server never acts on another vCenter.
+	// vCenterUUID is the instanceUuid of the vCenter that has the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`
 	// conditions are Ready, VCenterReachable and MembersDiffer, and of the others those that are True. One that was True and cannot be
