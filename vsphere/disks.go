@@ -339,9 +339,9 @@ func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now
 				want.Home = append(want.Home, t.Ref.Value)
 			}
 		}
-		for _, held := range b.details.Held {
-			if held.Name == w.Disk.Name {
-				want.Held = append(want.Held, disks.Ref{ID: held.ID, Datastore: held.Datastore})
+		for _, known := range b.details.KnownDisks {
+			if known.Name == w.Disk.Name {
+				want.Known = append(want.Known, disks.Ref{ID: known.ID, Datastore: known.Datastore})
 			}
 		}
 		for _, d := range plan.Persistent(m.Stamp.Given) {

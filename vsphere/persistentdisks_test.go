@@ -33,7 +33,7 @@ func (p *process) attached(held ...v1alpha1.PersistentDisk) (plan.VM, error) {
 	a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
 	p.do(a)
 	set := p.settingDisks(lasting())
-	set.Details().Held = held
+	set.Details().KnownDisks = held
 	err := p.Do(context.Background(), web, set)
 	_, _, vm := p.given("web-0")
 	return vm, err
@@ -288,7 +288,7 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 				before := len(w.FirstClassDisks())
 				p.do(p.shaped(0, lasting()))
 				set := p.settingDisks(lasting())
-				set.Details().Held, set.Details().DisksOf = held, c.disksOf
+				set.Details().KnownDisks, set.Details().DisksOf = held, c.disksOf
 				err = p.Do(t.Context(), web, set)
 				_, _, vm := p.given("web-0")
 				got, made := plan.Persistent(vm.Disks), len(w.FirstClassDisks())-before
@@ -505,9 +505,9 @@ func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 			g := v1alpha1.VmGroup{Spec: spec}
 			g.Status.Disks = listed
 			set := p.settingDisks(spec)
-			set.Details().Held = plan.DiskStatuses(&g, []plan.VM{vm})
-			if (len(set.Details().Held) == 0) != (op == plan.DeleteDisks) {
-				t.Errorf("%s: the status has %v", op, set.Details().Held)
+			set.Details().KnownDisks = plan.DiskStatuses(&g, []plan.VM{vm})
+			if (len(set.Details().KnownDisks) == 0) != (op == plan.DeleteDisks) {
+				t.Errorf("%s: the status has %v", op, set.Details().KnownDisks)
 			}
 			lists := w.Calls()["ListVStorageObject"]
 			p.do(set)

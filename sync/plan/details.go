@@ -23,8 +23,8 @@ type Details struct {
 	Addresses []AddressPair
 	// Home, AddressText and Prepared are what the member's stamp records: see the fields of VM.
 	Home, AddressText, Prepared string
-	// Held are the persistent disks of its ordinal that were attached before.
-	Held []v1alpha1.PersistentDisk
+	// KnownDisks are the persistent disks of its ordinal that were attached before.
+	KnownDisks []v1alpha1.PersistentDisk
 	// DisksOf is the UID of the former group whose disks the ordinal gets if it never had its own; empty for none.
 	DisksOf string
 }

@@ -164,9 +164,9 @@ func (a *Action) disks(persistent bool) string {
 				continue
 			}
 			x.ID, x.Datastore = fmt.Sprintf("disk-%d-%s", a.Ordinal, d.Name), "(a datastore)"
-			for _, held := range a.Details().Held {
-				if held.Name == d.Name {
-					x.ID, x.Datastore = held.ID, held.Datastore
+			for _, known := range a.Details().KnownDisks {
+				if known.Name == d.Name {
+					x.ID, x.Datastore = known.ID, known.Datastore
 				}
 			}
 		}

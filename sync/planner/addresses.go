@@ -13,25 +13,25 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// heldAddresses maps each static address to the ordinal of the member that has it.
-type heldAddresses map[string]int32
+// takenAddresses maps each static address to the ordinal of the member that has it.
+type takenAddresses map[string]int32
 
-// addressesHeldBy returns the addresses that VMs have according to their stamps: the ranges may have changed since they were made.
-func addressesHeldBy(vms []plan.VM) heldAddresses {
-	held := heldAddresses{}
+// takenAddressesOf returns the addresses that VMs have according to their stamps: the ranges may have changed since they were made.
+func takenAddressesOf(vms []plan.VM) takenAddresses {
+	taken := takenAddresses{}
 	for i := range vms {
 		for _, address := range plan.AddressesIn(vms[i].Addresses) {
-			held[address] = vms[i].Ordinal
+			taken[address] = vms[i].Ordinal
 		}
 	}
-	return held
+	return taken
 }
 
 // ByOther reports whether a member with another ordinal has one of these addresses.
-func (h heldAddresses) ByOther(ordinal int32, text string) bool {
+func (t takenAddresses) ByOther(ordinal int32, text string) bool {
 	return slices.ContainsFunc(plan.AddressesIn(text), func(address string) bool {
-		by, held := h[address]
-		return held && by != ordinal
+		by, taken := t[address]
+		return taken && by != ordinal
 	})
 }
 

@@ -52,14 +52,14 @@ func (f *facts) diskStatuses() []v1alpha1.PersistentDisk {
 	return plan.DiskStatuses(f.Group, f.State.VMs)
 }
 
-// heldDisks are those that the member with that ordinal is to get.
-func (f *facts) heldDisks(ordinal int32) (held []v1alpha1.PersistentDisk) {
+// knownDisks are those that the member with that ordinal is to get.
+func (f *facts) knownDisks(ordinal int32) (known []v1alpha1.PersistentDisk) {
 	for _, d := range f.disksNow[ordinal] {
 		if d.State == v1alpha1.DiskDetached {
-			held = append(held, d)
+			known = append(known, d)
 		}
 	}
-	return held
+	return known
 }
 
 // tooManyDisks returns a fault if the status could not list all persistent disks that the group would have: one that it does not list

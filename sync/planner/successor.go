@@ -149,17 +149,17 @@ func (s *steps) tellStaying() {
 
 // nextPlace picks the next free ordinal whose addresses, if it has static ones, no member has; false if there is none.
 func (f *facts) nextPlace(ordinals *zonePicker) (ordinal int32, ok bool) {
-	var held heldAddresses
+	var taken takenAddresses
 	for {
 		ordinal = ordinals.Pick()
 		given, ok := plan.AddressesOf(&f.Group.Spec, ordinal)
 		if !ok || len(given) == 0 {
 			return ordinal, ok
 		}
-		if held == nil {
-			held = addressesHeldBy(f.State.VMs)
+		if taken == nil {
+			taken = takenAddressesOf(f.State.VMs)
 		}
-		if !held.ByOther(ordinal, plan.AddressText(given)) {
+		if !taken.ByOther(ordinal, plan.AddressText(given)) {
 			return ordinal, true
 		}
 	}

@@ -139,7 +139,7 @@ func (s *step) obtain(m *machine, want *v1alpha1.Disk) (*disk, error) {
 // findDisk returns the disk of an owner; nil if there never was one.
 func (s *step) findDisk(of owner) (*disk, error) {
 	var held []string
-	for _, h := range s.a.Details().Held {
+	for _, h := range s.a.Details().KnownDisks {
 		if h.Name == of.name {
 			held = append(held, h.ID)
 		}

@@ -53,8 +53,8 @@ type Wanted struct {
 	// Provisioning is as Spec has it; Profile is the storage policy, Datastore the moRef of where a new one is made.
 	Provisioning, Datastore string
 	Profile                 []types.BaseVirtualMachineProfileSpec
-	// Held are the disks that the owner had before; one of them must be found.
-	Held []Ref
+	// Known are the disks that the owner had before; one of them must be found.
+	Known []Ref
 	// Parted are those that the server began to delete. One that still exists is the owner's, although vCenter may not list it yet.
 	Parted []Ref
 	// Datastores are the moRefs of all datastores, where a disk that there is may have been moved to. Near are those among them that the VM's hosts reach:
@@ -186,9 +186,9 @@ func (d *Persistent) Free(ctx context.Context, vm Holder, disks ...Ref) error {
 
 // find returns the owner's disk; one without an id if the owner never had one.
 func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
-	for i, at := range slices.Concat(w.Held, w.Parted) {
+	for i, at := range slices.Concat(w.Known, w.Parted) {
 		switch disk, err := d.Retrieve(ctx, at); {
-		case err == nil && (i < len(w.Held) || disk.Owner == w.Owner):
+		case err == nil && (i < len(w.Known) || disk.Owner == w.Owner):
 			return disk, d.owned(disk, w.Owner)
 		case err != nil && vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing:
 			return disk, err
@@ -196,7 +196,7 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	}
 	// Of a disk that there is, any datastore may have it, and none is made while one cannot be read. An ordinal that never had one, and is to have
 	// nobody's, gets a new one if those are read that it can be made on.
-	first := len(w.Held) == 0 && w.Former == Owner{}
+	first := len(w.Known) == 0 && w.Former == Owner{}
 	search := w.Datastores
 	if first {
 		search = w.Near
@@ -209,14 +209,14 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 		switch {
 		case x.Owner != w.Owner && x.Name == w.Name:
 			former = append(former, x)
-		case x.Owner == w.Owner && (len(w.Held) == 0 && x.Bound || slices.ContainsFunc(w.Held, func(at Ref) bool { return at.ID == x.ID })):
+		case x.Owner == w.Owner && (len(w.Known) == 0 && x.Bound || slices.ContainsFunc(w.Known, func(at Ref) bool { return at.ID == x.ID })):
 			bound = append(bound, x)
 		case x.Owner == w.Owner:
 			own = append(own, x)
 		}
 	}
 	unread := w.unread(&found, first)
-	if len(bound)+len(w.Held) == 0 && w.Former != (Owner{}) && (len(former) > 0 || unread == nil) {
+	if len(bound)+len(w.Known) == 0 && w.Former != (Owner{}) && (len(former) > 0 || unread == nil) {
 		var err error
 		if bound, err = w.inherited(former); err != nil {
 			return Disk{}, errors.Join(unread, err)
@@ -229,8 +229,8 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 		return bound[0], nil
 	case unread != nil:
 		return Disk{}, unread
-	case len(w.Held) > 0:
-		return Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Held[0].ID, w.Name)
+	case len(w.Known) > 0:
+		return Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Known[0].ID, w.Name)
 	case len(own) > 0:
 		return own[0], nil
 	}
@@ -249,7 +249,7 @@ func (w *Wanted) unread(found *Found, first bool) error {
 			all = append(all, found.Unread[at])
 		}
 	}
-	for _, at := range w.Held {
+	for _, at := range w.Known {
 		if err := found.Skipped[at.ID]; err != nil && vcfault.Classify("", err).Reason != vcfault.ReasonDiskMissing {
 			all = append(all, err)
 		}
