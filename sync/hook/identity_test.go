@@ -70,7 +70,7 @@ func TestHooksAcceptOnlyNamesThatAnAPIServerAccepts(t *testing.T) {
 	}
 }
 
-func TestATooLongListIsCutBeforeTheKeeperGetsIt(t *testing.T) {
+func TestATooLongListIsCutBeforeTheControllerGetsIt(t *testing.T) {
 	k := &taking{}
 	postTo(t, k, "/sync", map[string]any{"namespace": "shop", "name": "web", "uid": "5f0c", "generation": 1}, 60_000)
 	if len(k.calls) != 1 || len(k.calls[0].Group.Spec.Adopt) != 1001 {

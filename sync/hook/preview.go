@@ -59,15 +59,15 @@ type Preflight interface {
 	Obstacles(context.Context, plan.Ref, plan.Action) []plan.Obstacle
 }
 
-// scoutTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s within which an answer must come.
-const scoutTime = 20 * time.Second
+// preflightTime bounds the reads of vCenter for a preview. With backlogWait it is below the 30 s within which an answer must come.
+const preflightTime = 20 * time.Second
 
 func (s *server) plan(w http.ResponseWriter, r *http.Request) {
 	call, ok := s.decodeAnd(w, r, asCreated)
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), scoutTime)
+	ctx, cancel := context.WithTimeout(r.Context(), preflightTime)
 	defer cancel()
 	if s.Preflight != nil {
 		s.Preflight.Resolve(ctx, call.Group)

@@ -17,22 +17,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slowScout is a vCenter that never answers in time. most is how many looked at once.
-type slowScout struct {
+// slowPreflight is a vCenter that never answers in time. most is how many looked at once.
+type slowPreflight struct {
 	mu        sync.Mutex
 	now, most int
 }
 
-func (s *slowScout) count(n int) {
+func (s *slowPreflight) count(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.now += n
 	s.most = max(s.most, s.now)
 }
 
-func (s *slowScout) Resolve(context.Context, *v1alpha1.VmGroup) {}
+func (s *slowPreflight) Resolve(context.Context, *v1alpha1.VmGroup) {}
 
-func (s *slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {
+func (s *slowPreflight) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []plan.Obstacle {
 	s.count(1)
 	defer s.count(-1)
 	<-ctx.Done()
@@ -41,7 +41,7 @@ func (s *slowScout) Obstacles(ctx context.Context, _ plan.Ref, a plan.Action) []
 
 func TestPlansThatVCenterAnswersSlowlyAreBoundedInTimeAndNumber(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		preflight := new(slowScout)
+		preflight := new(slowPreflight)
 		h := hook.New(hook.Config{Controller: &controller{state: healthy()}, Preflight: preflight, Ready: func() error { return nil }, Log: zerolog.Nop()})
 		began := time.Now()
 		answers := make(chan *httptest.ResponseRecorder)

@@ -30,24 +30,24 @@ func many(n int) (all []plan.Listed) {
 	return all
 }
 
-// crowd is a server in memory, and connections to it.
-type crowd struct {
+// readers is a server in memory, and connections to it.
+type readers struct {
 	t       *testing.T
 	network *memnet.Network
 	address string
 }
 
-func newCrowd(t *testing.T, cfg hook.Config) *crowd {
+func newReaders(t *testing.T, cfg hook.Config) *readers {
 	network := memnet.New()
 	listener := network.Listen()
 	server := &http.Server{Handler: hook.New(cfg), WriteTimeout: 30 * time.Second, ReadTimeout: 15 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
-	return &crowd{t, network, listener.Addr().String()}
+	return &readers{t, network, listener.Addr().String()}
 }
 
 // deaf opens connections that ask for a path again and again and read nothing.
-func (c *crowd) deaf(connections int, path string) {
+func (c *readers) deaf(connections int, path string) {
 	c.t.Helper()
 	for range connections {
 		conn, err := c.network.DialContext(context.Background(), "tcp", c.address)
@@ -67,7 +67,7 @@ func (c *crowd) deaf(connections int, path string) {
 }
 
 // ask sends one request, and returns the status and how long the answer took; 0 if the connection ended without one.
-func (c *crowd) ask(request string) (status int, took time.Duration) {
+func (c *readers) ask(request string) (status int, took time.Duration) {
 	c.t.Helper()
 	began := time.Now()
 	conn, err := c.network.DialContext(context.Background(), "tcp", c.address)
@@ -102,7 +102,7 @@ func TestReadersThatReadNothingStopNobody(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				listed := many(500)
-				c := newCrowd(t, hook.Config{Controller: &controller{state: healthy()}, Page: page, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
+				c := newReaders(t, hook.Config{Controller: &controller{state: healthy()}, Page: page, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 				c.deaf(70, path)
 				for range 5 { // for longer than any answer can take
 					for _, request := range []string{syncCall(), "GET /groups HTTP/1.1\r\nHost: x\r\n\r\n", "GET /sd HTTP/1.1\r\nHost: x\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "GET /ui/assets/style.css HTTP/1.1\r\nHost: x\r\n\r\n"} {
@@ -122,7 +122,7 @@ func TestAnAnswerIsWrittenForAWhileOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		listed := many(2000)
-		c := newCrowd(t, hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
+		c := newReaders(t, hook.Config{Controller: &controller{}, ListGroups: func() ([]plan.Listed, bool) { return listed, true }, Log: zerolog.Nop()})
 		conn, err := c.network.DialContext(t.Context(), "tcp", c.address)
 		if err != nil {
 			t.Fatal(err)
