@@ -85,7 +85,7 @@ var edits = []operation{
 	}),
 	change("customization", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.CustomizationSpec = ""
-		if s.UserData == nil && l.rand.IntN(3) > 0 {
+		if s.UserData == nil && len(s.Networks) < 2 && l.rand.IntN(3) > 0 { // the first of two has no address
 			s.CustomizationSpec = "linux"
 		}
 		return s.CustomizationSpec
@@ -138,6 +138,9 @@ var edits = []operation{
 		s.Networks = nil
 		if l.rand.IntN(2) == 0 {
 			s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+		}
+		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 { // one without address, before the other
+			s.Networks = slices.Insert(s.Networks, 0, v1alpha1.Network{Network: "VM Network", DHCP: new(false)})
 		}
 		return fmt.Sprint(len(s.Networks))
 	}),

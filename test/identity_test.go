@@ -228,6 +228,38 @@ func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 	})
 }
 
+func TestAnAdapterWithoutAddressGetsNoneAndItsMemberHasTheOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}})
+		r.must(r.AddCustomizationSpec("linux", false))
+		g := r.serve().group("web", 1)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		g.Spec.Networks = []v1alpha1.Network{
+			{Network: "DC0_DVPG0", DHCP: new(false)},
+			{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}},
+		}
+		if ips := up(t, g).Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
+			t.Errorf("addresses: %v", ips)
+		}
+		was := refs(r.members())["web-0"]
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "linux" })
+		if text := blocked(t, g, "InvalidSpec"); !strings.Contains(text, "spec.customizationSpec") {
+			t.Errorf("status: %s", text)
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.CustomizationSpec, s.Readiness.Check, s.Networks = "", v1alpha1.ReadyToolsRunning, s.Networks[:1]
+		})
+		a := until(t, g, "the member is replaced by one without address", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && len(r.members()) == 1 && refs(r.members())["web-0"] != was
+		})
+		if ips := a.Status.Members[0].IPs; len(ips) > 0 {
+			t.Errorf("addresses: %v", ips)
+		}
+		remove(t, g)
+	})
+}
+
 // cloud-init looks for an OVF environment before it looks at guestinfo.
 func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
 	t.Parallel()

@@ -32,8 +32,9 @@ func TestTheMetadataOfAMember(t *testing.T) {
 			Nameservers: []string{"10.0.0.53", "fd00::53"}, SearchDomains: []string{"shop.example.com"}},
 		{Network: "b"},
 		{Network: "c", DHCP: &off, IPv6: &v1alpha1.Addresses{PrefixLength: 48}},
+		{Network: "d", DHCP: &off},
 	}
-	addresses := []plan.AddressPair{{IPv4: "10.0.0.12", IPv6: "fd00::12"}, {}, {IPv6: "fd01::12"}}
+	addresses := []plan.AddressPair{{IPv4: "10.0.0.12", IPv6: "fd00::12"}, {}, {IPv6: "fd01::12"}, {}}
 	const who = `"instance-id": "uuid-1", "local-hostname": "web-2", "hostname": "web-2", "group": "web", "namespace": "shop", "group_uid": "uid-web", "ordinal": 2`
 	for name, c := range map[string]struct {
 		details *plan.Details
@@ -43,12 +44,13 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"without details": {nil, nil, `{` + who + `, "zone": ""}`},
 		"at the clone":    {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Zone: "C1", Addresses: addresses}, nil, `{` + who + `, "zone": "C1"}`},
 		"with addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Addresses: addresses},
-			[]string{"00:50:56:AA:00:01", "00:50:56:aa:00:02", "00:50:56:aa:00:03"}, `{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {
+			[]string{"00:50:56:AA:00:01", "00:50:56:aa:00:02", "00:50:56:aa:00:03", "00:50:56:aa:00:04"}, `{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {
 				"nic0": {"match": {"macaddress": "00:50:56:aa:00:01"}, "dhcp4": false, "addresses": ["10.0.0.12/24", "fd00::12/64"],
 					"gateway4": "10.0.0.1", "gateway6": "fe80::1",
 					"nameservers": {"addresses": ["10.0.0.53", "fd00::53"], "search": ["shop.example.com"]}},
 				"nic1": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true},
-				"nic2": {"match": {"macaddress": "00:50:56:aa:00:03"}, "dhcp4": false, "addresses": ["fd01::12/48"]}}}}`},
+				"nic2": {"match": {"macaddress": "00:50:56:aa:00:03"}, "dhcp4": false, "addresses": ["fd01::12/48"]},
+				"nic3": {"match": {"macaddress": "00:50:56:aa:00:04"}, "dhcp4": false, "accept-ra": false, "optional": true}}}}`},
 		"without static addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks[1:2]}}, []string{"00:50:56:aa:00:02"},
 			`{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {"nic0": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true}}}}`},
 	} {

@@ -85,3 +85,6 @@ func (n *Network) WantsDHCP() bool {
 	}
 	return n.IPv4 == nil && n.IPv6 == nil
 }
+
+// WantsAddress reports whether the adapter gets an address.
+func (n *Network) WantsAddress() bool { return n.WantsDHCP() || n.IPv4 != nil || n.IPv6 != nil }

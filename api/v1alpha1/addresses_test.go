@@ -82,17 +82,18 @@ func TestDHCPIsForAdaptersWithoutAddresses(t *testing.T) {
 	t.Parallel()
 	some := &Addresses{Ranges: []string{"10.0.0.7"}, PrefixLength: 24}
 	for _, c := range []struct {
-		n    Network
-		want bool
+		n             Network
+		dhcp, address bool
 	}{
-		{Network{}, true},
-		{Network{IPv4: some}, false},
-		{Network{IPv6: some}, false},
-		{Network{IPv6: some, DHCP: new(true)}, true},
-		{Network{DHCP: new(false)}, false},
+		{Network{}, true, true},
+		{Network{IPv4: some}, false, true},
+		{Network{IPv6: some}, false, true},
+		{Network{IPv6: some, DHCP: new(true)}, true, true},
+		{Network{DHCP: new(false)}, false, false},
+		{Network{IPv6: some, DHCP: new(false)}, false, true},
 	} {
-		if got := c.n.WantsDHCP(); got != c.want {
-			t.Errorf("%+v: %v", c.n, got)
+		if dhcp, address := c.n.WantsDHCP(), c.n.WantsAddress(); dhcp != c.dhcp || address != c.address {
+			t.Errorf("%+v: %t, %t", c.n, dhcp, address)
 		}
 	}
 }

@@ -150,7 +150,6 @@ type Placement struct {
 
 // Network is one network adapter of each member.
 //
-// +kubebuilder:validation:XValidation:rule="self.?dhcp.orValue(true) || has(self.ipv4) || has(self.ipv6)",message="without DHCP the adapter needs ipv4 or ipv6: set one of them, or remove dhcp",fieldPath=".dhcp",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!(self.?dhcp.orValue(false) && has(self.ipv4))",message="an adapter has its IPv4 address from DHCP or from ipv4: remove one of them",fieldPath=".dhcp",reason=FieldValueInvalid
 type Network struct {
 	// network is the network that the adapter is connected to, by name or inventory path: a standard network, a
@@ -159,7 +158,8 @@ type Network struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +required
 	Network string `json:"network"`
-	// dhcp requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4.
+	// dhcp requests an IPv4 address by DHCP; default true if neither ipv4 nor ipv6 is set. Not together with ipv4. If it is false, and
+	// neither is set, the adapter gets no address, for a bridge or a passive interface; not with customizationSpec.
 	// +optional
 	DHCP *bool `json:"dhcp,omitempty"`
 	// ipv4 gives each member a static address.

@@ -13,6 +13,10 @@ import (
 // validateIdentity checks what members get at their first boot.
 func (s *VmGroupSpec) validateIdentity(spec *field.Path) (errs field.ErrorList) {
 	errs = append(errs, tooLong(spec, "customizationSpec", s.CustomizationSpec, MaxVimName)...)
+	if s.CustomizationSpec != "" && slices.ContainsFunc(s.Networks, func(n Network) bool { return !n.WantsAddress() }) {
+		errs = append(errs, field.Invalid(spec.Child("customizationSpec"), s.CustomizationSpec,
+			"a customization specification gives each adapter an address: remove it, or dhcp of the adapter that is to have none"))
+	}
 	if s.UserData == nil {
 		return errs
 	}

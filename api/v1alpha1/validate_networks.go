@@ -27,14 +27,9 @@ func validateNetworks(spec *field.Path, networks []Network) (errs field.ErrorLis
 
 func (n *Network) validate(path *field.Path) (errs field.ErrorList) {
 	errs = append(errs, required(path, "network", n.Network, "name the network that the adapter is connected to", MaxInventoryPath)...)
-	switch {
-	case n.DHCP == nil:
-	case *n.DHCP && n.IPv4 != nil:
+	if n.DHCP != nil && *n.DHCP && n.IPv4 != nil {
 		errs = append(errs, field.Invalid(path.Child("dhcp"), true,
 			"an adapter has its IPv4 address from DHCP or from ipv4: remove one of them"))
-	case !*n.DHCP && n.IPv4 == nil && n.IPv6 == nil:
-		errs = append(errs, field.Invalid(path.Child("dhcp"), false,
-			"without DHCP the adapter needs ipv4 or ipv6: set one of them, or remove dhcp"))
 	}
 	errs = append(errs, n.IPv4.validate(path, ipv4)...)
 	errs = append(errs, n.IPv6.validate(path, ipv6)...)

@@ -129,6 +129,10 @@ func TestCloudInitConfiguresGuestsAsTheSpecSays(t *testing.T) {
 		"dhcp-and-ipv6": func(s *v1alpha1.VmGroupSpec) {
 			s.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0", DHCP: &on, IPv6: six("fd01::1")}}
 		},
+		"without-address": func(s *v1alpha1.VmGroupSpec) {
+			web(s)
+			s.Networks = append(s.Networks, v1alpha1.Network{Network: "DC0_DVPG1", DHCP: &off})
+		},
 		"without-gateways": func(s *v1alpha1.VmGroupSpec) { web(s); s.Networks[1].IPv6, s.Networks[1].DHCP = six(""), &off },
 	} {
 		x := s.guest(t, name, change)

@@ -335,6 +335,9 @@ var groups = []struct {
 	}},
 	{"", OK, "everything a clone needs exists", "", func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}} }},
 	{"", OK, "1 networks", "", addressed(3, 0)},
+	{": networks", Warn, "no adapter of spec.networks gets an address", "user data", func(s *v1alpha1.VmGroupSpec) {
+		s.Networks, s.Service = []v1alpha1.Network{{Network: "VM Network", DHCP: new(false)}}, &v1alpha1.Service{}
+	}},
 	{": networks", Warn, "for 4 members, and an update has up to 5", "update.maxSurge to 0", addressed(3, 1)},
 	{": networks", Fail, "replicas and standby are 5", "add some", addressed(3, 2)},
 	{": readiness", Fail, "none becomes ready", "--probe-networks", func(s *v1alpha1.VmGroupSpec) { s.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22} }},

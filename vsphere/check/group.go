@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -184,8 +185,12 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 }
 
 // addressesOf checks that a group has a static address for each of its members, and reports whether it has. One that an update lacks is a
-// warning: everything else works without.
+// warning: everything else works without. So is an address that something needs and no adapter gets: user data can set one, of a bridge.
 func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
+	none := len(g.Spec.Networks) > 0 && !slices.ContainsFunc(g.Spec.Networks, func(n v1alpha1.Network) bool { return n.WantsAddress() })
+	if none && (g.Spec.Readiness.Check == v1alpha1.ReadyGuestIP || g.Spec.Readiness.Probes() || g.Spec.Service != nil) {
+		c.add(check, Warn, "no adapter of spec.networks gets an address, and readiness or service needs one", "let user data set one, or let an adapter get one")
+	}
 	has, members := plan.AddressCount(&g.Spec), int(g.Replicas()+g.Spec.Standby)
 	surge := planner.PolicyOf(&g.Spec, int(g.Replicas())).Surge
 	seen := fmt.Sprintf("spec.networks has static addresses for %d members", has)

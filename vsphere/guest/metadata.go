@@ -54,6 +54,8 @@ type ethernetConfig struct {
 		MAC string `json:"macaddress"`
 	} `json:"match"`
 	DHCP4     bool     `json:"dhcp4"`
+	AcceptRA  *bool    `json:"accept-ra,omitempty"`
+	Optional  bool     `json:"optional,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
 	// Gateway4 and Gateway6 are the only form of a default route that all renderers of all versions read. They are deprecated, but
 	// of routes to 0.0.0.0/0 and ::/0, cloud-init 22.4 makes ::/64 for IPv6 (canonical/cloud-init#4600), and up to 25.1 on ifupdown
@@ -116,6 +118,9 @@ func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 		e := ethernetConfig{DHCP4: n.WantsDHCP()}
 		e.Match.MAC = strings.ToLower(mac) // as the guest's kernel writes it
 		static := addressesAt(a.Details(), i)
+		if !n.WantsAddress() { // nor one that a router announces; and the boot does not wait for one (systemd-networkd-wait-online)
+			e.AcceptRA, e.Optional = new(false), true
+		}
 		e.Gateway4 = e.add(n.IPv4, static.IPv4)
 		e.Gateway6 = e.add(n.IPv6, static.IPv6)
 		if len(n.Nameservers)+len(n.SearchDomains) > 0 {

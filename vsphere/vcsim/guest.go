@@ -27,7 +27,7 @@ type Guest struct {
 	// Boot is the time until Tools run.
 	Boot time.Duration
 	// IP is the time from then until they report addresses: those of the customization or of cloud-init's metadata (guestinfo.metadata),
-	// otherwise one on the first adapter, unique per VM, from 10.128.0.0/9. An address set by SetIP stays.
+	// otherwise one on the first adapter that uses DHCP, unique per VM, from 10.128.0.0/9. An address set by SetIP stays.
 	IP time.Duration
 }
 
@@ -112,12 +112,7 @@ func (v *inventory) scheduleAddress(ctx *simulator.Context, vm *simulator.Virtua
 	v.schedule(ctx, s, v.guest.IP, func(ctx *simulator.Context) {
 		v.report(ctx, vm, func(g *types.GuestInfo) {
 			if !hasAddress(g) {
-				addresses := v.identityOf(vm).Addresses
-				if len(addresses) == 0 {
-					addresses = []string{""}
-				}
-				addresses[0] = cmp.Or(addresses[0], addressOf(vm.Self))
-				setAddresses(g, addresses)
+				setAddresses(g, addressesOf(v.identityOf(vm).Adapters, addressOf(vm.Self)))
 			}
 		})
 		v.setCustomizationStatus(ctx, vm, types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_SUCCEEDED)
@@ -194,12 +189,28 @@ func toolsStop(g *types.GuestInfo) {
 	setAddress(g, "")
 }
 
-// setAddress makes only the first adapter report an address.
-func setAddress(g *types.GuestInfo, ip string) { setAddresses(g, []string{ip}) }
+// addressesOf returns the addresses that each adapter has: the static ones, or on the first adapter that has any, the lease of a DHCP server.
+func addressesOf(adapters []addressing, lease string) (all [][]string) {
+	if len(adapters) == 0 {
+		return [][]string{{lease}}
+	}
+	for _, adapter := range adapters {
+		if len(adapter.Static) == 0 && adapter.DHCP && !slices.ContainsFunc(all, func(of []string) bool { return len(of) > 0 }) {
+			adapter.Static = []string{lease}
+		}
+		all = append(all, adapter.Static)
+	}
+	return all
+}
 
-// setAddresses makes each adapter report its address. The first one is the guest's primary address, unless docker0 has that.
-func setAddresses(g *types.GuestInfo, ips []string) {
-	g.IpAddress = ips[0]
+// setAddress makes only the first adapter report an address; empty: none has one.
+func setAddress(g *types.GuestInfo, ip string) {
+	setAddresses(g, [][]string{slices.DeleteFunc([]string{ip}, func(ip string) bool { return ip == "" })})
+}
+
+// setAddresses makes each adapter report its addresses. The first of all is the guest's primary address, unless docker0 has that.
+func setAddresses(g *types.GuestInfo, ips [][]string) {
+	g.IpAddress = cmp.Or(slices.Concat(ips...)...)
 	g.Net = slices.Clone(g.Net)
 	for i := range g.Net {
 		if !ofAdapter(g.Net[i]) {
@@ -207,17 +218,18 @@ func setAddresses(g *types.GuestInfo, ips []string) {
 			continue
 		}
 		g.Net[i].IpAddress, g.Net[i].IpConfig = nil, nil
-		if i >= len(ips) || ips[i] == "" {
+		if i >= len(ips) || len(ips[i]) == 0 {
 			continue
 		}
-		prefix := int32(9)
-		if strings.Contains(ips[i], ":") {
-			prefix = 64
+		g.Net[i].IpAddress, g.Net[i].IpConfig = slices.Clone(ips[i]), &types.NetIpConfigInfo{}
+		for _, ip := range ips[i] {
+			prefix := int32(9)
+			if strings.Contains(ip, ":") {
+				prefix = 64
+			}
+			g.Net[i].IpConfig.IpAddress = append(g.Net[i].IpConfig.IpAddress,
+				types.NetIpConfigInfoIpAddress{IpAddress: ip, PrefixLength: prefix, State: string(types.NetIpConfigInfoIpAddressStatusPreferred)})
 		}
-		g.Net[i].IpAddress = []string{ips[i]}
-		g.Net[i].IpConfig = &types.NetIpConfigInfo{IpAddress: []types.NetIpConfigInfoIpAddress{{
-			IpAddress: ips[i], PrefixLength: prefix, State: string(types.NetIpConfigInfoIpAddressStatusPreferred),
-		}}}
 	}
 }
 

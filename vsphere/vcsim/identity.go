@@ -28,15 +28,15 @@ func (v *inventory) identityOf(vm *simulator.VirtualMachine) identity {
 		return identity{}
 	}
 	if spec := v.customized[vm.Self]; spec != nil {
-		var addresses []string
+		id := identity{Host: hostname(spec, vm.Name)}
 		for _, nic := range spec.NicSettingMap {
-			fixed, _ := nic.Adapter.Ip.(*types.CustomizationFixedIp)
-			if fixed == nil {
-				fixed = new(types.CustomizationFixedIp)
+			adapter := addressing{DHCP: true}
+			if fixed, is := nic.Adapter.Ip.(*types.CustomizationFixedIp); is {
+				adapter = addressing{Static: []string{fixed.IpAddress}}
 			}
-			addresses = append(addresses, fixed.IpAddress)
+			id.Adapters = append(id.Adapters, adapter)
 		}
-		return identity{Host: hostname(spec, vm.Name), Addresses: addresses}
+		return id
 	}
 	if readsOVF(vm) {
 		return identity{}
@@ -154,10 +154,16 @@ func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator
 	v.report(ctx, vm, func(g *types.GuestInfo) { g.CustomizationInfo = &info })
 }
 
-// identity is the part of a guest's identity that the metadata sets. An adapter without an address uses DHCP.
+// identity is the part of a guest's identity that the metadata sets.
 type identity struct {
-	Host      string
-	Addresses []string // by adapter
+	Host     string
+	Adapters []addressing // of those that it knows of; others use DHCP
+}
+
+// addressing is how an adapter gets its addresses.
+type addressing struct {
+	DHCP   bool
+	Static []string
 }
 
 // ethernet is an adapter in cloud-init's network configuration, version 2.
@@ -165,6 +171,7 @@ type ethernet struct {
 	Match struct {
 		MAC string `json:"macaddress"`
 	} `json:"match"`
+	DHCP4     bool     `json:"dhcp4"`
 	Addresses []string `json:"addresses"`
 }
 
@@ -181,7 +188,7 @@ func readMetadata(text, encoding string, macs []string) identity {
 	if yaml.Unmarshal(decodeMetadata(text, encoding), &data) != nil {
 		return identity{}
 	}
-	id := identity{Host: cmp.Or(data.LocalHostname, data.Hostname), Addresses: make([]string, len(macs))}
+	id := identity{Host: cmp.Or(data.LocalHostname, data.Hostname), Adapters: slices.Repeat([]addressing{{DHCP: true}}, len(macs))}
 	network := []byte(data.Network)
 	var encoded string
 	if json.Unmarshal(network, &encoded) == nil {
@@ -198,12 +205,16 @@ func readMetadata(text, encoding string, macs []string) identity {
 		if nic.Match.MAC != "" {
 			place = slices.IndexFunc(macs, func(mac string) bool { return strings.EqualFold(mac, nic.Match.MAC) })
 		}
-		if place < 0 || place >= len(macs) || len(nic.Addresses) == 0 {
+		if place < 0 || place >= len(macs) {
 			continue
 		}
-		if prefix, err := netip.ParsePrefix(nic.Addresses[0]); err == nil {
-			id.Addresses[place] = prefix.Addr().String()
+		adapter := addressing{DHCP: nic.DHCP4}
+		for _, text := range nic.Addresses {
+			if prefix, err := netip.ParsePrefix(text); err == nil {
+				adapter.Static = append(adapter.Static, prefix.Addr().String())
+			}
 		}
+		id.Adapters[place] = adapter
 	}
 	return id
 }
