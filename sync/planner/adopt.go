@@ -12,28 +12,28 @@ import (
 // Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
 // former name and folder stay in the stamp.
 
-// adopt adopts up to count of the VMs that spec.adopt names, in place of missing members, and returns how many. An entry that
-// cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
-func (s *steps) adopt(count int) (used int) {
-	for _, c := range s.State.Candidates {
-		if c.Done || slices.Contains(s.Group.Status.Adopted, c.Entry) {
+// adopt decides which of the VMs that spec.adopt names become members, up to count, in place of missing ones, and returns how many. An entry
+// that cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
+func (d *decision) adopt(count int) (used int) {
+	for _, c := range d.State.Candidates {
+		if c.Done || slices.Contains(d.Group.Status.Adopted, c.Entry) {
 			continue
 		}
 		switch {
 		case c.Fault != nil:
-			s.adoption = append(s.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
+			d.adoption = append(d.adoption, fmt.Sprintf("%s: %s", c.Entry, strings.TrimSuffix(c.Fault.Message, ".")))
 			if used < count {
 				used++
 				if !c.Fault.Transient {
-					s.faults = append(s.faults, named{Who: c.Entry, Fault: *c.Fault})
+					d.incorrect = append(d.incorrect, named{Who: c.Entry, Fault: *c.Fault})
 				}
 			}
-		case s.beingAdopted(c.MoRef):
+		case d.beingAdopted(c.MoRef):
 		case used == count:
-			s.adoption = append(s.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
+			d.adoption = append(d.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
 			used++
-			s.adoptOne(&c)
+			d.adoptAs(&c)
 		}
 	}
 	return used
@@ -49,26 +49,35 @@ func (f *facts) beingAdopted(moRef string) bool {
 	return false
 }
 
-// adoptOne adopts one VM.
-func (s *steps) adoptOne(c *plan.Candidate) {
-	m := s.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
-	if s.State.Folder == "" {
-		m.begins(adopting, s.createFolder())
+// adoptAs decides which ordinal an adopted VM gets.
+func (d *decision) adoptAs(c *plan.Candidate) {
+	m := d.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
+	m.Former.Entry = c.Entry
+	m.wants(needsAdopting, m.why)
+	if d.State.Folder == "" {
 		return
 	}
-	ordinal := s.ordinalFor(c)
-	s.assign(m, ordinal)
-	m.MoRef, m.Reachable = c.MoRef, true
-	details, _ := s.details(ordinal)
-	if fault := s.Related.Fault; fault != nil { // the revision for its stamp is not known
-		s.faults = append(s.faults, named{Who: c.Entry, Fault: *fault})
+	d.assign(m, d.ordinalFor(c))
+	m.MoRef, m.ChangeVersion, m.Reachable = c.MoRef, c.ChangeVersion, true
+	if fault := d.Related.Fault; fault != nil { // the revision for its stamp is not known
 		m.awaits = fault.Message
 		return
 	}
-	s.arriving = append(s.arriving, ordinal)
-	m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: plan.MemberName(s.Group.Name, ordinal), Ordinal: ordinal, MoRef: c.MoRef, ChangeVersion: c.ChangeVersion,
-		Args: plan.AdoptArgs{Entry: c.Entry, Details: details, Revision: s.revision, Fingerprint: s.State.Template.Fingerprint}, Generation: s.Group.Generation,
-		Reason: m.why}))
+	d.arriving = append(d.arriving, m.Ordinal)
+}
+
+// adoptOne adopts one VM.
+func (s *steps) adoptOne(m *member, why string) {
+	switch details, _ := s.details(m.Ordinal); {
+	case s.State.Folder == "":
+		m.begins(adopting, s.createFolder())
+	case s.Related.Fault != nil:
+		s.faults = append(s.faults, named{Who: m.Former.Entry, Fault: *s.Related.Fault})
+	default:
+		m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+			Args: plan.AdoptArgs{Entry: m.Former.Entry, Details: details, Revision: s.revision, Fingerprint: s.State.Template.Fingerprint}, Generation: s.Group.Generation,
+			Reason: why}))
+	}
 }
 
 // ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.

@@ -80,6 +80,7 @@ func (s *sets) sortArriving() {
 			s.assign(m, p.Ordinal)
 			if m.Standby = p.Standby && !s.Finalizing; m.Standby {
 				s.standbyComing = append(s.standbyComing, p.Ordinal)
+				m.begins(standingBy, true)
 				continue
 			}
 			s.arriving = append(s.arriving, p.Ordinal)

@@ -2,137 +2,132 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// fill replaces missing members: from quarantine, by adoption, by standby members, or by clones. Standby members that are about to be
-// ready are waited for. During an update the group can have maxSurge
-// members more than replicas.
-func (s *steps) fill() {
-	keep, rolling, dying := s.ordinals+len(s.arriving), false, 0
-	for i := range s.members {
-		m := &s.members[i]
+// fill decides what replaces missing members: VMs from quarantine, adopted ones, standby members, or clones. It waits for standby members
+// that are about to be ready. During an update the group can have maxSurge members more than replicas.
+func (d *decision) fill() {
+	keep, rolling, dying := d.ordinals+len(d.arriving), false, 0
+	for i := range d.members {
+		m := &d.members[i]
 		if m.retire != "" || m.leaves {
 			keep--
 		}
 		dying += int(oneIf(m.leaves && m.retire == plan.WhyHealing && m.going()))
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
 	}
-	if s.dense() {
-		s.clone(min(len(s.missingOrdinals()), s.want-s.ordinals-len(s.arriving))) // those beyond the last ordinal go first
+	if d.dense() {
+		d.clone(min(len(d.missingOrdinals()), d.want-d.ordinals-len(d.arriving))) // those beyond the last ordinal go first
 		return
 	}
-	helpers := s.helpers()
-	most := s.want
+	helpers := d.helpers()
+	most := d.want
 	if rolling || helpers > 0 {
-		most += s.policy.Surge
+		most += d.policy.Surge
 	}
-	need, room := s.want+helpers-keep, most-s.ordinals-len(s.arriving)
+	need, room := d.want+helpers-keep, most-d.ordinals-len(d.arriving)
 	count := min(need, room)
-	used := s.bringBack(count)
-	used += s.adopt(max(0, min(count-used, s.want-s.ordinals-len(s.arriving))))
-	used += s.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
-	s.clone(count - used - min(max(0, count-used), s.soonFit()))
+	used := d.bringBack(count)
+	used += d.adopt(max(0, min(count-used, d.want-d.ordinals-len(d.arriving))))
+	used += d.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
+	d.clone(count - used - min(max(0, count-used), d.soonFit()))
 }
 
-// clone adds clones of members.
-func (s *steps) clone(count int) {
+// clone decides which ordinals are cloned.
+func (d *decision) clone(count int) {
 	if count <= 0 {
 		return
 	}
-	missing, extra := max(0, s.want-s.ordinals-len(s.arriving)), s.surgeText(count)
-	if s.dense() {
+	missing, extra := max(0, d.want-d.ordinals-len(d.arriving)), d.surgeText(count)
+	if d.dense() {
 		missing = count
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = s.vacancy(extra)
+		vacant[n] = d.vacancy(extra)
 		if n < missing {
-			vacant[n].why = s.membersText()
+			vacant[n].why = d.membersText()
 		}
 		vacant[n].missing = true
 	}
-	ordinals := s.pickOrdinals()
-	if s.State.Folder == "" && s.sourceFault() == nil {
-		goesOn := s.createFolder()
-		for _, m := range vacant {
-			m.begins(cloning, goesOn)
-		}
-		s.assignEach(vacant, ordinals, "the group's folder")
-		return
-	}
-	if missing < count && s.policy.MinAvailable < s.want && !s.extraComesFirst() { // those that go give their addresses back
+	needsFolder := d.State.Folder == "" && d.sourceFault() == nil
+	if !needsFolder && missing < count && d.policy.MinAvailable < d.want && !d.extraComesFirst() { // those that go give their addresses back
 		vacant = vacant[:missing]
 	}
-	fresh, failed := s.cloneEach(vacant, ordinals)
-	for _, m := range fresh {
-		m.begins(cloning, failed == 0) // after a failure, the other clones wait
-	}
+	d.place(vacant, d.pickOrdinals())
 }
 
-// assignEach tells which ordinals are to have VMs, and what they wait for.
-func (s *sets) assignEach(vacant []*member, ordinals *zonePicker, awaits string) {
-	for _, m := range vacant {
-		for {
-			ordinal, ok := s.nextPlace(ordinals)
-			if !ok {
-				return
-			}
-			if !s.assigned(ordinal) {
-				s.assign(m, ordinal)
-				m.awaits = awaits
-				break
-			}
-		}
-	}
-}
-
-// cloneEach adds clones at the lowest free ordinals, and returns those that nothing blocks.
-func (s *steps) cloneEach(vacant []*member, ordinals *zonePicker) (fresh []*member, failed int) {
-	if len(vacant) == 0 {
-		return nil, 0
-	}
-	if fault := s.sourceFault(); fault != nil {
-		s.blockClone("", *fault)
-		s.assignEach(vacant, ordinals, fault.Message)
-		return nil, 0
-	}
-	if s.State.Folder == "" {
-		s.createFolder()
-		s.assignEach(vacant, ordinals, "the group's folder")
-		return nil, 0
+// place gives each vacancy the lowest free ordinal, as long as there are any with addresses. It is cloned as soon as it is known from what,
+// and into which folder.
+func (d *decision) place(vacant []*member, ordinals *zonePicker) {
+	awaits := ""
+	if fault := d.sourceFault(); fault != nil {
+		awaits = fault.Message
+	} else if d.State.Folder == "" {
+		awaits = "the group's folder"
 	}
 	for _, m := range vacant {
-		ordinal, ok := s.nextPlace(ordinals)
-		name := plan.MemberName(s.Group.Name, ordinal)
-		details, _ := s.details(ordinal)
-		if !ok && m.Standby && s.updating()+s.doing(leaving) > 0 { // members that go give theirs back
-			break
+		m.wants(needsClone, m.why)
+	}
+	for _, m := range vacant {
+		ordinal, ok := d.nextPlace(ordinals)
+		for ok && d.assigned(ordinal) {
+			ordinal, ok = d.nextPlace(ordinals)
 		}
 		if !ok {
-			s.blockClone(name, s.addressesFault())
-			break
+			m.Ordinal, m.unplaced = ordinal, true
+			return
 		}
-		s.assign(m, ordinal)
-		if m.Standby {
-			s.standbyComing = append(s.standbyComing, ordinal)
-		} else {
-			s.arriving = append(s.arriving, ordinal)
-		}
-		clone := s.cloneOf(name, ordinal, details, m.Standby)
-		clone.Reason = m.why
-		if s.act(clone) {
-			fresh = append(fresh, m)
-		} else {
-			failed++
-		}
-		if p := s.Pending[name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
-			s.cloneFaults = append(s.cloneFaults, named{Who: name, Fault: p.Fault})
+		d.assign(m, ordinal)
+		switch m.awaits = awaits; {
+		case awaits != "":
+		case m.Standby:
+			d.standbyComing = append(d.standbyComing, ordinal)
+		default:
+			d.arriving = append(d.arriving, ordinal)
 		}
 	}
-	return fresh, failed
+}
+
+// makeClone clones a member or a standby member, after the group's folder is made.
+func (s *steps) makeClone(m *member, why string) {
+	switch fault := s.sourceFault(); {
+	case fault != nil:
+		s.blockClone("", *fault)
+	case s.State.Folder == "":
+		if goesOn := s.createFolder(); !m.Standby {
+			m.begins(cloning, goesOn)
+		}
+	case m.unplaced && m.Standby && s.updating()+s.doing(leaving) > 0: // members that go give theirs back
+	case m.unplaced:
+		s.blockClone(plan.MemberName(s.Group.Name, m.Ordinal), s.addressesFault())
+	case m.name != "":
+		what := cloning
+		if m.Standby {
+			what = standingBy
+		}
+		details, _ := s.details(m.Ordinal)
+		clone := s.cloneOf(m.name, m.Ordinal, details, m.Standby)
+		clone.Reason = why
+		m.begins(what, s.act(clone))
+		if p := s.Pending[m.name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
+			s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
+		}
+	}
+}
+
+// holdClones lets the other clones wait after one of them has failed.
+func (s *steps) holdClones() {
+	if !slices.ContainsFunc(s.free, func(m *member) bool { return m.blocked[cloning] }) {
+		return
+	}
+	for _, m := range s.free {
+		m.blocked[cloning] = len(m.needs) > 0
+	}
 }
 
 // cloneOf is the clone of a member.

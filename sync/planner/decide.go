@@ -7,7 +7,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what becomes of the members. It is empty while the group is blocked, and while it is deleted.
+// decision is what becomes of the VMs, and of the ordinals that have none. It is empty while the group is blocked, and while it is deleted.
 type decision struct {
 	*sets
 	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
@@ -20,11 +20,13 @@ type decision struct {
 	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
 	successors  successors
-	misnamed    []named // entries of spec.replace that name the wrong VM
+	incorrect   []named  // entries of spec.replace and spec.adopt that an operator has to correct
+	adoption    []string // what keeps entries of spec.adopt from being carried out
 }
 
-// decide finds what becomes of the members. Earlier decisions bind later ones: which differ from the spec, which are unhealthy, which
-// go, and which are powered off for a while. Then everything that follows for a member alone: its verdict, and what it needs.
+// decide finds a verdict for each VM and each free ordinal. Earlier decisions bind later ones: which members differ from the spec, which are
+// unhealthy, which go, and which are powered off for a while; then what follows for each member alone: its verdict, and what it needs.
+// Then what takes the places of those that are missing or go (fill), and what becomes of all others.
 func decide(s *sets) *decision {
 	d := &decision{sets: s}
 	if d.blockedBy != nil || d.Finalizing {
@@ -43,11 +45,9 @@ func decide(s *sets) *decision {
 		m.needs = d.needsOf(m)
 		d.conclude(m)
 	}
-	for i := range d.standby {
-		if m := &d.standby[i]; m.duplicate {
-			m.decide(plan.Remove, duplicateReason(m))
-		}
-	}
+	d.fill()
+	d.decideStandby()
+	d.decideQuarantined()
 	return d
 }
 
@@ -93,7 +93,7 @@ func (d *decision) conclude(m *member) {
 	}
 }
 
-// need is something that is to be done for a member, and why. Its next step follows from that and from what its VM is now (memberSteps).
+// need is something that is to be done for a VM or an ordinal, and why. Its next step follows from that and from what its VM is now (nextSteps).
 type need struct {
 	what
 	why string
@@ -103,7 +103,7 @@ type what int
 
 const (
 	needsUnmark      what = iota // it has a mark, and stays
-	needsPromotion               // somebody powered the standby member on
+	needsPromotion               // a standby member is to be a member, or somebody powered it on
 	needsRemoval                 // it goes
 	needsAdoption                // it has its former folder or name
 	needsReset                   // healing restarts it
@@ -113,11 +113,18 @@ const (
 	needsPower                   // it is off
 	needsTags                    // it was prepared for another spec
 	needsDisks                   // it has other disks
+	needsDiscard                 // of a standby member: it goes
+	needsUpkeep                  // of a standby member: it is unlike the spec
+	needsReturn                  // of a VM in quarantine: it is to be a member again
+	needsQuarantine              // of a VM in quarantine: it is not where it is to be kept
+	needsDestruction             // of a VM in quarantine: its time is over
+	needsAdopting                // of an ordinal: a VM that spec.adopt names gets it
+	needsClone                   // of an ordinal: its VM is to be made
 	allNeeds         = iota
 )
 
 // needs say why a member needs what; empty if it does not. They are met in this order: of two steps for one member the first counts.
-var needs = [allNeeds]func(*decision, *member) (why string){
+var needs = [...]func(*decision, *member) (why string){
 	needsUnmark:      (*decision).whyUnmark,
 	needsPromotion:   (*decision).whyPromote,
 	needsRemoval:     (*decision).whyRemove,

@@ -16,6 +16,8 @@ type member struct {
 	name string // the member's name, whatever the VM is called now
 	// missing: it is to be cloned, and its clone is not running.
 	missing bool
+	// unplaced: its ordinal would have no static address.
+	unplaced bool
 	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
 	duplicate, contested bool
 

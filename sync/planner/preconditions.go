@@ -11,7 +11,7 @@ import (
 //	precondition     passed                        opens when                                                 is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
 //	window   before a member is marked     a window is open, for updates of any kind                  findChanges
-//	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, keepStandby
+//	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, decideStandby
 //	promise  before a member is marked     enough others serve, so that the group stays above         selectForRemoval,
 //	                                       replicas less maxUnavailable                               chooseCycles
 //	drain    by a marked member            its endpoints were terminating for drainSeconds            drained

@@ -37,37 +37,39 @@ func (f *facts) blocksName(q *member) bool {
 // key names the actions on a VM in quarantine: its former name may belong to a new member.
 func (f *facts) key(q *member) string { return plan.QuarantineName(f.Group.Name, q.Ordinal, q.MoRef) }
 
-// bringBack makes up to count VMs that fit the spec members again, each with its old ordinal, and returns how many.
-func (s *steps) bringBack(count int) (back int) {
-	if count <= 0 {
-		return 0
-	}
+// bringBack decides which VMs that fit the spec are members again, up to count, each with its old ordinal, and returns how many.
+func (d *decision) bringBack(count int) (back int) {
 	for _, begun := range []bool{true, false} { // VMs on their way back come first
-		for i := range s.quarantined {
-			q := &s.quarantined[i]
-			if back == count {
+		for i := range d.quarantined {
+			q := &d.quarantined[i]
+			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !s.fitsAgain(q) || s.has(q.Ordinal) || s.isNotFound(q.Ordinal) || s.isStandby(q.Ordinal) || slices.Contains(s.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.has(q.Ordinal) || d.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
 				continue
 			}
 			back++
 			q.leaves = true // leaves quarantine
-			s.arriving = append(s.arriving, q.Ordinal)
+			d.arriving = append(d.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
-			a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: q.why}
-			switch {
-			case q.VM.Name != q.name:
-				a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
-			case q.VM.Folder == s.State.Quarantine && s.State.Quarantine != "":
-				a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
-			default:
-				a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, s.Group.Generation
-			}
-			q.begins(returning, s.act(a))
+			q.wants(needsReturn, q.why)
 		}
 	}
 	return back
+}
+
+// returnMember plans the next step that makes a VM in quarantine a member again.
+func (s *steps) returnMember(q *member, why string) {
+	a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	switch {
+	case q.VM.Name != q.name:
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
+	case q.VM.Folder == s.State.Quarantine && s.State.Quarantine != "":
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
+	default:
+		a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, s.Group.Generation
+	}
+	q.begins(returning, s.act(a))
 }
 
 // fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
@@ -84,41 +86,70 @@ func (f *facts) due(q *member) bool {
 	return q.Why != plan.WhyDuplicate && !f.Now.Before(q.Quarantined.Add(f.policy.Quarantine))
 }
 
-// keepInQuarantine moves VMs to the quarantine folder, and destroys those whose time is over.
-func (s *steps) keepInQuarantine() {
-	for i := range s.quarantined {
-		q := &s.quarantined[i]
+// decideQuarantined decides what becomes of the VMs in quarantine. The first row that applies:
+//
+//	what                                       verdict  why, and what it waits for
+//	-----------------------------------------  -------  ----------------------------------------------------
+//	is to be a member again                    Create   a member is missing (bringBack)
+//	not reachable                              -
+//	its time is over, and somebody powered it  Wait     that; somebody to power it off
+//	on
+//	its time is over                           Remove   that
+//	any other                                  Keep     it is in quarantine
+func (d *decision) decideQuarantined() {
+	for i := range d.quarantined {
+		q := &d.quarantined[i]
 		if q.leaves || !q.Reachable {
 			continue
 		}
-		s.wakeAt(q.Quarantined.Add(s.policy.Quarantine))
-		q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
-		a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: "removed, and kept in quarantine"}
+		d.wakeAt(q.Quarantined.Add(d.policy.Quarantine))
 		switch {
-		case s.due(q) && q.Power != plan.PoweredOff:
-			s.faults = append(s.faults, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
-				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
+		case d.due(q) && q.Power != plan.PoweredOff:
 			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
 			q.awaits = "somebody to power it off"
-			continue
-		case s.due(q):
-			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(s.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
-			q.begins(tidying, true)
-			s.remove(q, expired, q.why)
-			continue
-		case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
-			a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
-		case q.Why == plan.WhyDuplicate && !s.blocksName(q):
-			continue
-		case q.VM.Name == q.name:
-			a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.key(q)}
-		case q.VM.Folder != s.State.Folder || q.VM.Folder == "":
-			continue
-		case s.State.Quarantine == "":
-			a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.State.Folder}, Reason: "removed members are kept in it"}
+		case d.due(q):
+			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+			q.wants(needsDestruction, q.why)
 		default:
-			a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Quarantine}
+			q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
+			q.wants(needsQuarantine, "removed, and kept in quarantine")
 		}
-		q.begins(tidying, s.act(a))
 	}
+}
+
+// quarantine plans the next step that puts a VM where the VMs in quarantine are.
+func (s *steps) quarantine(q *member, why string) {
+	a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	switch {
+	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
+		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
+	case q.Why == plan.WhyDuplicate && !s.blocksName(q):
+		return
+	case q.VM.Name == q.name:
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.key(q)}
+	case q.VM.Folder != s.State.Folder || q.VM.Folder == "":
+		return
+	case s.State.Quarantine == "":
+		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.State.Folder}, Reason: "removed members are kept in it"}
+	default:
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Quarantine}
+	}
+	q.begins(tidying, s.act(a))
+}
+
+// destroyQuarantined destroys a VM whose time in quarantine is over.
+func (s *steps) destroyQuarantined(q *member, why string) {
+	q.begins(tidying, true)
+	s.remove(q, expired, why)
+}
+
+// quarantinedOn are, as faults, the VMs whose time in quarantine is over, and that somebody powered on.
+func (d *decision) quarantinedOn() (found []named) {
+	for i := range d.quarantined {
+		if q := &d.quarantined[i]; q.becomes == plan.Wait {
+			found = append(found, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
+				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
+		}
+	}
+	return found
 }

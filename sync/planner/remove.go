@@ -25,15 +25,15 @@ const (
 //	reason    what goes                         can go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
-//	          scale-in, update, resize,         passes the preconditions (see preconditions)                      with quarantineSeconds put
+//	          scale-in, update, resize,         passes the preconditions (preconditions)          with quarantineSeconds put
 //	          healing, spec.replace; a                                                            into quarantine instead; a
 //	          duplicate that ever ran                                                             duplicate always
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
-//	                                            somebody powered on is kept (keepInQuarantine)
+//	                                            somebody powered on is kept (decideQuarantined)
 //	duplicate a VM of which another one is      it is off (settle)                                destroyed, if vCenter's
 //	          the member                                                                          events show it never ran
-//	idle      a standby member that is unfit, or   it is marked for removal, and off                destroyed
-//	          one too many (removeStandby)
+//	idle      a standby member that is unfit,   it is marked for removal, and off                 destroyed
+//	          or one too many (discardStandby)
 //	deleted   any VM of a deleted group         it is drained; with deletion.policy Retain,       powered off, then destroyed
 //	                                            the deletion is announced (removeAll)
 //	retained  a member of a deleted group       the deletion is announced; the announcing one     given its former name and

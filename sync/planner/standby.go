@@ -70,18 +70,18 @@ func (f *facts) unfit(m *member) bool {
 		slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: m.name, MoRef: m.MoRef})
 }
 
-// promote powers up to most standby members on, and returns how many. In each zone that has the fewest members one is promoted first;
-// one that is being promoted, before all others; one that failed, after them.
-func (s *steps) promote(most int) (promoted int) {
-	if len(s.standby) == 0 || most <= 0 || s.awaitsRules() {
+// promote decides which standby members are promoted, up to most, and returns how many. In each zone that has the fewest members one is
+// promoted first; one that is being promoted, before all others; one that failed, after them.
+func (d *decision) promote(most int) (promoted int) {
+	if len(d.standby) == 0 || most <= 0 || d.awaitsRules() {
 		return 0
 	}
-	load := s.pickOrdinals()
+	load := d.pickOrdinals()
 	for ; promoted < most; promoted++ {
 		var next *member
 		better := func(m *member) bool {
 			rank := func(m *member) int {
-				switch p := s.Pending[m.name]; {
+				switch p := d.Pending[m.name]; {
 				case p.State == plan.Running:
 					return 0
 				case p.Fault.Reason == "":
@@ -91,8 +91,8 @@ func (s *steps) promote(most int) (promoted int) {
 			}
 			return next == nil || cmp.Or(cmp.Compare(rank(m), rank(next)), cmp.Compare(load.Load(m.Ordinal), load.Load(next.Ordinal))) < 0
 		}
-		for i := range s.standby {
-			if m := &s.standby[i]; !m.leaves && s.fit(m) && better(m) {
+		for i := range d.standby {
+			if m := &d.standby[i]; !m.leaves && d.fit(m) && better(m) {
 				next = m
 			}
 		}
@@ -101,14 +101,19 @@ func (s *steps) promote(most int) (promoted int) {
 		}
 		next.leaves = true // the standby members
 		load.Count(next.Ordinal)
-		next.decide(plan.Create, "standby member promoted: "+s.promotionText(promoted))
-		next.begins(starting, s.act(s.promotion(next, next.why)))
+		next.decide(plan.Create, "standby member promoted: "+d.promotionText(promoted))
+		next.wants(needsPromotion, next.why)
 	}
 	return promoted
 }
 
-// promoteRunning takes note in its stamp of a standby member that somebody powered on.
-func (s *steps) promoteRunning(m *member, why string) { s.act(s.promotion(m, why)) }
+// promoteStandby powers a standby member on, or takes note in its stamp that somebody did.
+func (s *steps) promoteStandby(m *member, why string) {
+	running := m.Power == plan.PoweredOn
+	if goesOn := s.act(s.promotion(m, why)); !running {
+		m.begins(starting, goesOn)
+	}
+}
 
 const runningText = "a standby member that somebody powered on is a member"
 
@@ -154,95 +159,120 @@ func (s *sets) standbyFirst() bool {
 	return differ || here < int(s.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
 }
 
-// keepStandby makes the standby members that stay like the spec, removes those that are unfit or too many, and makes those that are
-// missing.
-func (s *steps) keepStandby() {
-	order := s.orderOf(s.standby)
-	here, stay := len(s.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
-	for i := range s.standby {
-		if m := &s.standby[i]; !m.leaves {
+// decideStandby decides what becomes of the standby members, those that go first in front. The first row that applies:
+//
+//	what                                       verdict        why, and what it waits for
+//	-----------------------------------------  -------------  ---------------------------------------------------
+//	a duplicate                                Remove         another VM is the member
+//	promoted                                   Create         a member is missing (promote)
+//	not reachable                              -
+//	unfit, and none would be left instead      Update         why it is made again; a successor
+//	unfit, and fewer others than spec.standby  Update         why it is made again
+//	one too many, or chosen to go              Remove         spec.standby
+//	unlike the spec in what can change         Update         what is changed
+func (d *decision) decideStandby() {
+	wanted := int(d.Group.Spec.Standby)
+	here, stay := len(d.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
+	for i := range d.standby {
+		m := &d.standby[i]
+		if m.duplicate {
+			m.decide(plan.Remove, duplicateReason(m))
+		}
+		if !m.leaves {
 			here++
-			stay += int(oneIf(!m.going() && !s.unfit(m)))
+			stay += int(oneIf(!m.going() && !d.unfit(m)))
 		}
 	}
 	left := here
-	for _, i := range order {
-		m := &s.standby[i]
+	for _, i := range d.orderOf(d.standby) {
+		m := &d.standby[i]
 		switch {
 		case m.leaves || !m.Reachable:
-		case s.unfit(m) && left <= int(s.Group.Spec.Standby) && !s.remakes(m, int(s.Group.Spec.Standby)-left):
+		case d.unfit(m) && left <= wanted && !d.remakes(m, wanted-left):
 			m.decide(plan.Update, againText(m))
 			m.awaits = aSuccessor
-			if s.cloneBlocked(m) {
+			if d.cloneBlocked(m) {
 				m.awaits = anOperator
 			}
-		case m.going() || s.unfit(m) || stay > int(s.Group.Spec.Standby):
-			stay -= int(oneIf(!m.going() && !s.unfit(m)))
+		case m.going() || d.unfit(m) || stay > wanted:
+			stay -= int(oneIf(!m.going() && !d.unfit(m)))
 			left--
-			s.removeStandby(m, left >= int(s.Group.Spec.Standby))
-		case m.unprepared() || m.Prepared != s.prepared && s.preparable(m):
-			m.decide(plan.Update, "prepared as a standby member")
-			m.begins(standingBy, s.prepare(m, m.why))
-		case m.disks != "":
-			m.decide(plan.Update, "disks: it "+m.disks)
-			m.begins(standingBy, s.setDisksOf(m, m.why))
-		case m.resize != "":
-			m.decide(plan.Update, "resize of a standby member: it "+m.resize)
-			m.begins(standingBy, s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.resizeArgs(false), Reason: m.why}))
+			if m.leaves = true; d.unfit(m) && left < wanted {
+				m.decide(plan.Update, againText(m))
+			} else {
+				m.decide(plan.Remove, fmt.Sprintf("more standby members than spec.standby: %d", wanted))
+			}
+			m.wants(needsDiscard, m.why)
+		case d.upkeep(m) != "":
+			m.decide(plan.Update, d.upkeep(m))
+			m.wants(needsUpkeep, m.why)
 		}
 	}
-	for _, m := range s.free {
-		if m.Standby {
-			m.begins(standingBy, true)
-		}
-	}
-	s.cloneStandby(int(s.Group.Spec.Standby) - here - len(s.standbyComing))
+	d.cloneStandby(wanted - here - len(d.standbyComing))
 }
 
-// cloneStandby makes standby members.
-func (s *steps) cloneStandby(count int) {
+// cloneStandby decides which ordinals are cloned for standby members.
+func (d *decision) cloneStandby(count int) {
 	if count <= 0 {
 		return
 	}
-	ordinals := s.picker()
-	for i := range s.standby {
-		if m := &s.standby[i]; !m.leaves {
+	ordinals := d.picker()
+	for i := range d.standby {
+		if m := &d.standby[i]; !m.leaves {
 			ordinals.Count(m.Ordinal)
 		}
 	}
-	for _, ordinal := range s.standbyComing {
+	for _, ordinal := range d.standbyComing {
 		ordinals.Count(ordinal)
 	}
-	reason := fmt.Sprintf("too few standby members: %d of %d", int(s.Group.Spec.Standby)-count, s.Group.Spec.Standby)
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = s.vacancy(reason)
+		vacant[n] = d.vacancy(fmt.Sprintf("too few standby members: %d of %d", int(d.Group.Spec.Standby)-count, d.Group.Spec.Standby))
 		vacant[n].Standby = true
 	}
-	fresh, _ := s.cloneEach(vacant, ordinals)
-	for _, m := range fresh {
-		m.begins(standingBy, true)
-	}
+	d.place(vacant, ordinals)
 }
 
-// removeStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
-func (s *steps) removeStandby(m *member, enough bool) {
-	why, reason := plan.WhyScaleIn, fmt.Sprintf("more standby members than spec.standby: %d", s.Group.Spec.Standby)
-	again := s.unfit(m) && !enough
-	if again {
-		why, reason = plan.WhyUpdate, againText(m)
+// lacksPreparation reports whether a standby member that stays is to be prepared.
+func (f *facts) lacksPreparation(m *member) bool {
+	return m.unprepared() || m.Prepared != f.prepared && f.preparable(m)
+}
+
+// upkeep says how a standby member that stays is made like the spec; empty if it is.
+func (f *facts) upkeep(m *member) string {
+	switch {
+	case f.lacksPreparation(m):
+		return "prepared as a standby member"
+	case m.disks != "":
+		return "disks: it " + m.disks
 	}
-	if m.decide(plan.Remove, reason); again {
-		m.becomes = plan.Update
+	return prefixed("resize of a standby member: it ", m.resize)
+}
+
+// updateStandby makes a standby member that stays like the spec.
+func (s *steps) updateStandby(m *member, why string) {
+	var goesOn bool
+	switch {
+	case s.lacksPreparation(m):
+		goesOn = s.prepare(m, why)
+	case m.disks != "":
+		goesOn = s.setDisksOf(m, why)
+	default:
+		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.resizeArgs(false), Reason: why})
 	}
-	switch m.leaves = true; {
+	m.begins(standingBy, goesOn)
+}
+
+// discardStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
+func (s *steps) discardStandby(m *member, why string) {
+	switch again := m.becomes == plan.Update; {
 	case !m.going() && again:
-		s.act(s.replacing(m, why, reason))
+		s.act(s.replacing(m, plan.WhyUpdate, why))
 		s.tellUnrehearsed(m)
 	case !m.going():
-		s.act(s.marking(m, why, reason))
+		s.act(s.marking(m, plan.WhyScaleIn, why))
 	default:
-		s.remove(m, idle, reason)
+		s.remove(m, idle, why)
 	}
 	m.begins(discarding, true)
 }

@@ -13,9 +13,8 @@ type steps struct {
 	wanted    []step         // the steps that are wanted, started or not
 	stepOf    map[string]int // their indices, by the key of the member
 	waitCall  bool
-	waitDisks bool     // a member goes when the status lists its disks
-	adoption  []string // what keeps entries of spec.adopt from being carried out
-	faults    []named  // what blocks, by member
+	waitDisks bool    // a member goes when the status lists its disks
+	faults    []named // what blocks, by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
 	diskFaults  []named // those that keep disks from being added or growing, likewise
@@ -31,29 +30,27 @@ func stepsOf(d *decision) *steps {
 	if s.stuck != nil {
 		s.faults = append(s.faults, named{Fault: *s.stuck})
 	}
-	s.faults = append(s.faults, s.misnamed...)
+	s.faults = append(s.faults, s.incorrect...)
 	s.settleDuplicates()
 	s.setRules()
-	for i := range s.members {
-		for _, need := range s.members[i].needs {
-			memberSteps[need.what](s, &s.members[i], need.why)
+	for m := range s.everyone() {
+		for _, need := range m.needs {
+			nextSteps[need.what](s, m, need.why)
 		}
 	}
-	s.fill()
-	s.keepStandby()
+	s.holdClones()
 	s.tellStaying()
-	s.keepInQuarantine()
 	s.collectFaults()
 	return s
 }
 
-// memberSteps plan the next step of a member, from what it needs and what its VM is now. Of two steps for one member the first counts;
+// nextSteps plan the next step of a VM or an ordinal, from what it needs and what its VM is now. Of two steps for one member the first counts;
 // a duplicate has its step before (settleDuplicates).
 //
 //	what it needs     what its VM is now                            its next step
 //	----------------  --------------------------------------------  ------------------------------------------------
 //	needsUnmark       any                                           Unmark
-//	needsPromotion    on                                            PowerOn, which promotes it
+//	needsPromotion    any                                           PowerOn, which promotes it
 //	needsRemoval      not marked                                    Mark; of one that is replaced, its successor first
 //	needsRemoval      marked, its preconditions passed              ShutdownGuest, PowerOff, DeleteDisks,
 //	                                                                then Quarantine or Destroy (remove)
@@ -66,9 +63,18 @@ func stepsOf(d *decision) *steps {
 //	needsPower        off, and the DRS rules are set, if required   PowerOn
 //	needsTags         any                                           Prepare
 //	needsDisks        any                                           SetDisks
-var memberSteps = [allNeeds]func(s *steps, m *member, why string){
+//	needsDiscard      not marked                                    Mark; of one that is made again, its successor first
+//	needsDiscard      marked                                        Destroy (remove)
+//	needsUpkeep       off                                           Prepare, SetDisks, Reconfigure
+//	needsReturn       in quarantine                                 Rename, Move, Unmark
+//	needsQuarantine   on since it went there                        PowerOff
+//	needsQuarantine   with a member's name, or in its folder        Rename, CreateQuarantine, Move
+//	needsDestruction  off                                           Destroy (remove)
+//	needsAdopting     no member                                     CreateFolder, Adopt
+//	needsClone        none                                          CreateFolder, Clone
+var nextSteps = [allNeeds]func(s *steps, m *member, why string){
 	needsUnmark:      (*steps).unmark,
-	needsPromotion:   (*steps).promoteRunning,
+	needsPromotion:   (*steps).promoteStandby,
 	needsRemoval:     (*steps).removeChosen,
 	needsAdoption:    (*steps).finishAdoption,
 	needsReset:       (*steps).reset,
@@ -78,6 +84,13 @@ var memberSteps = [allNeeds]func(s *steps, m *member, why string){
 	needsPower:       (*steps).powerOn,
 	needsTags:        (*steps).prepareMember,
 	needsDisks:       (*steps).setDisks,
+	needsDiscard:     (*steps).discardStandby,
+	needsUpkeep:      (*steps).updateStandby,
+	needsReturn:      (*steps).returnMember,
+	needsQuarantine:  (*steps).quarantine,
+	needsDestruction: (*steps).destroyQuarantined,
+	needsAdopting:    (*steps).adoptOne,
+	needsClone:       (*steps).makeClone,
 }
 
 // giveData gives a member its persistent disks, before it is powered on.
@@ -149,6 +162,7 @@ func (s *steps) failing() (n int) {
 
 // collectFaults adds what blocks members that no action is wanted for.
 func (s *steps) collectFaults() {
+	s.faults = append(s.faults, s.quarantinedOn()...)
 	s.collectStalled()
 	s.faults = append(s.faults, s.failedCustomizations(false)...)
 	s.faults = append(s.faults, s.untaken()...)

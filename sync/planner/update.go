@@ -122,7 +122,7 @@ func (d *decision) findRequested(order []int) {
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
-				d.misnamed = append(d.misnamed, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
+				d.incorrect = append(d.incorrect, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
 				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false

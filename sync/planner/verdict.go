@@ -30,7 +30,7 @@ const (
 type verdict struct {
 	becomes plan.Decision
 	why     string
-	// needs are what is to be done for a member, in this order. keptBy is what keeps it as it is, or for how long.
+	// needs are what is to be done for it, in this order. keptBy is what keeps it as it is, or for how long.
 	needs  []need
 	keptBy string
 	// awaits is what it waits for before its next step; waits is the precondition at which it waits, marked.
@@ -43,6 +43,9 @@ type verdict struct {
 
 // decide records the verdict about a VM that is no member, or about an ordinal.
 func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = becomes, why }
+
+// wants notes what is to be done for a VM or an ordinal.
+func (m *member) wants(n what, why string) { m.needs = append(m.needs, need{n, why}) }
 
 // begins notes an activity, and whether something blocks it.
 func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
@@ -159,7 +162,8 @@ func (r *report) verdicts() (all []plan.Verdict) {
 //	not reachable, or has a question        Wait       vCenter to reach it; an answer
 //	any of a deleted group                  Remove     the deletion; its drain, or what blocks the step
 //	a member                                as decided (conclude)
-//	an ordinal, standby, in quarantine      as decided where that was (fill, keepStandby, keepInQuarantine)
+//	a standby member, one in quarantine     as decided (decideStandby, decideQuarantined)
+//	an ordinal                              Create     why a VM is wanted (fill, decideStandby); what keeps it from being made
 func (r *report) verdictOf(m *member) plan.Verdict {
 	d := plan.Verdict{VM: m.name, MoRef: m.MoRef, Is: cmp.Or(m.becomes, plan.Keep), Reason: m.why, WaitsFor: r.waitsFor(m)}
 	if !m.Quarantined.IsZero() {
