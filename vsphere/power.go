@@ -188,37 +188,14 @@ func (p power) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if p.action.Op == plan.PowerOn && m.Stamp.Marked { // seen since this was planned
-		return vcfault.Untried(chosenMeanwhile(p.action))
-	}
-	if p.action.Marked {
-		if _, err := p.lookAgain(ctx); err != nil {
-			return vcfault.Untried(err)
-		}
-	}
-	if p.action.Op == plan.PowerOn {
-		its := memberDisks(p)
-		if m, err = its.identifyDisks(ctx, m); err == nil {
-			err = its.hasDisks(ctx, m)
-		}
-		if err != nil {
-			return vcfault.Untried(err)
-		}
+	if m, err = p.verify(ctx, m); err != nil {
+		return vcfault.Untried(err)
 	}
 	var vcenter string
-	vm, wanted := p.vm(), types.VirtualMachinePowerStatePoweredOn
+	wanted := types.VirtualMachinePowerStatePoweredOn
 	if p.action.Op == plan.PowerOff {
 		wanted = types.VirtualMachinePowerStatePoweredOff
-		_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-			ctx, stop := unfenced(ctx)
-			defer stop()
-			vcenter = s.UUID
-			res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: vm})
-			if err == nil {
-				task = res.Returnval
-			}
-			return task, err
-		})
+		vcenter, err = p.powerOff(ctx)
 	} else {
 		err = p.powerOn(ctx, m)
 		if len(plan.Persistent(m.Stamp.Given)) > 0 {
@@ -241,7 +218,43 @@ func (p power) run(ctx context.Context) error {
 	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
 		return p.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{p.action.MoRef}})
 	}
-	return p.reader.Read(ctx, vm)
+	return p.reader.Read(ctx, p.vm())
+}
+
+// verify looks right before the call whether the step can still be done: a member that is powered on is not marked, and has its disks; one
+// that is powered off has the mark. It returns the member as it is then.
+func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Member, err error) {
+	if p.action.Marked {
+		if _, err := p.lookAgain(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if p.action.Op != plan.PowerOn {
+		return m, nil
+	}
+	if m.Stamp.Marked { // seen since this was planned
+		return nil, chosenMeanwhile(p.action)
+	}
+	its := memberDisks(p)
+	if m, err = its.identifyDisks(ctx, m); err != nil {
+		return nil, err
+	}
+	return m, its.hasDisks(ctx, m)
+}
+
+// powerOff powers a member off, and returns the vCenter that did.
+func (p power) powerOff(ctx context.Context) (vcenter string, err error) {
+	_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		ctx, stop := unfenced(ctx)
+		defer stop()
+		vcenter = s.UUID
+		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: p.vm()})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	return vcenter, err
 }
 
 // promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of
