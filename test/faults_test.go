@@ -201,7 +201,7 @@ func TestNothingChangesInAVCenterThatIsNotTheGroups(t *testing.T) {
 		g := first.serve().group("web", 2)
 		up(t, g)
 		g.URL, g.Client = second.serve().url, second.client()
-		a := says(t, g, v1alpha1.PhaseError, "were made in vCenter")
+		a := says(t, g, v1alpha1.PhaseError, "were created in vCenter")
 		if condition(a, v1alpha1.ConditionVCenterChanged).Status != metav1.ConditionTrue || a.Status.CurrentReplicas != 2 {
 			t.Errorf("%+v", a.Status)
 		}

@@ -59,7 +59,7 @@ func TestAHeldUpdateIsNeverSaidToBeAsItsSpecSays(t *testing.T) {
 	g := quiet()
 	held := "7 of 8 members differ from the spec and are kept (update.canary holds at 1)"
 	g.Message, g.UpdatedReplicas, g.FormerTemplates = held, 1, []string{"ubuntu-22.04"}
-	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "7 members: each was made from another template"},
+	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersDiffer, Reason: "DiffersFromSpec", Message: "7 members: each was cloned from another template"},
 		{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: held}}
 	group, overview := shown(t, g)
 	says(t, group, "web Update held since", "Phase RUNNING", "None: "+held+".", "1 of 8 members are as the spec says", "From ubuntu-22.04 to ubuntu-24.04", "What to do: Remove that field to continue")

@@ -76,7 +76,7 @@ func (s *sets) sortMembers() {
 func (s *sets) sortArriving() {
 	for _, p := range slices.SortedFunc(maps.Values(s.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
 		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.has(p.Ordinal) && !s.isNotFound(p.Ordinal) && !s.isStandby(p.Ordinal) {
-			m := s.vacancy("it is being made")
+			m := s.vacancy("it is being created")
 			s.assign(m, p.Ordinal)
 			if m.Standby = p.Standby && !s.Finalizing; m.Standby {
 				s.standbyComing = append(s.standbyComing, p.Ordinal)

@@ -110,7 +110,7 @@ func (r *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Eve
 	if len(kept) == 0 {
 		return nil
 	}
-	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is made again under this name takes them with the annotation %s: %s",
+	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is created again under this name takes them with the annotation %s: %s",
 		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.Group.UID), Key: "kept", At: r.Now}}
 }
 

@@ -121,7 +121,7 @@ func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 	}
 	if was, what := f.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
-			"the %s were made in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
+			"the %s were created in vCenter %s, and %s answers now: point the server back, or recreate the group", what, was, s.VCenter)}
 	}
 	if f.Finalizing {
 		return true, nil
@@ -178,7 +178,7 @@ func (f *facts) elsewhere() *plan.Fault {
 	for i := range f.State.VMs {
 		if was := f.State.VMs[i].Home; was != home {
 			return &plan.Fault{Reason: plan.ReasonPlacementImmutable, NeedsOperator: true, Message: fmt.Sprintf(
-				"the members were made in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
+				"the members were created in %s, and spec.placement names %s now: change datacenter and folder back, or scale the group to 0 first",
 				plan.HomeText(was), plan.HomeText(home))}
 		}
 	}

@@ -186,7 +186,7 @@ func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 	}
 }
 
-// A clone that is not seen yet has the lock of its ordinal where it is being made.
+// A clone that is not seen yet has the lock of its ordinal where it is being created.
 func TestNothingIsClonedIntoANewPlacementWhileACloneInTheOldOneRuns(t *testing.T) {
 	o := observed(2)
 	o.State.Folder = "group-v7"

@@ -176,7 +176,7 @@ func (f *facts) cloneDifference(vm *plan.VM) string {
 	case vm.Addresses != plan.AddressText(addresses):
 		return "has other addresses than spec.networks gives it now"
 	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
-		return "was made from an older version of the template"
+		return "was cloned from an older version of the template"
 	case f.tooOld(vm):
 		return "is as old as update.maxAgeSeconds lets it become"
 	}
@@ -186,13 +186,13 @@ func (f *facts) cloneDifference(vm *plan.VM) string {
 	return ""
 }
 
-// madeOtherwise says what a member of another revision was made from. Where the template is the only field in the spec that
+// madeOtherwise says what a member of another revision was cloned from. Where the template is the only field in the spec that
 // enters the revision, it is the template.
 func (f *facts) madeOtherwise() string {
 	if f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: f.Group.Spec.Template}) {
-		return "was made from another template"
+		return "was cloned from another template"
 	}
-	return "was made from another revision of the spec"
+	return "was cloned from another revision of the spec"
 }
 
 // templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.

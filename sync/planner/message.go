@@ -12,7 +12,7 @@ import (
 // messageReconciled is the message for a group that needs nothing. It is the predecessor's, to the letter.
 const messageReconciled = "successfully reconciled VmGroup"
 
-// message says for people what blocks, then what is going on, then what the group waits for or keeps. It is made of facts alone
+// message says for people what blocks, then what is in progress, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
 func (r *report) message() string {
 	if r.blockedBy != nil {
@@ -131,7 +131,7 @@ func (r *report) deletion() []string {
 	case leaving > 0:
 		return []string{"removing " + count(going, "member")}
 	case len(r.arriving) > 0:
-		return []string{fmt.Sprintf("waiting for %s to end before removing what comes of them", count(len(r.arriving), "clone"))}
+		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.arriving), "clone"))}
 	case r.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
 	case r.folderLeft() && r.policy.Retain:
@@ -152,7 +152,7 @@ func (r *report) waits() (texts []string) {
 		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
 	}
 	if r.waitCall {
-		texts = append(texts, "waiting for the next hook call before the group's folder is made or used")
+		texts = append(texts, "waiting for the next hook call before the group's folder is created or used")
 	}
 	names := r.unreachable()
 	for _, q := range r.notFoundQuarantined {

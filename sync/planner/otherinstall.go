@@ -23,7 +23,7 @@ func (f *facts) otherInstall() *plan.Fault {
 		return nil
 	}
 	return &plan.Fault{Reason: plan.ReasonOtherInstall, Message: fmt.Sprintf(
-		"another install of VmGroup has this group as well (%s): nothing is made until only one has it; if both select the group, correct its label or a labelSelector",
+		"another install of VmGroup has this group as well (%s): nothing is created until only one has it; if both select the group, correct its label or a labelSelector",
 		f.installs())}
 }
 
@@ -47,6 +47,6 @@ func (r *report) servedElsewhere() *plan.Refusal {
 		return nil
 	}
 	return &plan.Refusal{Message: fmt.Sprintf(
-		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is made here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
+		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is created here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
 		r.Group.Namespace, r.Group.Name, r.installs(), r.blockedBy.Message)}
 }

@@ -14,7 +14,7 @@ import (
 // unprepared reports whether a member must not be powered on yet.
 func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
 
-// preparable reports whether a member can be prepared with the present spec, because it was made from it. (Other user data
+// preparable reports whether a member can be prepared with the present spec, because it was cloned from it. (Other user data
 // raises no generation, and does not concern Prepare.) One that cannot be prepared, and never ran, is to go.
 func (f *facts) preparable(m *member) bool {
 	return m.outdated == "" && f.revision != "" || m.Generation == f.Group.Generation

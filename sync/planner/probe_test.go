@@ -108,7 +108,7 @@ func TestReadinessFollowsWhatWasConcludedLast(t *testing.T) {
 			m := &o.State.VMs[0]
 			m.Tools, m.IPs, m.Addresses = false, nil, "10.0.0.1"
 			o.Group.Spec.Networks = []v1alpha1.Network{{Network: "n", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.1-10.0.0.9"}, PrefixLength: 24}}}
-		}, true, "was made from another revision of the spec"},
+		}, true, "was cloned from another revision of the spec"},
 		{"it was off when the status was written", func(o *plan.Observed) { record(o, 0, false, "PoweredOff", ago(9)) }, true, ""},
 	} {
 		m := planner.Make(asked(c.change)).Status.Members[0]

@@ -56,7 +56,7 @@ func (s *sets) rank(m *member) int {
 	return rank
 }
 
-// superseded reports whether a member was made from another version of the template than the newest member, while nobody knows the
+// superseded reports whether a member was cloned from another version of the template than the newest member, while nobody knows the
 // present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
 // the member that the update has made.
 func (s *sets) superseded(m *member) bool {

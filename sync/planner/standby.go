@@ -279,7 +279,7 @@ func (s *steps) discardStandby(m *member, why string) {
 
 // againText says why a standby member is made again.
 func againText(m *member) string {
-	return "standby member made again: " + cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was made for another spec")
+	return "standby member recreated: " + cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was created for another spec")
 }
 
 // prefixed puts a prefix before a text that is not empty.

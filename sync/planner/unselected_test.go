@@ -158,7 +158,7 @@ func TestNothingIsMadeWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing
 	o := observed(1)
 	o.Group.Status.VCenterUUID, o.Group.Status.Disks = "another", []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}
 	r := planner.Make(o)
-	if len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "the persistent disks were made in vCenter another") {
+	if len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "the persistent disks were created in vCenter another") {
 		t.Errorf("%v, %s: %s", r.Actions, r.Status.Phase, r.Status.LastMessage)
 	}
 	if r.Status.VCenterUUID != "another" || len(r.Status.Disks) != 1 {

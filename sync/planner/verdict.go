@@ -186,7 +186,7 @@ func (r *report) verdictOf(m *member) plan.Verdict {
 const (
 	otherMembers = "other members to be available"
 	aSuccessor   = "its successor"
-	anOperator   = "an operator: no successor can be made"
+	anOperator   = "an operator: no successor can be created"
 )
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.

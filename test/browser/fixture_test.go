@@ -65,7 +65,7 @@ func group(namespace, name string, phase v1alpha1.Phase, desired int, message st
 func forecast(types.UID, int) plan.Outlook {
 	outlook := plan.Outlook{More: true}
 	for i, op := range []plan.Op{plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy, plan.Clone} {
-		s := plan.Step{Round: i + 1, Action: plan.Action{Op: op, VM: "web-2", Reason: "update: it was made from another template"}}
+		s := plan.Step{Round: i + 1, Action: plan.Action{Op: op, VM: "web-2", Reason: "update: it was cloned from another template"}}
 		if op == plan.ShutdownGuest {
 			s.After = 30 * time.Second
 		}
@@ -91,7 +91,7 @@ func newWorld() *world {
 		{Time: ago(45 * time.Second), Op: plan.PowerOn, VM: "web-3", Reason: "powered off; should be on", Result: "ResourceLimit", Message: "the resource pool Production has no memory left for web-3 (4096 MB)", DurationSeconds: 2.1},
 		{Time: ago(70 * time.Second), Op: plan.Prepare, VM: "web-3", Reason: "tags and attributes before it is powered on", Result: plan.ResultOK, DurationSeconds: 1.4},
 		{Time: ago(75 * time.Second), Op: plan.Clone, VM: "web-3", Reason: "surge: one extra member during the update", Result: plan.ResultOK, DurationSeconds: 41.7},
-		{Time: ago(4 * time.Minute), Op: plan.Destroy, VM: "web-3", Reason: "update: it was made from another template", Result: plan.ResultOK, DurationSeconds: 3.2},
+		{Time: ago(4 * time.Minute), Op: plan.Destroy, VM: "web-3", Reason: "update: it was cloned from another template", Result: plan.ResultOK, DurationSeconds: 3.2},
 	}
 	shop.UpdatedReplicas, shop.FormerTemplates = 1, []string{"ubuntu-22.04-web"}
 	shop.Update = &v1alpha1.UpdateProgress{Target: "7d9f4c, 2 CPUs, 4 GB", Available: 1, LastProgressTime: metav1.NewTime(ago(2 * time.Minute))}

@@ -96,7 +96,7 @@ func TestRelabelingAGroupForAnotherInstallMovesNothing(t *testing.T) {
 	label("web", "=east")
 	r.event(t, namespace, "web", calls)
 	moved := r.until(t, namespace, "web", "held", func(g *v1alpha1.VmGroup) bool {
-		return g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, "were made in vCenter "+r.vcenter.InstanceUUID())
+		return g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, "were created in vCenter "+r.vcenter.InstanceUUID())
 	})
 	keeps(t, g, moved)
 	finalizers("web", ours, theirs)

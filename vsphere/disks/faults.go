@@ -66,7 +66,7 @@ var rules = []rule{
 		"The disk's datastore cannot be used from the VM's host: connect the host to the datastore, or place the group's members where it is."},
 }
 
-const missing = "vCenter does not find the disk where it was: it may have been moved, its catalog may be behind, or somebody deleted it. It is not made again without a person."
+const missing = "vCenter does not find the disk where it was: it may have been moved, its catalog may be behind, or somebody deleted it. The server does not recreate it by itself."
 
 // locked reports whether another VM has a disk open. ESXi says so in the messages of a GenericVmConfigFault (vmware/vic#5713:
 // "msg.fileio.lock", "Failed to lock the file").

@@ -273,7 +273,7 @@ func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
 	})
 	switch {
 	case len(fit) == 0:
-		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s; %s. Nothing is made instead: correct the UID, or remove the annotation for a new, empty disk.", w.Name, group, why)
+		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s; %s. Nothing is created instead: correct the UID, or remove the annotation for a new, empty disk.", w.Name, group, why)
 	case w.FormerLives:
 		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s, which still has VMs: delete that group, or remove the annotation.", w.Name, group)
 	}

@@ -48,7 +48,7 @@ type Machine struct {
 	NamedHome bool
 	// HostRef is the moRef of the host that it is on; empty if not known.
 	HostRef string
-	// Readable is false when its configuration could not be read: it is being made, its files are out of reach,
+	// Readable is false when its configuration could not be read: it is being created, its files are out of reach,
 	// or a privilege was lost. Then its owner is unclear.
 	Readable bool
 	// Whole reports whether all properties that a member needs were read, and not only those that tell its owner.

@@ -142,7 +142,7 @@ func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
 	case denied != nil:
 		return "vCenter's events cannot be read (grant System.View on the root)"
 	}
-	return "vCenter has no event that says why (after a restore from a backup, it has none of what was made since)"
+	return "vCenter has no event that says why (after a restore from a backup, it has none of what was created since)"
 }
 
 // due returns the missing VMs to query now.

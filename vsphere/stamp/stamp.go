@@ -50,7 +50,7 @@ type Stamp struct {
 	UID             types.UID
 	Generation      int64
 	Ordinal         int32
-	// Revision is the shape the VM was made from; RevisionAlgorithm says how it was computed.
+	// Revision is the shape the VM was cloned from; RevisionAlgorithm says how it was computed.
 	Revision          string
 	RevisionAlgorithm int
 	// InstanceUUID is the VM's own, set in the same clone spec. A VM whose own differs is a copy.
