@@ -53,7 +53,7 @@ func clonesFail(f types.BaseMethodFault) func(*rig) {
 }
 
 // While no new member can be made, for whatever reason, no update takes one down: one that spec.replace names, or that differs from the spec.
-func TestWhileNoMemberCanBeMadeNoUpdateTakesOneDown(t *testing.T) {
+func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
 	t.Parallel()
 	for name, what := range impossible {
 		for _, surge := range []int{0, 1} {

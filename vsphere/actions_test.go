@@ -90,7 +90,7 @@ func TestAStepSaysWhatItsTasksTookAndTheStateWhereCopiesComeFrom(t *testing.T) {
 	})
 }
 
-func TestANameHeldByAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
+func TestANameOfAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-0")

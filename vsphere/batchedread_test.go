@@ -115,7 +115,7 @@ func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
 	})
 }
 
-func TestACallWithoutAnAnswerHoldsUpNoOther(t *testing.T) {
+func TestACallWithoutAnAnswerDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newBatchAsked()
 		a.stuck = "a"

@@ -221,7 +221,7 @@ func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten
 	})
 }
 
-func TestADiskFromElsewhereInASnapshotHoldsTheDestroyUntilTheSnapshotsAreRemoved(t *testing.T) {
+func TestADiskFromElsewhereInASnapshotBlocksTheDestroyUntilTheSnapshotsAreRemoved(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.attach("unmanaged")

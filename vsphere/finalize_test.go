@@ -69,7 +69,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 	})
 }
 
-func TestAFolderThatHoldsAnUnmanagedVMStays(t *testing.T) {
+func TestAFolderThatContainsAnUnmanagedVMStays(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))

@@ -94,7 +94,7 @@ func (p *process) scanning() (ended <-chan error) {
 	return done
 }
 
-func TestAReadOfEverythingTakesAsLongAsPagesComeAndHoldsNoOtherReadUp(t *testing.T) {
+func TestAReadOfEverythingTakesAsLongAsPagesComeAndDelaysNoOtherRead(t *testing.T) {
 	inLongReads(t, &slowPages{others: time.Minute}, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(actionOn(plan.PowerOn, vm))

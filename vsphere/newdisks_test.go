@@ -180,7 +180,7 @@ func TestATemplateThatDoesNotFitTheDisksIsReported(t *testing.T) {
 	})
 }
 
-func TestADiskThatSomebodyRemovedIsReportedAndNotMadeAgain(t *testing.T) {
+func TestADiskThatSomebodyRemovedIsReportedAndNotRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, p := placed(t, vcsim.Config{})

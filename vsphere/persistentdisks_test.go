@@ -134,7 +134,7 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 
 // vCenter escapes the '/' in the names of first-class disks (vmware/rbvmomi#169), so no former disk was ever found, and an empty one was made
 // without a word.
-func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t *testing.T) {
+func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t *testing.T) {
 	t.Parallel()
 	const former, another, ours = "former", "taken from another", "new"
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestAGroupThatIsMadeAgainTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t
 	}
 }
 
-func TestADiskThatIsLostIsNotMadeAgain(t *testing.T) {
+func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})

@@ -116,7 +116,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 	})
 }
 
-func TestAMoveOntoANameThatTheGroupsOwnHoldsWaits(t *testing.T) {
+func TestAMoveOntoANameOfTheGroupsOwnWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p := newWorld(t).start()

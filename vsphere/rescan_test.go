@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-func TestTheLongerTheStreamHoldsTheRarerEverythingIsReadAgain(t *testing.T) {
+func TestTheLongerTheStreamLastsTheRarerEverythingIsReadAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -139,7 +139,7 @@ func TestAnotherUserKeepsItsShareAndGetsItBack(t *testing.T) {
 	})
 }
 
-func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndThePaceRecovers(t *testing.T) {
+func TestAFarSideThatSlowsDownTenfoldIsNotMadeWorseAndTheLimitRecovers(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		slow := [2]time.Time{noon.Add(time.Hour), noon.Add(3 * time.Hour)}
 		u := rising(64)

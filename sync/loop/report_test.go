@@ -314,7 +314,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 	})
 }
 
-func TestNeitherTheLogNorAnyReportHoldsUserData(t *testing.T) {
+func TestNeitherTheLogNorAnyReportHasUserData(t *testing.T) {
 	m := newModel(time.Second)
 	m.fault = func(_ plan.Ref, a plan.Action) error {
 		switch a.VM {

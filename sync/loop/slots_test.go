@@ -94,7 +94,7 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 	})
 }
 
-func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndThePaceRecovers(t *testing.T) {
+func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndTheLimitRecovers(t *testing.T) {
 	bothQueues(t, func(t *testing.T, unseen bool) {
 		if raced {
 			t.Skip("three hours of one loop hold no race that others don't")

@@ -119,7 +119,7 @@ func TestAWindowChangesExactlyWhenItSays(t *testing.T) {
 	})
 }
 
-func TestMembersThatWereMadeTogetherAgeAtDifferentTimes(t *testing.T) {
+func TestMembersThatWereClonedTogetherAgeAtDifferentTimes(t *testing.T) {
 	t.Parallel()
 	const greatest = 30 * 24 * time.Hour
 	for _, group := range []string{"1b4e28ba-2fa1-11d2-883f-0016d3cca427", "6fa459ea-ee8a-3ca4-894e-db77e160355e", ""} {

@@ -100,7 +100,7 @@ func TestAnUnmarkedMemberThatIsChosenAgainIsDrainedAgain(t *testing.T) {
 	}
 }
 
-func TestAnEndpointThatIsNotShownHoldsUpNoRemoval(t *testing.T) {
+func TestAnEndpointThatIsNotShownDelaysNoRemoval(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"no address": func(o *plan.Observed) { o.State.VMs[1].IPs = nil },

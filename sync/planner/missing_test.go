@@ -25,7 +25,7 @@ func atWork(replicas int32) plan.Observed {
 	return o
 }
 
-func TestAMemberThatIsNotYetInTheStatusHoldsItsOrdinalToo(t *testing.T) {
+func TestAMemberThatIsNotYetInTheStatusKeepsItsOrdinalToo(t *testing.T) {
 	o := atWork(2)
 	o.Group.Status.Members = o.Group.Status.Members[:1]
 	vanish(1, "")(&o)
@@ -36,7 +36,7 @@ func TestAMemberThatIsNotYetInTheStatusHoldsItsOrdinalToo(t *testing.T) {
 
 // Found by a randomized test (test, seed 37): the replica was cut off while others put the VM into quarantine, cloned another one, and its
 // host left and came back.
-func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffHoldsNoOrdinal(t *testing.T) {
+func TestAMemberThatOthersReplacedWhileAReplicaWasCutOffKeepsNoOrdinal(t *testing.T) {
 	o := atWork(2)
 	o.State.Vanished = []plan.Vanished{{MoRef: "vm-66", InstanceUUID: "uuid-66", Name: "web-1", Ordinal: 1, How: hostRemoved}}
 	if r := planner.Make(o); r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 {
@@ -57,7 +57,7 @@ func TestAMemberWhoseMoRefWasReusedKeepsItsOrdinal(t *testing.T) {
 }
 
 // Found by a randomized test (test, seed 201307): the other one was in quarantine.
-func TestAMemberIsHeldWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
+func TestAMemberIsMissingWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
 	o := atWork(2)
 	vanish(1, "vCenter was restored")(&o)
 	o.Group.Status = planner.Make(o).Status
@@ -223,7 +223,7 @@ func TestAnEntryOfReplaceThatIsTakenBackBeforeTheCloneGivesNobodyUp(t *testing.T
 }
 
 // One that the group does not need any more is not replaced, and delays nothing.
-func TestAGivenUpMemberOfAGroupThatWasScaledInHoldsNothingUp(t *testing.T) {
+func TestAGivenUpMemberOfAGroupThatWasScaledInDelaysNothing(t *testing.T) {
 	o := atWork(2)
 	vanish(1, hostRemoved)(&o)
 	o.Group.Status = planner.Make(o).Status

@@ -37,14 +37,14 @@ func TestAVMInQuarantineThatIsNotSeenIsNotGone(t *testing.T) {
 	}
 }
 
-func TestAVMInQuarantineInAnotherVCenterHoldsTheGroup(t *testing.T) {
+func TestAVMInQuarantineInAnotherVCenterBlocksTheGroup(t *testing.T) {
 	t.Parallel()
 	o := observed(0)
 	o.Group.Status.Quarantined = []v1alpha1.Quarantined{{Name: "web-2-vm-51", Ordinal: 2, MoRef: "vm-51", Reason: "ScaleIn", Since: metav1.NewTime(now.Add(-time.Minute))}}
 	o.Group.Status.VCenterUUID, o.State.VCenter = vcenter, "another"
 	remove(&o)
 	o.Emptied = true
-	if r := planner.Make(o); r.Finalized || len(r.Actions) > 0 || r.Status.VCenterUUID != vcenter || !strings.Contains(r.Status.LastMessage, "made in vCenter "+vcenter) {
+	if r := planner.Make(o); r.Finalized || len(r.Actions) > 0 || r.Status.VCenterUUID != vcenter || !strings.Contains(r.Status.LastMessage, "created in vCenter "+vcenter) {
 		t.Errorf("finalized: %v, after %+v; %+v", r.Finalized, r.Actions, r.Status)
 	}
 }

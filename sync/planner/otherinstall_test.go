@@ -15,7 +15,7 @@ import (
 )
 
 // Two installs select one new group, or its label changes while the first VMs are cloned: no two vCenters must create them.
-func TestNothingIsMadeForAGroupThatAnotherInstallHas(t *testing.T) {
+func TestNothingIsCreatedForAGroupThatAnotherInstallHas(t *testing.T) {
 	const other = "metacontroller.io/compositecontroller-vmgroup-east"
 	o := observed(2)
 	if len(planner.Make(o).Actions) == 0 {

@@ -232,9 +232,9 @@ func (w *world) edit() {
 	w.say("edit: %s replicas, %s, %d CPUs, canary %v, paused %v", fmt.Sprint(*spec.Replicas), spec.Template, spec.CPU, spec.Update.Canary, spec.Update.Paused)
 }
 
-// TestThePromiseHoldsThroughFaultsAndInterleavings: no step that takes down a member that serves is ever begun unless
+// TestThePromiseIsKeptThroughFaultsAndInterleavings: no step that takes down a member that serves is ever begun unless
 // maxUnavailable is kept to; and when it is quiet again, the group is as its spec wants it.
-func TestThePromiseHoldsThroughFaultsAndInterleavings(t *testing.T) {
+func TestThePromiseIsKeptThroughFaultsAndInterleavings(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &world{T: t, o: observed(rapid.Int32Range(1, 6).Draw(t, "replicas")), running: map[string]plan.Action{}, since: map[string]time.Time{}, due: map[string]time.Time{}}
 		policies(t, &w.o.Group.Spec)

@@ -45,7 +45,7 @@ func TestAShortOutageIsNotReportedAndNothingIsDoneMeanwhile(t *testing.T) {
 	}
 }
 
-func TestAShortOutageIsReportedAtOnceWhereTheStoredStatusDoesNotHold(t *testing.T) {
+func TestAShortOutageIsReportedAtOnceWhereTheStoredStatusIsOutOfDate(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
 		"vCenter was not known before": func(o *plan.Observed) { o.State.UnknownSince = time.Time{} },

@@ -164,7 +164,7 @@ func TestStandbyMembersWithoutAddressesAreReportedButNotWhileMembersGiveTheirsBa
 }
 
 // The order of a map must not be that of the verdicts: equal facts give equal answers. (Found by TestEveryObservation.)
-func TestVerdictsOfStandbyMembersThatAreBeingMadeAreByOrdinal(t *testing.T) {
+func TestVerdictsOfStandbyMembersThatAreBeingClonedAreByOrdinal(t *testing.T) {
 	t.Parallel()
 	o := observed(0)
 	o.Group.Spec.Standby = 9

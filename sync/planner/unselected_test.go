@@ -153,7 +153,7 @@ func confirming(state plan.State) map[string]plan.Pending {
 }
 
 // With replicas 0, what a group has may be its persistent disks alone: another vCenter must not make new, empty ones.
-func TestNothingIsMadeWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing.T) {
+func TestNothingIsCreatedWhereTheDisksThatMembersLeftAreInAnotherVCenter(t *testing.T) {
 	t.Parallel()
 	o := observed(1)
 	o.Group.Status.VCenterUUID, o.Group.Status.Disks = "another", []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1"}}

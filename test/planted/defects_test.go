@@ -54,7 +54,7 @@ var defects = []defect{
 		[]layer{planner, world}},
 	{"13, S2: members go although no successor can be made", "sync/planner/selectforremoval.go",
 		"case m.replaced && !d.follows(m):", "case false:",
-		[]layer{promises("CannotSucceed"), through("WhileNoMemberCanBeMade"), world}},
+		[]layer{promises("CannotSucceed"), through("WhileNoMemberCanBeCloned"), world}},
 	{"14, S1: members that aren't seen count as present", "sync/planner/selectforremoval.go",
 		"shown := d.ordinals - d.ordinalsNotFound", "shown := d.ordinals",
 		[]layer{promises("KilledInItsMidst"), through("AServerDoesNotFinish"), planner}},

@@ -15,7 +15,7 @@ var found embed.FS
 
 // Lives that once broke an invariant, shrunk, with the seed of their setting and one event per line. The name of a file is that of
 // the fault, which has a test of its own where it was fixed.
-func TestLivesThatOnceFailedHold(t *testing.T) {
+func TestLivesThatOnceFailedPass(t *testing.T) {
 	files, err := found.ReadDir("testdata/found")
 	if err != nil {
 		t.Fatal(err)

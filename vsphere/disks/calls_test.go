@@ -288,7 +288,7 @@ func TestACloneOfAVMHasADiskOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestSnapshotsHoldADisk(t *testing.T) {
+func TestSnapshotsKeepADiskAsItIs(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
 		r.Must(r.attach("web-0", made))

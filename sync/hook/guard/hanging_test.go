@@ -66,7 +66,7 @@ func TestAFIFOInPlaceOfTheTokenLocksOutWithoutBlocking(t *testing.T) {
 }
 
 // The reading continues in the background; meanwhile callers use the value before.
-func TestAHangingReadingHoldsNoLock(t *testing.T) {
+func TestAHangingReadingKeepsNoLock(t *testing.T) {
 	release := make(chan struct{})
 	w := &watched[int]{every: time.Nanosecond, parse: func(before int, _ []content) int {
 		if before == 1 {
