@@ -31,19 +31,19 @@ var (
 	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
 
 	Slots          = add("vmgroup_slots", "How many vCenter actions of a kind can run at once now.", "kind")
-	SlotsNarrowest = add("vmgroup_slots_narrowest", "How many clones can run at once now from the source (a host), or to the target (a datastore), where these are fewest.", "place")
-	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often vCenter had too much to do, so that fewer actions of a kind can run at once, by how that showed.", "kind", "reason")
+	SlotsNarrowest = add("vmgroup_slots_narrowest", "The lowest limit of clones from a source (a host), or to a target (a datastore).", "place")
+	SlotsReduced   = add("vmgroup_slots_reduced_total", "How often the limit of actions of a kind was lowered, by what showed that vCenter had too much to do.", "kind", "reason")
 
 	ActionsRunning = add("vmgroup_actions_running", "Running vCenter actions that take a slot.")
 	Actions        = add("vmgroup_actions_total", "vCenter actions that ended, by kind and result (ok, or the fault's reason).", "op", "result")
 	ActionDuration = add("vmgroup_action_duration_seconds", "How long vCenter actions took until their result was visible, by kind.", "op").
 			in(prometheus.ExponentialBuckets(0.1, 2, 14))
 
-	Probes        = add("vmgroup_probes_total", "Tries to reach the service of a member (spec.readiness.tcpSocket and httpGet), by how they ended: answered, or why not.", "result")
-	ProbeDuration = add("vmgroup_probe_duration_seconds", "How long these tries took.").
+	Probes        = add("vmgroup_probes_total", "Probes of members' services (spec.readiness.tcpSocket and httpGet), by result: answered, or why not.", "result")
+	ProbeDuration = add("vmgroup_probe_duration_seconds", "How long probes took.").
 			in([]float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 60})
 	ProbesRunning          = add("vmgroup_probes_running", "Probes in progress.")
-	GroupsProbesSuppressed = add("vmgroup_groups_probes_suppressed", "Groups whose members' failures to answer are not believed, because too many failed at once.")
+	GroupsProbesSuppressed = add("vmgroup_groups_probes_suppressed", "Groups whose members' failed probes are suppressed, because too many failed at once.")
 
 	VCenterUp           = add("vmgroup_vcenter_up", "1 while vCenter's inventory is known and fresh, else 0.")
 	VCenterCalls        = add("vmgroup_vcenter_calls_total", "Calls to vCenter, by method.", "method")
@@ -55,7 +55,7 @@ var (
 
 	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups, /sd and the page took, by path and HTTP status.", "hook", "code").
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
-	Refused            = add("vmgroup_refused_total", "Connections and calls that were refused before they were looked at, by reason.", "reason")
+	Refused            = add("vmgroup_refused_total", "Refused connections and calls, by reason.", "reason")
 	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and authorities that cannot be read.")
 	CertificateExpiry  = add("vmgroup_certificate_expiry_timestamp_seconds", "When the hooks' certificate expires, in seconds since 1970.")
 )
