@@ -592,7 +592,7 @@ func NICsIn(devices []types.BaseVirtualDevice) (all []types.BaseVirtualDevice) {
 	return all
 }
 
-// MACsOf are the MAC addresses of the network adapters among devices, in the order of In. One that vCenter has yet to give is empty.
+// MACsOf are the MAC addresses of the network adapters among devices, in the order of NICsIn. One that vCenter has yet to give is empty.
 func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
 	for _, device := range NICsIn(devices) {
 		all = append(all, device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().MacAddress)
@@ -608,7 +608,7 @@ func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDevic
 	}
 	for i, card := range has {
 		if i < keep {
-			change(types.VirtualDeviceConfigSpecOperationEdit, keptNICs(card, backings[i]))
+			change(types.VirtualDeviceConfigSpecOperationEdit, keptNIC(card, backings[i]))
 		} else {
 			change(types.VirtualDeviceConfigSpecOperationRemove, card)
 		}
@@ -619,8 +619,8 @@ func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDevic
 	return changes
 }
 
-// keptNICs is an adapter of the source as it is, but for its network and its MAC address.
-func keptNICs(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
+// keptNIC is an adapter of the source as it is, but for its network and its MAC address.
+func keptNIC(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
 	own := reflect.New(reflect.TypeOf(card).Elem())
 	own.Elem().Set(reflect.ValueOf(card).Elem())
 	device := own.Interface().(types.BaseVirtualDevice)

@@ -137,7 +137,7 @@ func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return d.play(ctx, calls, newDemoView(out), failed)
 }
 
-// Metacontroller calls after the time in the answer, a second at least, and whenever a child changes: here, always after a second.
+// Metacontroller calls after the time in the answer, and whenever a child changes: here, always after a second.
 // The demo looks at files and reports more often.
 const (
 	demoResync = time.Second

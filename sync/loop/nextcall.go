@@ -26,7 +26,7 @@ const (
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
 	// stays at callsMost while fewer than four of ten are late, as calls that another replica of the server got seem to be.
 	overdue, callsStep = time.Second, .25
-	// countEvery is how often the groups are counted.
+	// countEvery is how often the groups are counted. It need not follow busySoonest.
 	countEvery = 250 * time.Millisecond
 )
 

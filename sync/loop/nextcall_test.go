@@ -67,6 +67,14 @@ func TestFewerGroupsAreCalledMoreOften(t *testing.T) {
 	}
 }
 
+func TestAGroupInProgressIsCalledAgainAfterAQuarterOfASecond(t *testing.T) {
+	bubble(t, newModel(time.Hour), Config{}, func(t *testing.T, l *Loop) {
+		if again := l.Sync(call("web", 1)).Resync; again != 250*time.Millisecond {
+			t.Errorf("after %s", again)
+		}
+	})
+}
+
 // With its default limits Metacontroller makes five calls a second: a call that it has to make at once must not wait long.
 func TestTheServerAsksForFewerCallsThanMetacontrollerMakes(t *testing.T) {
 	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {

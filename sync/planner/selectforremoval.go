@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
-// spec.scaleIn.remove names, the unhealthy, the outdated, the others by order, and the protected last.
+// spec.scaleIn.remove names, the unhealthy, the outdated, the others, and the protected last; equals in the order of spec.scaleIn.order.
+// Updates, healing, changes of size and standby members follow the same order.
 // Duplicates are left out: see duplicates.go.
 func (s *sets) victims() []int { return s.orderOf(s.members) }
 
@@ -25,8 +27,7 @@ func (s *sets) orderOf(members []member) []int {
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		x, y := &members[a], &members[b]
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), s.byOrder(x, y), cmp.Compare(y.Ordinal, x.Ordinal))
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), s.byOrder(&members[a], &members[b]))
 	})
 	keepZonesEven(len(s.Group.Spec.Placement.Zones), ordinals, order, rank)
 	return order
@@ -72,14 +73,16 @@ func (s *sets) superseded(m *member) bool {
 	return newest.Fingerprint != m.Fingerprint
 }
 
+// byOrder compares members as spec.scaleIn.order says; HighestOrdinal, the default, also decides between members of one age.
 func (f *facts) byOrder(x, y *member) int {
+	highestOrdinal := cmp.Compare(y.Ordinal, x.Ordinal)
 	switch f.policy.Order {
-	case "Oldest":
-		return x.Created.Compare(y.Created)
-	case "Newest":
-		return y.Created.Compare(x.Created)
+	case v1alpha1.ScaleInOldest:
+		return cmp.Or(x.Created.Compare(y.Created), highestOrdinal)
+	case v1alpha1.ScaleInNewest:
+		return cmp.Or(y.Created.Compare(x.Created), highestOrdinal)
 	}
-	return 0
+	return highestOrdinal
 }
 
 // selectForRemoval decides which members go now, and how many more serving members can be taken down (d.slack).

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -303,25 +304,34 @@ func (v *rights) networksIn(changes []types.BaseVirtualDeviceConfigSpec) (refs [
 	return refs
 }
 
+// configPrivileges are the privileges that the fields of a VirtualMachineConfigSpec require ([doc] the "Reconfigure privilege" of each); those
+// of devices depend on what changes.
+var configPrivileges = map[string]string{
+	"NumCPUs": "VirtualMachine.Config.CPUCount", "NumCoresPerSocket": "VirtualMachine.Config.CPUCount", "CpuHotAddEnabled": "VirtualMachine.Config.CPUCount",
+	"MemoryMB": "VirtualMachine.Config.Memory", "MemoryHotAddEnabled": "VirtualMachine.Config.Memory",
+	"CpuAllocation": "VirtualMachine.Config.Resource", "MemoryAllocation": "VirtualMachine.Config.Resource",
+	"MemoryReservationLockedToMax": "VirtualMachine.Config.Resource",
+	"ExtraConfig":                  "VirtualMachine.Config.AdvancedConfig",
+	"Name":                         "VirtualMachine.Config.Rename",
+	"Annotation":                   "VirtualMachine.Config.Annotation",
+	"ChangeTrackingEnabled":        "VirtualMachine.Config.ChangeTracking",
+	"ManagedBy":                    "VirtualMachine.Config.ManagedBy",
+	"VAppConfig":                   "VApp.ApplicationConfig", "VAppConfigRemoved": "VApp.ApplicationConfig",
+	"InstanceUuid": "VirtualMachine.Config.Settings", "Uuid": "VirtualMachine.Config.Settings", "Tools": "VirtualMachine.Config.Settings",
+	"Flags": "VirtualMachine.Config.Settings", "BootOptions": "VirtualMachine.Config.Settings", "PowerOpInfo": "VirtualMachine.Config.Settings",
+	"ChangeVersion": "", "DeviceChange": "",
+}
+
 // configNeeds returns the privileges that a change of a VM's configuration requires.
 func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []privilegeNeed) {
 	add := func(is bool, privilege string) {
-		if is {
+		if is && privilege != "" {
 			all = append(all, privilegeNeed{privilege, on})
 		}
 	}
-	// [doc] the "Reconfigure privilege" of each field of VirtualMachineConfigSpec.
-	add(spec.NumCPUs != 0 || spec.NumCoresPerSocket != nil || spec.CpuHotAddEnabled != nil, "VirtualMachine.Config.CPUCount")
-	add(spec.MemoryMB != 0 || spec.MemoryHotAddEnabled != nil, "VirtualMachine.Config.Memory")
-	add(spec.CpuAllocation != nil || spec.MemoryAllocation != nil || spec.MemoryReservationLockedToMax != nil, "VirtualMachine.Config.Resource")
-	add(len(spec.ExtraConfig) > 0, "VirtualMachine.Config.AdvancedConfig")
-	add(spec.Name != "", "VirtualMachine.Config.Rename")
-	add(spec.Annotation != "", "VirtualMachine.Config.Annotation")
-	add(spec.ChangeTrackingEnabled != nil, "VirtualMachine.Config.ChangeTracking")
-	add(spec.ManagedBy != nil, "VirtualMachine.Config.ManagedBy")
-	add(spec.VAppConfig != nil || spec.VAppConfigRemoved != nil && *spec.VAppConfigRemoved, "VApp.ApplicationConfig")
-	// [doc] ConfigSpec.instanceUuid: "Reconfigure privilege: VirtualMachine.Config.Settings".
-	add(spec.InstanceUuid != "" || spec.Uuid != "" || spec.Tools != nil || spec.Flags != nil || spec.BootOptions != nil || spec.PowerOpInfo != nil, "VirtualMachine.Config.Settings")
+	for field, value := range reflect.ValueOf(spec).Elem().Fields() {
+		add(!value.IsZero() && (value.Kind() != reflect.Slice || value.Len() > 0), configPrivileges[field.Name])
+	}
 	for _, change := range spec.DeviceChange {
 		device, disk := change.GetVirtualDeviceConfigSpec().Device.(*types.VirtualDisk)
 		switch operation := change.GetVirtualDeviceConfigSpec().Operation; {
