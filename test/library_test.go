@@ -18,12 +18,12 @@ import (
 // golden is an item of a content library.
 const golden = "golden/ubuntu"
 
-// newLibraryRig is newChangeRig with a library that has golden, an OVF and an ISO.
+// newLibraryRig is newChangeRig with a library that has golden and an ISO.
 func newLibraryRig(t *testing.T) *rig {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})
 	r.addGolden()
-	r.must(r.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
+	r.must(r.AddLibraryItem("golden", "appliance", "iso", types.ManagedObjectReference{}))
 	return r
 }
 
@@ -121,7 +121,7 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 		says     string
 		mend     func(*rig)
 	}{
-		"an OVF": {template: "golden/appliance", says: `only VM templates can be cloned: deploy it once as a VM`,
+		"an ISO": {template: "golden/appliance", says: `only VM templates, OVFs and OVAs can be cloned`,
 			mend: func(r *rig) {
 				r.must(r.RemoveLibraryItem("appliance"))
 				r.must(r.AddLibraryItem("golden", "appliance", "vm-template", r.libraryTemplate("appliance")))

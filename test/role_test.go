@@ -74,6 +74,11 @@ func roleRig(t *testing.T) *rig {
 	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate, ova}, Guest: vcsim.Guest{Tools: true}})
 	r.must(r.SetVAppProperties(ova))
 	r.must(r.SetHostGroup("/DC0/host/DC0_C0", "licensed", "/DC0/host/DC0_C0/DC0_C0_H0"))
+	r.must(r.AddLibrary("ovfs"))
+	for _, name := range []string{"import", "mark", "sync"} {
+		r.must(r.AddLibraryItem("ovfs", name, "ovf", r.vm(ova).Reference()))
+	}
+	r.EditOVF("sync", func(o *vcsim.OVF) { o.Uncached = true })
 	r.must(r.AddCustomizationSpec("linux", false))
 	r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 	return r
@@ -98,6 +103,8 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		r.addGolden()
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = golden })
 		up(t, g)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "ovfs/sync" })
+		up(t, g)
 		remove(t, g)
 		db := server.group("db", 1)
 		db.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}, {Name: "scratch", SizeGiB: 1}}
@@ -113,6 +120,7 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		}
 		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
 			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag", "content/library/item find", "GET vcenter/vm-template/library-items",
+			"vcenter/ovf/library-item deploy", "content/library/subscribed-item sync", "MarkAsTemplate",
 			"tagging/tag-association attach-multiple-tags-to-object", "CreateDisk_Task", "RetrieveVStorageObject", "ExtendDisk_Task", "DeleteVStorageObject_Task"} {
 			if made[method] == 0 {
 				t.Errorf("the life never called %s, so it proves nothing about it", method)
@@ -152,6 +160,9 @@ var lackings = []lacking{
 	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}
 	}},
+	{privilege: "VApp.Import", change: func(s *v1alpha1.VmGroupSpec) { s.Template = "ovfs/import" }},
+	{privilege: "VirtualMachine.Provisioning.MarkAsTemplate", change: func(s *v1alpha1.VmGroupSpec) { s.Template = "ovfs/mark" }},
+	{privilege: "ContentLibrary.SyncLibraryItem", change: func(s *v1alpha1.VmGroupSpec) { s.Template = "ovfs/sync" }},
 	{privilege: "VirtualMachine.Provisioning.Customize", change: everything},
 	{privilege: "VirtualMachine.Provisioning.ReadCustSpecs", change: func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "other" }},
 	{privilege: "StorageProfile.View", change: func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "VM Encryption Policy" }},

@@ -5,8 +5,8 @@
 // vCenter, vsphere/tasks one wait for all running tasks, vsphere/stamp the owner of a VM, vsphere/tagging tags by name, and
 // vsphere/vcfault the typed faults. A clone is built in steps, which are one list (clone.go).
 //
-// It promises that it acts only on the group's own members and folder; that every step can be retried, whatever the last try
-// did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
+// It promises that it acts only on the group's own members and folder, and on the templates that it deploys (deploy.go); that every step
+// can be retried, whatever the last try did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
 // Locks: fieldCache and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
 // goroutine that has the turn at a kept answer, or the tag cache open, keeps it while it asks vCenter, and takes no other turn meanwhile.
@@ -78,7 +78,7 @@ func New(cfg Config) (*VCenter, error) {
 	v.fresh.ask = own.readFresh
 	v.persistent = disks.NewPersistent(own, cfg.Log)
 	v.inventory = inventory.Of(cfg.Selection, v.changed)
-	v.libraries = library.New(own.rest, func() { v.changed("") }, cfg.Log)
+	v.libraries = library.New(own.rest, &deployments{calls: own, left: map[string]time.Time{}}, func() { v.changed("") }, cfg.Log)
 	v.inFlight = newInFlight(v.inventory, v.tasks, v.changed)
 	v.reader = inventory.NewReader(c, v.inventory, cfg.Log)
 	v.removals = removalcause.New(own, v.inventory, cfg.Log)
@@ -138,7 +138,7 @@ func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
 		fill := v.libraries.Fill
-		if ask.Preview {
+		if ask.Preview || ask.Finalizing { // a group that goes needs no template
 			fill = v.libraries.Peek
 		}
 		fill(&s.Template, ask.Template, v.inventory.Complete)
@@ -171,6 +171,10 @@ type Config struct {
 	inventory.Selection
 	// ExtraKeys are the keys that groups can set in spec.extraConfig.
 	ExtraKeys ExtraKeys
+	// AcceptEULAs accepts the license agreements of the content libraries' items that are deployed, and LibraryNetwork is the network, by name
+	// or inventory path, for adapters of theirs on a network that the hosts of the pool do not have.
+	AcceptEULAs    bool
+	LibraryNetwork string
 	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
 	// groups. It must not block. It can be nil.
 	Changed func(types.UID)

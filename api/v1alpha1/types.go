@@ -99,7 +99,7 @@ type VmGroupSpec struct {
 	Memory int32 `json:"memory"`
 
 	// template is the VM template to clone: its name, its inventory path ("/DC0/vm/templates/ubuntu-24.04"), or "library/item", a VM
-	// template in a content library; at most 512 characters.
+	// template or an OVF in a content library; at most 512 characters.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	// +required

@@ -83,7 +83,7 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
-	f.BoolVar(&s.orphans, "orphans", false, "list what no VmGroup of -f has in vCenter, which must be all there are: VMs, persistent disks, folders")
+	f.BoolVar(&s.orphans, "orphans", false, "list what no VmGroup of -f has in vCenter, which must be all there are: VMs, persistent disks, folders, deployed templates")
 	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -23,6 +24,15 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		return g
 	}
 	web, db := up("web"), up("db")
+	ref, err := vc.AddTemplate("/DC0/vm", "appliance")
+	if err = errors.Join(err, vc.AddLibrary("golden"), vc.AddLibraryItem("golden", "appliance", "ovf", ref)); err != nil {
+		t.Fatal(err)
+	}
+	of := metacontroller.New(p.url, "shop", "of", "uid-of", 1)
+	of.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/appliance" })
+	if _, err := of.Until(t.Context(), metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := vc.MakeFolder("/DC0/vm/vm-operator/shop/old"); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +53,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		}
 		return strings.Join(strings.Fields(out), " "), strings.Count(out, "orphaned ")
 	}
-	said, warnings := orphans(web)
+	said, warnings := orphans(web, of)
 	for _, want := range []string{
 		"of shop/db (UID uid-db), which is not among the VmGroups given: /DC0/vm/vm-operator/shop/db/db-0, /DC0/vm/vm-operator/shop/db/db-1",
 		"with the UID uid-db", "shop/db-0/data (", "shop/db-1/data (", "/DC0/vm/vm-operator/shop/old is the folder of none",
@@ -55,11 +65,15 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	if warnings != 3 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
-	if said, warnings = orphans(web, db); warnings != 1 || !strings.Contains(said, "shop/old") {
+	if said, warnings = orphans(web, db, of); warnings != 1 || !strings.Contains(said, "shop/old") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
-	if said, warnings = orphans(web, db, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk and folder of the server's belongs to one of 3 VmGroups") {
+	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder and deployed template of the server's belongs to one of 4 VmGroups") {
+		t.Errorf("%d warnings: %s", warnings, said)
+	}
+	of.Spec.Template = "vm-operator-template"
+	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups given names that version") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	if calls := vc.Calls(); calls["Destroy_Task"] > 0 || calls["DeleteVStorageObject_Task"] > 0 {

@@ -152,18 +152,18 @@ func TestPlanKnowsWhatATemplateNamesInAContentLibraryWhenItIsAskedForTheFirstTim
 	if err := vc.AddLibrary("golden"); err != nil {
 		t.Fatal(err)
 	}
-	for name, kind := range map[string]string{"ubuntu": "vm-template", "appliance": "ovf"} {
+	for name, kind := range map[string]string{"ubuntu": "vm-template", "appliance": "ovf", "installer": "iso"} {
 		if err := vc.AddLibraryItem("golden", name, kind, ref); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p := serve(t, against(vc))
 	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
-	for template, want := range map[string]int{"golden/ubuntu": 2, "golden/appliance": 1, "golden/none": 1} {
+	for template, want := range map[string]int{"golden/ubuntu": 2, "golden/installer": 1, "golden/none": 1, "golden/appliance": 1} {
 		manifest := strings.Replace(head, "vm-operator-template", template, 1) + "}\n"
 		for _, args := range [][]string{{"--server", p.url}, {}} {
 			out, errs, status := preview(t, against(vc), manifest, args...)
-			if status != want || strings.Contains(out, "LibraryReading") {
+			if deploys := strings.Contains(out, "is deployed as the template vmgroup-appliance-1-"); status != want || deploys != (template == "golden/appliance") || !deploys && strings.Contains(out, "LibraryReading") {
 				t.Errorf("%s, %v: exit status %d: %s%s", template, args, status, out, errs)
 			}
 		}

@@ -62,6 +62,9 @@ func (s *settings) flags(c *cobra.Command) {
 	add(&v.Folder, "folder", "VC_FOLDER", "vm-operator", "root folder of all groups, below the datacenter's VM folder; created if missing")
 	add(&v.Pool, "pool", "VC_POOL", "", "resource pool or cluster, by name or inventory path (default: the only cluster's)")
 	add(&v.Datastore, "datastore", "VC_DATASTORE", "", "datastore, by name or inventory path (default: the template's)")
+	add(&v.LibraryNetwork, "library-network", "VC_LIBRARY_NETWORK", "", "network, by name or inventory path, for adapters of OVFs of content libraries on networks that the hosts don't have")
+	f.BoolVar(&v.AcceptEULAs, "accept-eulas", false, "accept the license agreements of the OVFs of content libraries that groups name")
+	env(f, "accept-eulas", "VC_ACCEPT_EULAS")
 	section(f, "vCenter")
 	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
 	// Lists are split at commas, in the flag as in its variable.

@@ -34,7 +34,7 @@ var placeStories = map[string]func(*story){
 			o.Group.Spec.Template, o.Group.Spec.Update.OnTemplateChange = "golden/ubuntu", v1alpha1.TemplateChangeReplace
 			missing("LibraryReading", `The template "golden/ubuntu" is being looked for in the content libraries.`, false)(o)
 		})
-		s.happens("the item is an OVF", missing("LibraryItemUnusable", `The item "ubuntu" of the content library "golden" is of the type "ovf", and only VM templates can be cloned: deploy it once as a VM.`, true))
+		s.happens("the item is an ISO", missing("LibraryItemUnusable", `The item "ubuntu" of the content library "golden" is of the type "iso", and only VM templates, OVFs and OVAs can be cloned: name one of these.`, true))
 		s.happens("it is a VM template", func(o *plan.Observed) {
 			o.State.Template = template
 			o.State.Template.Fingerprint = "aaaaaaaaaa"

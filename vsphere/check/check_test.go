@@ -269,7 +269,10 @@ func rich(t *testing.T) *world {
 	vctest.Value(w.AddTag("team", "shop"))
 	w.Must(w.AddLibrary("golden"))
 	w.Must(w.AddLibraryItem("golden", "ubuntu", "vm-template", vctest.Value(w.AddTemplate("/DC0/vm", "ubuntu of the library"))))
-	w.Must(w.AddLibraryItem("golden", "appliance", "ovf", types.ManagedObjectReference{}))
+	w.Must(w.AddLibraryItem("golden", "appliance", "iso", types.ManagedObjectReference{}))
+	w.Must(w.AddLibraryItem("golden", "ova", "ovf", vctest.Value(w.Find("/DC0/vm/debian"))))
+	w.Must(w.AddLibraryItem("golden", "licensed", "ovf", vctest.Value(w.Find("/DC0/vm/debian"))))
+	w.EditOVF("licensed", func(o *vcsim.OVF) { o.EULAs = []string{"all yours"} })
 	w.Must(w.AddLibraryItem("golden", "hidden", "vm-template", types.ManagedObjectReference{Value: "vm-9999"}))
 	return w
 }
@@ -316,6 +319,8 @@ var groups = []struct {
 	}},
 	{"", OK, "everything a clone needs exists", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ubuntu" }},
 	{"", Fail, "LibraryItemUnusable", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/appliance" }},
+	{"", OK, `"golden/ova" is an OVF: when a group names it, the server deploys it once, as the template vmgroup-ova-1-`, "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ova" }},
+	{"", Fail, "license agreements", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/licensed" }},
 	{"", Fail, "LibraryItemUnusable", "DeployTemplate", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/hidden" }},
 	{"", Fail, "TemplateNotFound", "", func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/other" }},
 	{"", Fail, "TemplateNotFound", "ubuntu", func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }},

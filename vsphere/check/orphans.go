@@ -8,7 +8,12 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // orphansNamed is how many orphans of one group are named.
@@ -31,8 +36,9 @@ func (c *checker) orphans(ctx context.Context) {
 		c.add("orphaned folders", Warn, path+" is the folder of none of the VmGroups given, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
 	}
 	c.orphanedDisks(ctx, cluster)
+	c.orphanedTemplates(ctx)
 	if len(c.findings) == before {
-		c.ok("orphans", "none: every VM, disk and folder of the server's belongs to one of %d VmGroups", len(c.Existing))
+		c.ok("orphans", "none: every VM, disk, folder and deployed template of the server's belongs to one of %d VmGroups", len(c.Existing))
 	}
 }
 
@@ -59,6 +65,59 @@ func (c *checker) exists(ref plan.Ref) bool {
 
 func refOf(g *v1alpha1.VmGroup) plan.Ref {
 	return plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}
+}
+
+// orphanedTemplates lists the templates that a server deployed from OVFs of content libraries into the root folder, and that no group names.
+func (c *checker) orphanedTemplates(ctx context.Context) {
+	const check = "orphaned templates"
+	if c.absent {
+		return
+	}
+	all := c.parts.Inventory.TemplatesAt(c.at.Root)
+	err := c.call(ctx, func(ctx context.Context, s *session.Session) error {
+		var deployed []naming.Candidate
+		for _, t := range all {
+			o, err := session.ReadProps(ctx, s, t.Ref, vsphere.DeployedPath)
+			if err != nil {
+				return err
+			}
+			if vsphere.IsDeployed(o) {
+				deployed = append(deployed, t)
+			}
+		}
+		all = deployed
+		return nil
+	})
+	if err != nil {
+		c.failed(check, err)
+		return
+	}
+	if len(all) == 0 {
+		return
+	}
+	used := map[string]bool{}
+	for _, g := range c.Existing {
+		at, err := c.parts.Inventory.GroupFolderFor(refOf(g), plan.HomeOf(&g.Spec))
+		if err != nil {
+			c.failed(check, err)
+			return
+		}
+		x, _, _ := c.parts.Inventory.FindTemplate(at, g.Spec.Template)
+		if used[x.MoRef] = true; len(x.Paths) == 0 && library.Is(g.Spec.Template) {
+			found, pending, err := c.parts.Libraries.Resolve(ctx, g.Spec.Template)
+			if err != nil && pending == nil && vcfault.Classify("", err).Reason != vcfault.ReasonTemplateNotFound {
+				c.add(check, Skip, fmt.Sprintf("not listed: the template of %s/%s could not be read: %s", g.Namespace, g.Name, failure(check, err).Seen), "")
+				return
+			}
+			used[found.MoRef] = true
+		}
+	}
+	for _, t := range all {
+		if !used[t.Ref.Value] {
+			c.add(check, Warn, t.Path+" was deployed from an OVF of a content library, and none of the VmGroups given names that version",
+				"if no linked clone needs it, and no other cluster, delete it in vCenter")
+		}
+	}
 }
 
 // orphanedDisks lists the persistent disks on the datastores of the settings' datacenter.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -114,16 +115,21 @@ func (c *checker) template(ctx context.Context, check string, at *inventory.Grou
 		c.add(check, Fail, fmt.Sprintf("%q is a VM, not a template (%s)", name, vcfault.ReasonTemplateNotFound), "convert "+plain+" to a template, or name another")
 		return nil
 	case library.Is(name):
-		moRef, err := c.parts.Libraries.Find(ctx, name)
+		found, pending, err := c.parts.Libraries.Resolve(ctx, name)
+		if pending != nil && vcfault.Classify("", err).Reason == vcfault.ReasonLibraryReading {
+			c.ok(check, "the content library's item %q is an OVF: when a group names it, the server deploys it once, as the template %s; then it can be checked", name, pending.TemplateName())
+			return nil
+		}
 		if err != nil {
 			c.failed(check, err)
 			return nil
 		}
-		if x = (plan.Template{MoRef: moRef}); !c.parts.Inventory.Complete(&x) {
-			c.add(check, Fail, fmt.Sprintf("the content library's item %q is the VM template %s, which vCenter does not show its user (%s)", name, moRef, vcfault.ReasonLibraryItemUnusable),
+		if x = (plan.Template{MoRef: found.MoRef}); !c.parts.Inventory.Complete(&x) {
+			c.add(check, Fail, fmt.Sprintf("the content library's item %q is the VM template %s, which vCenter does not show its user (%s)", name, found.MoRef, vcfault.ReasonLibraryItemUnusable),
 				"grant System.Read and VirtualMachine.Provisioning.DeployTemplate on that template")
 			return nil
 		}
+		x.Fingerprint = cmp.Or(found.Fingerprint, x.Fingerprint)
 	default:
 		c.add(check, Fail, fmt.Sprintf("there is no template %q in the datacenter %s (%s)", name, x.Datacenter, vcfault.ReasonTemplateNotFound), "name another; "+among(others))
 		return nil

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/vmware/govmomi/vim25/types"
+
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
@@ -13,6 +15,21 @@ import (
 type Orphans struct {
 	Of  plan.Ref
 	VMs []string
+}
+
+// TemplatesAt returns the templates in a folder, but not below it.
+func (n *Inventory) TemplatesAt(folder types.ManagedObjectReference) (all []naming.Candidate) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, refs := range n.objects.templates {
+		for _, ref := range refs {
+			if x := n.objects.machine(ref); x.parent == folder.Value {
+				all = append(all, naming.Candidate{Path: n.objects.places.path(x.parent, x.name), Ref: VMRef(ref)})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b naming.Candidate) int { return strings.Compare(a.Path, b.Path) })
+	return all
 }
 
 // Orphans returns the VMs of a cluster whose groups don't exist, and the folders of groups in these roots for which that is true and that no

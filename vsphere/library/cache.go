@@ -1,8 +1,10 @@
 // Package library keeps what spec.template names in vCenter's content libraries: library/item, which is backed by a VM template of the
-// inventory. Groups look it up in memory; one goroutine reads it, one item after the other.
+// inventory, or is an OVF that is deployed as one. Groups look it up in memory; one goroutine reads it, one item after the other, and each
+// deployment has one of its own.
 package library
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"strings"
@@ -26,15 +28,31 @@ const (
 	readTimeout = 30 * time.Second
 	// forgottenAfter is how long an item is read that no group asks for.
 	forgottenAfter = 10 * time.Minute
+	// deployTimeout bounds a deployment, whose disks vCenter copies from the library.
+	deployTimeout = 2 * time.Hour
+	// deployAgain is the time between a deployment that an operator must help with and the next one.
+	deployAgain = 2 * time.Minute
 )
+
+// Deployer deploys OVFs as templates.
+type Deployer interface {
+	// Deployed returns the moRef of the template that an OVF was deployed as; empty if there is none yet.
+	Deployed(ctx context.Context, ovf *OVF) (moRef string, err error)
+	// Examine returns what a deployment would fail on. It changes nothing.
+	Examine(ctx context.Context, ovf *OVF) error
+	// Deploy deploys it. While somebody else does, its error is one that passes.
+	Deploy(ctx context.Context, ovf *OVF) error
+}
 
 // Cache is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
 // the last one stays.
 type Cache struct {
 	rest    func(context.Context, func(context.Context, *session.RESTSession) error) error
+	ovfs    Deployer
 	changed func()
 	log     zerolog.Logger
-	wake    chan struct{} // has a place for one
+	wake    chan struct{}  // has a place for one
+	running sync.WaitGroup // the deployments
 
 	mu       sync.Mutex
 	items    map[string]*shelved // by text
@@ -43,28 +61,36 @@ type Cache struct {
 
 // glimpse is what an item was found to be for a preview, which may name one that no group asks for.
 type glimpse struct {
-	moRef string
+	found Source
 	fault *plan.Fault
 	at    time.Time
 }
+
+// Source is the VM template that an item is, or was deployed as: then Fingerprint is the item's.
+type Source struct{ MoRef, Fingerprint string }
 
 // glimpsesMost bounds the glimpses; each serves for soonest.
 const glimpsesMost = 64
 
 // shelved is one item that groups ask for.
 type shelved struct {
-	moRef    string      // of its VM template; empty if it was never found
+	found    Source      // empty if it was never found
 	unseen   time.Time   // since when the inventory does not have that; zero if it has
 	fault    *plan.Fault // why there is none
 	asked    time.Time
 	read     time.Time // when the last reading ended
 	again    bool      // somebody wants it to be read before its time
 	grumbled string    // the reason of the last error in the log
+
+	deploying bool           // a deployment of it runs
+	failed    *vcfault.Error // what the last one failed on
+	tried     OVF            // what it was of
+	ended     time.Time
 }
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
-func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, changed func(), log zerolog.Logger) *Cache {
-	return &Cache{rest: rest, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
+func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, ovfs Deployer, changed func(), log zerolog.Logger) *Cache {
+	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -98,16 +124,15 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 		s.wakeUp()
 	}
 	x.asked = now
-	if x.moRef == "" {
+	if x.found.MoRef == "" {
 		t.Fault = x.fault
 		if t.Fault == nil {
 			t.Fault = reading(text)
 		}
 		return
 	}
-	found := plan.Template{MoRef: x.moRef, Datacenter: t.Datacenter}
-	if complete(&found) {
-		*t, x.unseen = found, time.Time{}
+	if fill(t, x.found, complete) {
+		x.unseen = time.Time{}
 		return
 	}
 	if x.unseen.IsZero() { // it has gone, perhaps for a newer version, or is not in the inventory yet
@@ -120,8 +145,48 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	t.Fault = reading(text)
 	if now.Sub(x.unseen) > 2*readEvery && x.read.After(x.unseen) {
 		t.Fault = &vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
-			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant it System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.moRef).Fault
+			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant it System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.found.MoRef).Fault
 	}
+}
+
+// fill completes t with the template that was found, and reports whether the inventory has it.
+func fill(t *plan.Template, found Source, complete func(*plan.Template) bool) bool {
+	x := plan.Template{MoRef: found.MoRef, Datacenter: t.Datacenter}
+	if !complete(&x) {
+		return false
+	}
+	*t = x
+	t.Fingerprint = cmp.Or(found.Fingerprint, x.Fingerprint)
+	return true
+}
+
+// Resolve asks vCenter what an item is: its template, or an OVF that has yet to be deployed. Then the error says what a deployment would fail
+// on, or that it is in progress.
+func (s *Cache) Resolve(ctx context.Context, text string) (found Source, pending *OVF, err error) {
+	if found, pending, err = s.look(ctx, text); pending != nil {
+		if err = s.ovfs.Examine(ctx, pending); err == nil {
+			err = awaiting(pending)
+		}
+	}
+	return found, pending, err
+}
+
+// look is Resolve without an error for an OVF that has yet to be deployed.
+func (s *Cache) look(ctx context.Context, text string) (found Source, pending *OVF, err error) {
+	moRef, ovf, err := s.find(ctx, text)
+	if err != nil || ovf == nil {
+		return Source{MoRef: moRef}, nil, err
+	}
+	moRef, err = s.ovfs.Deployed(ctx, ovf)
+	if err != nil || moRef != "" {
+		return Source{moRef, ovf.Fingerprint()}, nil, err
+	}
+	return Source{}, ovf, nil
+}
+
+// awaiting is the fault of an item that has yet to be deployed.
+func awaiting(ovf *OVF) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is deployed as the template %s, once for all groups; that can take minutes.", ovf.Name, ovf.TemplateName())
 }
 
 // Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
@@ -135,8 +200,8 @@ func (s *Cache) Glimpse(ctx context.Context, text string) {
 	if x != nil && !x.read.IsZero() || time.Since(seen.at) < soonest {
 		return
 	}
-	moRef, err := s.Find(ctx, text)
-	seen = glimpse{moRef: moRef, at: time.Now()}
+	found, _, err := s.Resolve(ctx, text)
+	seen = glimpse{found: found, at: time.Now()}
 	if err != nil {
 		seen.fault = &vcfault.Classify("", err).Fault
 	}
@@ -156,14 +221,11 @@ func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template
 	s.mu.Lock()
 	seen := s.glimpses[text]
 	if x := s.items[text]; x != nil && !x.read.IsZero() {
-		seen = glimpse{moRef: x.moRef, fault: x.fault}
+		seen = glimpse{found: x.found, fault: x.fault}
 	}
 	s.mu.Unlock()
-	if seen.moRef != "" {
-		if found := (plan.Template{MoRef: seen.moRef, Datacenter: t.Datacenter}); complete(&found) {
-			*t = found
-			return
-		}
+	if seen.found.MoRef != "" && fill(t, seen.found, complete) {
+		return
 	}
 	if t.Fault = seen.fault; t.Fault == nil {
 		t.Fault = reading(text)
@@ -185,6 +247,7 @@ func (s *Cache) wakeUp() {
 
 // Run reads items when they are due, until ctx ends.
 func (s *Cache) Run(ctx context.Context) {
+	defer s.running.Wait()
 	for {
 		text, wait := s.next(time.Now())
 		if text != "" {
@@ -230,11 +293,17 @@ func (s *Cache) next(now time.Time) (text string, wait time.Duration) {
 	return text, wait
 }
 
-// readItem reads one item.
+// readItem reads one item, and begins to deploy it if that is needed and nothing is in the way.
 func (s *Cache) readItem(ctx context.Context, text string) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	moRef, err := s.Find(ctx, text)
+	s.mu.Lock()
+	deploying := s.items[text] != nil && s.items[text].deploying
+	s.mu.Unlock()
+	found, pending, err := s.look(bounded, text)
+	if pending != nil && !deploying {
+		err = s.ovfs.Examine(bounded, pending)
+	}
 	fault := vcfault.Classify("", err)
 	s.mu.Lock()
 	x := s.items[text]
@@ -243,33 +312,56 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 		return
 	}
 	x.read, x.again = time.Now(), false
+	if pending != nil && fault == nil {
+		fault = s.deploy(ctx, x, pending)
+	}
 	was := *x
 	switch {
 	case fault == nil:
-		if x.fault = nil; x.moRef != moRef {
-			x.moRef, x.unseen = moRef, time.Time{}
+		if x.fault = nil; x.found != found {
+			x.found, x.unseen = found, time.Time{}
 		}
-	case final(fault):
-		x.moRef, x.fault = "", &fault.Fault
-	case x.moRef == "":
+	case pending == nil && final(fault), !x.unseen.IsZero() && (pending != nil || fault.NeedsOperator):
+		x.found, x.fault = Source{}, &fault.Fault
+	case x.found.MoRef == "":
 		x.fault = &fault.Fault
 	}
 	x.grumbled = ""
 	if fault != nil {
 		x.grumbled = fault.Reason
 	}
-	news, grumble := was.moRef != x.moRef || !same(was.fault, x.fault), x.grumbled != "" && x.grumbled != was.grumbled
-	now := x.moRef
+	news, grumble := was.found != x.found || !same(was.fault, x.fault), x.grumbled != "" && x.grumbled != was.grumbled
+	now := x.found.MoRef
 	s.mu.Unlock()
 	if grumble {
 		s.log.Warn().Err(fault).Str("template", text).Str("reason", fault.Reason).Msg("the content library's item cannot be read")
 	}
 	if news {
-		if was.moRef != now {
-			s.log.Info().Str("template", text).Str("was", was.moRef).Str("is", now).Msg("the content library's item is another VM template")
+		if was.found.MoRef != now {
+			s.log.Info().Str("template", text).Str("was", was.found.MoRef).Str("is", now).Msg("the content library's item is another VM template")
 		}
 		s.changed()
 	}
+}
+
+// deploy begins to deploy an OVF, unless a deployment runs, or failed a moment ago, and returns why there is no template. The caller holds mu.
+func (s *Cache) deploy(ctx context.Context, x *shelved, ovf *OVF) *vcfault.Error {
+	if !x.deploying && x.failed != nil && x.tried == *ovf && x.failed.NeedsOperator && time.Since(x.ended) < deployAgain {
+		return x.failed
+	}
+	if !x.deploying {
+		x.deploying, x.tried = true, *ovf
+		s.running.Go(func() {
+			bounded, cancel := context.WithTimeout(ctx, deployTimeout)
+			defer cancel()
+			failed := vcfault.Classify("", s.ovfs.Deploy(bounded, ovf))
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			x.deploying, x.failed, x.ended, x.again = false, failed, time.Now(), failed == nil || failed.NeedsOperator
+			s.wakeUp()
+		})
+	}
+	return awaiting(ovf)
 }
 
 // final reports whether a fault is what vCenter's libraries say of the item, and not that they could not be read.

@@ -3,6 +3,7 @@ package library
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -58,7 +59,7 @@ func newDesk(t *testing.T) *desk {
 		defer d.guard.Unlock()
 		d.reads++
 		return d.err
-	}, func() {
+	}, nil, func() {
 		d.guard.Lock()
 		defer d.guard.Unlock()
 		d.called++
@@ -86,7 +87,7 @@ func (d *desk) look(there bool) plan.Template {
 func (d *desk) answer(moRef string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.items["golden/ubuntu"].moRef, d.items["golden/ubuntu"].fault = moRef, nil
+	d.items["golden/ubuntu"].found, d.items["golden/ubuntu"].fault = Source{MoRef: moRef}, nil
 }
 
 func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T) {
@@ -205,4 +206,22 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 			t.Errorf("%d readings, %d groups called, %d items kept", n, called, len(d.items))
 		}
 	})
+}
+
+func TestTheTemplateOfAnOVFHasAnotherNameForEachVersionAndItemThatFitsIntoVCenter(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("ä", 200)
+	for want, o := range map[string]OVF{
+		"vmgroup-ubuntu-24.04-2-3f2b9c1a":                            {ID: "3f2b9c1a-77aa", Name: "ubuntu-24.04", Version: "2"},
+		"vmgroup-a-b-c-1-3f2b9c1b":                                   {ID: "3f2b9c1b-77aa", Name: `a/b%c`, Version: "1"},
+		"vmgroup-" + strings.Repeat("ä", 80-8-11) + "-1-3f2b9c1b":    {ID: "3f2b9c1b-77aa", Name: long, Version: "1"},
+		"vmgroup-" + strings.Repeat("ä", 80-8-14) + "-1000-3f2b9c1b": {ID: "3f2b9c1b-77aa", Name: long, Version: "1000"},
+	} {
+		if name := o.TemplateName(); name != want {
+			t.Errorf("%q, not %q", name, want)
+		}
+	}
+	if a, b := (&OVF{ID: "a", Version: "1"}).Fingerprint(), (&OVF{ID: "a", Version: "2"}).Fingerprint(); a == b || len(a) != 10 {
+		t.Errorf("fingerprints %s and %s", a, b)
+	}
 }

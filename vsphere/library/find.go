@@ -2,8 +2,12 @@ package library
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/vcenter"
@@ -15,11 +19,35 @@ import (
 // listed bounds how many libraries, or items of one, are read for a message.
 const listed = 10
 
-// Find asks vCenter for the moRef of the VM template that "library/item" names.
+// OVF is an item that is an OVF or an OVA. vCenter clones VMs only, so it is deployed first.
+type OVF struct {
+	// Version is that of the item's files.
+	ID, Name, Version string
+	// Cached reports whether all its files are in the library; those of a subscribed library may not be, until somebody needs them.
+	Cached bool
+}
+
+// nameMost is the length of the longest name in vCenter's inventory.
+const nameMost = 80
+
+// TemplateName is the name of the template that the item is deployed as: another one for each version, and for each item of that name.
+func (o *OVF) TemplateName() string {
+	end := []rune(fmt.Sprintf("-%s-%.8s", o.Version, o.ID))
+	name := []rune("vmgroup-" + o.Name)
+	return strings.NewReplacer("/", "-", `\`, "-", "%", "-").Replace(string(append(name[:min(len(name), nameMost-len(end))], end...)))
+}
+
+// Fingerprint is that of the template: the item's version, so that deploying that again makes no other one.
+func (o *OVF) Fingerprint() string {
+	hash := sha256.Sum256([]byte(o.ID + " " + o.Version))
+	return hex.EncodeToString(hash[:5])
+}
+
+// find asks vCenter what "library/item" names: a VM template, or an OVF.
 //
 // [doc] vSphere Automation API, vcenter/vm-template/library-items, get: vm_template is the "identifier of the virtual machine template …
 // in the vSphere Management (SOAP) API". A template that is checked in is another VM, so the moRef is the item's version.
-func (s *Cache) Find(ctx context.Context, text string) (moRef string, err error) {
+func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, err error) {
 	in, name, _ := Cut(text)
 	err = s.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
 		m := library.NewManager(rs.Client)
@@ -31,9 +59,14 @@ func (s *Cache) Find(ctx context.Context, text string) (moRef string, err error)
 		if err != nil {
 			return err
 		}
-		if item.Type != library.ItemTypeVMTX {
+		switch item.Type {
+		case library.ItemTypeVMTX:
+		case library.ItemTypeOVF:
+			ovf = &OVF{ID: item.ID, Name: item.Name, Version: item.ContentVersion, Cached: item.Cached}
+			return nil
+		default:
 			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
-				"The item %q of the content library %q is of the type %q, and only VM templates can be cloned: deploy it once as a VM, convert that to a template, and name it (or clone it to the library as a VM template).", item.Name, lib.Name, item.Type)
+				"The item %q of the content library %q is of the type %q, and only VM templates, OVFs and OVAs can be cloned: name one of these.", item.Name, lib.Name, item.Type)
 		}
 		info, err := vcenter.NewManager(rs.Client).GetLibraryTemplateInfo(ctx, item.ID)
 		if err != nil {
@@ -46,7 +79,7 @@ func (s *Cache) Find(ctx context.Context, text string) (moRef string, err error)
 		moRef = info.VmTemplate
 		return nil
 	})
-	return moRef, err
+	return moRef, ovf, err
 }
 
 // libraryNamed finds a library. vCenter compares without case, so one that is spelled alike comes first.

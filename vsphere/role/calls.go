@@ -53,7 +53,8 @@ var calls = map[string][]string{
 	"CreateFolder":                    {"Folder.Create"},
 	"UnregisterAndDestroy_Task":       {"Folder.Delete", privUnregister}, // Unregister: for a folder with VMs, Inventory
 	"RegisterVM_Task":                 {"VirtualMachine.Inventory.Register", "Resource.AssignVMToPool"},
-	"MoveIntoFolder_Task":             {"VirtualMachine.Inventory.Move"},                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                                       // on both folders, too: Tasks
+	"MoveIntoFolder_Task":             {"VirtualMachine.Inventory.Move"}, // on both folders, too: Tasks
+	"MarkAsTemplate":                  {"VirtualMachine.Provisioning.MarkAsTemplate"},
 	"CloneVM_Task":                    {"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.Resource", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, // an encrypted template also needs Cryptographer.Clone; AddNewDisk, Network.Assign: Tasks; Config: as ReconfigVM_Task
 	"ReconfigVM_Task":                 {"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Rename", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.ChangeTracking", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"},
 	"Destroy_Task":                    {"VirtualMachine.Inventory.Delete"},           // on the parent, too
@@ -95,6 +96,9 @@ var calls = map[string][]string{
 	"GET content/library":                           {privRead},                                                              // Libraries
 	"GET content/library/item":                      {privRead},                                                              // Libraries
 	"GET vcenter/vm-template/library-items":         {privRead},                                                              // Libraries
+	"vcenter/ovf/library-item filter":               {privRead},                                                              // Libraries
+	session.DeployOVF:                               {"VApp.Import", "Datastore.AllocateSpace", "Network.Assign", privRead},  // its page; Tasks
+	session.SyncItem:                                {"ContentLibrary.SyncLibraryItem"},                                      // its page
 	"POST tagging/tag":                              {privTagging + "CreateTag"},                                             // Tags
 }
 

@@ -74,6 +74,16 @@ func (w restWire) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
+// patient makes the calls for whose answer vCenter works for long with slow, and all others with quick.
+type patient struct{ quick, slow http.RoundTripper }
+
+func (p patient) RoundTrip(req *http.Request) (*http.Response, error) {
+	if RESTCall(req) == DeployOVF {
+		return p.slow.RoundTrip(req)
+	}
+	return p.quick.RoundTrip(req)
+}
+
 // RESTCall names a call, without the ids in it: "GET tagging/tag", "tagging/tag-association attach-multiple-tags-to-object".
 func RESTCall(req *http.Request) string {
 	return RESTName(req.Method, req.URL.Path, req.URL.Query().Get("~action"))
@@ -96,11 +106,15 @@ func RESTName(method, path, action string) string {
 const (
 	libraryPath    = "content/library"
 	vmTemplatePath = "vcenter/vm-template/library-items"
+	ovfPath        = "vcenter/ovf/library-item"
+	// DeployOVF and SyncItem are calls that need a privilege of their own.
+	DeployOVF = ovfPath + " deploy"
+	SyncItem  = libraryPath + "/subscribed-item sync"
 )
 
 // isLibraryCall reports whether a call, by its name, is about content libraries.
 func isLibraryCall(call string) bool {
-	return strings.Contains(call, libraryPath) || strings.Contains(call, vmTemplatePath)
+	return strings.Contains(call, libraryPath) || strings.Contains(call, vmTemplatePath) || strings.Contains(call, ovfPath)
 }
 
 // restErrorMost bounds how much of an error's body is read, in bytes.
@@ -193,7 +207,14 @@ func libraryFault(e *restError) *vcfault.Error {
 	typed := vcfault.New(vcfault.ReasonLibraryUnavailable, false, "vCenter's content library service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
 	switch {
 	case e.status == statusForbidden || e.kind == kindUnauthorized:
-		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege System.Read on the content library: grant it, as a global permission.")
+		lacks := "System.Read on the content library: grant it, as a global permission"
+		switch e.call {
+		case DeployOVF:
+			lacks = "VApp.Import on the pool and the root folder of the groups: grant it"
+		case SyncItem:
+			lacks = "ContentLibrary.SyncLibraryItem on the content library: grant it, as a global permission, or synchronize the item yourself"
+		}
+		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s.", lacks)
 	case e.status == http.StatusNotFound:
 		typed = vcfault.New(vcfault.ReasonGone, false, "A content library or an item of it is no longer in vCenter; they are read again.")
 	case e.status == http.StatusBadRequest:

@@ -2,28 +2,48 @@ package vcsim
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vapi/vcenter"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
 // libraries are the content libraries of govmomi's simulator, and which VM template an item is, which that does not say
-// (v0.56.0, vapi/simulator/simulator.go:3345).
+// (v0.56.0, vapi/simulator/simulator.go:3345). An OVF is a VM, of which deployments are copies: those of the simulator need files, take no
+// time, and know neither license agreements nor what is asked of the networks.
 type libraries struct {
 	world     *world
 	login     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
 	templates map[string]*template                         // by the items' ids
 }
 
-// template is the VM template that an item is.
+// template is the VM template that an item is, or the VM that it was exported from.
 type template struct {
 	item string // its name
 	ref  types.ManagedObjectReference
+	ovf  *OVF // nil for a VM template
+}
+
+// OVF is what an item that is an OVF says of itself.
+type OVF struct {
+	EULAs, Networks []string
+	// Bytes is the size of its disks.
+	Bytes int64
+	// Version is that of its files; 1 if it is 0.
+	Version int
+	// Uncached: its library is a subscribed one, and its files have not been downloaded.
+	Uncached bool
 }
 
 // change changes the libraries as the admin.
@@ -49,8 +69,7 @@ func (l *libraries) AddLibrary(name string) error {
 	})
 }
 
-// AddLibraryItem adds an item to a library: a VM template or, if template is empty, an item of another kind, such as "ovf". Two items can
-// have one name.
+// AddLibraryItem adds an item to a library: a VM template, an OVF ("ovf") of a VM, or an item of another kind. Two items can have one name.
 func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjectReference) error {
 	return l.change("add item "+name, func(ctx context.Context, m *library.Manager) error {
 		of, err := m.GetLibraryByName(ctx, in)
@@ -61,13 +80,28 @@ func (l *libraries) AddLibraryItem(in, name, kind string, ref types.ManagedObjec
 		if err != nil {
 			return err
 		}
-		if kind == library.ItemTypeVMTX {
+		made := &template{item: name, ref: ref}
+		if kind == library.ItemTypeOVF {
+			made.ovf = &OVF{Networks: []string{"VM Network"}}
+		}
+		if made.ovf != nil || kind == library.ItemTypeVMTX {
 			l.world.Lock()
-			l.templates[id] = &template{name, ref}
+			l.templates[id] = made
 			l.world.Unlock()
 		}
 		return m.UpdateLibraryItem(ctx, &library.Item{ID: id, Name: name})
 	})
+}
+
+// EditOVF changes what the OVFs with that name say of themselves.
+func (l *libraries) EditOVF(name string, change func(*OVF)) {
+	l.world.Lock()
+	defer l.world.Unlock()
+	for _, t := range l.templates {
+		if t.item == name && t.ovf != nil {
+			change(t.ovf)
+		}
+	}
 }
 
 // CheckIn makes another VM template the newest version of the items with that name.
@@ -94,9 +128,147 @@ func (l *libraries) RemoveLibraryItem(name string) error {
 
 // describe answers which VM template an item is.
 func (l *libraries) describe(w http.ResponseWriter, id string) {
-	if t := l.templates[id]; t != nil {
+	if t := l.templates[id]; t != nil && t.ovf == nil {
 		answerJSON(w, vcenter.TemplateInfo{VmTemplate: t.ref.Value})
 		return
 	}
 	refuseREST(w, &types.NotFound{})
+}
+
+// The paths of the calls that are about an item that is an OVF, up to its id.
+const (
+	restItem     = rest.Path + "/com/vmware/content/library/item/id:"
+	restSyncItem = rest.Path + "/com/vmware/content/library/subscribed-item/id:"
+	restOVF      = rest.Path + "/com/vmware/vcenter/ovf/library-item/id:"
+)
+
+// answerOVF answers a call about an OVF, and reports whether it is one.
+func (a *restAPI) answerOVF(w http.ResponseWriter, r *http.Request, user string) bool {
+	path, id, _ := strings.Cut(r.URL.Path, "/id:")
+	t := a.templates[id]
+	if t == nil || t.ovf == nil {
+		return false
+	}
+	switch path += "/id:"; {
+	case path == restItem && r.Method == http.MethodGet:
+		inner := newAnswer()
+		a.inner.ServeHTTP(inner, r)
+		var known struct{ Value library.Item }
+		if json.Unmarshal(inner.Body.Bytes(), &known) != nil || known.Value.ID == "" { // it was removed
+			inner.writeTo(w)
+			return true
+		}
+		known.Value.ContentVersion, known.Value.Cached = strconv.Itoa(max(t.ovf.Version, 1)), !t.ovf.Uncached
+		answerJSON(w, known.Value)
+	case path == restSyncItem:
+		t.ovf.Uncached = false
+		answerJSON(w, nil)
+	case path == restOVF && r.URL.Query().Get("~action") == "filter":
+		answerJSON(w, vcenter.FilterResponse{Name: t.item, EULAs: t.ovf.EULAs, Networks: t.ovf.Networks, AdditionalParams: []vcenter.AdditionalParams{
+			{Class: "com.vmware.vcenter.ovf.size_params", Type: vcenter.TypeSizeParams, ApproximateSparseDeploymentSize: t.ovf.Bytes}}})
+	case path == restOVF:
+		a.deploy(w, r, t, user)
+	default:
+		return false
+	}
+	return true
+}
+
+// deploy deploys an OVF. Its VM is there from the beginning, while vCenter copies the disks. If the caller hangs up, vCenter removes it.
+//
+// [doc] vcenter/ovf/library-item, deploy: the VM is powered off. vcenter/ovfs, deploy: "In part 1: The server creates all inventory objects …
+// In part 2: The server transfers disk contents … If the import process fails or times out, all created inventory objects are removed".
+func (a *restAPI) deploy(w http.ResponseWriter, r *http.Request, t *template, user string) {
+	var how vcenter.Deploy
+	if json.NewDecoder(r.Body).Decode(&how) != nil {
+		refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
+		return
+	}
+	ctx, ended := a.world.Context(), make(chan struct{})
+	ctx.Session = &simulator.Session{UserSession: types.UserSession{UserName: user}}
+	var vm *simulator.VirtualMachine
+	pool, _ := a.world.Objects.Get(types.ManagedObjectReference{Type: "ResourcePool", Value: how.ResourcePoolID}).(mo.Entity)
+	if pool == nil {
+		refuseREST(w, new(types.NotFound))
+		return
+	}
+	task := a.vms.begin(&call{ctx, "ImportVApp"}, work{
+		kind: ImportVApp, entity: pool, name: how.Name,
+		check: func(ctx *simulator.Context) (fault types.BaseMethodFault) {
+			vm, fault = a.create(ctx, t, &how)
+			return fault
+		},
+		do: func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
+			if a.world.Objects.Get(vm.Self) == nil {
+				return nil, new(types.RequestCanceled)
+			}
+			return vm.Self, nil
+		},
+		end: func() { close(ended) },
+	})
+	a.unlock()
+	select {
+	case <-ended:
+	case <-r.Context().Done():
+	case <-a.world.Ctx.Done():
+		return
+	}
+	a.world.Lock()
+	defer a.world.Unlock()
+	j, known := a.world.Objects.Get(task).(*job)
+	switch {
+	case r.Context().Err() != nil && vm != nil && a.world.Objects.Get(vm.Self) != nil:
+		_, _ = a.vms.destroy(ctx, vm)
+	case known && j.Info.State == types.TaskInfoStateSuccess:
+		answerJSON(w, vcenter.Deployment{Succeeded: true, ResourceID: &vcenter.ResourceID{Type: vm.Self.Type, Value: vm.Self.Value}})
+	case known && j.Info.Error != nil:
+		if vm != nil && a.world.Objects.Get(vm.Self) != nil {
+			_, _ = a.vms.destroy(ctx, vm)
+		}
+		answerJSON(w, vcenter.Deployment{Error: &vcenter.DeploymentError{Errors: []vcenter.OVFError{{Category: "SERVER", Error: &vcenter.Error{
+			Class: "com.vmware.vapi.std.errors.error", Messages: []rest.LocalizableMessage{{DefaultMessage: fmt.Sprintf("%T", j.Info.Error.Fault)}}}}}}})
+	}
+}
+
+// create makes the VM of a deployment. The caller holds the world lock.
+func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deploy) (*simulator.VirtualMachine, types.BaseMethodFault) {
+	source, is := a.world.Objects.Get(t.ref).(*simulator.VirtualMachine)
+	if !is || len(t.ovf.EULAs) > 0 && !how.AcceptAllEULA {
+		return nil, &types.InvalidArgument{InvalidProperty: "accept_all_EULA"}
+	}
+	for _, name := range t.ovf.Networks {
+		if !slices.ContainsFunc(how.NetworkMappings, func(m vcenter.NetworkMapping) bool { return m.Key == name && a.network(m.Value) != nil }) {
+			return nil, &types.InvalidArgument{InvalidProperty: "network_mappings"}
+		}
+	}
+	pool := types.ManagedObjectReference{Type: "ResourcePool", Value: how.ResourcePoolID}
+	spec := types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &pool}, Config: &types.VirtualMachineConfigSpec{Annotation: how.Annotation}}
+	if how.DefaultDatastoreID != "" {
+		spec.Location.Datastore = &types.ManagedObjectReference{Type: "Datastore", Value: how.DefaultDatastoreID}
+	}
+	made, fault := a.vms.clone(ctx, source, place{types.ManagedObjectReference{Type: "Folder", Value: how.FolderID}, escape(how.Name)}, spec)
+	if fault != nil {
+		return nil, fault
+	}
+	vm := a.world.Objects.Get(made.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	left := how.NetworkMappings
+	for _, d := range vm.Config.Hardware.Device {
+		if card, is := d.(types.BaseVirtualEthernetCard); is && len(left) > 0 {
+			to := a.network(left[0].Value)
+			card.GetVirtualEthernetCard().Backing = &types.VirtualEthernetCardNetworkBackingInfo{
+				VirtualDeviceDeviceBackingInfo: types.VirtualDeviceDeviceBackingInfo{DeviceName: to.Entity().Name}, Network: types.NewReference(to.Reference())}
+			left = left[1:]
+		}
+	}
+	return vm, nil
+}
+
+// network returns a network by the value of its moRef; nil if there is none.
+func (a *restAPI) network(value string) mo.Entity {
+	for _, kind := range []string{"Network", "DistributedVirtualPortgroup", "OpaqueNetwork"} {
+		if n, is := a.world.Objects.Get(types.ManagedObjectReference{Type: kind, Value: value}).(mo.Entity); is {
+			return n
+		}
+	}
+	return nil
 }

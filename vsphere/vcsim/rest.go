@@ -15,14 +15,16 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on eligible objects, and which VM templates
-// the items of libraries are. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
+// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on eligible objects, which VM templates the
+// items of libraries are, and deployments that take time. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
 type restAPI struct {
 	*libraries
 	world    *world
 	rights   *rights
 	valid    func(*types.Login) bool // whether a user can log in
 	inner    vapiSimulator
+	vms      *inventory
+	unlock   func()                   // unlocks the world until the end of the call
 	sessions map[string]*rest.Session // of inner
 	tags     map[string]*tags.Tag
 	category map[string]*tags.Category
@@ -44,10 +46,10 @@ const (
 )
 
 // newREST serves the API under /rest and /api. valid reports whether credentials are correct.
-func newREST(w *world, r *rights, valid func(*types.Login) bool) *restAPI {
+func newREST(w *world, vms *inventory, r *rights, valid func(*types.Login) bool, unlock func()) *restAPI {
 	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
 	of := func(name string) any { return reflect.ValueOf(inner).Elem().FieldByName(name).Interface() }
-	a := &restAPI{libraries: &libraries{world: w, templates: make(map[string]*template)}, world: w, rights: r, valid: valid, inner: inner.(vapiSimulator),
+	a := &restAPI{libraries: &libraries{world: w, templates: make(map[string]*template)}, world: w, vms: vms, rights: r, valid: valid, unlock: unlock, inner: inner.(vapiSimulator),
 		sessions: of("Session").(map[string]*rest.Session), tags: of("Tag").(map[string]*tags.Tag), category: of("Category").(map[string]*tags.Category)}
 	for _, pattern := range patterns {
 		w.Service.ServeMux.Handle(pattern, a)
@@ -81,6 +83,7 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.libraries.describe(w, strings.TrimPrefix(r.URL.Path, items))
 	case r.URL.Path == restAssociation && r.URL.Query().Get("~action") == "attach-multiple-tags-to-object":
 		a.attach(w, r)
+	case a.answerOVF(w, r, user):
 	default:
 		a.inner.ServeHTTP(w, r)
 	}

@@ -160,6 +160,8 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 	switch req := m.Body.(type) {
 	case *types.CreateFolder:
 		return []privilegeNeed{{"Folder.Create", m.This}}
+	case *types.MarkAsTemplate:
+		return []privilegeNeed{{"VirtualMachine.Provisioning.MarkAsTemplate", m.This}}
 	case *types.CloneVM_Task:
 		return v.cloneNeeds(m.This, req)
 	case *types.ReconfigVM_Task:
@@ -354,7 +356,8 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 // AdmitREST returns the fault if a client's call of the REST API is not permitted, or nil.
 //
 // [doc] vSphere Automation API, tagging: "the create category privilege", "the create tag privilege", "the attach tag
-// privilege on the tag". vSphere Security: Assign or Unassign vSphere Tag on Object.
+// privilege on the tag"; vcenter/ovf/library-item deploy: VApp.Import on the pool and the folder; content/library/subscribed-item sync:
+// ContentLibrary.SyncLibraryItem. vSphere Security: Assign or Unassign vSphere Tag on Object.
 func (v *rights) AdmitREST(r *http.Request) types.BaseMethodFault {
 	if privilege, denied := v.denied[methodOf(r, nil)]; denied {
 		return &types.NoPermission{PrivilegeId: privilege}
@@ -363,6 +366,10 @@ func (v *rights) AdmitREST(r *http.Request) types.BaseMethodFault {
 	switch action := r.URL.Query().Get("~action"); {
 	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
 		needed = []string{"InventoryService.Tagging.AttachTag", "InventoryService.Tagging.ObjectAttachable"}
+	case action == "deploy":
+		needed = []string{"VApp.Import"}
+	case strings.HasPrefix(r.URL.Path, restSyncItem):
+		needed = []string{"ContentLibrary.SyncLibraryItem"}
 	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/tag":
 		needed = []string{"InventoryService.Tagging.CreateTag"}
 	case r.Method == http.MethodPost && action == "" && r.URL.Path == restTagging+"/category":

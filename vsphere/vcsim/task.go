@@ -32,6 +32,7 @@ const (
 	DestroyFolder        Kind = "Folder.destroy"
 	UnregisterAndDestroy Kind = "Folder.unregisterAndDestroy"
 	RemoveSnapshots      Kind = "VirtualMachine.removeAllSnapshots"
+	ImportVApp           Kind = "ResourcePool.ImportVAppLRO"
 	ReconfigureCluster   Kind = "ClusterComputeResource.reconfigureEx"
 )
 
@@ -298,7 +299,7 @@ func (v *inventory) Result(begun *object.Task) (info types.TaskInfo, err error) 
 // latencyOf returns how long tasks of a kind take.
 func latencyOf(l *Latency, k Kind) time.Duration {
 	switch k {
-	case Clone:
+	case Clone, ImportVApp:
 		return l.Clone
 	case PowerOn, PowerOff, Reset, ShutdownGuest:
 		return l.Power

@@ -96,7 +96,10 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.service())
-	v.rest = newREST(v.world, v.rights, v.validLogin)
+	v.rest = newREST(v.world, v.inventory, v.rights, v.validLogin, func() {
+		v.current.unlocked = true
+		v.world.Unlock()
+	})
 	v.libraries = v.rest.libraries
 	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
 }

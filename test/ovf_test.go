@@ -1,0 +1,240 @@
+package test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// appliance is an OVF in a content library.
+const appliance = "golden/appliance"
+
+// deployOVF is the call that deploys one.
+const deployOVF = "POST /rest/com/vmware/vcenter/ovf/library-item/id:?~action=deploy"
+
+// newOVFRig is newChangeRig with a library that has an OVF and an ISO; a deployment takes a minute.
+func newOVFRig(t *testing.T) *rig {
+	t.Helper()
+	r := newChangeRig(t, vcsim.Guest{Tools: true})
+	r.must(r.AddLibrary("golden"))
+	r.must(r.AddLibraryItem("golden", "appliance", "ovf", r.libraryTemplate("appliance")))
+	r.must(r.AddLibraryItem("golden", "installer", "iso", types.ManagedObjectReference{}))
+	r.SetLatency(vcsim.Latency{Clone: time.Minute})
+	return r
+}
+
+// deployed returns the names in the root folder that are of deployed templates.
+func (r *rig) deployed() (names []string) {
+	for _, vm := range r.VMs() {
+		if strings.HasPrefix(vm.Name, "vmgroup-appliance-") {
+			names = append(names, vm.Name)
+		}
+	}
+	return names
+}
+
+func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		one, two := r.serve(), r.serve()
+		web, db := one.group("web", 2), two.group("db", 1)
+		for _, g := range []*metacontroller.Group{web, db} {
+			g.Spec.Template = appliance
+			g.Spec.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace
+		}
+		says(t, web, v1alpha1.PhasePending, `The content library's item "appliance" is deployed as the template vmgroup-appliance-1-`)
+		up(t, db)
+		up(t, web)
+		if names := r.deployed(); len(names) != 1 {
+			t.Errorf("deployed: %v", names)
+		}
+		was, version := refs(r.members()), r.fingerprints()
+		if len(version) != 1 {
+			t.Errorf("fingerprints %v", version)
+		}
+
+		r.EditOVF("appliance", func(o *vcsim.OVF) { o.Version = 2 })
+		until(t, web, "all are replaced", func(a metacontroller.Answer) bool {
+			_, err := db.Sync(within(t))
+			r.must(err)
+			is := r.fingerprints()
+			return metacontroller.Running(a) && len(is) == 1 && is[0] != version[0]
+		})
+		for name, ref := range refs(r.members()) {
+			if was[name] == ref {
+				t.Errorf("%s stayed", name)
+			}
+		}
+		if names := r.deployed(); len(names) != 2 {
+			t.Errorf("deployed: %v", names)
+		}
+	})
+}
+
+func TestATemplateThatIsDeployedAgainIsTheSameVersion(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		g := r.serve().group("web", 1)
+		g.Spec.Template = appliance
+		g.Spec.Update.OnTemplateChange = v1alpha1.TemplateChangeReplace
+		up(t, g)
+		was := refs(r.members())
+		r.must(r.Destroy("/DC0/vm/vm-operator/" + r.deployed()[0]))
+		g.Scale(2)
+		up(t, g)
+		equal(t, r.names(web), running(2))
+		if is := refs(r.members()); is["web-0"] != was["web-0"] || len(r.fingerprints()) != 1 {
+			t.Errorf("were %v, are %v, of %v", was, is, r.fingerprints())
+		}
+	})
+}
+
+func TestADeploymentThatAServerDidNotFinishIsDoneAgain(t *testing.T) {
+	t.Parallel()
+	for what, kill := range map[string]string{"while vCenter deploys": deployOVF, "before the record": "ReconfigVM_Task", "before it is a template": "MarkAsTemplate"} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newOVFRig(t)
+				first := r.serve()
+				g := first.group("web", 1)
+				g.Spec.Template = appliance
+				r.LoseReply(kill, 1)
+				until(t, g, "the call is made", func(metacontroller.Answer) bool { return r.Calls()[kill] > 0 })
+				up(t, g)
+				equal(t, r.names(web), running(1))
+				if names := r.deployed(); len(names) != 1 {
+					t.Errorf("deployed: %v", names)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatADeploymentLacksIsSaidBeforeItBegins(t *testing.T) {
+	t.Parallel()
+	set := func(change func(*vsphere.Config)) func(*vsphere.Config, *loop.Config) {
+		return func(c *vsphere.Config, _ *loop.Config) { change(c) }
+	}
+	for what, c := range map[string]struct {
+		template string
+		ovf      func(*vcsim.OVF)
+		says     string
+		mend     func(*rig)
+		settings func(*vsphere.Config) // the server is started again with
+	}{
+		"a license agreement": {ovf: func(o *vcsim.OVF) { o.EULAs = []string{"all yours"} }, says: "start the server with --accept-eulas",
+			settings: func(c *vsphere.Config) { c.AcceptEULAs = true }},
+		"a network": {ovf: func(o *vcsim.OVF) { o.Networks = []string{"nat"} }, says: `adapters on a network "nat", which the hosts of the server's pool don't have`,
+			settings: func(c *vsphere.Config) { c.LibraryNetwork = "VM Network" }},
+		"space": {ovf: func(o *vcsim.OVF) { o.Bytes = 1 << 60 }, says: "has too little space",
+			mend: func(r *rig) { r.EditOVF("appliance", func(o *vcsim.OVF) { o.Bytes = 1 }) }},
+		"an ISO": {template: "golden/installer", says: `is of the type "iso", and only VM templates, OVFs and OVAs can be cloned`,
+			mend: func(r *rig) {
+				r.must(r.RemoveLibraryItem("installer"))
+				r.must(r.AddLibraryItem("golden", "installer", "ovf", r.libraryTemplate("installer")))
+			}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newOVFRig(t)
+				if c.ovf != nil {
+					r.EditOVF("appliance", c.ovf)
+				}
+				withDatastore := func(v *vsphere.Config) { v.Datastore = "LocalDS_0" }
+				s := r.serve(set(withDatastore))
+				g := s.group("web", 1)
+				if g.Spec.Template = appliance; c.template != "" {
+					g.Spec.Template = c.template
+				}
+				until(t, g, "it says: "+c.says, func(a metacontroller.Answer) bool { return strings.Contains(a.Status.LastMessage, c.says) })
+				if n := r.Calls()[deployOVF]; n > 0 {
+					t.Errorf("%d deployments", n)
+				}
+				if c.mend != nil {
+					c.mend(r)
+				}
+				if c.settings != nil {
+					s.stop()
+					g = r.serve(set(withDatastore), set(c.settings)).group("web", 1)
+					g.Spec.Template = appliance
+				}
+				up(t, g)
+				equal(t, r.names(web), running(1))
+			})
+		})
+	}
+}
+
+func TestAnItemOfASubscribedLibraryIsDownloadedBeforeItIsDeployed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		r.EditOVF("appliance", func(o *vcsim.OVF) { o.Uncached = true })
+		const download = "POST /rest/com/vmware/content/library/subscribed-item/id:?~action=sync"
+		r.Deny(download, "ContentLibrary.SyncLibraryItem")
+		g := r.serve().group("web", 1)
+		g.Spec.Template = appliance
+		r.saysMissing(func(ctx context.Context) (metacontroller.Answer, error) { return g.Sync(ctx) }, "ContentLibrary.SyncLibraryItem")
+		r.Allow(download)
+		up(t, g)
+		equal(t, r.names(web), running(1))
+	})
+}
+
+func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		r.FailTask(vcsim.ImportVApp, nil, &types.InsufficientStorageSpace{}, 1)
+		g := r.serve().group("web", 1)
+		g.Spec.Template = appliance
+		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, `vCenter cannot deploy the content library's item "appliance": *types.InsufficientStorageSpace`)
+		})
+		up(t, g)
+		if names := r.deployed(); len(names) != 1 {
+			t.Errorf("deployed: %v", names)
+		}
+	})
+}
+
+func TestWhatHasTheNameOfADeployedTemplateIsNotTouched(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		s := r.serve()
+		g := s.group("web", 1)
+		g.Spec.Template = appliance
+		up(t, g)
+		name := r.deployed()[0]
+		r.must(r.Destroy("/DC0/vm/vm-operator/" + name))
+		ref, err := r.AddVM("/DC0/vm/vm-operator", name)
+		r.must(err)
+		g.Scale(2)
+		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "is taken by something else: rename, move or remove it")
+		})
+		time.Sleep(time.Hour)
+		if vm := r.vm("/DC0/vm/vm-operator/" + name); vm == nil || vm.Reference() != ref {
+			t.Error("it was removed")
+		}
+		if slices.Contains(r.names(web), "web-1") {
+			t.Error("a member was cloned")
+		}
+	})
+}

@@ -1,0 +1,314 @@
+package vsphere
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	rest "github.com/vmware/govmomi/vapi/library"
+	"github.com/vmware/govmomi/vapi/vcenter"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// deployments deploy OVFs of content libraries as templates into the root folder: once for each version, for all groups. Only the server's
+// settings say how, so it does not matter which group names an item first. The template's name is the lock, as for clones: of two
+// replicas that deploy at once, vCenter refuses one, which then finds the other's VM.
+//
+// Nothing is stored. Of what has that name, its notes and its record say what it is:
+//
+//	a template with the record         it is used
+//	a VM with our notes, and a task    somebody deploys it
+//	a VM with our notes, and none      for abandonedAfter, whoever deployed it can still finish; then it is destroyed and deployed again
+//	anything else                      it is not touched
+type deployments struct {
+	calls
+
+	mu   sync.Mutex
+	left map[string]time.Time // since when a VM has been unfinished without a task, by moRef
+}
+
+// abandonedAfter is the time to finish a VM whose deployment has ended: a reconfiguration, and the conversion to a template.
+const abandonedAfter = 5 * time.Minute
+
+// deployedKey is the extraConfig key of the record that a template was deployed by this server.
+const deployedKey = "codeconnect.vmworld.com.vmgroup.library"
+
+// DeployedPath is the property that ParseDeployed reads.
+const DeployedPath = `config.extraConfig["` + deployedKey + `"]`
+
+// deployedRecord says what a template was deployed of, and by which cluster's server, for people.
+type deployedRecord struct {
+	Item    string `json:"item"`
+	Version string `json:"version"`
+	Cluster string `json:"cluster,omitempty"`
+}
+
+// IsDeployed reports whether a template, of which DeployedPath was read, was deployed by a server.
+func IsDeployed(o session.Object) bool {
+	return session.Prop[types.OptionValue](o, DeployedPath).Value != nil
+}
+
+// deployedNotes are the notes of a VM from the beginning of its deployment on.
+func deployedNotes(ovf *library.OVF) string {
+	return fmt.Sprintf("Version %s of the content library's item %s (%s), deployed by vmgroup as a template for its clones.", ovf.Version, ovf.Name, ovf.ID)
+}
+
+// Deployed implements library.Deployer.
+func (d *deployments) Deployed(ctx context.Context, ovf *library.OVF) (string, error) {
+	at, err := d.settings()
+	if err != nil {
+		return "", err
+	}
+	found, finished, err := d.find(ctx, at, ovf)
+	if err != nil || !finished {
+		return "", err
+	}
+	return found.Value, nil
+}
+
+// find looks for what has the template's name; the zero reference if nothing does.
+func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *library.OVF) (found types.ManagedObjectReference, finished bool, err error) {
+	name := ovf.TemplateName()
+	if found, err = d.Child(ctx, at.Root, name); err != nil || found.Value == "" {
+		return found, false, err
+	}
+	var o session.Object
+	if found.Type == session.VMType {
+		err = d.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+			o, err = session.ReadProps(ctx, s, found, "config.template", "config.annotation", "runtime.powerState", DeployedPath)
+			return err
+		})
+	}
+	if vcfault.MissingObject(err) == found { // removed, or given up by vCenter, since
+		return types.ManagedObjectReference{}, false, nil
+	}
+	if err != nil {
+		return found, false, err
+	}
+	var record deployedRecord
+	text, _ := session.Prop[types.OptionValue](o, DeployedPath).Value.(string)
+	ours := text != "" && json.Unmarshal([]byte(text), &record) == nil && record.Item == ovf.ID && record.Version == ovf.Version
+	template, off := session.Prop[bool](o, "config.template"), session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState") == types.VirtualMachinePowerStatePoweredOff
+	switch {
+	case ours && template:
+		return found, true, nil
+	case template || !off || session.Prop[string](o, "config.annotation") != deployedNotes(ovf):
+		return found, false, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s in %s, of the template of the content library's item %q, is taken by something else: rename, move or remove it.", name, at.RootPath, ovf.Name)
+	}
+	return found, false, nil
+}
+
+// Examine implements library.Deployer.
+func (d *deployments) Examine(ctx context.Context, ovf *library.OVF) error {
+	at, err := d.settings()
+	if err == nil {
+		_, err = d.specOf(ctx, at, ovf)
+	}
+	return err
+}
+
+// specOf returns how an OVF is deployed: with thin disks on the datastore of the settings or, without one, where vCenter puts it; and with
+// each adapter on the network that the OVF names or, if the pool's hosts have none of that name, on that of the settings.
+func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *library.OVF) (vcenter.Deploy, error) {
+	how := vcenter.Deploy{
+		DeploymentSpec: vcenter.DeploymentSpec{Name: ovf.TemplateName(), Annotation: deployedNotes(ovf), StorageProvisioning: string(types.OvfCreateImportSpecParamsDiskProvisioningTypeThin)},
+		Target:         vcenter.Target{ResourcePoolID: at.Pool.Value, FolderID: at.Root.Value},
+	}
+	var needs vcenter.FilterResponse
+	err := d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) (err error) {
+		needs, err = vcenter.NewManager(rs.Client).FilterLibraryItem(ctx, ovf.ID, vcenter.FilterRequest{Target: how.Target})
+		return err
+	})
+	if err != nil {
+		return how, err
+	}
+	if len(needs.EULAs) > 0 && !d.cfg.AcceptEULAs {
+		return how, vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+			"The content library's item %q has %d end-user license agreements: read them in vCenter, and start the server with --accept-eulas if you accept those of all items that groups name.", ovf.Name, len(needs.EULAs))
+	}
+	how.AcceptAllEULA = len(needs.EULAs) > 0
+	for _, name := range needs.Networks {
+		to, err := d.networkFor(ctx, at, ovf, name)
+		if err != nil {
+			return how, err
+		}
+		how.NetworkMappings = append(how.NetworkMappings, vcenter.NetworkMapping{Key: name, Value: to.Value})
+	}
+	if at.Datastore == nil {
+		return how, nil
+	}
+	how.DefaultDatastoreID = at.Datastore.Value
+	return how, d.hasRoom(ctx, at, ovf, needs.AdditionalParams)
+}
+
+// networkFor finds the network for the adapters that an OVF has on the network of that name.
+func (d *deployments) networkFor(ctx context.Context, at *inventory.Settings, ovf *library.OVF, name string) (types.ManagedObjectReference, error) {
+	in, err := d.ownDatacenter()
+	if err != nil {
+		return types.ManagedObjectReference{}, err
+	}
+	found, err := d.networkAt(ctx, in, at.Pool, name)
+	if why := vcfault.Classify("", err); why != nil && why.NeedsOperator {
+		if d.cfg.LibraryNetwork == "" {
+			return found.Ref, vcfault.New(why.Reason, true,
+				"The content library's item %q has adapters on a network %q, which the hosts of the server's pool don't have: start the server with --library-network, the network for these (members with spec.networks have others), or create that one.", ovf.Name, name)
+		}
+		found, err = d.networkAt(ctx, in, at.Pool, d.cfg.LibraryNetwork)
+	}
+	return found.Ref, err
+}
+
+// hasRoom checks the datastore of the settings before vCenter copies disks to it.
+func (d *deployments) hasRoom(ctx context.Context, at *inventory.Settings, ovf *library.OVF, params []vcenter.AdditionalParams) error {
+	var state *DatastoreState
+	err := d.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		state, err = ReadDatastore(ctx, s, at)
+		return err
+	})
+	if err != nil || state == nil {
+		return err
+	}
+	if !state.Usable {
+		return vcfault.New(vcfault.ReasonDatastoreInaccessible, true, "The datastore %s, which the content library's item %q is to be deployed on, is in maintenance mode or inaccessible.", state.Path, ovf.Name)
+	}
+	for _, p := range params {
+		if p.Type == vcenter.TypeSizeParams && p.ApproximateSparseDeploymentSize > state.Free {
+			return vcfault.New(vcfault.ReasonDatastoreFull, true, "The datastore %s has too little space for the content library's item %q, which needs about %d MiB: free space, or set another --datastore.",
+				state.Path, ovf.Name, p.ApproximateSparseDeploymentSize>>20)
+		}
+	}
+	return nil
+}
+
+// Deploy implements library.Deployer.
+func (d *deployments) Deploy(ctx context.Context, ovf *library.OVF) error {
+	at, err := d.settings()
+	if err != nil {
+		return err
+	}
+	found, finished, err := d.find(ctx, at, ovf)
+	if err != nil || finished {
+		return err
+	}
+	if found.Value != "" {
+		return d.resume(ctx, ovf, found)
+	}
+	if !ovf.Cached {
+		return d.fetch(ctx, ovf)
+	}
+	how, err := d.specOf(ctx, at, ovf)
+	if err != nil {
+		return err
+	}
+	vm, err := d.start(ctx, ovf, how)
+	if err != nil {
+		if other, _, lookErr := d.find(ctx, at, ovf); lookErr == nil && other.Value != "" {
+			return vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is being deployed by another process.", ovf.Name)
+		}
+		return err
+	}
+	return d.finish(ctx, ovf, vm)
+}
+
+// start deploys an OVF, and waits for the VM. vCenter removes what it has made of one that fails, and of one whose caller hangs up.
+func (d *deployments) start(ctx context.Context, ovf *library.OVF, how vcenter.Deploy) (vm types.ManagedObjectReference, err error) {
+	d.log.Info().Str("item", ovf.Name).Str("version", ovf.Version).Str("template", how.Name).Msg("deploying an item of a content library")
+	began := time.Now()
+	err = d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		made, err := vcenter.NewManager(rs.Client).DeployLibraryItem(ctx, ovf.ID, how)
+		if refused, is := errors.AsType[*vcenter.DeploymentError](err); is {
+			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true, "vCenter cannot deploy the content library's item %q: %s", ovf.Name, vcfault.Steady(strings.TrimPrefix(refused.Error(), "deploy error: ")))
+		}
+		if err == nil {
+			vm = *made
+		}
+		return err
+	})
+	if err == nil && vm.Type != session.VMType {
+		err = vcfault.New(vcfault.ReasonLibraryItemUnusable, true, "The content library's item %q is a vApp of several VMs, which cannot be cloned: remove %s (%s), and name another template.", ovf.Name, how.Name, vm.Value)
+	}
+	if err == nil {
+		d.log.Info().Str("item", ovf.Name).Str("template", how.Name).Dur("durationSeconds", time.Since(began)).Msg("deployed an item of a content library")
+	}
+	return vm, err
+}
+
+// finish makes a deployed VM the template: first the record, so that a template never lacks it.
+func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
+	record, err := json.Marshal(deployedRecord{ovf.ID, ovf.Version, d.cfg.ClusterID})
+	if err != nil {
+		return err
+	}
+	if err = d.reconfigure(ctx, vm, types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: deployedKey, Value: string(record)}}}); err != nil {
+		return err
+	}
+	err = d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		_, err := methods.MarkAsTemplate(ctx, s.Vim, &types.MarkAsTemplate{This: vm})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return d.reader.Read(ctx, vm)
+}
+
+// resume waits for the deployment of a VM that is unfinished, by another process or a former one of this, and destroys the VM if nobody will finish it.
+func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
+	waiting := vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is being deployed by another process.", ovf.Name)
+	var running bool
+	err := d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		all, err := tasks.Recent(ctx, s)
+		running = slices.ContainsFunc(all, func(t types.TaskInfo) bool {
+			return tasks.Unfinished(&t) && (t.Entity != nil && *t.Entity == vm || strings.Contains(strings.ToLower(t.DescriptionId), "importvapp"))
+		})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	since, known := d.left[vm.Value]
+	if running || !known {
+		since = time.Now()
+	}
+	d.left[vm.Value] = since
+	d.mu.Unlock()
+	if time.Since(since) < abandonedAfter {
+		return waiting
+	}
+	d.log.Warn().Str("item", ovf.Name).Str("moRef", vm.Value).Msg("destroying what is left of the deployment of a content library's item")
+	_, err = d.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil {
+		return err
+	}
+	return waiting
+}
+
+// fetch makes vCenter copy the files of a subscribed library's item, which takes a while.
+func (d *deployments) fetch(ctx context.Context, ovf *library.OVF) error {
+	err := d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+		return rest.NewManager(rs.Client).SyncLibraryItem(ctx, &rest.Item{ID: ovf.ID}, true)
+	})
+	if err != nil {
+		return err
+	}
+	return vcfault.New(vcfault.ReasonLibraryReading, false, "vCenter synchronizes the content library's item %q; then it is deployed.", ovf.Name)
+}
