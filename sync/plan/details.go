@@ -37,11 +37,7 @@ type Sensitive string
 
 const redacted = "[redacted]"
 
-// String, GoString, MarshalText and MarshalJSON keep the text out of whatever it is printed in.
-func (Sensitive) String() string { return redacted }
-
-func (Sensitive) GoString() string { return redacted }
-
+// MarshalText, and Format in userdata.go, keep the text out of whatever it is printed in.
 func (Sensitive) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // Reveal returns the text itself.

@@ -63,6 +63,28 @@ func TestHealingAndScalingDoNotWaitForAWindow(t *testing.T) {
 	}
 }
 
+// Whether the guest of an adopted VM ever reports anything isn't known until it is powered on again.
+func TestAnAdoptedMemberThatReportsNothingIsHealedOnlyAfterItsNextPowerOn(t *testing.T) {
+	t.Parallel()
+	for what, heals := range map[string]bool{"it was on when it was adopted": false, "it was powered on since": true} {
+		o := observed(3)
+		addMembers(&o, 3)
+		o.Group.Spec.Healing.Action, o.Group.Spec.Readiness.Check = v1alpha1.HealReplace, v1alpha1.ReadyToolsRunning
+		for i := range o.State.VMs {
+			o.State.VMs[i].Tools = i != 2
+		}
+		m := &o.State.VMs[2]
+		m.Former.Name, m.Created, m.Boot = "old", now.Add(-2*time.Hour), now.Add(-3*time.Hour)
+		if heals {
+			m.Boot = now.Add(-time.Hour)
+		}
+		o.Group.Status.Members = []v1alpha1.Member{{MoRef: "vm-102", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+		if r := planner.Make(o); r.Wants("web-2", plan.Mark) != heals {
+			t.Errorf("%s: %+v", what, r.Actions)
+		}
+	}
+}
+
 func TestAMembersAgeIsThatOfItsStamp(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
