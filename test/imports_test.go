@@ -127,6 +127,33 @@ func TestImportsRunOneWay(t *testing.T) {
 	}
 }
 
+func TestTheTableOfPackagesInTheDesignListsAllAndNoOther(t *testing.T) {
+	text, err := os.ReadFile("../docs/design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(text), "\n## Packages\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string]bool{}
+	for line := range strings.Lines(section) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		for i, name := range strings.Split(cells[1], "`") {
+			if _, known := walls[name]; i%2 == 1 && !known {
+				t.Errorf("the table has %s, which is no package", name)
+			}
+			listed[name] = true
+		}
+	}
+	for pkg := range walls {
+		if !listed[pkg] && !strings.HasPrefix(pkg, "test/") {
+			t.Errorf("the table of packages lacks %s", pkg)
+		}
+	}
+}
+
 func isModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
