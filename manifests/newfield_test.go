@@ -57,6 +57,8 @@ var changedInPlace = []string{
 	"readiness", "update", "healing", "scaleIn", "deletion", "service",
 	"placement.antiAffinity", "placement.hostGroup",
 	"placement.datacenter", "placement.folder", // cannot change while there are members
+	"hardware.cpuReservationMHz", "hardware.cpuLimitMHz", "hardware.cpuShares",
+	"hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.reserveAllMemory",
 	"rootDisk", "disks[]", // the stamp has a member's own disks
 	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses
 	"userData", // the revision has the digest of its text

@@ -1,6 +1,7 @@
 package test
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -119,6 +120,9 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	}
 	if key := "sched.cpu.latencySensitivity"; d.ExtraConfig[key] != s.ExtraConfig[key] {
 		return fmt.Sprintf("%s has %s = %q", vm.Path, key, d.ExtraConfig[key])
+	}
+	if text := allocationOf(d.Config); stamp.Allocation != plan.AllocationOf(s) || !strings.HasPrefix(text, "CPU 0 to -1 "+strings.ToLower(cmp.Or(string(s.Hardware.CPUShares), "Normal"))) {
+		return fmt.Sprintf("%s has %s, and the stamp %s", vm.Path, text, stamp.Allocation)
 	}
 	if got := pciDevices(&d.Config); !slices.Equal(got, s.Hardware.PCIDevices) {
 		return fmt.Sprintf("%s has the devices %v", vm.Path, got)

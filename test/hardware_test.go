@@ -1,11 +1,14 @@
 package test
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -77,6 +80,82 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 		}
 		remove(t, g)
 	})
+}
+
+func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		const template = "/DC0/vm/vm-operator-template"
+		r.must(r.ToVM(template))
+		r.must(r.Reconfigure(template, types.VirtualMachineConfigSpec{CpuAllocation: &types.ResourceAllocationInfo{Limit: types.NewInt64(1500)}}))
+		r.must(r.ToTemplate(template))
+		g := r.serve().group("web", 2)
+		up(t, g)
+		before := refs(r.members())
+		for n, x := range []struct {
+			hardware v1alpha1.Hardware
+			want     string
+		}{
+			{v1alpha1.Hardware{CPULimitMHz: 800, CPUShares: v1alpha1.SharesHigh, ReserveAllMemory: types.NewBool(true)}, "CPU 0 to 800 high, memory 4096 to -1 normal"},
+			{v1alpha1.Hardware{CPUReservationMHz: 500, MemoryReservationMiB: 512, MemoryLimitMiB: 1024}, "CPU 500 to 1500 normal, memory 512 to 1024 normal"},
+			{v1alpha1.Hardware{}, "CPU 0 to 1500 normal, memory 0 to -1 normal"},
+		} {
+			file := g.VmGroup.DeepCopy()
+			file.Spec.Hardware = x.hardware
+			if _, answer := ask(t, g, "/plan", file, false); !strings.Contains(answer, "reservations, limits or shares") {
+				t.Errorf("the plan is %s", answer)
+			}
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware = x.hardware })
+			r.updated(g, len(before)) // none is off in between
+			if now := refs(r.members()); n < 2 && !maps.Equal(now, before) {
+				t.Errorf("members were %v, and are %v", before, now)
+			}
+			g.Scale(3 + int32(n)) // the new clone has the same
+			r.updated(g, len(before))
+			before = refs(r.members())
+			for name := range before {
+				if got := allocationOf(r.details(webFolder + name).Config); got != x.want {
+					t.Errorf("%s has %s, want %s", name, got, x.want)
+				}
+			}
+		}
+		remove(t, g)
+	})
+}
+
+func TestAMemberThatCannotHaveItsReservationRunsOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		before := refs(r.members())
+		r.FailTask(vcsim.Reconfigure, nil, &types.InvalidArgument{InvalidProperty: "spec.cpuAllocation.reservation"}, 0)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUReservationMHz = 500 })
+		blocked(t, g, "InvalidConfiguration")
+		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
+			_, err := g.Sync(within(t))
+			r.must(err)
+		}
+		if now := refs(r.members()); !maps.Equal(now, before) || tally(r.members(), isOn) != 2 {
+			t.Errorf("members were %v, and are %v, %d on", before, now, tally(r.members(), isOn))
+		}
+		r.Heal()
+		r.updated(g, 2)
+	})
+}
+
+// allocationOf describes reservations, limits and shares.
+func allocationOf(c types.VirtualMachineConfigInfo) string {
+	text := func(a *types.ResourceAllocationInfo) string {
+		x := types.ResourceAllocationInfo{Reservation: types.NewInt64(0), Limit: types.NewInt64(-1), Shares: &types.SharesInfo{Level: types.SharesLevelNormal}}
+		if a != nil {
+			x = types.ResourceAllocationInfo{Reservation: cmp.Or(a.Reservation, x.Reservation), Limit: cmp.Or(a.Limit, x.Limit), Shares: cmp.Or(a.Shares, x.Shares)}
+		}
+		return fmt.Sprintf("%d to %d %s", *x.Reservation, *x.Limit, x.Shares.Level)
+	}
+	return "CPU " + text(c.CpuAllocation) + ", memory " + text(c.MemoryAllocation)
 }
 
 // pciDevices are the devices of hosts that a VM has, as the spec names them.

@@ -200,6 +200,9 @@ type source struct {
 	firmware string
 	// file is the .vmx file: "[datastore] directory/file.vmx".
 	file string
+	// cpu and memory are the reservations, limits and shares; locked: all memory is reserved.
+	cpu, memory types.ResourceAllocationInfo
+	locked      bool
 	// snapshots are those of a template; nil if there are none.
 	snapshots *types.VirtualMachineSnapshotInfo
 }
@@ -256,7 +259,8 @@ func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath}
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath,
+		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
 	}
@@ -270,6 +274,9 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		vApp:      HasVAppProperties(o),
 		firmware:  session.Prop[string](o, "config.firmware"),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
+		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
+		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),
+		locked:    session.Prop[bool](o, "config.memoryReservationLockedToMax"),
 	}
 	if session.Prop[bool](o, autoCoresPath) {
 		x.perSocket = 0
@@ -358,12 +365,7 @@ func (b *cloneBuilder) fillHardware(_ context.Context) error {
 		config.NumCoresPerSocket = &h.CoresPerSocket
 	}
 	config.CpuHotAddEnabled, config.MemoryHotAddEnabled = h.CPUHotAdd, h.MemoryHotAdd
-	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
-	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
-	config.MemoryReservationLockedToMax = h.ReserveAllMemory
-	if len(h.PCIDevices) > 0 {
-		config.MemoryReservationLockedToMax = types.NewBool(true)
-	}
+	allocate(config, &h)
 	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
 		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
 	}
@@ -393,6 +395,15 @@ func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
 		})
 	}
 	return nil
+}
+
+// allocate sets the reservations, limits and shares of spec.hardware.
+func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
+	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
+	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
+	if config.MemoryReservationLockedToMax = h.ReserveAllMemory; len(h.PCIDevices) > 0 {
+		config.MemoryReservationLockedToMax = types.NewBool(true)
+	}
 }
 
 // allocationOf returns what is set of an allocation; nil if nothing is.
@@ -1102,6 +1113,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.clone.Fingerprint, Template: b.details.Spec.Template,
 		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
 		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
+		Allocation: plan.AllocationOf(b.details.Spec),
 	}
 }
 

@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/vmware/govmomi/vim25/types"
@@ -10,7 +11,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// resize changes a member's CPUs and memory: while it runs if the plan says so (VirtualMachineConfigInfo's
+// resize changes a member's CPUs and memory, and their reservations, limits and shares: while it runs if the plan says so (VirtualMachineConfigInfo's
 // cpuHotAddEnabled and memoryHotAddEnabled), otherwise while it is off. Then it also removes the mark of the power
 // cycle.
 func (st *step) resize(ctx context.Context) error {
@@ -32,13 +33,56 @@ func (st *step) resize(ctx context.Context) error {
 		}
 		spec.NumCoresPerSocket = fits
 	}
-	if next := stampAfter(m, st.action); next != m.Stamp { // it was marked for this alone
+	next := stampAfter(m, st.action)
+	if to.Like != nil {
+		if err := st.reallocate(ctx, &spec, *to.Like); err != nil {
+			return err
+		}
+		next.Allocation = plan.AllocationOf(to.Like.Details().Spec)
+	}
+	if next != m.Stamp {
 		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}
 	}
 	if err := st.reconfigure(ctx, st.vm(), spec); err != nil {
+		allocated := to.CPU == m.CPU && to.MemoryMB == m.MemoryMB
+		if allocated && !vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn) { // neither a power cycle nor a new clone would help
+			return err
+		}
 		return SizeRefusal(st.action, err)
 	}
 	return st.reader.Read(ctx, st.vm())
+}
+
+// reallocate gives a VM the reservations, limits and shares of a clone: those of the spec, and else the template's.
+func (st *step) reallocate(ctx context.Context, spec *types.VirtualMachineConfigSpec, clone plan.Action) error {
+	b, err := st.newCloneBuilder(st.ref, clone, clone.Folder())
+	if err != nil {
+		return err
+	}
+	if err := b.fillSource(ctx); err != nil {
+		return err
+	}
+	allocate(spec, &b.details.Spec.Hardware)
+	if spec.MemoryReservationLockedToMax == nil {
+		spec.MemoryReservationLockedToMax = types.NewBool(b.source.locked)
+	}
+	spec.CpuAllocation = overlay(b.source.cpu, spec.CpuAllocation)
+	if spec.MemoryAllocation = overlay(b.source.memory, spec.MemoryAllocation); *spec.MemoryReservationLockedToMax {
+		spec.MemoryAllocation.Reservation = nil // it follows the memory
+	}
+	return nil
+}
+
+// overlay returns what is set of an allocation, and the rest from the template's, or without one what vCenter gives a new VM.
+func overlay(template types.ResourceAllocationInfo, set *types.ResourceAllocationInfo) *types.ResourceAllocationInfo {
+	all := types.ResourceAllocationInfo{Reservation: types.NewInt64(0), Limit: types.NewInt64(-1), Shares: &types.SharesInfo{Level: types.SharesLevelNormal}}
+	for _, from := range []*types.ResourceAllocationInfo{&template, set} {
+		if from == nil {
+			continue
+		}
+		all.Reservation, all.Limit, all.Shares = cmp.Or(from.Reservation, all.Reservation), cmp.Or(from.Limit, all.Limit), cmp.Or(from.Shares, all.Shares)
+	}
+	return &all
 }
 
 // SizeRefusal distinguishes a VM that cannot take the size from other failures. vCenter then answers

@@ -25,8 +25,8 @@ const (
 	SharesHigh   Shares = "High"
 )
 
-// Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template. Only a
-// new clone gets it, so a change replaces the members.
+// Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template.
+// Members get other reservations, limits and shares while they run. Only a new clone gets the rest, so a change of it replaces the members.
 //
 // plan.Revision has the JSON of it: a new field needs omitempty, so that groups without it keep their revision.
 //
@@ -97,4 +97,19 @@ type Hardware struct {
 	// +listType=atomic
 	// +optional
 	PCIDevices []string `json:"pciDevices,omitempty"`
+}
+
+// Allocation returns the part of the hardware that members get while they run: reservations, limits and shares.
+func (h *Hardware) Allocation() Hardware {
+	return Hardware{
+		CPUReservationMHz: h.CPUReservationMHz, CPULimitMHz: h.CPULimitMHz, CPUShares: h.CPUShares, ReserveAllMemory: h.ReserveAllMemory,
+		MemoryReservationMiB: h.MemoryReservationMiB, MemoryLimitMiB: h.MemoryLimitMiB, MemoryShares: h.MemoryShares,
+	}
+}
+
+// WithoutAllocation returns the part that only a new clone gets.
+func (h Hardware) WithoutAllocation() Hardware {
+	h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares, h.ReserveAllMemory = 0, 0, "", nil
+	h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares = 0, 0, ""
+	return h
 }

@@ -107,7 +107,7 @@ const (
 	UpdateOnDelete UpdateStrategy = "OnDelete"
 )
 
-// ResizeWay says how a change of cpu or memory reaches the members.
+// ResizeWay says how a change of cpu or memory, or of their reservations, limits and shares, reaches the members.
 // +kubebuilder:validation:Enum=Auto;InPlace;Replace
 type ResizeWay string
 
@@ -144,8 +144,9 @@ type Update struct {
 	// +default="RollingUpdate"
 	// +optional
 	Strategy UpdateStrategy `json:"strategy,omitempty"`
-	// resize says how a change of cpu or memory reaches the members: InPlace (added to the running VM where it allows that, otherwise by a
-	// power cycle), Replace (a new clone), or Auto (the default): in place, and by a new clone where the VM refuses.
+	// resize says how a change of cpu or memory, or of their reservations, limits and shares, reaches the members: InPlace (to the running VM
+	// where it allows that, otherwise by a power cycle), Replace (a new clone), or Auto (the default): in place, and by a new clone where the
+	// VM refuses the size.
 	// +default="Auto"
 	// +optional
 	Resize ResizeWay `json:"resize,omitempty"`

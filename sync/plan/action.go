@@ -24,7 +24,8 @@ const (
 	// SetRules creates, changes or removes the group's DRS rules, so that they follow spec.placement and
 	// name the members that exist.
 	SetRules Op = "SetRules"
-	// Reconfigure gives a member the cpu and memory of the spec, guarded by its changeVersion. Hot tells that it is on.
+	// Reconfigure gives a member the cpu and memory of the spec, and their reservations, limits and shares, guarded by its
+	// changeVersion. Hot tells that it is on.
 	Reconfigure Op = "Reconfigure"
 	// SetDisks adds the disks of the spec that a member lacks, lets others grow, and records that in the stamp, guarded by its
 	// changeVersion. The VM can be running.

@@ -46,11 +46,13 @@ type AdoptArgs struct {
 	Details                      *Details
 }
 
-// ResizeArgs are the size that a Reconfigure gives. Hot: its VM is on.
+// ResizeArgs are the size that a Reconfigure gives. Hot: its VM is on. Like is the Clone that would have the reservations, limits and shares
+// that it gives; nil: the VM has them.
 type ResizeArgs struct {
 	CPU      int32
 	MemoryMB int64
 	Hot      bool
+	Like     *Action
 }
 
 // MoveArgs are the moRef of the folder that a VM is moved into, or that the quarantine is made in.

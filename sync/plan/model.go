@@ -30,7 +30,7 @@ func Apply(o *Observed, a Action) {
 			MoRef: moRef, Name: a.VM, Ordinal: a.Ordinal, Revision: of.Revision, Generation: a.Generation,
 			Power: PoweredOff, Reachable: true, CPU: of.CPU, MemoryMB: of.MemoryMB, VCenter: s.VCenter, Folder: of.Folder,
 			Fingerprint: of.Fingerprint, Created: o.Now, Home: a.home(), Addresses: a.addresses(),
-			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(),
+			Prepared: a.unprepared(), Disks: a.disks(false), Standby: of.Standby, Template: a.template(), Allocation: a.allocation(),
 		})
 	case SetRules:
 		s.RulesOff = false
@@ -139,6 +139,13 @@ func (a *Action) template() string {
 	return a.Details().Spec.Template
 }
 
+func (a *Action) allocation() string {
+	if a.Details() == nil || a.Details().Spec == nil {
+		return ""
+	}
+	return AllocationOf(a.Details().Spec)
+}
+
 // unprepared is what the stamp of a clone says of its preparation.
 func (a *Action) unprepared() string {
 	if a.Details() == nil || a.Details().Prepared == "" {
@@ -207,7 +214,9 @@ func (vm *VM) change(a Action, now time.Time) {
 		vm.Power, vm.Boot, vm.Tools, vm.Reported, vm.IPs, vm.Untaken = PoweredOff, time.Time{}, false, false, nil, nil
 	case Reconfigure:
 		to := ArgsOf[ResizeArgs](a.Args)
-		vm.CPU, vm.MemoryMB = to.CPU, to.MemoryMB
+		if vm.CPU, vm.MemoryMB = to.CPU, to.MemoryMB; to.Like != nil {
+			vm.Allocation = to.Like.allocation()
+		}
 	case Rename:
 		vm.Name = ArgsOf[RenameArgs](a.Args).Name
 	case Move:

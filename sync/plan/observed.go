@@ -322,6 +322,8 @@ type VM struct {
 	Prepared string
 	// Disks are those that the spec gave it (DiskText); empty if none.
 	Disks string
+	// Allocation are the reservations, limits and shares that the spec gave it (AllocationOf); empty if none.
+	Allocation string
 }
 
 // Why is why a member is marked: to be removed, or to be powered off for a while.

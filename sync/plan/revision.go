@@ -16,7 +16,7 @@ const RevisionAlgorithm = 1
 // Revision is a short hash of the part of the spec that only a new clone can change: what members are cloned from and
 // where to, and what they get at their first boot. Only fields that are set enter it, as name, length and value; so a
 // field that a later version adds changes no revision of a group that does not use it, and an upgrade of this server
-// rolls nobody's VMs (a golden test checks this). cpu and memory are not part of it: they can be changed on an existing
+// rolls nobody's VMs (a golden test checks this). cpu, memory and their allocation are not part of it: they can be changed on an existing
 // VM. Nor are address ranges: a member's own addresses are in its stamp, so more addresses replace no member.
 //
 // It is for a group without user data; see RevisionWith.
@@ -53,7 +53,7 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	if len(spec.Disks) > 0 { // which ones a member has is in its stamp
 		set("disks", "some")
 	}
-	if hardware := jsonOf(spec.Hardware); hardware != "{}" {
+	if hardware := jsonOf(spec.Hardware.WithoutAllocation()); hardware != "{}" {
 		set("hardware", hardware)
 	}
 	if len(spec.ExtraConfig) > 0 {
@@ -63,6 +63,14 @@ func RevisionWith(spec *v1alpha1.VmGroupSpec, userData string) string {
 	set("customizationSpec", spec.CustomizationSpec)
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:5])
+}
+
+// AllocationOf returns the reservations, limits and shares that spec.hardware sets, as the stamp records them; "" if none.
+func AllocationOf(spec *v1alpha1.VmGroupSpec) string {
+	if text := jsonOf(spec.Hardware.Allocation()); text != "{}" {
+		return text
+	}
+	return ""
 }
 
 // jsonOf returns a part of the spec as JSON, which has only the fields that are set.

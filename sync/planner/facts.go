@@ -30,7 +30,9 @@ type facts struct {
 	later    bool
 	revision string // of a member cloned now; empty while its user data is unknown
 	prepared string // what a member is to be prepared with; can be empty
-	holds    memberHolds
+	// allocation are the reservations, limits and shares of a member; can be empty.
+	allocation string
+	holds      memberHolds
 	// disksNow are the persistent disks as the next status has them, disksListed those of the stored one.
 	disksNow, disksListed disksByOrdinal
 	// wake is when equal facts lead to another plan because time has passed; zero if never. All stages note such times (wakeAt).
@@ -38,7 +40,8 @@ type facts struct {
 }
 
 func factsOf(o *plan.Observed) *facts {
-	f := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec)}
+	f := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
+		allocation: plan.AllocationOf(&o.Group.Spec)}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		fields := make([]string, len(errs))
 		for i, err := range errs {

@@ -160,6 +160,9 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 	if want := f.Group.MemoryMB(); vm.MemoryMB != want {
 		in = append(in, fmt.Sprintf("%d MiB of memory instead of %d", vm.MemoryMB, want))
 	}
+	if vm.Allocation != f.allocation {
+		in = append(in, "other reservations, limits or shares")
+	}
 	if len(in) == 0 {
 		return ""
 	}

@@ -6,7 +6,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A size grows while the VM runs if its hot-plug flags allow that. Otherwise the guest
+// A size is the CPUs and memory, and their reservations, limits and shares, which can always change while the VM runs. It grows while the VM runs if its hot-plug flags allow that. Otherwise the guest
 // is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So the member is marked
 // first, like one to be removed: otherwise two replicas of the server that know different specs could each take one down. The
 // change of size takes the mark off.
@@ -23,7 +23,8 @@ func (f *facts) hot(m *member) bool {
 		return false
 	}
 	cpu, memory := f.Group.Spec.CPU, f.Group.MemoryMB()
-	if p := f.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient {
+	allocated := cpu == m.CPU && memory == m.MemoryMB // only its reservations, limits and shares differ
+	if p := f.Pending[m.name]; p.Op == plan.Reconfigure && p.State != plan.Running && p.Fault.Reason != "" && !p.Fault.Transient && !(allocated && p.Fault.NeedsOperator) {
 		return false
 	}
 	return (cpu == m.CPU || cpu > m.CPU && m.CPUHotAdd) &&
@@ -57,12 +58,12 @@ func (d *decision) chooseCycles(order []int) {
 func (s *steps) resizeInPlace(m *member, why string) {
 	goesOn := true
 	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: s.resizeArgs(false), Reason: why}
+		Args: s.resizeArgs(m, false), Reason: why}
 	switch {
 	case m.Power == plan.PoweredOff:
 		goesOn = s.act(a)
 	case s.hot(m):
-		a.Args = s.resizeArgs(true)
+		a.Args = s.resizeArgs(m, true)
 		goesOn = s.act(a)
 	case !m.cycles:
 	case !m.Marked:
@@ -74,9 +75,15 @@ func (s *steps) resizeInPlace(m *member, why string) {
 	m.begins(resizing, goesOn)
 }
 
-// resizeArgs are the size that the spec gives to members.
-func (f *facts) resizeArgs(hot bool) plan.ResizeArgs {
-	return plan.ResizeArgs{CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Hot: hot}
+// resizeArgs are the size that the spec gives to a member.
+func (f *facts) resizeArgs(m *member, hot bool) plan.ResizeArgs {
+	to := plan.ResizeArgs{CPU: f.Group.Spec.CPU, MemoryMB: f.Group.MemoryMB(), Hot: hot}
+	if m.Allocation != f.allocation {
+		details, _ := f.details(m.Ordinal)
+		like := f.cloneOf(m.name, m.Ordinal, details, m.Standby)
+		to.Like = &like
+	}
+	return to
 }
 
 // takeDown plans the next step of powering a member off: its guest is asked to shut down; if it does not in time, or cannot

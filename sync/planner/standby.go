@@ -258,7 +258,7 @@ func (s *steps) updateStandby(m *member, why string) {
 	case m.disks != "":
 		goesOn = s.setDisksOf(m, why)
 	default:
-		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.resizeArgs(false), Reason: why})
+		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.resizeArgs(m, false), Reason: why})
 	}
 	m.begins(standingBy, goesOn)
 }

@@ -57,6 +57,14 @@ var changeStories = map[string]func(*story){
 			g.Memory, g.Update.MaxUnavailable = 16, of(1)
 		}))
 	},
+	"reservations": func(s *story) {
+		s.happens("three members are applied", nothing)
+		s.happens("they get a reservation, and more shares: set while they run", edit(func(g *spec) { g.Hardware.CPUReservationMHz, g.Hardware.CPUShares = 500, "High" }))
+		s.happens("8 GiB, of which all is reserved: one power cycle each for both", edit(func(g *spec) {
+			g.Memory, g.Hardware.ReserveAllMemory, g.Update.MaxUnavailable = 8, new(true), of(1)
+		}))
+		s.happens("none of that, but by new clones", edit(func(g *spec) { g.Hardware, g.Update.Resize = v1alpha1.Hardware{}, v1alpha1.ResizeReplace }))
+	},
 	"resize down": func(s *story) {
 		s.happens("three members are applied; one can be unavailable", edit(func(g *spec) { g.Update.MaxUnavailable = of(1) }))
 		s.happens("1 CPU instead of 2: nothing can be taken from a VM that runs", edit(func(g *spec) { g.CPU = 1 }))

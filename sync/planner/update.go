@@ -177,20 +177,24 @@ func (d *decision) trackProgress(todo int) {
 
 // target describes what members are updated to, for people and to tell updates apart.
 func (f *facts) target() string {
-	return targetText(f.revision, f.Group.Spec.CPU, f.Group.MemoryMB())
+	return targetText(f.revision, f.Group.Spec.CPU, f.Group.MemoryMB(), f.allocation)
 }
 
 // madeFrom is the target that the member matches.
 func madeFrom(m *member) string {
-	return targetText(m.Revision, m.CPU, m.MemoryMB)
+	return targetText(m.Revision, m.CPU, m.MemoryMB, m.Allocation)
 }
 
-func targetText(revision string, cpu int32, memoryMB int64) string {
+func targetText(revision string, cpu int32, memoryMB int64, allocation string) string {
 	memory := fmt.Sprintf("%d GiB", memoryMB/1024)
 	if memoryMB%1024 != 0 {
 		memory = fmt.Sprintf("%d MiB", memoryMB)
 	}
-	return fmt.Sprintf("%s, %d CPUs, %s", revision, cpu, memory)
+	text := fmt.Sprintf("%s, %d CPUs, %s", revision, cpu, memory)
+	if allocation != "" {
+		text += ", " + allocation
+	}
+	return text
 }
 
 // beyond returns how many members more than replicas stay for now: during an update, those that make

@@ -192,6 +192,11 @@ var violations = []struct {
 			w.ChangeReads(each("VirtualMachine", "runtime.bootTime", func(at time.Time) any { return at.Add(time.Minute) }))
 		}))
 	}},
+	{"deep: shares of a running VM", "does not have the shares", func(w *world, _ *Options) {
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			c.Spec.CpuAllocation, c.Spec.MemoryAllocation = nil, nil
+		}))
+	}},
 	{"deep: guestinfo at first boot", `the guest has the host name "ubuntu"`, func(w *world, _ *Options) {
 		w.ChangeReads(each("VirtualMachine", "guest.hostName", func(string) any { return "ubuntu" }))
 	}},

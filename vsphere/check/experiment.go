@@ -63,6 +63,8 @@ var experiments = []experiment{
 		proves: "chooses a host in a DRS cluster with Datacenter.PowerOnMultiVM_Task"},
 	{check: "deep: bootTime", needs: []string{"VirtualMachine.Interact.Reset"}, lacks: running, try: (*trial).bootTime,
 		proves: "sets runtime.bootTime at power-on"},
+	{check: "deep: shares of a running VM", needs: []string{"VirtualMachine.Config.Resource"}, lacks: running, try: (*trial).allocate,
+		proves: "changes reservations, limits and shares of a running VM"},
 	{check: "deep: guestinfo at first boot", lacks: all(guestinfo, tools), try: (*trial).firstBoot,
 		proves: "finds at its first boot the guestinfo that its clone's spec had"},
 	{check: "deep: addresses by adapter", lacks: tools, try: (*trial).addresses,

@@ -91,6 +91,29 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 	return confirmed("%s", seen).with(facts)
 }
 
+// allocate gives the running VM other shares.
+func (t *trial) allocate(ctx context.Context) outcome {
+	const consequence = "members are power-cycled for other reservations, limits and shares"
+	high := &types.ResourceAllocationInfo{Shares: &types.SharesInfo{Level: types.SharesLevelHigh}}
+	err := t.reconfigure(types.VirtualMachineConfigSpec{CpuAllocation: high, MemoryAllocation: high})
+	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn) {
+		return refuted("they cannot change while it is on", consequence)
+	}
+	if err != nil {
+		return failedBy(err)
+	}
+	o, err := t.read(ctx, t.vm, "config.cpuAllocation", "config.memoryAllocation")
+	if err != nil {
+		return failedBy(err)
+	}
+	for _, path := range []string{"config.cpuAllocation", "config.memoryAllocation"} {
+		if shares := session.Prop[types.ResourceAllocationInfo](o, path).Shares; shares == nil || shares.Level != types.SharesLevelHigh {
+			return refuted("it does not have the shares that it was given", consequence)
+		}
+	}
+	return confirmed("changed while it is on")
+}
+
 // bootTime reads the bootTime repeatedly, also after a reset: it identifies one run of the VM.
 func (t *trial) bootTime(ctx context.Context) outcome {
 	const consequence = "a guest would be shut down twice or powered off too early"
