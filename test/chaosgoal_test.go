@@ -124,6 +124,9 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if text := allocationOf(d.Config); stamp.Allocation != plan.AllocationOf(s) || !strings.HasPrefix(text, "CPU 0 to -1 "+strings.ToLower(cmp.Or(string(s.Hardware.CPUShares), "Normal"))) {
 		return fmt.Sprintf("%s has %s, and the stamp %s", vm.Path, text, stamp.Allocation)
 	}
+	if s.Hardware.Version > 0 && d.Config.Version != fmt.Sprintf("vmx-%d", s.Hardware.Version) {
+		return fmt.Sprintf("%s has the hardware version %s", vm.Path, d.Config.Version)
+	}
 	if got := pciDevices(&d.Config); !slices.Equal(got, s.Hardware.PCIDevices) {
 		return fmt.Sprintf("%s has the devices %v", vm.Path, got)
 	}

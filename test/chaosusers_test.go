@@ -126,6 +126,7 @@ var edits = []operation{
 	}),
 	change("hardware", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Hardware.CPUShares = pick(l.rand, []v1alpha1.Shares{"", v1alpha1.SharesLow, v1alpha1.SharesHigh})
+		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
 		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
 		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
 		return fmt.Sprint(s.Hardware, s.ExtraConfig)

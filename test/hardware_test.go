@@ -158,6 +158,41 @@ func allocationOf(c types.VirtualMachineConfigInfo) string {
 	return "CPU " + text(c.CpuAllocation) + ", memory " + text(c.MemoryAllocation)
 }
 
+func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		template := r.details("/DC0/vm/vm-operator-template").Config.Version
+		g := r.serve().group("web", 2)
+		for _, x := range []struct {
+			least int32
+			want  string
+		}{{0, template}, {9, template}, {15, "vmx-15"}, {17, "vmx-17"}} {
+			before, upgrades := refs(r.members()), r.Calls()["UpgradeVM_Task"]
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = x.least })
+			r.updated(g, min(1, len(before)))
+			for _, vm := range r.members() {
+				if got := r.details(vm.Path).Config.Version; got != x.want || before[vm.Name] == vm.Ref.Value {
+					t.Errorf("%s (%s, before %s) has %s, want %s", vm.Name, vm.Ref.Value, before[vm.Name], got, x.want)
+				}
+			}
+			if n := r.Calls()["UpgradeVM_Task"] - upgrades; (n > 0) != (x.want != template) {
+				t.Errorf("%d upgrades for %d", n, x.least)
+			}
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 })
+		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "hardware version 99") || !strings.Contains(text, "spec.hardware.version") {
+			t.Errorf("status: %s", text)
+		}
+		if n := tally(r.members(), func(vm vcsim.VM) bool { return isOn(vm) && r.details(vm.Path).Config.Version == "vmx-17" }); n < 2 {
+			t.Errorf("%d members of the former version run", n)
+		}
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 17 })
+		r.updated(g, 2)
+		remove(t, g)
+	})
+}
+
 // pciDevices are the devices of hosts that a VM has, as the spec names them.
 func pciDevices(config *types.VirtualMachineConfigInfo) (all []string) {
 	for _, d := range config.Hardware.Device {

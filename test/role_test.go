@@ -39,7 +39,7 @@ func everything(s *v1alpha1.VmGroupSpec) {
 	s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
 	s.CustomAttributes = map[string]string{"cost centre": "42"}
 	s.Deletion.QuarantineSeconds = 3600
-	s.Hardware = v1alpha1.Hardware{CPUReservationMHz: 500, MemoryHotAdd: types.NewBool(true)}
+	s.Hardware = v1alpha1.Hardware{Version: 19, CPUReservationMHz: 500, MemoryHotAdd: types.NewBool(true)}
 }
 
 // ova is a template with vApp properties.
@@ -118,7 +118,7 @@ func TestALifeWithTheLeastRoleSucceedsAndCallsNothingOutsideIt(t *testing.T) {
 		if outside := role.Outside(made); len(outside) > 0 {
 			t.Errorf("calls outside the least role: %v", outside)
 		}
-		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
+		for _, method := range []string{"CloneVM_Task", "ReconfigVM_Task", "UpgradeVM_Task", "MoveIntoFolder_Task", "ShutdownGuest", "SetField", "PbmCheckRequirements",
 			"ReconfigureComputeResource_Task", "GetCustomizationSpec", "UnregisterAndDestroy_Task", "POST tagging/tag", "content/library/item find", "GET vcenter/vm-template/library-items",
 			"vcenter/ovf/library-item deploy", "content/library/subscribed-item sync", "MarkAsTemplate",
 			"tagging/tag-association attach-multiple-tags-to-object", "CreateDisk_Task", "RetrieveVStorageObject", "ExtendDisk_Task", "DeleteVStorageObject_Task"} {
@@ -157,6 +157,7 @@ var lackings = []lacking{
 	{privilege: "Folder.Delete", going: true},
 	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
 	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = v1alpha1.SharesLow }},
+	{privilege: "VirtualMachine.Config.UpgradeVirtualHardware", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 19 }},
 	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}
 	}},

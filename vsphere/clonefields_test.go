@@ -35,6 +35,7 @@ func network(n v1alpha1.Network) v1alpha1.VmGroupSpec {
 var cloneFields = map[string]cloneField{
 	"clone.mode":                   {values: [2]any{v1alpha1.CloneFull, v1alpha1.CloneLinked}},
 	"clone.snapshot":               {values: [2]any{"base", "base/patched"}},
+	"hardware.version":             {values: [2]any{int32(15), int32(17)}},
 	"hardware.coresPerSocket":      {values: [2]any{int32(1), int32(2)}},
 	"hardware.cpuHotAdd":           {values: [2]any{false, true}},
 	"hardware.memoryHotAdd":        {values: [2]any{false, true}},
@@ -97,7 +98,8 @@ func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 	})
 }
 
-// cloneOf returns the clone spec for a member of that spec, and cloud-init's network configuration.
+// cloneOf returns the clone spec for a member of that spec with what prepares it before its first power-on, and cloud-init's network
+// configuration.
 func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration string) {
 	p.t.Helper()
 	a := p.shaped(0, spec)
@@ -117,7 +119,7 @@ func (p *process) cloneOf(spec v1alpha1.VmGroupSpec) (clone, configuration strin
 	a.Args = &byCloudInit
 	options, err := guestOptions(web, a, "id", nics, nil)
 	p.world.must(err)
-	return asJSON(p.t, b.spec), asJSON(p.t, options)
+	return asJSON(p.t, b.spec) + plan.PreparationOf(&spec), asJSON(p.t, options)
 }
 
 func asJSON(t testing.TB, v any) string {

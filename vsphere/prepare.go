@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -15,6 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -59,6 +63,11 @@ func (p preparation) run(ctx context.Context) (err error) {
 	}
 	if now.changeVersion != m.ChangeVersion { // before anything is changed
 		return changedMeanwhile()
+	}
+	if first && hardwareVersion(now.version) < wanted.Version {
+		if m, now, err = p.upgrade(ctx, wanted.Version); err != nil {
+			return err
+		}
 	}
 	var options []types.BaseOptionValue
 	if first && (wanted.Networks || wanted.Disks) {
@@ -118,6 +127,50 @@ func (p preparation) run(ctx context.Context) (err error) {
 
 var errNotBegun = errors.New("the stamp could not say that the preparation begins")
 
+// upgrade gives a VM that was never on a newer hardware version. A clone's spec cannot: ConfigSpec.version is used "only while creating a new
+// virtual machine" (kubernetes-sigs/cluster-api-provider-vsphere#1652). Of two replicas, vCenter refuses one's AlreadyUpgraded.
+func (p preparation) upgrade(ctx context.Context, version int32) (*inventory.Member, *unprepared, error) {
+	_, err := p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		res, err := methods.UpgradeVM_Task(ctx, s.Vim, &types.UpgradeVM_Task{This: p.vm(), Version: fmt.Sprintf("vmx-%02d", version)})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && !vcfault.Has[*types.AlreadyUpgraded](err) {
+		return nil, nil, upgradeRefusal(version, err)
+	}
+	if err := p.reader.Read(ctx, p.vm()); err != nil {
+		return nil, nil, err
+	}
+	m, err := p.own()
+	if err != nil {
+		return nil, nil, err
+	}
+	now, err := p.lookPreparing(ctx, true)
+	if err == nil && now.changeVersion != m.ChangeVersion {
+		err = changedMeanwhile()
+	}
+	return m, now, err
+}
+
+// upgradeRefusal says what to do about a hardware version that the VM's host does not have.
+func upgradeRefusal(version int32, err error) error {
+	why := vcfault.Classify("", err)
+	if why.Reason != vcfault.ReasonNotSupported && why.Reason != vcfault.ReasonInvalidConfiguration {
+		return err
+	}
+	e := vcfault.New(why.Reason, true, "The VM cannot be upgraded to hardware version %d: set spec.hardware.version to one that all hosts of its cluster have, or upgrade the hosts. %s", version, why.Message)
+	e.Err = err
+	return e
+}
+
+// hardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
+func hardwareVersion(text string) (version int32) {
+	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
+	return int32(number)
+}
+
 // prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
 // undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is
 // not. A failure here is not reported: the step has failed already.
@@ -161,12 +214,13 @@ type unprepared struct {
 	changeVersion string
 	values        []types.BaseCustomFieldValue
 	devices       []types.BaseVirtualDevice
+	version       string // of the hardware
 }
 
 func (p preparation) lookPreparing(ctx context.Context, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
-		paths = append(paths, "config.hardware.device")
+		paths = append(paths, "config.hardware.device", "config.version")
 	}
 	var now unprepared
 	err := p.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -175,6 +229,7 @@ func (p preparation) lookPreparing(ctx context.Context, devices bool) (*unprepar
 			changeVersion: session.Prop[string](o, "config.changeVersion"),
 			values:        session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue,
 			devices:       session.Devices(o),
+			version:       session.Prop[string](o, "config.version"),
 		}
 		return err
 	})

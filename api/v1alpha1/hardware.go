@@ -2,6 +2,8 @@ package v1alpha1
 
 // Bounds of spec.hardware. Memory and CPUs are bounded by MaxMemory and MaxCPU.
 const (
+	// MaxHardwareVersion bounds the virtual hardware version: vSphere 9 has vmx-22.
+	MaxHardwareVersion = 99
 	// MaxMHz bounds a reservation or limit of a member's CPUs: 768 of 13 GHz.
 	MaxMHz = 10_000_000
 	// MaxMiB bounds a reservation or limit of a member's memory: MaxMemory in MiB.
@@ -36,6 +38,12 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.?memoryLimitMiB.orValue(0) == 0 || !self.?reserveAllMemory.orValue(false) && self.?pciDevices.orValue([]).size() == 0",message="excludes reserveAllMemory and pciDevices, which reserve all memory: remove it",fieldPath=".memoryLimitMiB",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="self.?reserveAllMemory.orValue(true) || self.?pciDevices.orValue([]).size() == 0",message="pciDevices need all memory reserved: remove it",fieldPath=".reserveAllMemory",reason=FieldValueInvalid
 type Hardware struct {
+	// version is the oldest virtual hardware version of members: 0 to 99; 19 is vmx-19. A clone of a template with an older one is upgraded
+	// before its first power-on. 0, the default: as in the template.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=99
+	// +optional
+	Version int32 `json:"version,omitempty"`
 	// coresPerSocket is the number of cores of each virtual CPU socket: 0 to 768. spec.cpu must be a multiple of it. 0, the default: as in the
 	// template if that fits spec.cpu.
 	// +kubebuilder:validation:Minimum=0

@@ -22,6 +22,7 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 	atMost := func(name string, value, most int32) {
 		errs = append(errs, between(path.Child(name), value, 0, most)...)
 	}
+	atMost("version", h.Version, MaxHardwareVersion)
 	atMost("coresPerSocket", h.CoresPerSocket, MaxCPU)
 	atMost("cpuReservationMHz", h.CPUReservationMHz, MaxMHz)
 	atMost("cpuLimitMHz", h.CPULimitMHz, MaxMHz)

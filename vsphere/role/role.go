@@ -87,6 +87,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Config.AddExistingDisk", On: []Scope{OnFolder}, Why: "persistent `disks`: attach", Without: "no persistent `disks`"},
 	{ID: "VirtualMachine.Config.ChangeTracking", On: []Scope{OnFolder}, Why: "persistent `disks` with changed block tracking", Without: "no persistent `disks` with changed block tracking (MissingPrivilege)"},
 	{ID: "VirtualMachine.Config.Resource", On: []Scope{OnFolder}, Why: "`hardware`: reservations, limits and shares", Without: "no reservations, limits and shares (`hardware`)"},
+	{ID: "VirtualMachine.Config.UpgradeVirtualHardware", On: []Scope{OnFolder}, Why: "`hardware.version`: upgrade clones of an older template", Without: "no `hardware.version` newer than the template's"},
 	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "grow `disks` of the VM", Without: "`disks` of a VM keep their size until it is replaced"},
 	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "grow `disks`", Without: "`disks` keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},

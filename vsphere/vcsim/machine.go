@@ -90,6 +90,18 @@ func (vm *machine) ReconfigVMTask(_ *simulator.Context, req *types.ReconfigVM_Ta
 	return &methods.ReconfigVM_TaskBody{Res: &types.ReconfigVM_TaskResponse{Returnval: vm.work(Reconfigure, do)}}
 }
 
+// UpgradeVMTask has a latency, and changes the configuration.
+func (vm *machine) UpgradeVMTask(_ *simulator.Context, req *types.UpgradeVM_Task) soap.HasFault {
+	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		res, fault := vm.v.inner(ctx, vm.Self, func() soap.HasFault { return vm.VirtualMachine.UpgradeVMTask(ctx, req) })
+		if fault == nil {
+			vm.v.Amend(ctx, vm.VirtualMachine)
+		}
+		return res, fault
+	}
+	return &methods.UpgradeVM_TaskBody{Res: &types.UpgradeVM_TaskResponse{Returnval: vm.work(Upgrade, do)}}
+}
+
 // hotPlug returns the fault of a hardware change that a powered-on VM does not allow.
 //
 // [doc] ReconfigVM_Task: CpuHotPlugNotSupported, MemoryHotPlugNotSupported: the current configuration

@@ -198,6 +198,8 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 		return []privilegeNeed{{"VirtualMachine.Interact.PowerOff", m.This}}
 	case *types.ResetVM_Task:
 		return []privilegeNeed{{"VirtualMachine.Interact.Reset", m.This}}
+	case *types.UpgradeVM_Task:
+		return []privilegeNeed{{"VirtualMachine.Config.UpgradeVirtualHardware", m.This}}
 	case *types.ReconfigureComputeResource_Task:
 		return []privilegeNeed{{"Host.Inventory.EditCluster", m.This}}
 	case *types.AddCustomFieldDef:

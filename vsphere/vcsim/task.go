@@ -25,6 +25,7 @@ const (
 	Rename               Kind = "VirtualMachine.rename"
 	Destroy              Kind = "VirtualMachine.destroy"
 	Relocate             Kind = "VirtualMachine.relocate"
+	Upgrade              Kind = "VirtualMachine.upgradeVirtualHardware"
 	CreateVM             Kind = "Folder.createVm"
 	RegisterVM           Kind = "Folder.registerVm"
 	MoveInto             Kind = "Folder.moveInto"
