@@ -102,7 +102,7 @@ var defects = []defect{
 		[]layer{loop}},
 	{"a lease: a call with a lower generation counts", "sync/loop/group.go",
 		"call.Group.Generation < g.call.Group.Generation", "false",
-		[]layer{loop, through("LowerGenerations")}},
+		[]layer{loop}},
 	{"user data shows in a log", "sync/plan/userdata.go",
 		"func (Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }", "func (s Sensitive) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(s)) }",
 		[]layer{planner}},
