@@ -60,7 +60,7 @@ var changedInPlace = []string{
 	"hardware.cpuReservationMHz", "hardware.cpuLimitMHz", "hardware.cpuShares",
 	"hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.reserveAllMemory",
 	"rootDisk", "disks[]", // the stamp has a member's own disks
-	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", // the stamp has a member's own addresses
+	"networks[].ipv4.ranges[]", "networks[].ipv6.ranges[]", "networks[].ipv4.additionalRanges[]", "networks[].ipv6.additionalRanges[]", // the stamp has a member's own addresses
 	"userData", // the revision has the digest of its text
 }
 

@@ -118,6 +118,10 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if address := fmt.Sprintf("10.0.0.%d", 10+stamp.Ordinal); len(s.Networks) > 0 && l.addressOf(d) != address {
 		return fmt.Sprintf("the guest of %s gets %s, and not %s", vm.Path, l.addressOf(d), address)
 	}
+	if address := fmt.Sprintf("10.0.0.%d/24", 110+stamp.Ordinal); d.Customization == nil && plan.AddressCount(s) < 1000 &&
+		strings.Contains(guestInfo(l.t, d, "metadata"), address) != (s.Networks[len(s.Networks)-1].IPv4.AdditionalRanges != nil) {
+		return fmt.Sprintf("whether the guest of %s gets %s differs from the spec", vm.Path, address)
+	}
 	if key := "sched.cpu.latencySensitivity"; d.ExtraConfig[key] != s.ExtraConfig[key] {
 		return fmt.Sprintf("%s has %s = %q", vm.Path, key, d.ExtraConfig[key])
 	}

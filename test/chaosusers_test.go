@@ -85,7 +85,8 @@ var edits = []operation{
 	}),
 	change("customization", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.CustomizationSpec = ""
-		if s.UserData == nil && len(s.Networks) < 2 && l.rand.IntN(3) > 0 { // the first of two has no address
+		beyond := slices.ContainsFunc(s.Networks, func(n v1alpha1.Network) bool { return n.IPv4 == nil || len(n.IPv4.AdditionalRanges) > 0 })
+		if s.UserData == nil && !beyond && l.rand.IntN(3) > 0 {
 			s.CustomizationSpec = "linux"
 		}
 		return s.CustomizationSpec
@@ -139,6 +140,9 @@ var edits = []operation{
 		s.Networks = nil
 		if l.rand.IntN(2) == 0 {
 			s.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+		}
+		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 {
+			s.Networks[0].IPv4.AdditionalRanges = []string{"10.0.0.110-10.0.0.199"}
 		}
 		if len(s.Networks) > 0 && s.CustomizationSpec == "" && l.rand.IntN(2) == 0 { // one without address, before the other
 			s.Networks = slices.Insert(s.Networks, 0, v1alpha1.Network{Network: "VM Network", DHCP: new(false)})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -224,6 +225,41 @@ func TestStaticAddressesBelongToOrdinals(t *testing.T) {
 		if text := blocked(t, g, "NetworkNotFound"); !strings.Contains(text, "DC0_DVPG0") {
 			t.Errorf("status: %s", text)
 		}
+		remove(t, g)
+	})
+}
+
+func TestAnAdapterHasSeveralAddressesAndMoreOfThemReplaceTheMembers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true}})
+		g := r.serve().group("web", 2)
+		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
+		g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 24}}}
+		up(t, g)
+		was := refs(r.members())
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.AdditionalRanges = []string{"10.0.0.110-10.0.0.111"} })
+		if text := blocked(t, g, "AddressesExhausted"); !strings.Contains(text, "for 2 members") {
+			t.Errorf("status: %s", text)
+		}
+		r.sameVMs(was)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.AdditionalRanges[0] = "10.0.0.110-10.0.0.119" })
+		a := until(t, g, "the members are replaced", func(a metacontroller.Answer) bool {
+			is := refs(r.members())
+			return metacontroller.Running(a) && len(is) == 2 && !slices.ContainsFunc(slices.Collect(maps.Values(is)), func(ref string) bool {
+				return slices.Contains(slices.Collect(maps.Values(was)), ref)
+			})
+		})
+		for _, m := range a.Status.Members {
+			n := int(m.Name[len(m.Name)-1] - '0')
+			if !slices.Equal(m.IPs, []string{fmt.Sprintf("10.0.0.%d", 10+n), fmt.Sprintf("10.0.0.%d", 110+n)}) {
+				t.Errorf("%s has %v", m.Name, m.IPs)
+			}
+		}
+		was = refs(r.members())
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Networks[0].IPv4.AdditionalRanges[0] = "10.0.0.110-10.0.0.199" })
+		up(t, g)
+		r.sameVMs(was)
 		remove(t, g)
 	})
 }

@@ -30,7 +30,7 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 		spec := v1alpha1.VmGroupSpec{CustomizationSpec: "windows", Networks: []v1alpha1.Network{
 			{Network: "VM Network", Nameservers: []string{"10.0.0.53"}, SearchDomains: []string{"a.example.com", "b.example.com"},
 				IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.19"}, PrefixLength: 23, Gateway: "10.0.0.1"},
-				IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, PrefixLength: 64, Gateway: "fe80::1"}},
+				IPv6: &v1alpha1.Addresses{Ranges: []string{"fd00::10-fd00::19"}, AdditionalRanges: []string{"fd00::110-fd00::119"}, PrefixLength: 64, Gateway: "fe80::1"}},
 			{Network: "VM Network", Nameservers: []string{"10.0.0.53", "10.0.1.53"}},
 		}}
 		d = p.made(1, spec)
@@ -45,11 +45,11 @@ func TestACustomizedGuestGetsTheMembersNameAndAddresses(t *testing.T) {
 				text += " " + fixed.IpAddress
 			}
 			if six := m.Adapter.IpV6Spec; six != nil {
-				text += fmt.Sprintf(" %+v %v", six.Ip[0].(*vim.CustomizationFixedIpV6), six.Gateway)
+				text += fmt.Sprintf(" %+v %+v %v", six.Ip[0].(*vim.CustomizationFixedIpV6), six.Ip[1].(*vim.CustomizationFixedIpV6), six.Gateway)
 			}
 			got = append(got, text)
 		}
-		for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
+		for i, want := range [][]string{{"FixedIp ", "255.255.254.0", "[10.0.0.1]", "[10.0.0.53]", "a.example.com", "10.0.0.11", "fd00::11 ", "fd00::111 ", "SubnetMask:64", "[fe80::1]"}, {"DhcpIp", "10.0.1.53"}} {
 			if len(got) != 2 || !vctest.Mentions(got[i], want...) {
 				t.Errorf("adapter %d has %q", i, got)
 			}

@@ -34,7 +34,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		{Network: "c", DHCP: &off, IPv6: &v1alpha1.Addresses{PrefixLength: 48}},
 		{Network: "d", DHCP: &off},
 	}
-	addresses := []plan.AddressPair{{IPv4: "10.0.0.12", IPv6: "fd00::12"}, {}, {IPv6: "fd01::12"}, {}}
+	addresses := []plan.StaticAddresses{{IPv4: []string{"10.0.0.12", "10.0.0.112"}, IPv6: []string{"fd00::12"}}, {}, {IPv6: []string{"fd01::12"}}, {}}
 	const who = `"instance-id": "uuid-1", "local-hostname": "web-2", "hostname": "web-2", "group": "web", "namespace": "shop", "group_uid": "uid-web", "ordinal": 2`
 	for name, c := range map[string]struct {
 		details *plan.Details
@@ -45,7 +45,7 @@ func TestTheMetadataOfAMember(t *testing.T) {
 		"at the clone":    {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Zone: "C1", Addresses: addresses}, nil, `{` + who + `, "zone": "C1"}`},
 		"with addresses": {&plan.Details{Spec: &v1alpha1.VmGroupSpec{Networks: networks}, Addresses: addresses},
 			[]string{"00:50:56:AA:00:01", "00:50:56:aa:00:02", "00:50:56:aa:00:03", "00:50:56:aa:00:04"}, `{` + who + `, "zone": "", "network": {"version": 2, "ethernets": {
-				"nic0": {"match": {"macaddress": "00:50:56:aa:00:01"}, "dhcp4": false, "addresses": ["10.0.0.12/24", "fd00::12/64"],
+				"nic0": {"match": {"macaddress": "00:50:56:aa:00:01"}, "dhcp4": false, "addresses": ["10.0.0.12/24", "10.0.0.112/24", "fd00::12/64"],
 					"gateway4": "10.0.0.1", "gateway6": "fe80::1",
 					"nameservers": {"addresses": ["10.0.0.53", "fd00::53"], "search": ["shop.example.com"]}},
 				"nic1": {"match": {"macaddress": "00:50:56:aa:00:02"}, "dhcp4": true},

@@ -51,10 +51,17 @@ func (r Range) at(n int) netip.Addr {
 
 func number(a netip.Addr) *big.Int { return new(big.Int).SetBytes(a.AsSlice()) }
 
-// Count returns the number of addresses, at most math.MaxInt32. Invalid ranges count as none.
+// Count returns for how many ordinals there are addresses, at most math.MaxInt32. Invalid ranges count as none.
 func (a *Addresses) Count() int {
-	n := 0
-	for _, text := range a.Ranges {
+	n := count(a.Ranges)
+	for i := range a.AdditionalRanges {
+		n = min(n, count(a.AdditionalRanges[i:i+1]))
+	}
+	return n
+}
+
+func count(ranges []string) (n int) {
+	for _, text := range ranges {
 		if r, err := ParseRange(text); err == nil {
 			n = min(n+r.Size(), math.MaxInt32)
 		}
@@ -62,9 +69,20 @@ func (a *Addresses) Count() int {
 	return n
 }
 
-// At returns the n-th address, from 0; false if there are fewer.
-func (a *Addresses) At(n int) (netip.Addr, bool) {
-	for _, text := range a.Ranges {
+// At returns the addresses of the member with ordinal n: the n-th of ranges, from 0, and of each of the additional ones; false if one has
+// fewer.
+func (a *Addresses) At(n int) (all []netip.Addr, ok bool) {
+	first, ok := at(a.Ranges, n)
+	all = append(all, first)
+	for i := range a.AdditionalRanges {
+		more, has := at(a.AdditionalRanges[i:i+1], n)
+		all, ok = append(all, more), ok && has
+	}
+	return all, ok
+}
+
+func at(ranges []string, n int) (netip.Addr, bool) {
+	for _, text := range ranges {
 		r, err := ParseRange(text)
 		if err != nil {
 			continue

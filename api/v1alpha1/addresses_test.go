@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func TestAddressesAreCountedAndFoundByOrdinal(t *testing.T) {
 		t.Errorf("%d addresses", n)
 	}
 	for n, want := range []string{"10.0.0.254", "10.0.0.255", "10.0.1.0", "10.0.1.1", "10.0.0.7", "10.0.0.9", "10.0.0.10"} {
-		if got, ok := a.At(n); !ok || got.String() != want {
+		if got, ok := a.At(n); !ok || len(got) != 1 || got[0].String() != want {
 			t.Errorf("number %d is %s (%v), want %s", n, got, ok, want)
 		}
 	}
@@ -73,8 +74,22 @@ func TestAddressesAreCountedAndFoundByOrdinal(t *testing.T) {
 	if n := vast.Count(); n != math.MaxInt32 {
 		t.Errorf("%d addresses", n)
 	}
-	if got, ok := vast.At(70000); !ok || got.String() != "2001:db8::1:1170" {
+	if got, ok := vast.At(70000); !ok || got[0].String() != "2001:db8::1:1170" {
 		t.Errorf("number 70000 is %s (%v)", got, ok)
+	}
+}
+
+func TestEachAdditionalRangeGivesAMemberOneMoreAddress(t *testing.T) {
+	t.Parallel()
+	a := &Addresses{Ranges: []string{"10.0.0.10-10.0.0.12", "10.0.0.40"}, AdditionalRanges: []string{"10.0.0.110-10.0.0.119", "10.0.0.210-10.0.0.212"}}
+	if n := a.Count(); n != 3 {
+		t.Errorf("there are addresses for %d members", n)
+	}
+	if got, ok := a.At(2); !ok || fmt.Sprint(got) != "[10.0.0.12 10.0.0.112 10.0.0.212]" {
+		t.Errorf("number 2 is %s (%t)", got, ok)
+	}
+	if got, ok := a.At(3); ok {
+		t.Errorf("number 3 is %s", got)
 	}
 }
 
@@ -113,7 +128,7 @@ func FuzzRanges(f *testing.F) {
 			return
 		}
 		got, ok := a.At(int(n))
-		if ok != (int(n) < r.Size()) || ok && (got.Less(r.First) || r.Last.Less(got)) {
+		if ok != (int(n) < r.Size()) || ok && (got[0].Less(r.First) || r.Last.Less(got[0])) {
 			t.Errorf("%q has %d addresses; number %d is %s (%v)", text, r.Size(), n, got, ok)
 		}
 	})

@@ -34,6 +34,7 @@ func (g *VmGroup) Bound() {
 		for _, a := range []*Addresses{n.IPv4, n.IPv6} {
 			if a != nil {
 				cut(&a.Ranges, MaxRanges)
+				cut(&a.AdditionalRanges, MaxAdditionalRanges)
 			}
 		}
 	}

@@ -13,6 +13,8 @@ const (
 	// MaxRanges bounds the entries of a list of address ranges, MaxNameservers those of the DNS lists.
 	MaxRanges      = 64
 	MaxNameservers = 8
+	// MaxAdditionalRanges bounds the further addresses that an adapter has in each family.
+	MaxAdditionalRanges = 8
 	// MaxAddress bounds an IP address, in characters ("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255" is the longest
 	// way to write one), and MaxRange two of them with " - " between.
 	MaxAddress = 45
@@ -163,12 +165,14 @@ type Network struct {
 	// +optional
 	DHCP *bool `json:"dhcp,omitempty"`
 	// ipv4 gives each member a static address.
+	// +kubebuilder:validation:XValidation:rule="!has(self.additionalRanges) || !self.additionalRanges.exists(r, r.contains(':'))",message="must be IPv4 addresses: IPv6 ones go into ipv6",fieldPath=".additionalRanges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.prefixLength <= 32",message="must be between 1 and 32 for IPv4",fieldPath=".prefixLength",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!self.ranges.exists(r, r.contains(':'))",message="must be IPv4 addresses: IPv6 ones go into ipv6",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || !self.gateway.contains(':')",message="must be an IPv4 address: an IPv6 one goes into ipv6",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
 	IPv4 *Addresses `json:"ipv4,omitempty"`
 	// ipv6 gives each member a static address.
+	// +kubebuilder:validation:XValidation:rule="!has(self.additionalRanges) || self.additionalRanges.all(r, r.contains(':'))",message="must be IPv6 addresses: IPv4 ones go into ipv4",fieldPath=".additionalRanges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.ranges.all(r, r.contains(':'))",message="must be IPv6 addresses: IPv4 ones go into ipv4",fieldPath=".ranges",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="!has(self.gateway) || self.gateway == '' || self.gateway.contains(':')",message="must be an IPv6 address: an IPv4 one goes into ipv4",fieldPath=".gateway",reason=FieldValueInvalid
 	// +optional
@@ -204,12 +208,22 @@ type Addresses struct {
 	// +listType=atomic
 	// +required
 	Ranges []string `json:"ranges"`
+	// additionalRanges give each member more addresses: of each entry ("10.0.0.110-10.0.0.159"), the member with ordinal n has the n-th (from
+	// 0). At most 8, of the same network as ranges.
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=93
+	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, isIP(a.trim()))",message="must be an address, such as 10.0.0.7, or a range of addresses, such as 10.0.0.10-10.0.0.59"
+	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, !isIP(a.trim()) || ip(a.trim()).isGlobalUnicast())",message="must be addresses for one machine each: not 0.0.0.0 or ::, nor loopback, link-local, multicast or broadcast"
+	// +listType=atomic
+	// +optional
+	AdditionalRanges []string `json:"additionalRanges,omitempty"`
 	// prefixLength of the network, such as 24: 1 to 32 for IPv4, 1 to 128 for IPv6.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=128
 	// +required
 	PrefixLength int32 `json:"prefixLength"`
-	// gateway is the default gateway's address, in the members' network or, with IPv6, link-local ("fe80::1"); not in ranges.
+	// gateway is the default gateway's address, in the members' network or, with IPv6, link-local ("fe80::1"); in none of the ranges.
 	// +kubebuilder:validation:MaxLength=45
 	// +kubebuilder:validation:XValidation:rule="self == '' || isIP(self)",message="must be an IP address, such as 10.0.0.1"
 	// +optional

@@ -17,6 +17,10 @@ func (s *VmGroupSpec) validateIdentity(spec *field.Path) (errs field.ErrorList) 
 		errs = append(errs, field.Invalid(spec.Child("customizationSpec"), s.CustomizationSpec,
 			"a customization specification gives each adapter an address: remove it, or dhcp of the adapter that is to have none"))
 	}
+	if s.CustomizationSpec != "" && slices.ContainsFunc(s.Networks, func(n Network) bool { return n.IPv4 != nil && len(n.IPv4.AdditionalRanges) > 0 }) {
+		errs = append(errs, field.Invalid(spec.Child("customizationSpec"), s.CustomizationSpec,
+			"a customization specification gives each adapter one IPv4 address: remove it, or additionalRanges"))
+	}
 	if s.UserData == nil {
 		return errs
 	}

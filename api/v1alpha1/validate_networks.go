@@ -82,26 +82,45 @@ func (a *Addresses) validate(parent *field.Path, of family) (errs field.ErrorLis
 	if errs = between(path.Child("prefixLength"), a.PrefixLength, 1, of.bits); len(errs) > 0 {
 		return errs
 	}
-	ranges, errs := a.parse(path.Child("ranges"), of)
-	if len(errs) > 0 {
+	ranges, errs := parse(path.Child("ranges"), a.Ranges, MaxRanges, of)
+	if len(a.Ranges) == 0 {
+		errs = append(errs, field.Required(path.Child("ranges"), "name the addresses that members get, such as 10.0.0.10-10.0.0.59"))
+	}
+	more, wrong := parse(path.Child("additionalRanges"), a.AdditionalRanges, MaxAdditionalRanges, of)
+	if errs = append(errs, wrong...); len(errs) > 0 {
 		return errs
 	}
+	ranges = append(ranges, more...)
 	network := netip.PrefixFrom(ranges[0].First, int(a.PrefixLength)).Masked()
-	errs = append(errs, a.withinNetwork(path.Child("ranges"), ranges, network)...)
-	errs = append(errs, a.overlap(path.Child("ranges"), ranges)...)
+	errs = append(errs, a.withinNetwork(path, ranges, network)...)
+	errs = append(errs, a.overlap(path, ranges)...)
 	errs = append(errs, a.validateGateway(path.Child("gateway"), of, ranges, network)...)
 	return errs[:min(len(errs), maxReported)]
 }
 
-// parse returns the ranges, if all are valid.
-func (a *Addresses) parse(path *field.Path, of family) (ranges []Range, errs field.ErrorList) {
-	if len(a.Ranges) == 0 {
-		return nil, field.ErrorList{field.Required(path, "name the addresses that members get, such as 10.0.0.10-10.0.0.59")}
+// text is the i-th range of all.
+func (a *Addresses) text(i int) string {
+	if i < len(a.Ranges) {
+		return a.Ranges[i]
 	}
-	if len(a.Ranges) > MaxRanges {
-		return nil, field.ErrorList{field.TooMany(path, len(a.Ranges), MaxRanges)}
+	return a.AdditionalRanges[i-len(a.Ranges)]
+}
+
+// refuse returns an error about the i-th range of all.
+func (a *Addresses) refuse(path *field.Path, i int, why string) *field.Error {
+	list, at := path.Child("ranges"), i
+	if i >= len(a.Ranges) {
+		list, at = path.Child("additionalRanges"), i-len(a.Ranges)
 	}
-	for i, text := range a.Ranges {
+	return field.Invalid(list.Index(at), a.text(i), why)
+}
+
+// parse returns the ranges of a list, if all are valid.
+func parse(path *field.Path, texts []string, most int, of family) (ranges []Range, errs field.ErrorList) {
+	if len(texts) > most {
+		return nil, field.ErrorList{field.TooMany(path, len(texts), most)}
+	}
+	for i, text := range texts {
 		r, err := ParseRange(text)
 		switch {
 		case utf8.RuneCountInString(text) > MaxRange:
@@ -123,10 +142,10 @@ func (a *Addresses) withinNetwork(path *field.Path, ranges []Range, network neti
 	for i, r := range ranges {
 		switch {
 		case !network.Contains(r.First) || !network.Contains(r.Last):
-			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
+			errs = append(errs, a.refuse(path, i,
 				fmt.Sprintf("must be in %s, the network of the first address: correct the range, or prefixLength", network)))
 		case network.Addr().Is4() && network.Bits() < 31 && (r.First == network.Addr() || r.Last == broadcast(network)):
-			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
+			errs = append(errs, a.refuse(path, i,
 				fmt.Sprintf("must not contain %s and %s, which are not for machines: they are the network %s itself and its broadcast address",
 					network.Addr(), broadcast(network), network)))
 		}
@@ -153,8 +172,7 @@ func (a *Addresses) overlap(path *field.Path, ranges []Range) (errs field.ErrorL
 	for n, reach := 1, 0; n < len(order); n++ {
 		i, widest := order[n], order[reach]
 		if !ranges[widest].Last.Less(ranges[i].First) {
-			errs = append(errs, field.Invalid(path.Index(i), a.Ranges[i],
-				fmt.Sprintf("must not have an address twice: it overlaps with %s", a.Ranges[widest])))
+			errs = append(errs, a.refuse(path, i, fmt.Sprintf("must not have an address twice: it overlaps with %s", a.text(widest))))
 		}
 		if ranges[widest].Last.Less(ranges[i].Last) {
 			reach = n
@@ -183,7 +201,7 @@ func (a *Addresses) validateGateway(path *field.Path, of family, ranges []Range,
 	}
 	for i, r := range ranges {
 		if !gateway.Less(r.First) && !r.Last.Less(gateway) {
-			return refuse(fmt.Sprintf("must not be in ranges: %s has it, and a member would get the gateway's address", a.Ranges[i]))
+			return refuse(fmt.Sprintf("must not be in ranges: %s has it, and a member would get the gateway's address", a.text(i)))
 		}
 	}
 	return nil

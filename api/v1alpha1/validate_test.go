@@ -93,6 +93,8 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{placement: {pool: C0, hostGroup: {names: [site-a, site-b, site-b], rule: Preferred}}}`,
 		`{placement: {folder: "` + strings.Repeat(strings.Repeat("é", MaxVimName)+"/", 3) + `.../a b/100%25"}}`,
 		`{networks: [{network: a}, {network: b, dhcp: true}, {network: /DC0/network/c, dhcp: true, ipv6: {ranges: ["2001:db8::7"], prefixLength: 128}}]}`,
+		`{networks: [{network: a, ipv4: {ranges: [10.0.0.7], additionalRanges: [10.0.0.107, 10.0.0.207-10.0.0.209], prefixLength: 24}}]}`,
+		`{networks: [{network: a, ipv6: {ranges: ["2001:db8::7"], additionalRanges: ["2001:db8::8"], prefixLength: 64}}], customizationSpec: linux}`,
 		`{networks: [{network: a, dhcp: false}], userData: {secretKeyRef: {name: boot}}}`,
 		`{networks: [{network: a, dhcp: false, ipv6: {ranges: ["2001:db8::7"], prefixLength: 64}}], customizationSpec: linux}`,
 		`{networks: [{network: a, dhcp: false, ipv4: {ranges: [10.0.0.1 - 10.0.0.9, 10.0.0.254], prefixLength: 24, gateway: 10.0.0.10}}]}`,

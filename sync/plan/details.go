@@ -19,8 +19,8 @@ type Details struct {
 	UserData Sensitive
 	// Zone is the one of spec.placement.zones that the member belongs to; empty if there are none.
 	Zone string
-	// Addresses are the member's static addresses, one for each of spec.networks.
-	Addresses []AddressPair
+	// Addresses are the member's static addresses, for each of spec.networks.
+	Addresses []StaticAddresses
 	// Home, AddressText and Prepared are what the member's stamp records: see the fields of VM.
 	Home, AddressText, Prepared string
 	// KnownDisks are the persistent disks of its ordinal that were attached before.
@@ -29,8 +29,8 @@ type Details struct {
 	DisksOf string
 }
 
-// AddressPair are the static addresses of one network adapter; empty where it has none.
-type AddressPair struct{ IPv4, IPv6 string }
+// StaticAddresses are those of one network adapter; empty where it has none.
+type StaticAddresses struct{ IPv4, IPv6 []string }
 
 // Sensitive is a text that nobody must see: no log line, error, Event, status or forecast. It prints as "[redacted]".
 type Sensitive string

@@ -19,28 +19,31 @@ func ZoneOf(spec *v1alpha1.VmGroupSpec, ordinal int32) string {
 	return zones[int(ordinal)%len(zones)]
 }
 
-// AddressesOf returns the static addresses of the member with that ordinal, one pair for each of spec.networks; nil if no
-// network has any. ok is false if a network has too few for that ordinal.
-func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []AddressPair, ok bool) {
+// AddressesOf returns the static addresses of the member with that ordinal, for each of spec.networks; nil if no network has
+// any. ok is false if a network has too few for that ordinal.
+func AddressesOf(spec *v1alpha1.VmGroupSpec, ordinal int32) (all []StaticAddresses, ok bool) {
 	static := slices.ContainsFunc(spec.Networks, func(n v1alpha1.Network) bool { return n.IPv4 != nil || n.IPv6 != nil })
 	if !static {
 		return nil, true
 	}
-	all, ok = make([]AddressPair, len(spec.Networks)), true
-	take := func(from *v1alpha1.Addresses) string {
+	all, ok = make([]StaticAddresses, len(spec.Networks)), true
+	take := func(from *v1alpha1.Addresses) (texts []string) {
 		if from == nil {
-			return ""
+			return nil
 		}
-		addr, has := from.At(int(ordinal))
+		addresses, has := from.At(int(ordinal))
 		if !has {
 			ok = false
-			return ""
+			return nil
 		}
-		return addr.String()
+		for _, address := range addresses {
+			texts = append(texts, address.String())
+		}
+		return texts
 	}
 	for i := range spec.Networks {
 		n := &spec.Networks[i]
-		all[i] = AddressPair{IPv4: take(n.IPv4), IPv6: take(n.IPv6)}
+		all[i] = StaticAddresses{IPv4: take(n.IPv4), IPv6: take(n.IPv6)}
 	}
 	return all, ok
 }
@@ -60,10 +63,10 @@ func AddressCount(spec *v1alpha1.VmGroupSpec) int {
 
 // AddressText returns a member's addresses as its stamp records them: those of one adapter separated by a space, adapters by
 // a comma.
-func AddressText(all []AddressPair) string {
+func AddressText(all []StaticAddresses) string {
 	var parts []string
 	for _, a := range all {
-		parts = append(parts, strings.TrimSpace(a.IPv4+" "+a.IPv6))
+		parts = append(parts, strings.Join(slices.Concat(a.IPv4, a.IPv6), " "))
 	}
 	return strings.Join(parts, ",")
 }

@@ -204,7 +204,7 @@ var oddities = []func(*rapid.T, *plan.Observed){
 	},
 	func(t *rapid.T, o *plan.Observed) {
 		a := &v1alpha1.Addresses{Ranges: []string{rapid.SampledFrom([]string{"", "-", "10.0.0.9-10.0.0.1", "::-ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
-			"10.0.0.1-10.0.0.2", "0.0.0.0-255.255.255.255"}).Draw(t, "range"), anyText(t, "range")}, PrefixLength: anyNumber(t, "prefix"), Gateway: anyText(t, "gateway")}
+			"10.0.0.1-10.0.0.2", "0.0.0.0-255.255.255.255"}).Draw(t, "range"), anyText(t, "range")}, AdditionalRanges: []string{anyText(t, "additional")}, PrefixLength: anyNumber(t, "prefix"), Gateway: anyText(t, "gateway")}
 		o.Group.Spec.Networks = append(o.Group.Spec.Networks, v1alpha1.Network{Network: anyText(t, "network"), IPv4: a, IPv6: a})
 	},
 	func(t *rapid.T, o *plan.Observed) {

@@ -7,13 +7,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// addressesOf is a member's addresses as its stamp has them: here, there is at most one network.
+// addressesOf is a member's addresses as its stamp has them.
 func addressesOf(o *plan.Observed, ordinal int32) string {
 	all, _ := plan.AddressesOf(&o.Group.Spec, ordinal)
-	if len(all) == 0 {
-		return ""
-	}
-	return all[0].IPv4
+	return plan.AddressText(all)
 }
 
 // features draws every field of the spec about placement, user data, networks and discovery.
@@ -37,6 +34,9 @@ func features(t *rapid.T, o *plan.Observed) {
 	}
 	if one("has networks", 4) {
 		s.Networks = []v1alpha1.Network{{Network: "web", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.0.0.10-10.0.0.99"}, PrefixLength: 24}}}
+		if one("has additional addresses", 3) {
+			s.Networks[0].IPv4.AdditionalRanges = []string{"10.0.0.110-10.0.0.199"}
+		}
 	}
 	s.Placement.AntiAffinity = rapid.SampledFrom([]v1alpha1.AntiAffinity{"", "", v1alpha1.AntiAffinityPreferred, v1alpha1.AntiAffinityRequired}).Draw(t, "anti-affinity")
 	if one("has a host group", 4) {

@@ -48,8 +48,10 @@ func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpe
 		a.DHCP4, a.Servers, a.Domains = n.WantsDHCP(), slices.Clone(n.Nameservers), slices.Clone(n.SearchDomains)
 		for _, from := range []*v1alpha1.Addresses{n.IPv4, n.IPv6} {
 			if from != nil {
-				first, _ := from.At(0)
-				a.Addresses = append(a.Addresses, fmt.Sprintf("%s/%d", first, from.PrefixLength))
+				all, _ := from.At(0)
+				for _, address := range all {
+					a.Addresses = append(a.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
+				}
 				a.Gateways = append(a.Gateways, from.Gateway)
 			}
 		}
@@ -128,6 +130,10 @@ func TestCloudInitConfiguresGuestsAsTheSpecSays(t *testing.T) {
 		},
 		"dhcp-and-ipv6": func(s *v1alpha1.VmGroupSpec) {
 			s.Networks = []v1alpha1.Network{{Network: "DC0_DVPG0", DHCP: &on, IPv6: six("fd01::1")}}
+		},
+		"several-addresses": func(s *v1alpha1.VmGroupSpec) {
+			both(s)
+			s.Networks[0].IPv4.AdditionalRanges, s.Networks[0].IPv6.AdditionalRanges = []string{"10.0.0.110", "10.0.0.210"}, []string{"fd00::110"}
 		},
 		"without-address": func(s *v1alpha1.VmGroupSpec) {
 			web(s)

@@ -129,19 +129,20 @@ func sysconfigFile(n network, name, text string) {
 	if !strings.HasPrefix(name, "ifcfg-") {
 		return
 	}
-	a, address, mask := &adapter{}, "", ""
+	a, addresses, masks := &adapter{}, map[string]string{}, map[string]string{} // by the number of the address
 	lines(text, func(_, key, value string) {
+		if number, is := strings.CutPrefix(key, "IPADDR"); is {
+			addresses[number] = value
+		} else if number, is := strings.CutPrefix(key, "NETMASK"); is {
+			masks[number] = value
+		}
 		switch key {
 		case "HWADDR":
 			n[strings.ToLower(value)] = a
 		case "BOOTPROTO":
 			a.DHCP4 = value == "dhcp"
-		case "IPADDR":
-			address = value
-		case "NETMASK":
-			mask = value
-		case "IPV6ADDR":
-			a.Addresses = append(a.Addresses, value)
+		case "IPV6ADDR", "IPV6ADDR_SECONDARIES":
+			a.Addresses = append(a.Addresses, strings.Fields(value)...)
 		case "GATEWAY", "IPV6_DEFAULTGW":
 			a.Gateways = append(a.Gateways, value)
 		case "DNS1", "DNS2", "DNS3":
@@ -150,8 +151,8 @@ func sysconfigFile(n network, name, text string) {
 			a.Domains = append(a.Domains, strings.Fields(value)...)
 		}
 	})
-	if address != "" {
-		ones, _ := net.IPMask(net.ParseIP(mask).To4()).Size()
+	for number, address := range addresses {
+		ones, _ := net.IPMask(net.ParseIP(masks[number]).To4()).Size()
 		a.Addresses = append(a.Addresses, fmt.Sprintf("%s/%d", address, ones))
 	}
 }

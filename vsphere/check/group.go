@@ -173,8 +173,8 @@ func (c *checker) readiness(check string, g *v1alpha1.VmGroup) bool {
 	for ordinal := range g.Replicas() {
 		static, _ := plan.AddressesOf(&g.Spec, ordinal)
 		var ips []string
-		for _, pair := range static {
-			ips = append(ips, pair.IPv4, pair.IPv6)
+		for _, of := range static {
+			ips = slices.Concat(ips, of.IPv4, of.IPv6)
 		}
 		if address := plan.AskedAddress(ips); address.IsValid() && !c.CanProbe(address) {
 			c.add(check, Fail, fmt.Sprintf("%s has the address %s, which the server is not allowed to ask (ProbeRefused)", plan.MemberName(g.Name, ordinal), address), advice)

@@ -91,21 +91,22 @@ func once(all []string) (some []string) {
 
 // ipSettings returns the settings of one adapter. Before 9.1 vCenter cannot describe an adapter without IPv4: one that only has an
 // IPv6 address uses DHCP, too.
-func ipSettings(n *v1alpha1.Network, static plan.AddressPair) types.CustomizationIPSettings {
+func ipSettings(n *v1alpha1.Network, static plan.StaticAddresses) types.CustomizationIPSettings {
 	s := types.CustomizationIPSettings{Ip: &types.CustomizationDhcpIpGenerator{}, DnsServerList: n.Nameservers}
 	if len(n.SearchDomains) > 0 {
 		s.DnsDomain = n.SearchDomains[0]
 	}
-	if n.IPv4 != nil && static.IPv4 != "" {
-		s.Ip = &types.CustomizationFixedIp{IpAddress: static.IPv4}
+	if n.IPv4 != nil && len(static.IPv4) > 0 { // Validate allows no second one
+		s.Ip = &types.CustomizationFixedIp{IpAddress: static.IPv4[0]}
 		s.SubnetMask = net.IP(net.CIDRMask(int(n.IPv4.PrefixLength), 32)).String()
 		if n.IPv4.Gateway != "" {
 			s.Gateway = []string{n.IPv4.Gateway}
 		}
 	}
-	if n.IPv6 != nil && static.IPv6 != "" {
-		s.IpV6Spec = &types.CustomizationIPSettingsIpV6AddressSpec{
-			Ip: []types.BaseCustomizationIpV6Generator{&types.CustomizationFixedIpV6{IpAddress: static.IPv6, SubnetMask: n.IPv6.PrefixLength}},
+	if n.IPv6 != nil && len(static.IPv6) > 0 {
+		s.IpV6Spec = new(types.CustomizationIPSettingsIpV6AddressSpec)
+		for _, address := range static.IPv6 {
+			s.IpV6Spec.Ip = append(s.IpV6Spec.Ip, &types.CustomizationFixedIpV6{IpAddress: address, SubnetMask: n.IPv6.PrefixLength})
 		}
 		if n.IPv6.Gateway != "" {
 			s.IpV6Spec.Gateway = []string{n.IPv6.Gateway}

@@ -131,19 +131,21 @@ func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	return c, nil
 }
 
-// add gives an adapter a static address, and returns the gateway of its default route.
-func (e *ethernetConfig) add(from *v1alpha1.Addresses, address string) (gateway string) {
-	if from == nil || address == "" {
+// add gives an adapter static addresses of one family, and returns the gateway of its default route.
+func (e *ethernetConfig) add(from *v1alpha1.Addresses, addresses []string) (gateway string) {
+	if from == nil || len(addresses) == 0 {
 		return ""
 	}
-	e.Addresses = append(e.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
+	for _, address := range addresses {
+		e.Addresses = append(e.Addresses, fmt.Sprintf("%s/%d", address, from.PrefixLength))
+	}
 	return from.Gateway
 }
 
 // addressesAt returns the static addresses of an adapter, if any.
-func addressesAt(d *plan.Details, i int) plan.AddressPair {
+func addressesAt(d *plan.Details, i int) plan.StaticAddresses {
 	if i < len(d.Addresses) {
 		return d.Addresses[i]
 	}
-	return plan.AddressPair{}
+	return plan.StaticAddresses{}
 }
