@@ -62,15 +62,15 @@ func (s *sets) sick(m *member) bool {
 	return true
 }
 
-// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over. (Members that
-// fail together reach their time-out one by one, and a restart gives a member its time again.)
+// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over, or there is evidence
+// against it alone. (Members that fail together reach their time-out one by one, and a restart gives a member its time again.)
 func (s *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
 	counts := m.sickSince(s.Now).Add(s.policy.InitialDelay)
 	s.wakeAt(counts)
-	return s.healable(m) && !s.Now.Before(counts)
+	return s.runsUnready(m) && len(m.Untaken) == 0 && !s.Now.Before(counts) // see unwellOtherwise
 }
 
 // heal finds the members that are to be restarted or replaced because they stay unready.

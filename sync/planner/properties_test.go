@@ -252,7 +252,7 @@ func TestEveryObservation(t *testing.T) {
 		}
 		for _, m := range o.State.VMs {
 			on := m.Power == plan.PoweredOn && !ready(&o, m) && !m.Marked && !halting(&o, m)
-			if m.Quarantined.IsZero() && duplicates[m.Ordinal] == 1 && (on || !m.Reachable) {
+			if m.Quarantined.IsZero() && duplicates[m.Ordinal] == 1 && !m.IsStandby() && (on || !m.Reachable) { // nothing counts standby members
 				unhealthy++
 			}
 		}
