@@ -342,11 +342,11 @@ func TestNeitherTheLogNorAnyReportHasUserData(t *testing.T) {
 		<-done
 		for _, v := range []any{r, again, outlook, err, groups} {
 			text, _ := json.Marshal(v)
-			if s := fmt.Sprintf("%+v %s", v, text); strings.Contains(s, "planted") {
+			if s := fmt.Sprintf("%+v %s", v, text); strings.Contains(s, "planted-secret") {
 				t.Errorf("%T: %s", v, s)
 			}
 		}
-		if !strings.Contains(log.String(), "action panicked") || strings.Contains(log.String(), "planted") {
+		if !strings.Contains(log.String(), "action panicked") || strings.Contains(log.String(), "planted-secret") {
 			t.Errorf("the log says %s", &log)
 		}
 		if len(groups) != 1 || len(groups[0].Pending) == 0 {
