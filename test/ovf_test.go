@@ -213,6 +213,29 @@ func TestADeploymentThatVCenterRefusesIsSaidAndTriedAgain(t *testing.T) {
 	})
 }
 
+// An operator converts a template to a VM to change it.
+func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		g := r.serve().group("web", 1)
+		g.Spec.Template = appliance
+		up(t, g)
+		at := "/DC0/vm/vm-operator/" + r.deployed()[0]
+		before := r.vm(at).Reference()
+		r.must(r.ToVM(at))
+		other := r.serve().group("db", 1) // of a server that has not seen the template
+		other.Spec.Template = appliance
+		until(t, other, "the clone waits", func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "is deployed as the template")
+		})
+		up(t, other)
+		if vm := r.vm(at); vm == nil || vm.Reference() != before || len(r.deployed()) != 1 {
+			t.Errorf("it was replaced: %v, deployed %v", vm, r.deployed())
+		}
+	})
+}
+
 func TestWhatHasTheNameOfADeployedTemplateIsNotTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,7 +30,8 @@ import (
 //
 //	a template with the record         it is used
 //	a VM with our notes, and a task    somebody deploys it
-//	a VM with our notes, and none      for abandonedAfter, whoever deployed it can still finish; then it is destroyed and deployed again
+//	a VM with our notes, and none      whoever deployed it has abandonedAfter to finish it; then it is destroyed and deployed again
+//	the same with the record           after that time, it becomes a template: it was complete, or is one that an operator has changed
 //	anything else                      it is not touched
 type deployments struct {
 	calls
@@ -264,11 +265,17 @@ func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.Man
 	return d.reader.Read(ctx, vm)
 }
 
-// resume waits for the deployment of a VM that is unfinished, by another process or a former one of this, and destroys the VM if nobody will finish it.
+// resume waits for the deployment of a VM that is unfinished, by another process or a former one of this. If nobody will finish it, this
+// process does if the VM is complete, and otherwise destroys it.
 func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
 	waiting := vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is being deployed by another process.", ovf.Name)
-	var running bool
+	var running, complete bool
 	err := d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, vm, DeployedPath)
+		if err != nil {
+			return err
+		}
+		complete = IsDeployed(o)
 		all, err := tasks.Recent(ctx, s)
 		running = slices.ContainsFunc(all, func(t types.TaskInfo) bool {
 			return tasks.Unfinished(&t) && (t.Entity != nil && *t.Entity == vm || strings.Contains(strings.ToLower(t.DescriptionId), "importvapp"))
@@ -287,6 +294,9 @@ func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.Man
 	d.mu.Unlock()
 	if time.Since(since) < abandonedAfter {
 		return waiting
+	}
+	if complete {
+		return d.finish(ctx, ovf, vm)
 	}
 	d.log.Warn().Str("item", ovf.Name).Str("moRef", vm.Value).Msg("destroying what is left of the deployment of a content library's item")
 	_, err = d.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
