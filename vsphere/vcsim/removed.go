@@ -119,8 +119,10 @@ func (v *inventory) addVM(ctx *simulator.Context, d *removedVM, folder *simulato
 		ds := v.objects.Get(ref).(*simulator.Datastore)
 		v.objects.AppendReference(ctx, ds, &ds.Vm, vm.Self)
 	}
-	if pool, ok := v.objects.Get(*vm.ResourcePool).(*simulator.ResourcePool); ok {
-		v.objects.AppendReference(ctx, pool, &pool.Vm, vm.Self)
+	if vm.ResourcePool != nil { // a template has none
+		if pool, ok := v.objects.Get(*vm.ResourcePool).(*simulator.ResourcePool); ok {
+			v.objects.AppendReference(ctx, pool, &pool.Vm, vm.Self)
+		}
 	}
 	if d.question != nil {
 		v.questions.pending[vm.Self] = d.question
@@ -197,6 +199,13 @@ func (v *inventory) AddHost(name string) error {
 	cluster := v.objects.Get(was.cluster).(*simulator.ClusterComputeResource)
 	v.objects.PutEntity(cluster, &host)
 	v.objects.AppendReference(ctx, cluster, &cluster.Host, host.Self)
+	// govmomi's simulator looks here for what a host supports, such as a hardware version.
+	browser := v.objects.Get(*cluster.EnvironmentBrowser).(*simulator.EnvironmentBrowser)
+	for _, supported := range browser.QueryConfigOptionDescriptorResponse.Returnval {
+		if i := slices.Index(supported.Host, was.host.Self); i >= 0 {
+			supported.Host[i] = host.Self
+		}
+	}
 	for ref, mount := range was.stores {
 		ds := v.objects.Get(ref).(*simulator.Datastore)
 		mount.Key = host.Self

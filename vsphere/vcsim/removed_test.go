@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -70,5 +71,21 @@ func TestRemovalEventsAreChainedToTheirTask(t *testing.T) {
 				t.Errorf("%s: tasks %v by %q, host removed: %v", want, tasks, user, host)
 			}
 		}
+	})
+}
+
+// Found by TestChaos, seed 175.
+func TestAHostThatComesBackSupportsWhatItDid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := start(t, vcsim.Config{})
+		c := login(t, v)
+		c.clone(t, "a")
+		ok(t, v.RemoveHost("/DC0/host/DC0_C0/DC0_C0_H0"))
+		ok(t, v.AddHost("DC0_C0_H0"))
+		vm := object.NewVirtualMachine(c.Client.Client, allNamed(v.VMs(), "a")[0].Ref)
+		task, err := vm.UpgradeVM(c.ctx, "vmx-15")
+		ok(t, err)
+		ok(t, task.Wait(c.ctx))
 	})
 }
