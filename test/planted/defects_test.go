@@ -39,7 +39,7 @@ var defects = []defect{
 		[]layer{disks}},
 	{"9: a hook refuses a group while vCenter is unknown", "sync/planner/planner.go",
 		"if result.Refusal = r.servedElsewhere(); result.Refusal == nil {", "if result.Refusal = r.servedElsewhere(); !r.sighted {\n\t\tresult.Refusal = &plan.Refusal{Message: r.message()}\n\t}\n\tif result.Refusal == nil {",
-		[]layer{planner, loop}},
+		[]layer{planner, through("Outage|Unreachable|VCenterIs|Unknown")}},
 	{"10: an update takes all members at once", "sync/planner/selectforremoval.go",
 		"m.leaves = slack > 0", "m.leaves = true",
 		[]layer{planner, world}},
