@@ -223,13 +223,22 @@ func TestADeployedTemplateThatIsAVMForAWhileIsNotDestroyed(t *testing.T) {
 		up(t, g)
 		at := "/DC0/vm/vm-operator/" + r.deployed()[0]
 		before := r.vm(at).Reference()
-		r.must(r.ToVM(at))
-		other := r.serve().group("db", 1) // of a server that has not seen the template
-		other.Spec.Template = appliance
-		until(t, other, "the clone waits", func(a metacontroller.Answer) bool {
-			return strings.Contains(a.Status.LastMessage, "is deployed as the template")
-		})
-		up(t, other)
+		server := r.serve()                            // that has not seen the template
+		for _, name := range []string{"db", "cache"} { // each time, the operator has a while
+			r.must(r.ToVM(at))
+			began := time.Now()
+			other := server.group(name, 1)
+			other.Spec.Template = appliance
+			until(t, other, "the clone waits", func(a metacontroller.Answer) bool {
+				return strings.Contains(a.Status.LastMessage, "is deployed as the template")
+			})
+			up(t, other)
+			if took := time.Since(began); took < 5*time.Minute {
+				t.Errorf("it was a VM for %s", took)
+			}
+			remove(t, other)
+			time.Sleep(time.Hour) // the server forgets the item
+		}
 		if vm := r.vm(at); vm == nil || vm.Reference() != before || len(r.deployed()) != 1 {
 			t.Errorf("it was replaced: %v, deployed %v", vm, r.deployed())
 		}

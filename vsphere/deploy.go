@@ -30,7 +30,7 @@ import (
 //
 //	a template with the record         it is used
 //	a VM with our notes, and a task    somebody deploys it
-//	a VM with our notes, and none      whoever deployed it has abandonedAfter to finish it; then it is destroyed and deployed again
+//	a VM with our notes, and none      the process that deployed it has abandonedAfter to finish it; then it is destroyed and deployed again
 //	the same with the record           after that time, it becomes a template: it was complete, or is one that an operator has changed
 //	anything else                      it is not touched
 type deployments struct {
@@ -291,8 +291,12 @@ func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.Man
 		since = time.Now()
 	}
 	d.left[vm.Value] = since
+	abandoned := time.Since(since) >= abandonedAfter
+	if abandoned {
+		delete(d.left, vm.Value) // an operator can convert the template again, and then has as long again
+	}
 	d.mu.Unlock()
-	if time.Since(since) < abandonedAfter {
+	if !abandoned {
 		return waiting
 	}
 	if complete {
