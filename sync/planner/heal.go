@@ -62,8 +62,8 @@ func (s *sets) sick(m *member) bool {
 	return true
 }
 
-// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over, or there is evidence
-// against it alone. (Members that fail together reach their time-out one by one, and a restart gives a member its time again.)
+// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over, and whether or not
+// there is evidence against it. (Members that fail together reach their time-out one by one, and a restart gives a member its time again.)
 func (s *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
