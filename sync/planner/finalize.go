@@ -126,12 +126,13 @@ func (s *sets) exist() int {
 //
 // Another replica that knows nothing of the deletion may still have a lease. Of removed members it learns by their stamps, which have the
 // deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released ones have no stamp, and
-// the replica would clone them again. So before members are released, the last to go is marked with that generation.
+// the replica would clone them again. So before members are released, the last to go is marked with that generation. A member with
+// persistent disks is marked before it is off (unannounced).
 func (s *steps) removeAll() {
 	s.holdMissing()
 	s.setRules()
 	if !s.isAnnounced() {
-		s.act(s.marking(s.lastToGo(), "", "the group is deleted: other replicas of the server must know before members are released"))
+		s.act(s.announcement(s.lastToGo()))
 		return
 	}
 	if s.drainsAll() {
@@ -210,6 +211,17 @@ func (s *sets) isAnnounced() bool {
 		return true
 	}
 	return m.Marked && m.Generation >= s.Group.Generation || s.refused(m, plan.Mark)
+}
+
+// unannounced reports whether a member of a deleted group must be marked before it is off: a replica that doesn't know of the
+// deletion would power it on again, while this one takes its persistent disks off. (Found by test/promises, seed 322267.)
+func (s *steps) unannounced(m *member) bool {
+	return s.Finalizing && m.Generation < s.Group.Generation && len(plan.Persistent(m.VM.Disks)) > 0 && !s.refused(m, plan.Mark)
+}
+
+// announcement marks a member with the generation of the deletion.
+func (s *steps) announcement(m *member) plan.Action {
+	return s.marking(m, "", "the group is deleted: other replicas of the server must know before its members go")
 }
 
 func (s *steps) removeFolder() {

@@ -192,6 +192,23 @@ func TestEveryObservation(t *testing.T) {
 			}
 		}
 	}))
+	t.Run("takes no member with persistent disks of a deleted group down before its stamp tells other replicas", rapid.MakeCheck(func(t *rapid.T) {
+		o := anything(t)
+		o.Finalizing = true
+		for i := range o.State.VMs {
+			if m := &o.State.VMs[i]; rapid.Bool().Draw(t, "stateful") {
+				m.Disks = plan.DiskText([]plan.MemberDisk{{Name: "data", ID: fmt.Sprint("fcd-", i)}})
+				m.Generation = o.Group.Generation - int64(rapid.IntRange(0, 1).Draw(t, "behind"))
+			}
+		}
+		for _, a := range planner.Make(o).Actions {
+			m, p := find(&o, a.MoRef), o.Pending[a.VM]
+			takes := a.Op == plan.PowerOff || a.Op == plan.DeleteDisks || a.Op == plan.Destroy
+			if takes && m.Quarantined.IsZero() && len(plan.Persistent(m.Disks)) > 0 && m.Generation < o.Group.Generation && p.Op != plan.Mark {
+				t.Fatalf("%s of %s, whose stamp has generation %d of %d", a.Op, a.VM, m.Generation, o.Group.Generation)
+			}
+		}
+	}))
 	t.Run("removes in scale-in the protected last, and of the others those in remove, the unready, and the outdated first", rapid.MakeCheck(func(t *rapid.T) {
 		o := anything(t)
 		o.Finalizing, o.Group.Spec.Update.MaxAgeSeconds = false, nil

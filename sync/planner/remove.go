@@ -67,6 +67,8 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 	case a.Op != plan.Destroy:
 	case on == duplicate:
 		a.Args = plan.DestroyArgs{NeverOn: true}
+	case s.unannounced(m):
+		return s.act(s.announcement(m))
 	default:
 		if first, goesOn := s.partDisks(m, on, reason); first {
 			return goesOn

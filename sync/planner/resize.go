@@ -106,5 +106,8 @@ func (s *steps) takeDown(m *member, reason string) bool {
 			a.Generation = s.Group.Generation
 		}
 	}
+	if a.Op == plan.PowerOff && s.unannounced(m) {
+		a = s.announcement(m)
+	}
 	return s.act(a)
 }

@@ -104,6 +104,21 @@ func TestAReplicaThatDoesNotKnowOfAScaleInMakesNobodyInItsPlace(t *testing.T) {
 	m.end()
 }
 
+// The replica that was called last knows of no deletion: it would power on what the other one powers off and takes the disks of.
+func TestADeletionTakesNoDiskOfARunningVMBesideAReplicaThatDoesNotKnowOfIt(t *testing.T) {
+	s := scripted(t, 2)
+	for round := range 4 {
+		s.service.prefer(1)
+		spec := spec(5)
+		spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		m := s.settled(t, fmt.Sprintf("ox%d", round), spec)
+		s.service.prefer(0)
+		if m.end(); m.broken() {
+			return
+		}
+	}
+}
+
 // exactly checks that the members with the lowest ordinals are there, with the VMs that they had, and no other.
 func (m *led) exactly(before map[string]string, n int) {
 	m.t.Helper()
