@@ -19,7 +19,6 @@ ROUND       ?= 1000
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
-HELM_DOCS   := github.com/norwoodj/helm-docs/cmd/helm-docs@v1.14.2
 GOSEC       := github.com/securego/gosec/v2/cmd/gosec@v2.22.11
 ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
@@ -28,9 +27,6 @@ DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
 
 # $(call generate-into,<directory of the CRD>,<directory of the Go file>)
 generate-into = $(GO) run $(CONTROLLER_GEN) paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
-
-# $(call chart-readme-into,<file below charts/vmgroup>)
-chart-readme-into = $(GO) run $(HELM_DOCS) --chart-search-root=charts/vmgroup --output-file=$(1) --log-level=error
 
 .PHONY: help
 help: ## List the targets
@@ -140,16 +136,14 @@ build: ## Build the static binary bin/vmgroup
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/vmgroup ./cmd/vmgroup
 
 .PHONY: generate
-generate: ## Write the CRD and the deep-copy functions from api/v1alpha1, and the chart's README from its values
+generate: ## Write the CRD and the deep-copy functions from api/v1alpha1
 	$(call generate-into,$(dir $(CRD)),$(dir $(DEEPCOPY)))
-	$(call chart-readme-into,README.md)
 
 .PHONY: verify
 verify: ## Check that generated files and go.mod are up to date
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	$(call generate-into,$$tmp,$$tmp); \
-	$(call chart-readme-into,README.md.new); mv charts/vmgroup/README.md.new "$$tmp/README.md"; \
-	diff -u charts/vmgroup/README.md "$$tmp/README.md" && diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
+	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
 	@for dir in . manifests release test/e2e test/e2e/kubernetes test/judges test/linters; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \
