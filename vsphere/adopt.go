@@ -3,14 +3,13 @@ package vsphere
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/role"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -78,21 +77,20 @@ func (d adoption) adopt(ctx context.Context) error {
 	return d.writeStamp(ctx, d.action.MoRef, m.ChangeVersion, stamp.Encode())
 }
 
-// formerNoteOf returns the notes of a VM that was released.
-func formerNoteOf(ref plan.Ref, member string) string {
-	return fmt.Sprintf("Formerly member %s of the VmGroup %s, which was deleted and left its VMs.", member, ref)
-}
-
-// disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
-func (d adoption) disown(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
-	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
-		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
-			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
-		}
-		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
-			spec.ManagedBy = &types.ManagedByInfo{}
-		}
-		return err
-	})
+// formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
+// and applied again. The message is the same for all of its members.
+func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
+	folder := path[:strings.LastIndexByte(path, '/')]
+	held := "The name is taken in " + folder + " by a VM of "
+	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
+	const otherwise = "Otherwise rename, move or remove the VM."
+	switch {
+	case s.Cluster != cluster:
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
+			held, ref, s.Cluster, s.UID)
+	case s.Cluster == "":
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
+			held, ref, s.UID, stamp.Key, adopt, otherwise)
+	}
+	return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
 }

@@ -1,5 +1,6 @@
-// This file is the whole clone, in the order of its steps (cloneSteps): the template and its snapshot, size, pool, storage, network adapters,
-// guest, owner, customization, datastore, host; then its task, and what is done when vCenter refuses it.
+// This file is the whole clone, in the order in which it happens: its steps (cloneSteps), which fill the clone spec; its task; what is left out
+// when vCenter refuses it, and another try; and its failures. What the steps work with is in files of its own: source.go, hardware.go, nics.go,
+// storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go, disks.go.
 
 package vsphere
 
@@ -7,15 +8,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/fault"
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -24,9 +22,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
-	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -188,168 +184,6 @@ func (b *cloneBuilder) fillSource(ctx context.Context) error {
 	})
 }
 
-// source is what a member is cloned from: a template as it is, or as it was when a snapshot was taken. It is
-// immutable.
-type source struct {
-	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
-	perSocket int32
-	devices   []types.BaseVirtualDevice
-	// vApp reports whether it has vApp properties, or a transport for them.
-	vApp bool
-	// firmware is "bios" or "efi".
-	firmware string
-	// file is the .vmx file: "[datastore] directory/file.vmx".
-	file string
-	// cpu and memory are the reservations, limits and shares; locked: all memory is reserved.
-	cpu, memory types.ResourceAllocationInfo
-	locked      bool
-	// snapshots are those of a template; nil if there are none.
-	snapshots *types.VirtualMachineSnapshotInfo
-}
-
-// sourceKey identifies a source. A template with another fingerprint has other disks, and perhaps other snapshots.
-type sourceKey struct {
-	ref         types.ManagedObjectReference
-	fingerprint string
-}
-
-// cores returns the cores per socket to set in a clone: nil if the source's divide the number of CPUs, because
-// then they are inherited; otherwise the most that divide both. vCenter refuses a number of CPUs that is no multiple of
-// the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
-func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
-
-// dividing returns the most cores per socket that divide both numbers; nil if perSocket already does, or is unknown.
-func dividing(perSocket, cpu int32) *int32 {
-	if perSocket < 1 || cpu%perSocket == 0 {
-		return nil
-	}
-	for perSocket > 0 {
-		cpu, perSocket = perSocket, cpu%perSocket
-	}
-	return &cpu
-}
-
-const (
-	// vAppPath is the property that HasVAppProperties looks at.
-	vAppPath = "config.vAppConfig"
-	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
-	autoCoresPath = "config.hardware.autoCoresPerSocket"
-)
-
-// HasVAppProperties reports whether the guest of a VM, whose config.vAppConfig was read, finds an OVF environment.
-func HasVAppProperties(o session.Object) bool {
-	c := session.Prop[types.VmConfigInfo](o, vAppPath)
-	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
-}
-
-// nics are the network adapters.
-func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
-
-// hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
-// for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
-func (x *source) hasTPM() bool { return HasTPM(x.devices) }
-
-// HasTPM reports whether there is a virtual TPM among devices.
-func HasTPM(devices []types.BaseVirtualDevice) bool {
-	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
-}
-
-// disks are the virtual disks.
-func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
-
-// readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
-func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath,
-		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
-	if ref.Type == session.VMType {
-		paths = append(paths, "snapshot")
-	}
-	o, err := session.ReadProps(ctx, s, ref, paths...)
-	if err != nil {
-		return nil, err
-	}
-	x := &source{
-		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
-		devices:   session.Devices(o),
-		vApp:      HasVAppProperties(o),
-		firmware:  session.Prop[string](o, "config.firmware"),
-		file:      session.Prop[string](o, "config.files.vmPathName"),
-		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
-		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),
-		locked:    session.Prop[bool](o, "config.memoryReservationLockedToMax"),
-	}
-	if session.Prop[bool](o, autoCoresPath) {
-		x.perSocket = 0
-	}
-	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
-		x.snapshots = &snapshots
-	}
-	return x, nil
-}
-
-// snapshot is one snapshot of a template; path is the names that lead to it, separated by '/'.
-type snapshot struct {
-	name, path string
-	ref        types.ManagedObjectReference
-}
-
-// list lists a template's snapshots.
-func list(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
-	if snapshots == nil {
-		return nil
-	}
-	var all []snapshot
-	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
-	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
-		for _, t := range trees {
-			name := naming.Unescape(t.Name)
-			all = append(all, snapshot{name, prefix + name, t.Snapshot})
-			walk(prefix+name+"/", t.ChildSnapshotList)
-		}
-	}
-	walk("", snapshots.RootSnapshotList)
-	return all
-}
-
-// findSnapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
-func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
-	all := list(snapshots)
-	var paths []string
-	for _, t := range all {
-		paths = append(paths, t.path)
-	}
-	none := types.ManagedObjectReference{}
-	instead := "set clone.mode: Full"
-	if clone.Mode != v1alpha1.CloneLinked {
-		instead = "remove spec.clone.snapshot"
-	}
-	if len(all) == 0 {
-		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
-	}
-	if clone.Snapshot == "" {
-		if snapshots.CurrentSnapshot == nil {
-			return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
-		}
-		return *snapshots.CurrentSnapshot, nil
-	}
-	fits := slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.path != clone.Snapshot })
-	if len(fits) == 0 {
-		fits = slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.name != clone.Snapshot })
-	}
-	switch len(fits) {
-	case 1:
-		return fits[0].ref, nil
-	case 0:
-		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
-	}
-	paths = nil
-	for _, t := range fits {
-		paths = append(paths, t.path)
-	}
-	return none, vcfault.New(vcfault.ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
-		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
-}
-
 // fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
 func (b *cloneBuilder) fillSize(_ context.Context) error {
 	b.spec.Config = &types.VirtualMachineConfigSpec{
@@ -375,66 +209,15 @@ func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	return nil
 }
 
-// newPCIKey is the first of the keys that stand for new PCI devices until vCenter gives them their own; they count down.
-const newPCIKey = -6000
-
-// fillPCIDevices adds the devices of spec.hardware to those of the template. DRS powers members on where their devices are free.
-func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
-	for i, d := range b.details.Spec.Hardware.PCIDevices {
-		var backing types.BaseVirtualDeviceBackingInfo = &types.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: d}
-		if v1alpha1.PCIDeviceID.MatchString(d) {
-			var allowed types.VirtualPCIPassthroughAllowedDevice
-			if _, err := fmt.Sscanf(d, "%04x:%04x", &allowed.VendorId, &allowed.DeviceId); err != nil {
-				return err
-			}
-			backing = &types.VirtualPCIPassthroughDynamicBackingInfo{AllowedDevice: []types.VirtualPCIPassthroughAllowedDevice{allowed}}
+// fillExtraConfig sets the advanced settings of spec.extraConfig.
+func (b *cloneBuilder) fillExtraConfig(_ context.Context) error {
+	for _, key := range slices.Sorted(maps.Keys(b.details.Spec.ExtraConfig)) {
+		if !b.cfg.ExtraKeys.allow(key) {
+			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The server does not allow the key %q of spec.extraConfig: remove it, or start the server with an --extra-config that matches it.", key)
 		}
-		b.spec.Config.DeviceChange = append(b.spec.Config.DeviceChange, &types.VirtualDeviceConfigSpec{
-			Operation: types.VirtualDeviceConfigSpecOperationAdd,
-			Device:    &types.VirtualPCIPassthrough{VirtualDevice: types.VirtualDevice{Key: newPCIKey - int32(i), Backing: backing}},
-		})
+		b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, &types.OptionValue{Key: key, Value: b.details.Spec.ExtraConfig[key]})
 	}
 	return nil
-}
-
-// allocate sets the reservations, limits and shares of spec.hardware.
-func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
-	config.CpuAllocation = allocationOf(h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares)
-	config.MemoryAllocation = allocationOf(h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares)
-	if config.MemoryReservationLockedToMax = h.ReserveAllMemory; len(h.PCIDevices) > 0 {
-		config.MemoryReservationLockedToMax = types.NewBool(true)
-	}
-}
-
-// allocationOf returns what is set of an allocation; nil if nothing is.
-func allocationOf(reservation, limit int32, shares v1alpha1.Shares) *types.ResourceAllocationInfo {
-	number := func(n int32) *int64 {
-		if n == 0 {
-			return nil
-		}
-		return types.NewInt64(int64(n))
-	}
-	all := types.ResourceAllocationInfo{Reservation: number(reservation), Limit: number(limit)}
-	if shares != "" {
-		all.Shares = &types.SharesInfo{Level: types.SharesLevel(strings.ToLower(string(shares)))}
-	}
-	if all == (types.ResourceAllocationInfo{}) {
-		return nil
-	}
-	return &all
-}
-
-// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
-func (v *parts) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
-	c, err := v.lookups.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
-	if err != nil {
-		return nil, err
-	}
-	owner, found := c.Owner[pool]
-	if !found {
-		return nil, nil
-	}
-	return v.lookups.reach.Get(ctx, s, owner.Value, knownFor, func() (*places.Reach, error) { return places.ReadReach(ctx, s, owner) })
 }
 
 // fillPool sets where the clone runs: in its zone, in spec.placement.pool, or in the pool of the server's settings, which
@@ -457,12 +240,6 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	})
 }
 
-// clusterGroups are the DRS host groups of a cluster.
-type clusterGroups struct {
-	name  string
-	hosts []string
-}
-
 // checkHostGroup finds out whether the member's cluster has its host group, because the member gets its VM-host rule after its clone.
 func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 	wanted, at := plan.RulesOf(b.details.Spec).HostGroupOf(b.action.Ordinal)
@@ -470,7 +247,7 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 		return nil
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := b.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
+		c, err := b.computesOf(ctx, s, b.datacenter)
 		if err != nil {
 			return err
 		}
@@ -478,22 +255,8 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 		if owner.Type != "ClusterComputeResource" { // a standalone host; what the rule lacks is said when it is set
 			return nil
 		}
-		_, err = session.LookUpIn(ctx, s, &b.lookups.clusters, owner.Value, func() (*clusterGroups, error) {
-			o, err := session.ReadProps(ctx, s, owner, "name", "configurationEx")
-			config := session.Prop[types.ClusterConfigInfoEx](o, "configurationEx")
-			return &clusterGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
-		}, func(g *clusterGroups) (string, error) {
-			if slices.Contains(g.hosts, wanted) {
-				return wanted, nil
-			}
-			return "", inventory.NoHostGroup(g.name, wanted, g.hosts)
-		})
-		return err
+		return b.findHostGroup(ctx, s, owner, wanted)
 	})
-}
-
-func (v *parts) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
-	return v.lookups.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
 }
 
 // fillStorage sets the clone's storage and policy: spec.placement.datastore, the
@@ -529,6 +292,59 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	})
 }
 
+// fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
+// spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
+// the pool, as the template's need not be (CAPV#2134).
+func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
+	at := &b.spec.Location
+	allowed, err := b.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
+	if err != nil {
+		return err
+	}
+	all, err := b.storageOf(ctx, s, b.datacenter)
+	if err != nil {
+		return err
+	}
+	b.compatible, at.Profile = allowed.compatible, allowed.profile
+	if b.pod != nil { // Storage DRS chooses
+		return nil
+	}
+	return b.choosePolicyDatastore(ctx, s, allowed, all)
+}
+
+// choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
+// policy. What the spec names is never overridden.
+func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *policy, all *places.Storage) error {
+	p, at := b.details.Spec.Placement, &b.spec.Location
+	reached, err := b.reachOf(ctx, s, b.datacenter, *at.Pool)
+	if err != nil {
+		return err
+	}
+	fits := allowed.fitting(all, reached)
+	taken := b.source.datastores(all)
+	if at.Datastore != nil {
+		taken = []types.ManagedObjectReference{*at.Datastore}
+	}
+	misfit := func(ref types.ManagedObjectReference) bool {
+		return !allowed.compatible[ref.Value] || p.Datastore == "" && !slices.ContainsFunc(fits, func(t *places.Object) bool { return t.Ref == ref })
+	}
+	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
+		return nil
+	}
+	var names []string
+	for _, t := range fits {
+		names = append(names, t.Path)
+	}
+	switch {
+	case len(fits) == 0:
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+	case p.Datastore != "":
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
+	}
+	at.Datastore = &slices.MinFunc(fits, places.Best).Ref
+	return nil
+}
+
 // fillAdapters replaces the template's adapters with one for each of spec.networks, in their order.
 //
 // They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing
@@ -540,7 +356,7 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	}
 	b.backings = nil
 	for i := range b.details.Spec.Networks {
-		backing, err := b.backingOf(ctx, b.details.Spec.Networks[i].Network)
+		backing, err := b.backingOf(ctx, b.datacenter, *b.spec.Location.Pool, b.details.Spec.Networks[i].Network)
 		if err != nil {
 			return err
 		}
@@ -550,117 +366,11 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	return nil
 }
 
-// keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
-// whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
-func (b *cloneBuilder) keepAdapters(err error) bool {
-	keep := min(len(b.source.nics()), len(b.backings))
-	if keep == 0 || b.kept || !refusedForBootOrder(err) {
-		return false
-	}
-	config := b.spec.Config
-	others := slices.DeleteFunc(slices.Clone(config.DeviceChange), func(c types.BaseVirtualDeviceConfigSpec) bool {
-		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
-		return is
-	})
-	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
-	return true
-}
-
-// backingOf finds a network by its name or path.
-func (b *cloneBuilder) backingOf(ctx context.Context, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
-	err = b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, b.datacenter) }
-		backing, err = session.LookUpIn(ctx, s, &b.lookups.networks, b.datacenter.Ref.Value, ask, func(n *places.Networks) (types.BaseVirtualDeviceBackingInfo, error) {
-			found, err := n.Find(name, nil)
-			if e := vcfault.Classify("", err); e != nil && e.Reason == vcfault.ReasonNetworkAmbiguous {
-				reached, reachErr := b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
-				if reachErr != nil {
-					return nil, reachErr
-				}
-				found, err = n.Find(name, reached)
-			}
-			if err != nil {
-				return nil, err
-			}
-			return n.Backing(found)
-		})
-		return err
-	})
-	return backing, err
-}
-
-// NICsIn are the network adapters among devices, in the order of their keys: that in which they were added, and in which vCenter numbers
-// them ("Network adapter 1").
-func NICsIn(devices []types.BaseVirtualDevice) (all []types.BaseVirtualDevice) {
-	for _, device := range devices {
-		if _, is := device.(types.BaseVirtualEthernetCard); is {
-			all = append(all, device)
-		}
-	}
-	slices.SortStableFunc(all, func(a, b types.BaseVirtualDevice) int {
-		return cmp.Compare(a.GetVirtualDevice().Key, b.GetVirtualDevice().Key)
-	})
-	return all
-}
-
-// MACsOf are the MAC addresses of the network adapters among devices, in the order of NICsIn. One that vCenter has yet to give is empty.
-func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
-	for _, device := range NICsIn(devices) {
-		all = append(all, device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().MacAddress)
-	}
-	return all
-}
-
-// nicChanges give a clone one adapter for each backing, in their order, instead of those that its source has. The first of these stay, as
-// many as keep says, with other backings.
-func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
-	change := func(op types.VirtualDeviceConfigSpecOperation, device types.BaseVirtualDevice) {
-		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: op, Device: device})
-	}
-	for i, card := range has {
-		if i < keep {
-			change(types.VirtualDeviceConfigSpecOperationEdit, keptNIC(card, backings[i]))
-		} else {
-			change(types.VirtualDeviceConfigSpecOperationRemove, card)
-		}
-	}
-	for i := keep; i < len(backings); i++ {
-		change(types.VirtualDeviceConfigSpecOperationAdd, addedNIC(i, backings[i]))
-	}
-	return changes
-}
-
-// keptNIC is an adapter of the source as it is, but for its network and its MAC address.
-func keptNIC(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
-	own := reflect.New(reflect.TypeOf(card).Elem())
-	own.Elem().Set(reflect.ValueOf(card).Elem())
-	device := own.Interface().(types.BaseVirtualDevice)
-	c := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard()
-	c.Backing, c.Connectable, c.AddressType, c.MacAddress = backing, connectedNIC(), string(types.VirtualEthernetCardMacTypeGenerated), ""
-	return device
-}
-
-// refusedForBootOrder reports whether an error refuses changes of adapters because of the boot order, which names one that is removed:
-// "configSpec.bootOptions.bootOrder" (fog/fog-vsphere#98).
-func refusedForBootOrder(err error) bool {
-	var wrong types.BaseInvalidArgument
-	_, is := fault.As(err, &wrong)
-	return is && strings.HasSuffix(wrong.GetInvalidArgument().InvalidProperty, "bootOrder")
-}
-
-// newNICKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.
-const newNICKey = -4000
-
-// addedNIC is an adapter that is connected from power-on on.
-func addedNIC(i int, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
-	return &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{
-		VirtualDevice: types.VirtualDevice{Key: newNICKey - int32(i), Backing: backing, Connectable: connectedNIC()},
-		AddressType:   string(types.VirtualEthernetCardMacTypeGenerated), WakeOnLanEnabled: types.NewBool(true),
-	}}}
-}
-
-func connectedNIC() *types.VirtualDeviceConnectInfo {
-	return &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true}
+// fillPCIDevices adds the devices of spec.hardware to those of the template.
+func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
+	devices, err := pciDevices(b.details.Spec.Hardware.PCIDevices)
+	b.spec.Config.DeviceChange = append(b.spec.Config.DeviceChange, devices...)
+	return err
 }
 
 // fillGuest gives the member's guest its metadata and user data. Network adapters have no MAC addresses yet, so
@@ -700,35 +410,14 @@ func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	return nil
 }
 
-const (
-	// managedType is the type that members then have, if the extension names no other.
-	managedType = "vm"
-	// extensionKnownFor is how long the server remembers whether the extension is registered.
-	extensionKnownFor = 5 * time.Minute
-)
-
-// fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered. (A simulator takes
-// any managedBy; vCenter refuses one with an unregistered extension.)
+// fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered.
 func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 	if b.plain {
 		return nil
 	}
 	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, b.cfg.ClusterID)
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		manager := s.Vim.ServiceContent.ExtensionManager
-		if manager == nil {
-			return nil
-		}
-		found, err := b.lookups.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
-			res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
-			switch e := vcfault.Classify("", err); {
-			case e == nil:
-				return res.Returnval, nil
-			case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
-				return nil, err
-			}
-			return nil, nil // no privilege to read it: no clone fails for that
-		})
+		found, err := b.extension(ctx, s)
 		if err != nil || found == nil {
 			return err
 		}
@@ -738,17 +427,6 @@ func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-// noteOf returns the notes of a VM, which say in plain words what it belongs to. The text must stay: disown recognizes notes by it,
-// also those that an older server wrote.
-func noteOf(ref plan.Ref, member, cluster string) string {
-	of := ""
-	if cluster != "" {
-		of = fmt.Sprintf(" (cluster %s)", cluster)
-	}
-	return fmt.Sprintf("Member %s of the VmGroup %s%s, kept by vmgroup. Change it in Kubernetes: kubectl edit vmgroup %s -n %s. What is changed here may be undone.",
-		member, ref, of, ref.Name, ref.Namespace)
 }
 
 // fillCustomization makes vCenter customize the guest at its first power-on, with the specification that
@@ -823,26 +501,16 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
 	vm, folder := inventory.VMRef(b.clone.Template), inventory.FolderRef(b.clone.Folder)
-	req := types.RecommendDatastores{
-		StorageSpec: types.StoragePlacementSpec{
-			Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
-			PodSelectionSpec:          types.StorageDrsPodSelectionSpec{StoragePod: &b.pod.Ref},
-			CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
-			DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
-		},
+	spec := types.StoragePlacementSpec{
+		Type: string(types.StoragePlacementSpecPlacementTypeClone), Vm: &vm, Folder: &folder, CloneName: b.action.VM,
+		CloneSpec:                 &types.VirtualMachineCloneSpec{Location: location, Snapshot: b.spec.Snapshot},
+		DisallowPrerequisiteMoves: types.NewBool(true), // the server would not carry them out
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		req.This = *s.Vim.ServiceContent.StorageResourceManager
-		res, err := methods.RecommendDatastores(ctx, s.Vim, &req)
-		if err == nil && len(res.Returnval.Recommendations) == 0 && res.Returnval.DrsFault == nil {
-			// Nothing, and no reason: govmomi's own vcsim answers so unless the datastore cluster is named once more.
-			req.StorageSpec.PodSelectionSpec.InitialVmConfig = []types.VmPodConfigForPlacement{{StoragePod: b.pod.Ref}}
-			res, err = methods.RecommendDatastores(ctx, s.Vim, &req)
-		}
+		all, err := recommendedDatastores(ctx, s, b.pod, spec)
 		if err != nil {
 			return err
 		}
-		all := recommendedDatastores(res.Returnval.Recommendations)
 		for _, to := range all {
 			if b.compatible == nil || b.compatible[to.Value] {
 				b.spec.Location.Datastore = &to
@@ -850,10 +518,7 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 				return nil
 			}
 		}
-		if len(all) > 0 {
-			return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
-		}
-		return noRecommendation(b.pod.Path, res.Returnval.DrsFault)
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
 	})
 }
 
@@ -876,172 +541,49 @@ func (b *cloneBuilder) fillDisks() {
 	}
 }
 
-// datastoreOf returns the datastore of a disk; nil if vCenter does not say.
-func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
-	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
-		return backing.GetVirtualDeviceFileBackingInfo().Datastore
-	}
-	return nil
-}
-
-// ownDatastores returns the datastores of the source's home and disks.
-func ownDatastores(x *places.Storage, from *source) (own []types.ManagedObjectReference) {
-	var path object.DatastorePath
-	if path.FromString(from.file) {
-		if t := x.Called(path.Datastore); t != nil {
-			own = append(own, t.Ref)
+// fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own
+// spec, as the stamp is that names them: a member never exists with half of its disks. Persistent disks have to have a place, too.
+func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
+	spec, c := b.details.Spec, b.spec.Config
+	b.given = nil
+	if spec.RootDisk != nil {
+		root := disks.First("", b.source.devices)
+		if root == nil {
+			return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
 		}
-	}
-	for _, disk := range from.disks() {
-		if at := datastoreOf(disk); at != nil && !slices.Contains(own, *at) {
-			own = append(own, *at)
+		if err := disks.Smaller(root, spec.RootDisk.SizeGiB, spec.Template); err != nil {
+			return err
 		}
-	}
-	return own
-}
-
-// compatibleKey is the policy and the datacenter for which datastores are compatible.
-type compatibleKey struct{ policy, datacenter string }
-
-// policy is a storage policy: what puts it on a disk or VM, and the datastores that satisfy it, by moRef.
-type policy struct {
-	profile    []types.BaseVirtualMachineProfileSpec
-	compatible map[string]bool
-}
-
-// policyOf finds the storage policy that a field of the spec names.
-func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
-	known := &v.lookups
-	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
-	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
-	if err != nil {
-		return nil, err
-	}
-	all, err := v.storageOf(ctx, s, d)
-	if err != nil {
-		return nil, err
-	}
-	compatible, err := known.compatible.Get(ctx, s, compatibleKey{id, d.Ref.Value}, knownFor, func() (map[string]bool, error) {
-		policies, err := known.policies.Get(ctx, s, "", knownFor, read)
-		if err != nil {
-			return nil, err
+		if change := disks.Grow(root, spec.RootDisk.SizeGiB); change != nil {
+			c.DeviceChange = append(c.DeviceChange, change)
 		}
-		return policies.Check(ctx, id, places.Candidates(all.All, "Datastore"))
-	})
-	return &policy{[]types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}, compatible}, err
-}
-
-// fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
-// spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
-// the pool, as the template's need not be (CAPV#2134).
-func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
-	at := &b.spec.Location
-	policy, err := b.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
-	if err != nil {
-		return err
+		b.given = append(b.given, plan.MemberDisk{SizeGiB: spec.RootDisk.SizeGiB})
 	}
-	all, err := b.storageOf(ctx, s, b.datacenter)
-	if err != nil {
-		return err
-	}
-	b.compatible, at.Profile = policy.compatible, policy.profile
-	if b.pod != nil { // Storage DRS chooses
+	if len(spec.Disks) == 0 {
 		return nil
 	}
-	return b.choosePolicyDatastore(ctx, s, all)
-}
-
-// choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
-// policy. What the spec names is never overridden.
-func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, all *places.Storage) error {
-	p, at := b.details.Spec.Placement, &b.spec.Location
-	reached, err := b.reachOf(ctx, s, b.datacenter, *at.Pool)
+	wanted, err := b.wantedDisks(ctx, spec.Disks)
 	if err != nil {
 		return err
 	}
-	good := func(t *places.Object) bool {
-		return t != nil && b.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref))
+	changes, records, err := disks.Add(b.source.devices, wanted, "The template "+spec.Template)
+	if err != nil {
+		return err
 	}
-	taken := ownDatastores(all, b.source)
-	if at.Datastore != nil {
-		taken = []types.ManagedObjectReference{*at.Datastore}
-	}
-	misfit := func(ref types.ManagedObjectReference) bool {
-		return !b.compatible[ref.Value] || p.Datastore == "" && !good(all.Of(ref))
-	}
-	if len(taken) > 0 && !slices.ContainsFunc(taken, misfit) {
-		return nil
-	}
-	var fits []*places.Object
-	var names []string
-	for i := range all.All {
-		if t := &all.All[i]; good(t) {
-			fits, names = append(fits, t), append(names, t.Path)
+	for i, w := range wanted {
+		if !w.Disk.Persistent { // the others are attached later, to the units that are left free here
+			b.given, c.DeviceChange = append(b.given, records[i]), append(c.DeviceChange, changes[i])
 		}
 	}
-	switch {
-	case len(fits) == 0:
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
-	case p.Datastore != "":
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
-	}
-	slices.SortFunc(fits, places.Best)
-	at.Datastore = &fits[0].Ref
+	enable := disks.EnableUUID
+	c.ExtraConfig = append(c.ExtraConfig, &enable)
 	return nil
 }
-
-// recommendedDatastores returns the datastores that Storage DRS recommends, the best first.
-func recommendedDatastores(all []types.ClusterRecommendation) (to []types.ManagedObjectReference) {
-	for _, r := range all {
-		for _, action := range r.Action {
-			if place, is := action.(*types.StoragePlacementAction); is && place.Destination.Value != "" {
-				to = append(to, place.Destination)
-				break
-			}
-		}
-	}
-	return to
-}
-
-// noRecommendation says why there is no recommendation, in vCenter's words. Space may come back.
-func noRecommendation(pod string, drs *types.ClusterDrsFaults) error {
-	var first error
-	if drs != nil {
-		for _, by := range drs.FaultsByVm {
-			if by == nil { // of an unknown type
-				continue
-			}
-			for _, f := range by.GetClusterDrsFaultsFaultsByVm().Fault {
-				if first == nil && f.Fault != nil {
-					first = &drsError{f}
-				}
-			}
-		}
-	}
-	if first == nil {
-		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: check that it has datastores that are not in maintenance mode, have free space, and are mounted on the hosts.", pod)
-	}
-	why := vcfault.Classify("", first)
-	reason := vcfault.ReasonDatastoreNotFound
-	if why.Reason == vcfault.ReasonDatastoreFull {
-		reason = why.Reason
-	}
-	e := vcfault.New(reason, true, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod, why.Message)
-	e.Err = first
-	return e
-}
-
-// drsError is a fault of Storage DRS as an error.
-type drsError struct{ types.LocalizedMethodFault }
-
-func (e *drsError) Error() string { return e.LocalizedMessage }
-
-func (e *drsError) Fault() types.BaseMethodFault { return e.LocalizedMethodFault.Fault }
 
 // fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
 func (b *cloneBuilder) fillHost(ctx context.Context) error {
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := b.lookups.computes.Get(ctx, s, b.datacenter.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, b.datacenter) })
+		c, err := b.computesOf(ctx, s, b.datacenter)
 		if err != nil {
 			return err
 		}
@@ -1062,30 +604,6 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 		})
 		return nil
 	})
-}
-
-// unhost leaves the host to vCenter after a clone was refused for a reason that might be the host's, and reports whether the clone is to be tried again.
-func (b *cloneBuilder) unhost(err error) bool {
-	if b.spec.Location.Host == nil || !mayBeHosts(err) {
-		return false
-	}
-	b.spec.Location.Host = nil
-	return true
-}
-
-// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
-// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
-func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
-	others := p.inventory.OtherHosts(m.HostRef)
-	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
-		return false
-	}
-	p.capacity.Fill(m.HostRef)
-	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
-		return false
-	}
-	made, on, err := removalcause.Life(ctx, p, m.MoRef)
-	return err == nil && made && !on
 }
 
 // begin starts the clone, and waits for it to end.
@@ -1147,40 +665,29 @@ func (b *cloneBuilder) unadorn(err error) bool {
 	return true
 }
 
-// cloneFailure forgets the answers that a failure shows to be wrong, and returns the error to report.
-func (b *cloneBuilder) failure(ctx context.Context, err error) error {
-	gone, at := vcfault.MissingObject(err), b.settings
-	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		b.lookups.forget() // kept answers may be wrong: the next try asks again
+// keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
+// whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+func (b *cloneBuilder) keepAdapters(err error) bool {
+	keep := min(len(b.source.nics()), len(b.backings))
+	if keep == 0 || b.kept || !refusedForBootOrder(err) {
+		return false
 	}
-	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := b.refit(ctx) // the settings may name another one now, or none: then their fault is reported
-		return errors.Join(refitErr, err)
-	}
-	return cloneRefusal(b, err)
+	config := b.spec.Config
+	others := slices.DeleteFunc(slices.Clone(config.DeviceChange), func(c types.BaseVirtualDeviceConfigSpec) bool {
+		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
+		return is
+	})
+	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
+	return true
 }
 
-// cloneRefusal tells what faults are about that have no words of their own, and what can be done about a boot order.
-func cloneRefusal(b *cloneBuilder, err error) error {
-	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
-	var wrong types.BaseInvalidArgument
-	_, argument := fault.As(err, &wrong)
-	var e *vcfault.Error
-	switch {
-	case refusedForBootOrder(err):
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
-	case vcfault.Has[types.BaseInvalidHostState](err):
-		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
-	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
-			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
-	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
-		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
-	default:
-		return err
+// unhost leaves the host to vCenter after a clone was refused for a reason that might be the host's, and reports whether the clone is to be tried again.
+func (b *cloneBuilder) unhost(err error) bool {
+	if b.spec.Location.Host == nil || !mayBeHosts(err) {
+		return false
 	}
-	e.Err = err
-	return e
+	b.spec.Location.Host = nil
+	return true
 }
 
 // resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
@@ -1213,32 +720,38 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
-// formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
-// and applied again. The message is the same for all of its members.
-func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
-	folder := path[:strings.LastIndexByte(path, '/')]
-	held := "The name is taken in " + folder + " by a VM of "
-	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
-	const otherwise = "Otherwise rename, move or remove the VM."
-	switch {
-	case s.Cluster != cluster:
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
-			held, ref, s.Cluster, s.UID)
-	case s.Cluster == "":
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
-			held, ref, s.UID, stamp.Key, adopt, otherwise)
+// failure forgets the answers that a failure shows to be wrong, and returns the error to report.
+func (b *cloneBuilder) failure(ctx context.Context, err error) error {
+	gone, at := vcfault.MissingObject(err), b.settings
+	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
+		b.lookups.forget() // kept answers may be wrong: the next try asks again
 	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
+	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
+		_, refitErr := b.refit(ctx) // the settings may name another one now, or none: then their fault is reported
+		return errors.Join(refitErr, err)
+	}
+	return b.refusal(err)
 }
 
-// Child finds an object by its name in a folder; the zero reference if there is none.
-func (c calls) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
-	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
-		if err == nil && res.Returnval != nil {
-			found = *res.Returnval
-		}
+// refusal tells what faults are about that have no words of their own, and what can be done about a boot order.
+func (b *cloneBuilder) refusal(err error) error {
+	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
+	var wrong types.BaseInvalidArgument
+	_, argument := fault.As(err, &wrong)
+	var e *vcfault.Error
+	switch {
+	case refusedForBootOrder(err):
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+	case vcfault.Has[types.BaseInvalidHostState](err):
+		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
+	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
+			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
+	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
+		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
+	default:
 		return err
-	})
-	return found, err
+	}
+	e.Err = err
+	return e
 }

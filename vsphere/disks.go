@@ -27,45 +27,6 @@ import (
 // memberDisks is a step about the disks of a member.
 type memberDisks struct{ *step }
 
-// fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own
-// spec, as the stamp is that names them: a member never exists with half of its disks. Persistent disks have to have a place, too.
-func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
-	spec, c := b.details.Spec, b.spec.Config
-	b.given = nil
-	if spec.RootDisk != nil {
-		root := disks.First("", b.source.devices)
-		if root == nil {
-			return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
-		}
-		if err := disks.Smaller(root, spec.RootDisk.SizeGiB, spec.Template); err != nil {
-			return err
-		}
-		if change := disks.Grow(root, spec.RootDisk.SizeGiB); change != nil {
-			c.DeviceChange = append(c.DeviceChange, change)
-		}
-		b.given = append(b.given, plan.MemberDisk{SizeGiB: spec.RootDisk.SizeGiB})
-	}
-	if len(spec.Disks) == 0 {
-		return nil
-	}
-	wanted, err := b.wantedDisks(ctx, spec.Disks)
-	if err != nil {
-		return err
-	}
-	changes, records, err := disks.Add(b.source.devices, wanted, "The template "+spec.Template)
-	if err != nil {
-		return err
-	}
-	for i, w := range wanted {
-		if !w.Disk.Persistent { // the others are attached later, to the units that are left free here
-			b.given, c.DeviceChange = append(b.given, records[i]), append(c.DeviceChange, changes[i])
-		}
-	}
-	enable := disks.EnableUUID
-	c.ExtraConfig = append(c.ExtraConfig, &enable)
-	return nil
-}
-
 // findLackingDisks looks for the datastores and policies of the disks that a member lacks.
 func (b *cloneBuilder) findLackingDisks(ctx context.Context) error {
 	m, err := b.ownOf(b.ref, b.action)
@@ -130,8 +91,12 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.compatible[own.Value]):
 		return nil
 	case named == nil:
-		if named, err = b.bestFor(ctx, s, p, all); err != nil {
+		reached, err := b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+		if err != nil {
 			return err
+		}
+		if fits := p.fitting(all, reached); len(fits) > 0 {
+			named = slices.MinFunc(fits, places.Best)
 		}
 	case w.Disk.StoragePolicy != "" && !p.compatible[named.Ref.Value]:
 		named = nil
@@ -141,21 +106,6 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 	}
 	w.Datastore = named.Name()
 	return nil
-}
-
-// bestFor returns the best datastore that a policy allows and the hosts of the VM have; nil if there is none.
-func (b *cloneBuilder) bestFor(ctx context.Context, s *session.Session, p *policy, all *places.Storage) (*places.Object, error) {
-	reached, err := b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
-	var fits []*places.Object
-	for i := range all.All {
-		if t := &all.All[i]; p.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
-			fits = append(fits, t)
-		}
-	}
-	if err != nil || len(fits) == 0 {
-		return nil, err
-	}
-	return slices.MinFunc(fits, places.Best), nil
 }
 
 // setDisks adds the disks of the spec that a member lacks, and lets others grow, while it runs or not. It is one reconfigure, guarded

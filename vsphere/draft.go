@@ -3,7 +3,6 @@ package vsphere
 import (
 	"cmp"
 	"context"
-	"slices"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -155,32 +154,6 @@ func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReferen
 		return naming.Candidate{}, err
 	}
 	return v.networkAt(ctx, in, pool, name)
-}
-
-func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
-	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := places.ReadNetworks(ctx, s, in)
-		if err != nil {
-			return err
-		}
-		reached, err := v.reachOf(ctx, s, in, pool)
-		if err != nil {
-			return err
-		}
-		x, err := all.Find(name, reached)
-		if err != nil {
-			return err
-		}
-		if _, err = all.Backing(x); err != nil {
-			return err
-		}
-		if reached != nil && !slices.Contains(reached.Networks, x.Ref) {
-			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or connect the hosts to it.", x.Path)
-		}
-		found = x.Candidate
-		return nil
-	})
-	return found, err
 }
 
 // OwnerOf returns the cluster or host of a pool in the settings' datacenter; the zero reference if unknown.

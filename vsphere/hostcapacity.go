@@ -18,6 +18,8 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -68,21 +70,6 @@ func (c *hostCapacity) Choose(all []cloneHost, on map[string]int, datastore *typ
 		return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(on[a.ref.Value], on[b.ref.Value]), strings.Compare(a.name, b.name))
 	})
 	return &best.ref
-}
-
-// addedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are
-// identified by name, which is the same on each host.
-func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
-	for _, change := range changes {
-		card, is := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
-		if !is {
-			continue
-		}
-		if b, is := card.GetVirtualEthernetCard().Backing.(*types.VirtualEthernetCardDistributedVirtualPortBackingInfo); is {
-			refs = append(refs, types.ManagedObjectReference{Type: "DistributedVirtualPortgroup", Value: b.Port.PortgroupKey})
-		}
-	}
-	return refs
 }
 
 // mayBeHosts reports whether a clone's refusal may be due to the host that it names.
@@ -142,4 +129,19 @@ func (c *hostCapacity) Ran(vm, host string) {
 	defer c.mu.Unlock()
 	delete(c.refused, vm)
 	delete(c.until, host)
+}
+
+// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
+// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
+func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
+	others := p.inventory.OtherHosts(m.HostRef)
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
+		return false
+	}
+	p.capacity.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
+		return false
+	}
+	made, on, err := removalcause.Life(ctx, p, m.MoRef)
+	return err == nil && made && !on
 }

@@ -57,7 +57,7 @@ type lookups struct {
 	computes   session.Cache[string, *places.Computes]
 	reach      session.Cache[string, *places.Reach]
 	hosts      session.Cache[string, []cloneHost]
-	clusters   session.Cache[string, *clusterGroups]
+	hostGroups session.Cache[string, *hostGroups]
 	storage    session.Cache[string, *places.Storage]
 	networks   session.Cache[string, *places.Networks]
 	policies   session.Cache[string, *storagePolicies]
@@ -72,11 +72,34 @@ func (l *lookups) forget() {
 	l.computes.Forget()
 	l.reach.Forget()
 	l.hosts.Forget()
-	l.clusters.Forget()
+	l.hostGroups.Forget()
 	l.storage.Forget()
 	l.networks.Forget()
 	l.policies.Forget()
 	l.compatible.Forget()
 	l.customs.Forget()
 	l.extensions.Forget()
+}
+
+// computesOf returns the clusters and hosts of a datacenter, and their pools.
+func (v *parts) computesOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Computes, error) {
+	return v.lookups.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
+}
+
+// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
+func (v *parts) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
+	c, err := v.computesOf(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	owner, found := c.Owner[pool]
+	if !found {
+		return nil, nil
+	}
+	return v.lookups.reach.Get(ctx, s, owner.Value, knownFor, func() (*places.Reach, error) { return places.ReadReach(ctx, s, owner) })
+}
+
+// storageOf returns the datastores and datastore clusters of a datacenter.
+func (v *parts) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
+	return v.lookups.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
 }

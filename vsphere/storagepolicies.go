@@ -1,17 +1,61 @@
-// This file finds vCenter's storage policies by name, and which datastores satisfy one. It makes calls of SPBM, and keeps nothing.
+// This file finds vCenter's storage policies by name, and which datastores satisfy one.
 
 package vsphere
 
 import (
 	"context"
+	"slices"
 
 	"github.com/vmware/govmomi/pbm"
 	pbmtypes "github.com/vmware/govmomi/pbm/types"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
+
+// policy is a storage policy: what puts it on a disk or VM, and the datastores that satisfy it, by moRef.
+type policy struct {
+	profile    []types.BaseVirtualMachineProfileSpec
+	compatible map[string]bool
+}
+
+// fitting returns the datastores that the policy allows, that VMs can be put on now, and that hosts of the pool have (all if reached is nil).
+func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*places.Object) {
+	for i := range all.All {
+		if t := &all.All[i]; p.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
+			fits = append(fits, t)
+		}
+	}
+	return fits
+}
+
+// compatibleKey is the policy and the datacenter for which datastores are compatible.
+type compatibleKey struct{ policy, datacenter string }
+
+// policyOf finds the storage policy that a field of the spec names.
+func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
+	known := &v.lookups
+	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
+	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
+	if err != nil {
+		return nil, err
+	}
+	all, err := v.storageOf(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	compatible, err := known.compatible.Get(ctx, s, compatibleKey{id, d.Ref.Value}, knownFor, func() (map[string]bool, error) {
+		policies, err := known.policies.Get(ctx, s, "", knownFor, read)
+		if err != nil {
+			return nil, err
+		}
+		return policies.Check(ctx, id, places.Candidates(all.All, "Datastore"))
+	})
+	return &policy{[]types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}, compatible}, err
+}
 
 // storagePolicies has vCenter's storage policies, and the service (SPBM) that has them.
 type storagePolicies struct {

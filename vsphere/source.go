@@ -1,0 +1,204 @@
+// This file is the source of a clone: a template, or a snapshot of one.
+
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// source is what a member is cloned from: a template as it is, or as it was when a snapshot was taken. It is
+// immutable.
+type source struct {
+	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
+	perSocket int32
+	devices   []types.BaseVirtualDevice
+	// vApp reports whether it has vApp properties, or a transport for them.
+	vApp bool
+	// firmware is "bios" or "efi".
+	firmware string
+	// file is the .vmx file: "[datastore] directory/file.vmx".
+	file string
+	// cpu and memory are the reservations, limits and shares; locked: all memory is reserved.
+	cpu, memory types.ResourceAllocationInfo
+	locked      bool
+	// snapshots are those of a template; nil if there are none.
+	snapshots *types.VirtualMachineSnapshotInfo
+}
+
+// sourceKey identifies a source. A template with another fingerprint has other disks, and perhaps other snapshots.
+type sourceKey struct {
+	ref         types.ManagedObjectReference
+	fingerprint string
+}
+
+const (
+	// vAppPath is the property that HasVAppProperties looks at.
+	vAppPath = "config.vAppConfig"
+	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
+	autoCoresPath = "config.hardware.autoCoresPerSocket"
+)
+
+// readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
+func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath,
+		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
+	if ref.Type == session.VMType {
+		paths = append(paths, "snapshot")
+	}
+	o, err := session.ReadProps(ctx, s, ref, paths...)
+	if err != nil {
+		return nil, err
+	}
+	x := &source{
+		perSocket: session.Prop[int32](o, "config.hardware.numCoresPerSocket"),
+		devices:   session.Devices(o),
+		vApp:      HasVAppProperties(o),
+		firmware:  session.Prop[string](o, "config.firmware"),
+		file:      session.Prop[string](o, "config.files.vmPathName"),
+		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
+		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),
+		locked:    session.Prop[bool](o, "config.memoryReservationLockedToMax"),
+	}
+	if session.Prop[bool](o, autoCoresPath) {
+		x.perSocket = 0
+	}
+	if snapshots, has := session.LookUp[types.VirtualMachineSnapshotInfo](o, "snapshot"); has {
+		x.snapshots = &snapshots
+	}
+	return x, nil
+}
+
+// HasVAppProperties reports whether the guest of a VM, whose config.vAppConfig was read, finds an OVF environment.
+func HasVAppProperties(o session.Object) bool {
+	c := session.Prop[types.VmConfigInfo](o, vAppPath)
+	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
+}
+
+// cores returns the cores per socket to set in a clone: nil if the source's divide the number of CPUs, because
+// then they are inherited; otherwise the most that divide both. vCenter refuses a number of CPUs that is no multiple of
+// the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
+func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
+
+// dividing returns the most cores per socket that divide both numbers; nil if perSocket already does, or is unknown.
+func dividing(perSocket, cpu int32) *int32 {
+	if perSocket < 1 || cpu%perSocket == 0 {
+		return nil
+	}
+	for perSocket > 0 {
+		cpu, perSocket = perSocket, cpu%perSocket
+	}
+	return &cpu
+}
+
+// nics are the network adapters.
+func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
+
+// hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
+// for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
+func (x *source) hasTPM() bool { return HasTPM(x.devices) }
+
+// HasTPM reports whether there is a virtual TPM among devices.
+func HasTPM(devices []types.BaseVirtualDevice) bool {
+	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
+}
+
+// disks are the virtual disks.
+func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
+
+// datastores returns the datastores of the source's home and disks.
+func (x *source) datastores(all *places.Storage) (own []types.ManagedObjectReference) {
+	var path object.DatastorePath
+	if path.FromString(x.file) {
+		if t := all.Called(path.Datastore); t != nil {
+			own = append(own, t.Ref)
+		}
+	}
+	for _, disk := range x.disks() {
+		if at := datastoreOf(disk); at != nil && !slices.Contains(own, *at) {
+			own = append(own, *at)
+		}
+	}
+	return own
+}
+
+// datastoreOf returns the datastore of a disk; nil if vCenter does not say.
+func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
+	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
+		return backing.GetVirtualDeviceFileBackingInfo().Datastore
+	}
+	return nil
+}
+
+// snapshot is one snapshot of a template; path is the names that lead to it, separated by '/'.
+type snapshot struct {
+	name, path string
+	ref        types.ManagedObjectReference
+}
+
+// snapshotsIn lists a template's snapshots.
+func snapshotsIn(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
+	if snapshots == nil {
+		return nil
+	}
+	var all []snapshot
+	var walk func(prefix string, trees []types.VirtualMachineSnapshotTree)
+	walk = func(prefix string, trees []types.VirtualMachineSnapshotTree) {
+		for _, t := range trees {
+			name := naming.Unescape(t.Name)
+			all = append(all, snapshot{name, prefix + name, t.Snapshot})
+			walk(prefix+name+"/", t.ChildSnapshotList)
+		}
+	}
+	walk("", snapshots.RootSnapshotList)
+	return all
+}
+
+// findSnapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
+func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
+	all := snapshotsIn(snapshots)
+	var paths []string
+	for _, t := range all {
+		paths = append(paths, t.path)
+	}
+	none := types.ManagedObjectReference{}
+	instead := "set clone.mode: Full"
+	if clone.Mode != v1alpha1.CloneLinked {
+		instead = "remove spec.clone.snapshot"
+	}
+	if len(all) == 0 {
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
+	}
+	if clone.Snapshot == "" {
+		if snapshots.CurrentSnapshot == nil {
+			return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
+		}
+		return *snapshots.CurrentSnapshot, nil
+	}
+	fits := slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.path != clone.Snapshot })
+	if len(fits) == 0 {
+		fits = slices.DeleteFunc(slices.Clone(all), func(t snapshot) bool { return t.name != clone.Snapshot })
+	}
+	switch len(fits) {
+	case 1:
+		return fits[0].ref, nil
+	case 0:
+		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
+	}
+	paths = nil
+	for _, t := range fits {
+		paths = append(paths, t.path)
+	}
+	return none, vcfault.New(vcfault.ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
+		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
+}
