@@ -123,8 +123,9 @@ func TestEveryFieldIsExplainedWithItsBoundsAndDefault(t *testing.T) {
 			mentions(strings.Trim(string(schema.Default.Raw), `"`))
 		}
 		if schema.XIntOrString {
-			mentions(fmt.Sprint(v1alpha1.MaxReplicas))
-			mentions("100%")
+			ok, _ := intsOrStrings(path)
+			mentions(fmt.Sprint(ok[2]))
+			mentions(fmt.Sprint(ok[3]))
 		}
 	}
 }
@@ -282,21 +283,31 @@ var group57 = strings.Repeat("g", v1alpha1.MaxNameLength)
 
 // sameWords checks that Validate refuses a value in the words of the schema's rule, which cannot run here.
 func sameWords(t *testing.T, path string, s *apiextensionsv1.JSONSchemaProps) {
+	ok, refused := intsOrStrings(path)
 	t.Helper()
 	if len(s.XValidations) != 1 {
 		t.Fatalf("%s has %d rules", path, len(s.XValidations))
 	}
-	for _, value := range []any{-1, v1alpha1.MaxReplicas + 1, "101%", "abc", "5", "-1%", "1.5%", ""} {
+	for _, value := range refused {
 		errs := groupWith(t, path, value).Validate()
 		if len(errs) != 1 || errs[0].Field != "spec."+path || errs[0].Detail != s.XValidations[0].Message {
 			t.Errorf("%s: %v: got %v, want the rule's %s", path, value, errs, s.XValidations[0].Message)
 		}
 	}
-	for _, value := range []any{1, v1alpha1.MaxReplicas, "1%", "10%", "99%", "100%"} {
+	for _, value := range ok {
 		if errs := groupWith(t, path, value).Validate(); len(errs) > 0 {
 			t.Errorf("%s: %v", path, errs)
 		}
 	}
+}
+
+// intsOrStrings are values of a field that takes numbers and words, accepted (the largest third and fourth) and refused: shares of CPU or
+// memory, or a number or percentage of members.
+func intsOrStrings(path string) (ok, refused []any) {
+	if strings.HasPrefix(path, "hardware.") {
+		return []any{1, "Low", v1alpha1.MaxShares, "High", "Normal"}, []any{-1, 0, v1alpha1.MaxShares + 1, "Custom", "high", "5", ""}
+	}
+	return []any{1, "10%", v1alpha1.MaxReplicas, "100%", "1%", "99%"}, []any{-1, v1alpha1.MaxReplicas + 1, "101%", "abc", "5", "-1%", "1.5%", ""}
 }
 
 // besides are the fields that others require.

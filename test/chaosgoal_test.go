@@ -1,7 +1,6 @@
 package test
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -16,6 +15,7 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // ours are the VMs that have the group's stamp and are not copies.
@@ -125,7 +125,13 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if key := "sched.cpu.latencySensitivity"; d.ExtraConfig[key] != s.ExtraConfig[key] {
 		return fmt.Sprintf("%s has %s = %q", vm.Path, key, d.ExtraConfig[key])
 	}
-	if text := allocationOf(d.Config); stamp.Allocation != plan.AllocationOf(s) || !strings.HasPrefix(text, "CPU 0 to -1 "+strings.ToLower(cmp.Or(string(s.Hardware.CPUShares), "Normal"))) {
+	shares := "normal"
+	if n := s.Hardware.CPUShares; n != nil && n.Type == intstr.Int {
+		shares = fmt.Sprintf("custom %d", n.IntVal)
+	} else if n != nil {
+		shares = strings.ToLower(n.StrVal)
+	}
+	if text := allocationOf(d.Config); stamp.Allocation != plan.AllocationOf(s) || !strings.HasPrefix(text, "CPU 0 to -1 "+shares+",") {
 		return fmt.Sprintf("%s has %s, and the stamp %s", vm.Path, text, stamp.Allocation)
 	}
 	if s.Hardware.Version > 0 && d.Config.Version != fmt.Sprintf("vmx-%d", s.Hardware.Version) {

@@ -9,6 +9,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -126,11 +127,11 @@ var edits = []operation{
 		return fmt.Sprint(s.Placement.AntiAffinity, s.Placement.HostGroup)
 	}),
 	change("hardware", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
-		s.Hardware.CPUShares = pick(l.rand, []v1alpha1.Shares{"", v1alpha1.SharesLow, v1alpha1.SharesHigh})
+		s.Hardware.CPUShares = pick(l.rand, []*intstr.IntOrString{nil, new(intstr.FromString(v1alpha1.SharesLow)), new(intstr.FromInt32(3000))})
 		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
 		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
 		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
-		return fmt.Sprint(s.Hardware, s.ExtraConfig)
+		return fmt.Sprint(plan.AllocationOf(s), s.Hardware.WithoutAllocation(), s.ExtraConfig)
 	}),
 	change("zones", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.Zones = pick(l.rand, [][]string{nil, {"DC0_C0", "DC0_C1"}})

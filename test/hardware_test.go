@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -97,8 +98,10 @@ func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
 			hardware v1alpha1.Hardware
 			want     string
 		}{
-			{v1alpha1.Hardware{CPULimitMHz: 800, CPUShares: v1alpha1.SharesHigh, ReserveAllMemory: types.NewBool(true)}, "CPU 0 to 800 high, memory 4096 to -1 normal"},
+			{v1alpha1.Hardware{CPULimitMHz: 800, CPUShares: new(intstr.FromString(v1alpha1.SharesHigh)), ReserveAllMemory: types.NewBool(true)}, "CPU 0 to 800 high, memory 4096 to -1 normal"},
 			{v1alpha1.Hardware{CPUReservationMHz: 500, MemoryReservationMiB: 512, MemoryLimitMiB: 1024}, "CPU 500 to 1500 normal, memory 512 to 1024 normal"},
+			{v1alpha1.Hardware{CPUShares: new(intstr.FromInt32(3000)), MemoryShares: new(intstr.FromInt32(v1alpha1.MaxShares))}, "CPU 0 to 1500 custom 3000, memory 0 to -1 custom 503316480"},
+			{v1alpha1.Hardware{CPUShares: new(intstr.FromInt32(4000)), MemoryShares: new(intstr.FromString(v1alpha1.SharesLow))}, "CPU 0 to 1500 custom 4000, memory 0 to -1 low"},
 			{v1alpha1.Hardware{}, "CPU 0 to 1500 normal, memory 0 to -1 normal"},
 		} {
 			file := g.VmGroup.DeepCopy()
@@ -108,7 +111,7 @@ func TestReservationsLimitsAndSharesChangeOnRunningMembers(t *testing.T) {
 			}
 			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware = x.hardware })
 			r.updated(g, len(before)) // none is off in between
-			if now := refs(r.members()); n < 2 && !maps.Equal(now, before) {
+			if now := refs(r.members()); !maps.Equal(now, before) {
 				t.Errorf("members were %v, and are %v", before, now)
 			}
 			g.Scale(3 + int32(n)) // the new clone has the same
@@ -152,6 +155,9 @@ func allocationOf(c types.VirtualMachineConfigInfo) string {
 		x := types.ResourceAllocationInfo{Reservation: types.NewInt64(0), Limit: types.NewInt64(-1), Shares: &types.SharesInfo{Level: types.SharesLevelNormal}}
 		if a != nil {
 			x = types.ResourceAllocationInfo{Reservation: cmp.Or(a.Reservation, x.Reservation), Limit: cmp.Or(a.Limit, x.Limit), Shares: cmp.Or(a.Shares, x.Shares)}
+		}
+		if x.Shares.Level == types.SharesLevelCustom {
+			return fmt.Sprintf("%d to %d custom %d", *x.Reservation, *x.Limit, x.Shares.Shares)
 		}
 		return fmt.Sprintf("%d to %d %s", *x.Reservation, *x.Limit, x.Shares.Level)
 	}

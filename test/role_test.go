@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -156,7 +157,7 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Inventory.Delete", going: true},
 	{privilege: "Folder.Delete", going: true},
 	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
-	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = v1alpha1.SharesLow }},
+	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = new(intstr.FromString(v1alpha1.SharesLow)) }},
 	{privilege: "VirtualMachine.Config.UpgradeVirtualHardware", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 19 }},
 	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}

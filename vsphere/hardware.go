@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -21,7 +22,7 @@ func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
 }
 
 // allocationOf returns what is set of an allocation; nil if nothing is.
-func allocationOf(reservation, limit int32, shares v1alpha1.Shares) *types.ResourceAllocationInfo {
+func allocationOf(reservation, limit int32, shares *intstr.IntOrString) *types.ResourceAllocationInfo {
 	number := func(n int32) *int64 {
 		if n == 0 {
 			return nil
@@ -29,8 +30,11 @@ func allocationOf(reservation, limit int32, shares v1alpha1.Shares) *types.Resou
 		return types.NewInt64(int64(n))
 	}
 	all := types.ResourceAllocationInfo{Reservation: number(reservation), Limit: number(limit)}
-	if shares != "" {
-		all.Shares = &types.SharesInfo{Level: types.SharesLevel(strings.ToLower(string(shares)))}
+	if shares != nil {
+		all.Shares = &types.SharesInfo{Level: types.SharesLevelCustom, Shares: shares.IntVal}
+		if shares.Type == intstr.String {
+			all.Shares.Level = types.SharesLevel(strings.ToLower(shares.StrVal))
+		}
 	}
 	if all == (types.ResourceAllocationInfo{}) {
 		return nil

@@ -7,6 +7,8 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -23,7 +25,7 @@ func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
 		}))
 		w.must(w.ToTemplate("ubuntu"))
 		c := p.made(0, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{
-			CoresPerSocket: 2, MemoryHotAdd: vim.NewBool(true), CPULimitMHz: 800, CPUShares: v1alpha1.SharesLow, ReserveAllMemory: vim.NewBool(true), MemoryShares: v1alpha1.SharesHigh,
+			CoresPerSocket: 2, MemoryHotAdd: vim.NewBool(true), CPULimitMHz: 800, CPUShares: new(intstr.FromString(v1alpha1.SharesLow)), ReserveAllMemory: vim.NewBool(true), MemoryShares: new(intstr.FromInt32(12_345)),
 		}}).Config
 		if cores := *c.Hardware.NumCoresPerSocket; cores != 2 || !*c.CpuHotAddEnabled || !*c.MemoryHotAddEnabled || !*c.MemoryReservationLockedToMax {
 			t.Errorf("%d cores per socket, hot-add %t and %t, all memory reserved %t", cores, *c.CpuHotAddEnabled, *c.MemoryHotAddEnabled, *c.MemoryReservationLockedToMax)
@@ -31,7 +33,7 @@ func TestAMemberHasTheHardwareOfTheSpecAndTheRestFromTheTemplate(t *testing.T) {
 		if a := c.CpuAllocation; *a.Reservation != 300 || *a.Limit != 800 || a.Shares.Level != vim.SharesLevelLow {
 			t.Errorf("CPUs: reservation %d, limit %d, shares %+v", *a.Reservation, *a.Limit, a.Shares)
 		}
-		if a := c.MemoryAllocation; *a.Reservation != 1024 || a.Shares.Level != vim.SharesLevelHigh {
+		if a := c.MemoryAllocation; *a.Reservation != 1024 || *a.Shares != (vim.SharesInfo{Level: vim.SharesLevelCustom, Shares: 12_345}) {
 			t.Errorf("memory: reservation %d, shares %+v", *a.Reservation, a.Shares)
 		}
 	})

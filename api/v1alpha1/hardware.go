@@ -1,5 +1,7 @@
 package v1alpha1
 
+import "k8s.io/apimachinery/pkg/util/intstr"
+
 // Bounds of spec.hardware. Memory and CPUs are bounded by MaxMemory and MaxCPU.
 const (
 	// MaxHardwareVersion bounds the virtual hardware version: vSphere 9 has vmx-22.
@@ -8,6 +10,8 @@ const (
 	MaxMHz = 10_000_000
 	// MaxMiB bounds a reservation or limit of a member's memory: MaxMemory in MiB.
 	MaxMiB = MaxMemory * 1024
+	// MaxShares bounds a number of shares: what High is for MaxMemory. The API has no bound (SharesInfo.shares).
+	MaxShares = 20 * MaxMiB
 	// MaxBootDelay bounds the delay of a boot, in seconds (VMware Cloud Director API, BootOptions: 10,000 milliseconds).
 	MaxBootDelay = 10
 	// MaxPCIDevices bounds the PCI devices of a VM (VMware Configuration Maximums, vSphere 8: 32 with dynamic DirectPath I/O, 16 vGPUs).
@@ -16,15 +20,11 @@ const (
 	MaxVGPUProfile = 80
 )
 
-// Shares is the part that a VM gets of a resource that hosts have too little of, for each of its CPUs or MiB, beside other VMs.
-// +kubebuilder:validation:Enum=Low;Normal;High
-type Shares string
-
-// The shares: each is twice the one before.
+// The levels of shares: so many for each of a VM's CPUs or MiB, each twice the one before.
 const (
-	SharesLow    Shares = "Low"
-	SharesNormal Shares = "Normal"
-	SharesHigh   Shares = "High"
+	SharesLow    = "Low"
+	SharesNormal = "Normal"
+	SharesHigh   = "High"
 )
 
 // Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template.
@@ -66,9 +66,12 @@ type Hardware struct {
 	// +kubebuilder:validation:Maximum=10000000
 	// +optional
 	CPULimitMHz int32 `json:"cpuLimitMHz,omitempty"`
-	// cpuShares are the shares of CPU time where it is scarce: Low, Normal or High.
+	// cpuShares are each member's shares of CPU time where it is scarce: Low, Normal or High (500, 1000 or 2000 for each CPU), or a number
+	// for all its CPUs together, 1 to 503316480.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self in ['Low', 'Normal', 'High'] : (self >= 1 && self <= 503316480)",message="must be Low, Normal, High or a number from 1 to 503316480"
 	// +optional
-	CPUShares Shares `json:"cpuShares,omitempty"`
+	CPUShares *intstr.IntOrString `json:"cpuShares,omitempty"`
 	// reserveAllMemory reserves host memory for all memory of each member, also after a resize.
 	// +optional
 	ReserveAllMemory *bool `json:"reserveAllMemory,omitempty"`
@@ -84,9 +87,12 @@ type Hardware struct {
 	// +kubebuilder:validation:Maximum=25165824
 	// +optional
 	MemoryLimitMiB int32 `json:"memoryLimitMiB,omitempty"`
-	// memoryShares are the shares of host memory where it is scarce: Low, Normal or High.
+	// memoryShares are each member's shares of host memory where it is scarce: Low, Normal or High (5, 10 or 20 for each MiB), or a number
+	// for all its memory, 1 to 503316480.
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == string ? self in ['Low', 'Normal', 'High'] : (self >= 1 && self <= 503316480)",message="must be Low, Normal, High or a number from 1 to 503316480"
 	// +optional
-	MemoryShares Shares `json:"memoryShares,omitempty"`
+	MemoryShares *intstr.IntOrString `json:"memoryShares,omitempty"`
 	// secureBoot makes the firmware refuse boot loaders and kernels without a valid signature. The template must boot with EFI.
 	// +optional
 	SecureBoot *bool `json:"secureBoot,omitempty"`
@@ -117,7 +123,7 @@ func (h *Hardware) Allocation() Hardware {
 
 // WithoutAllocation returns the part that only a new clone gets.
 func (h Hardware) WithoutAllocation() Hardware {
-	h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares, h.ReserveAllMemory = 0, 0, "", nil
-	h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares = 0, 0, ""
+	h.CPUReservationMHz, h.CPULimitMHz, h.CPUShares, h.ReserveAllMemory = 0, 0, nil, nil
+	h.MemoryReservationMiB, h.MemoryLimitMiB, h.MemoryShares = 0, 0, nil
 	return h
 }

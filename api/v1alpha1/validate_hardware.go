@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -29,8 +31,8 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 	atMost("memoryReservationMiB", h.MemoryReservationMiB, MaxMiB)
 	atMost("memoryLimitMiB", h.MemoryLimitMiB, MaxMiB)
 	atMost("bootDelaySeconds", h.BootDelaySeconds, MaxBootDelay)
-	errs = append(errs, oneOf(path.Child("cpuShares"), h.CPUShares, SharesLow, SharesNormal, SharesHigh)...)
-	errs = append(errs, oneOf(path.Child("memoryShares"), h.MemoryShares, SharesLow, SharesNormal, SharesHigh)...)
+	errs = append(errs, validateShares(path.Child("cpuShares"), h.CPUShares)...)
+	errs = append(errs, validateShares(path.Child("memoryShares"), h.MemoryShares)...)
 	invalid := func(is bool, at *field.Path, value int32, says string) {
 		if is {
 			errs = append(errs, field.Invalid(at, value, says))
@@ -47,6 +49,16 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 		errs = append(errs, field.Invalid(path.Child("reserveAllMemory"), false, "pciDevices need all memory reserved: remove it"))
 	}
 	return append(errs, validatePCIDevices(path.Child("pciDevices"), h.PCIDevices)...)
+}
+
+// validateShares checks a level or number of shares, which can be unset.
+func validateShares(path *field.Path, shares *intstr.IntOrString) field.ErrorList {
+	switch {
+	case shares == nil, shares.Type == intstr.Int && shares.IntVal >= 1 && shares.IntVal <= MaxShares,
+		shares.Type == intstr.String && slices.Contains([]string{SharesLow, SharesNormal, SharesHigh}, shares.StrVal):
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path, bounded(shares.String()), fmt.Sprintf("must be Low, Normal, High or a number from 1 to %d", MaxShares))}
 }
 
 // PCIDeviceID is the form of an entry of spec.hardware.pciDevices that is a vendor and device id; others are vGPU profiles.

@@ -169,9 +169,19 @@ func (in *Hardware) DeepCopyInto(out *Hardware) {
 		*out = new(bool)
 		**out = **in
 	}
+	if in.CPUShares != nil {
+		in, out := &in.CPUShares, &out.CPUShares
+		*out = new(intstr.IntOrString)
+		**out = **in
+	}
 	if in.ReserveAllMemory != nil {
 		in, out := &in.ReserveAllMemory, &out.ReserveAllMemory
 		*out = new(bool)
+		**out = **in
+	}
+	if in.MemoryShares != nil {
+		in, out := &in.MemoryShares, &out.MemoryShares
+		*out = new(intstr.IntOrString)
 		**out = **in
 	}
 	if in.SecureBoot != nil {

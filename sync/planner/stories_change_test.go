@@ -59,7 +59,9 @@ var changeStories = map[string]func(*story){
 	},
 	"reservations": func(s *story) {
 		s.happens("three members are applied", nothing)
-		s.happens("they get a reservation, and more shares: set while they run", edit(func(g *spec) { g.Hardware.CPUReservationMHz, g.Hardware.CPUShares = 500, "High" }))
+		s.happens("they get a reservation, and more shares: set while they run", edit(func(g *spec) {
+			g.Hardware.CPUReservationMHz, g.Hardware.CPUShares = 500, new(intstr.FromString("High"))
+		}))
 		s.happens("8 GiB, of which all is reserved: one power cycle each for both", edit(func(g *spec) {
 			g.Memory, g.Hardware.ReserveAllMemory, g.Update.MaxUnavailable = 8, new(true), of(1)
 		}))

@@ -42,7 +42,7 @@ func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootD
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
 func reserves(s *v1alpha1.VmGroupSpec) bool {
 	h := &s.Hardware
-	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares+h.MemoryShares != "" || h.ReserveAllMemory != nil || len(h.PCIDevices) > 0
+	return h.CPUReservationMHz+h.CPULimitMHz+h.MemoryReservationMiB+h.MemoryLimitMiB > 0 || h.CPUShares != nil || h.MemoryShares != nil || h.ReserveAllMemory != nil || len(h.PCIDevices) > 0
 }
 
 // moves reports whether VMs of a group can be renamed and moved.

@@ -94,8 +94,10 @@ func (t *trial) powerOn(ctx context.Context) outcome {
 // allocate gives the running VM other shares.
 func (t *trial) allocate(ctx context.Context) outcome {
 	const consequence = "members are power-cycled for other reservations, limits and shares"
-	high := &types.ResourceAllocationInfo{Shares: &types.SharesInfo{Level: types.SharesLevelHigh}}
-	err := t.reconfigure(types.VirtualMachineConfigSpec{CpuAllocation: high, MemoryAllocation: high})
+	high, custom := types.SharesInfo{Level: types.SharesLevelHigh}, types.SharesInfo{Level: types.SharesLevelCustom, Shares: 12_345}
+	err := t.reconfigure(types.VirtualMachineConfigSpec{
+		CpuAllocation: &types.ResourceAllocationInfo{Shares: &high}, MemoryAllocation: &types.ResourceAllocationInfo{Shares: &custom},
+	})
 	if vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn) {
 		return refuted("they cannot change while it is on", consequence)
 	}
@@ -106,10 +108,9 @@ func (t *trial) allocate(ctx context.Context) outcome {
 	if err != nil {
 		return failedBy(err)
 	}
-	for _, path := range []string{"config.cpuAllocation", "config.memoryAllocation"} {
-		if shares := session.Prop[types.ResourceAllocationInfo](o, path).Shares; shares == nil || shares.Level != types.SharesLevelHigh {
-			return refuted("it does not have the shares that it was given", consequence)
-		}
+	cpu, memory := session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation").Shares, session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation").Shares
+	if cpu == nil || cpu.Level != high.Level || memory == nil || *memory != custom {
+		return refuted("it does not have the shares that it was given", consequence)
 	}
 	return confirmed("changed while it is on")
 }
