@@ -362,6 +362,9 @@ func (m *led) canary() {
 
 // impossible makes an edit that cannot succeed, and takes it back.
 func (m *led) impossible() {
+	if o := m.now(); *o.Spec.Replicas+o.Spec.Standby == 0 {
+		return // nothing is cloned, so nothing can be blocked
+	}
 	if m.random.IntN(2) == 0 {
 		m.blocked("a typo in template", func(s *v1alpha1.VmGroupSpec) { s.Template = "nonesuch" })
 	} else {
