@@ -22,6 +22,8 @@ import (
 var (
 	plant = flag.Bool("planted", false, "plant each defect, and run the tests that are to see it")
 	only  = flag.String("planted.only", "", "plant only the defects with this text in their names")
+
+	update = flag.Bool("update", false, "write the table of README.md")
 )
 
 // defect is a change of one source, and the tests that see it.
@@ -53,8 +55,10 @@ var (
 	hooks     = layer{"./sync/hook", "."}
 )
 
+const fromOutside = "./test/promises"
+
 // promises are tests from outside.
-func promises(run string) layer { return layer{"./test/promises", run} }
+func promises(run string) layer { return layer{fromOutside, run} }
 
 // through are tests that go through the hooks and the embedded vCenter.
 func through(run string) layer { return layer{"./test", run} }
@@ -71,6 +75,41 @@ func TestEachPlantedDefectFitsItsSource(t *testing.T) {
 			t.Errorf("%s: named twice, or seen by nobody", d.name)
 		}
 		names[d.name] = true
+	}
+}
+
+// String is a cell of the table.
+func (l layer) String() string {
+	text := "`" + strings.TrimPrefix(l.packages, "./") + "`"
+	if l.run != "." {
+		text += " (" + strings.ReplaceAll(l.run, "|", ", ") + ")"
+	}
+	return text
+}
+
+func TestTheTableSaysWhichLayersSeeEachDefect(t *testing.T) {
+	page, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| defect | planted in | seen by |\n|---|---|---|\n"
+	before, after, found := strings.Cut(string(page), head)
+	var rows strings.Builder
+	for _, d := range defects {
+		var by []string
+		for _, l := range d.seen {
+			by = append(by, l.String())
+		}
+		fmt.Fprintf(&rows, "| %s | `%s` | %s |\n", d.name, d.file, strings.Join(by, ", "))
+	}
+	if found && after == rows.String() {
+		return
+	}
+	if !*update {
+		t.Fatal("README.md is not as the defects are: go test ./test/planted -update")
+	}
+	if err := os.WriteFile("README.md", []byte(before+head+rows.String()), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -131,7 +170,17 @@ func see(dir string, d defect, l layer) (string, error) {
 	if err := errors.Join(os.WriteFile(source, []byte(text), 0o600), os.WriteFile(overlay, replace, 0o600)); err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "test", "-overlay", overlay, "-failfast", "-timeout", "10m", "-run", l.run, l.packages)
+	args := []string{"test", "-overlay", overlay, "-failfast", "-timeout", "10m", "-run", l.run, l.packages}
+	if l.packages == fromOutside { // it runs the server in processes of its own
+		binary := filepath.Join(dir, "vmgroup")
+		build := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "./cmd/vmgroup")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build vmgroup: %w\n%.2000s", err, out)
+		}
+		args = append(args, "-promises.binary", binary)
+	}
+	cmd := exec.Command("go", args...)
 	cmd.Dir = root
 	out, err := cmd.CombinedOutput()
 	if m := failed.FindSubmatch(out); err != nil && m != nil {
