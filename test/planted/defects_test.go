@@ -53,7 +53,7 @@ var defects = []defect{
 		"return m.Former.Entry == \"\" && (m.outdated", "return m.MoRef == \"\" && (m.outdated",
 		[]layer{planner, world}},
 	{"13, S2: members go although no successor can be made", "sync/planner/selectforremoval.go",
-		"case m.replaced && !d.follows(m):", "case false:",
+		"case m.replaced && !d.follows(m):\n\t\t\tm.awaits = aSuccessor", "case m.retire != \"\" && m.serving:\n\t\t\tm.leaves = slack > 0",
 		[]layer{promises("CannotSucceed"), through("WhileNoMemberCanBeCloned"), world}},
 	{"14, S1: members that aren't seen count as present", "sync/planner/selectforremoval.go",
 		"shown := d.ordinals - d.ordinalsNotFound", "shown := d.ordinals",

@@ -71,6 +71,9 @@ func (s *stage) say(format string, args ...any) {
 	s.diary = append(s.diary, time.Now().UTC().Format("15:04:05.000 ")+fmt.Sprintf(format, args...))
 }
 
+// lease is how long a hook call lets a server act.
+const lease = 10 * time.Second
+
 // serve starts a replica of the server.
 func (s *stage) serve(replica int) {
 	password, _ := s.sdk.User.Password()
@@ -79,7 +82,7 @@ func (s *stage) serve(replica int) {
 	name := fmt.Sprintf("replica %d (process %d)", replica, s.names)
 	s.mu.Unlock()
 	p := start(s.t, name, "serve", "--host", s.links[replica].listener.Addr().String(), "--user", s.sdk.User.Username(), "--password", password, "--insecure",
-		"--listen", "127.0.0.1:0", "--health-listen", "", "--resync", "5s", "--lease", "10s")
+		"--listen", "127.0.0.1:0", "--health-listen", "", "--resync", "5s", "--lease", lease.String())
 	address := p.said(s.t, "listen")
 	s.say("%s serves at %s", name, address)
 	s.servers[replica] = p
