@@ -29,9 +29,15 @@ func walk(path string, s *apiextensionsv1.JSONSchemaProps, f func(string, *apiex
 // specFields are the fields of the spec that contain a value, by path.
 func specFields(t *testing.T) map[string]*apiextensionsv1.JSONSchemaProps {
 	t.Helper()
+	return fieldsOf(t, "spec")
+}
+
+// fieldsOf are the fields of the spec or the status that contain a value, by path.
+func fieldsOf(t *testing.T, part string) map[string]*apiextensionsv1.JSONSchemaProps {
+	t.Helper()
 	fields := map[string]*apiextensionsv1.JSONSchemaProps{}
-	spec := crd(t).Schema.OpenAPIV3Schema.Properties["spec"]
-	walk("", &spec, func(path string, s *apiextensionsv1.JSONSchemaProps) {
+	schema := crd(t).Schema.OpenAPIV3Schema.Properties[part]
+	walk("", &schema, func(path string, s *apiextensionsv1.JSONSchemaProps) {
 		if s.Type != "object" && s.Type != "array" {
 			fields[path] = s
 		}
