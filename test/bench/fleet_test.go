@@ -40,7 +40,7 @@ func limitFor(b *testing.B, machines int) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \|[^|]*\| \w+, (\w+) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| ([0-9,]+) \| \w+, (\w+) \|`).FindAllStringSubmatch(string(page), -1) {
 		if n, err := strconv.Atoi(strings.ReplaceAll(row[1], ",", "")); err == nil && machines <= n {
 			return row[2]
 		}

@@ -1,5 +1,7 @@
 // Package plain runs the server against govmomi's own simulator, as it is: users try things with its command vcsim, and it serves
-// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers must stop a group.
+// recordings of a vCenter. It is unlike a vCenter in some ways, but nothing that it answers must stop a group: it recommends no datastores
+// unless the request names the datastore cluster in initialVmConfig, removes folders only by Destroy_Task, and has no event for a destroyed
+// VM, so such a member is missing.
 package plain
 
 import (
