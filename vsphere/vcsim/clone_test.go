@@ -10,10 +10,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-func option(key, value string) types.BaseOptionValue {
-	return &types.OptionValue{Key: key, Value: value}
-}
-
 // theVM returns the VM with a name.
 func theVM(t testing.TB, v *vcsim.VCenter, name string) vcsim.VM {
 	t.Helper()
