@@ -186,10 +186,20 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 				t.Errorf("%d upgrades for %d", n, x.least)
 			}
 		}
+		clones := r.Calls()["CloneVM_Task"]
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 })
 		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "hardware version 99") || !strings.Contains(text, "spec.hardware.version") {
 			t.Errorf("status: %s", text)
 		}
+		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
+			t.Errorf("%d clones that no host can upgrade", n)
+		}
+		r.FailTask(vcsim.Upgrade, nil, new(types.NotSupported), 0)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 18 })
+		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "cannot be upgraded to hardware version 18") || !strings.Contains(text, "spec.hardware.version") {
+			t.Errorf("status of a member on an older host: %s", text)
+		}
+		r.Heal()
 		if n := tally(r.members(), func(vm vcsim.VM) bool { return isOn(vm) && r.details(vm.Path).Config.Version == "vmx-17" }); n < 2 {
 			t.Errorf("%d members of the former version run", n)
 		}

@@ -122,6 +122,7 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "hardware", fill: b.fillHardware},
 		{name: "extraConfig", fill: b.fillExtraConfig},
 		{name: "resource pool", fill: b.fillPool, base: true},
+		{name: "hardware version", fill: b.checkVersion},
 		{name: "host group", fill: b.checkHostGroup, only: aMember},
 		{name: "storage", fill: b.fillStorage},
 		{name: "networks", fill: b.fillAdapters},

@@ -1,16 +1,77 @@
-// This file has the parts of spec.hardware that are more than a field of vCenter's: reservations, limits and shares, and PCI devices.
+// This file has the parts of spec.hardware that are more than a field of vCenter's: its version, reservations, limits and shares, and PCI
+// devices.
 
 package vsphere
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
+
+// upgrades are the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
+type upgrades struct {
+	cluster  string
+	versions []int32
+}
+
+// checkVersion finds out whether the member's cluster has spec.hardware.version, because the member gets it after its clone.
+func (b *cloneBuilder) checkVersion(ctx context.Context) error {
+	wanted := b.details.Spec.Hardware.Version
+	if wanted <= b.source.version {
+		return nil
+	}
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := b.computesOf(ctx, s, b.datacenter)
+		if err != nil {
+			return err
+		}
+		owner, found := c.Owner[*b.spec.Location.Pool]
+		if !found {
+			return nil
+		}
+		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
+		_, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (bool, error) {
+			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
+				return true, nil
+			}
+			return false, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
+				x.cluster, wanted, x.versions[len(x.versions)-1])
+		})
+		return err
+	})
+}
+
+// readUpgrades reads to which hardware versions the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
+func readUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*upgrades, error) {
+	o, err := session.ReadProps(ctx, s, cluster, "name", "environmentBrowser")
+	x := &upgrades{cluster: naming.Unescape(session.Prop[string](o, "name"))}
+	browser, has := session.LookUp[types.ManagedObjectReference](o, "environmentBrowser")
+	if err != nil || !has {
+		return x, err
+	}
+	all, err := methods.QueryConfigOptionDescriptor(ctx, s.Vim, &types.QueryConfigOptionDescriptor{This: browser})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range all.Returnval {
+		if version := hardwareVersion(d.Key); version > 0 && d.UpgradeSupported {
+			x.versions = append(x.versions, version)
+		}
+	}
+	slices.Sort(x.versions)
+	return x, nil
+}
 
 // allocate sets the reservations, limits and shares of spec.hardware.
 func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {

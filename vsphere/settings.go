@@ -58,6 +58,7 @@ type lookups struct {
 	reach      session.Cache[string, *places.Reach]
 	hosts      session.Cache[string, []cloneHost]
 	hostGroups session.Cache[string, *hostGroups]
+	upgrades   session.Cache[string, *upgrades]
 	storage    session.Cache[string, *places.Storage]
 	networks   session.Cache[string, *places.Networks]
 	policies   session.Cache[string, *storagePolicies]
@@ -73,6 +74,7 @@ func (l *lookups) forget() {
 	l.reach.Forget()
 	l.hosts.Forget()
 	l.hostGroups.Forget()
+	l.upgrades.Forget()
 	l.storage.Forget()
 	l.networks.Forget()
 	l.policies.Forget()

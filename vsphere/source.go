@@ -27,6 +27,8 @@ type source struct {
 	vApp bool
 	// firmware is "bios" or "efi".
 	firmware string
+	// version is its virtual hardware version; 0 if unknown.
+	version int32
 	// file is the .vmx file: "[datastore] directory/file.vmx".
 	file string
 	// cpu and memory are the reservations, limits and shares; locked: all memory is reserved.
@@ -51,7 +53,7 @@ const (
 
 // readSource reads a template, or a snapshot of one, which has the same config ([doc] VirtualMachineSnapshot.config).
 func readSource(ctx context.Context, s *session.Session, ref types.ManagedObjectReference) (*source, error) {
-	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.firmware", vAppPath,
+	paths := []string{"config.hardware.numCoresPerSocket", autoCoresPath, "config.hardware.device", "config.files.vmPathName", "config.version", "config.firmware", vAppPath,
 		"config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax"}
 	if ref.Type == session.VMType {
 		paths = append(paths, "snapshot")
@@ -65,6 +67,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		devices:   session.Devices(o),
 		vApp:      HasVAppProperties(o),
 		firmware:  session.Prop[string](o, "config.firmware"),
+		version:   hardwareVersion(session.Prop[string](o, "config.version")),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
 		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
 		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),

@@ -349,6 +349,8 @@ var groups = []struct {
 	{": host group", Fail, "HostGroupNotFound", "licensed", func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed", "site-b"}}
 	}},
+	{": hardware version", Fail, "No host of DC0_C0 can upgrade a VM to hardware version 99", "spec.hardware.version", func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 }},
+	{"", OK, "everything a clone needs exists", "", func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 17 }},
 	{"", OK, "1 host groups", "", func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"licensed"}, Rule: v1alpha1.HostRuleRequired}
 	}},

@@ -24,6 +24,7 @@ import (
 //     https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-2F8C5B02-7EF6-428A-BDB6-B2CC3D307097.html
 //   - Libraries: https://developer.broadcom.com/xapis/vsphere-automation-api/latest/api/vcenter/vm-template/library-items/templateLibraryItem/get/,
 //     and the names in https://docs.vmware.com/en/VMware-vSphere/8.0/vsphere-security/GUID-D490C499-8D68-42A1-AEB2-781F1DDA8A93.html
+//   - Browser: https://developer.broadcom.com/xapis/vsphere-automation-api/latest/vcenter/environment_browser/config_option_descriptors
 //   - Storage (Profile-Driven Storage): view is required on the root vCenter.
 //   - OpenShift: the page says System.View or System.Read, and marks the datastore, which needs FileManagement as for the others. OpenShift
 //     grants Datastore.FileManagement on the datastores of the vSphere CSI driver's disks (https://github.com/openshift/installer:
@@ -57,6 +58,7 @@ var calls = map[string][]string{
 	"MarkAsTemplate":                  {"VirtualMachine.Provisioning.MarkAsTemplate"},
 	"CloneVM_Task":                    {"VirtualMachine.Provisioning.DeployTemplate", "VirtualMachine.Provisioning.Clone", "VirtualMachine.Inventory.CreateFromExisting", "VirtualMachine.Config.AddNewDisk", "Resource.AssignVMToPool", "Datastore.AllocateSpace", "Network.Assign", "VirtualMachine.Provisioning.Customize", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.Settings", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.AddRemoveDevice", "VirtualMachine.Config.Resource", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend", "VApp.ApplicationConfig"}, // an encrypted template also needs Cryptographer.Clone; AddNewDisk, Network.Assign: Tasks; Config: as ReconfigVM_Task
 	"ReconfigVM_Task":                 {"VirtualMachine.Config.AdvancedConfig", "VirtualMachine.Config.CPUCount", "VirtualMachine.Config.Memory", "VirtualMachine.Config.Resource", "VirtualMachine.Config.Rename", "VirtualMachine.Config.Annotation", "VirtualMachine.Config.ManagedBy", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.AddNewDisk", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.ChangeTracking", "VirtualMachine.Config.EditDevice", "VirtualMachine.Config.DiskExtend"},
+	"QueryConfigOptionDescriptor":     {privView}, // of the cluster: Browser
 	"UpgradeVM_Task":                  {"VirtualMachine.Config.UpgradeVirtualHardware"},
 	"Destroy_Task":                    {"VirtualMachine.Inventory.Delete"},           // on the parent, too
 	"PowerOnVM_Task":                  {"VirtualMachine.Interact.PowerOn"},           // Tasks names the datacenter, too
