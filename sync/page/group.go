@@ -167,7 +167,7 @@ func notRunning(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
 func (b *groupBody) noNext() string {
 	switch b.State {
 	case stateElsewhere:
-		return "Known to the replica of the server that is called for the group."
+		return "Not known: this replica of the server isn't called for the group. If no other is, no VmGroup has these VMs: see vmgroup check --orphans."
 	case stateUnreachable:
 		return "None while vCenter's state is unknown."
 	case statePaused:

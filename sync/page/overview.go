@@ -83,7 +83,7 @@ var (
 	statePending     = state{"pending", "Pending", "in progress"}
 	stateHeld        = state{"held", "Update held", "runs; members differ from the spec"}
 	statePaused      = state{"paused", "Paused", "spec.paused: nothing is changed"}
-	stateElsewhere   = state{"other", "Elsewhere", "known to another replica"}
+	stateElsewhere   = state{"other", "Elsewhere", "has VMs, but this replica isn't called for it"}
 	stateRunning     = state{"running", "Running", "as the spec says"}
 
 	// states has them in the order in which groups are listed: those first that wait for an operator.
