@@ -12,7 +12,7 @@ import (
 // victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unhealthy, the outdated, the others, and the protected last; equals in the order of spec.scaleIn.order.
 // Updates, healing, changes of size and standby members follow the same order.
-// Duplicates are left out: see duplicates.go.
+// withinCanary changes that where a canary bounds updates. Duplicates are left out: see duplicates.go.
 func (s *sets) victims() []int { return s.orderOf(s.members) }
 
 // orderOf is victims, among members or standby members.
@@ -33,8 +33,14 @@ func (s *sets) orderOf(members []member) []int {
 	return order
 }
 
+// The last ranks of members that nobody protects.
+const (
+	rankOutdated = 6
+	rankUpdated  = 7
+)
+
 func (s *sets) rank(m *member) int {
-	rank := 7
+	rank := rankUpdated
 	switch {
 	case m.going():
 		rank = 0
@@ -49,7 +55,7 @@ func (s *sets) rank(m *member) int {
 	case m.Marked: // about to be
 		rank = 5
 	case m.differs() != "" || s.superseded(m):
-		rank = 6
+		rank = rankOutdated
 	}
 	if s.policy.Protects(m.name) {
 		rank += 8
@@ -85,6 +91,32 @@ func (f *facts) byOrder(x, y *member) int {
 	return highestOrdinal
 }
 
+// withinCanary returns the order with updated members before outdated ones where more are updated than update.canary allows. Otherwise
+// replicas that an autoscaler raises and lowers would update all members, since new members are clones of the new spec.
+func (d *decision) withinCanary(order []int) []int {
+	if d.policy.Canary < 0 || d.canary != nil && d.canary.Back {
+		return order
+	}
+	beyond := -d.policy.Canary
+	for _, i := range order {
+		beyond += int(oneIf(d.members[i].differs() == "" && !d.members[i].going()))
+	}
+	first := slices.IndexFunc(order, func(i int) bool { return d.rank(&d.members[i]) == rankOutdated })
+	if beyond <= 0 || first < 0 {
+		return order
+	}
+	early, late := slices.Clone(order[:first]), []int(nil)
+	for _, i := range order[first:] {
+		if beyond > 0 && d.rank(&d.members[i]) == rankUpdated {
+			early = append(early, i)
+			beyond--
+		} else {
+			late = append(late, i)
+		}
+	}
+	return append(early, late...)
+}
+
 // selectForRemoval decides which members go now, and how many more serving members can be taken down (d.slack).
 //
 //	member                     | serves                        | does not serve
@@ -98,6 +130,7 @@ func (f *facts) byOrder(x, y *member) int {
 // A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
 // not count as serving, and goes only while enough others serve.
 func (d *decision) selectForRemoval(order []int) {
+	order = d.withinCanary(order)
 	serving, idle, retiring := d.countServing()
 	slack := serving - d.policy.MinAvailable
 	shown := d.ordinals - d.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
