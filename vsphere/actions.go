@@ -19,7 +19,6 @@ import (
 	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/role"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -35,11 +34,11 @@ import (
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
-	ctx = secret.WithBag(ctx)
+	var record session.Record
 	if a.Details() != nil {
-		secret.BagOf(ctx).Add(a.Details().UserData.Reveal())
+		record.Secrets.Add(a.Details().UserData.Reveal())
 	}
-	ctx, lastCall := session.WithLastCall(context.WithValue(ctx, types.ID{}, opID))
+	ctx = session.WithRecord(context.WithValue(ctx, types.ID{}, opID), &record)
 	ends := v.inFlight.Begin(ref.UID, a)
 	var took plan.Took
 	err := v.step(ref, a, &took).act(ctx)
@@ -49,7 +48,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	ends()
 	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
 	if err != nil {
-		err = v.nameMissing(ctx, a, lastCall(), vcfault.Classify("", err))
+		err = v.nameMissing(ctx, a, record.Method(), vcfault.Classify("", err))
 	}
 	line := v.log.Info()
 	if err != nil {

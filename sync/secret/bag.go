@@ -1,32 +1,15 @@
 package secret
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"sync"
 )
 
-// Bag has what an action sends that nobody must see. Its methods can be called from any goroutine, also of nil.
+// Bag has what an action sends that nobody must see. Its zero value is empty. Its methods can be called from any goroutine, also of nil.
 type Bag struct {
 	mu     sync.Mutex
 	values []string
-}
-
-type bagKey struct{}
-
-// WithBag returns a context with an empty bag, unless it has one.
-func WithBag(ctx context.Context) context.Context {
-	if BagOf(ctx) != nil {
-		return ctx
-	}
-	return context.WithValue(ctx, bagKey{}, new(Bag))
-}
-
-// BagOf returns the bag of a context; nil if it has none.
-func BagOf(ctx context.Context) *Bag {
-	b, _ := ctx.Value(bagKey{}).(*Bag)
-	return b
 }
 
 // Add puts a text into the bag.

@@ -2,7 +2,7 @@
 // with the password in it, and ends up in a status, on a page, in the log.
 //
 // There are two kinds. Few and long-lived ones (the account's password, sessions, tokens) are known to the whole process: Keep them, and
-// Clean texts. Data that an action sends, such as the user data of a guest, is large, and known to the action alone: its context has
+// Clean texts. Data that an action sends, such as the user data of a guest, is large, and known to the action alone, which has
 // a Bag.
 package secret
 

@@ -45,7 +45,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 		cleanFault(ctx, res)
 		err = CleanError(ctx, err)
 	}
-	noteCall(ctx, method, err)
+	recordOf(ctx).note(method, err)
 	took := time.Since(begin)
 	if method != "WaitForUpdatesEx" {
 		r.seconds.WithLabelValues(method).Observe(took.Seconds())

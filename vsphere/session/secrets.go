@@ -7,16 +7,14 @@ import (
 
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-
-	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
 // What vCenter answers is cleaned of secrets here, where it comes in: in a call's fault, which may echo the request, before anybody sees it;
 // the fault of a task, when its step learns of it (package tasks).
 
-// pack puts what a request has that nobody must see into the bag of its context: user data, and passwords.
+// pack puts what a request has that nobody must see into the record of its context: user data, and passwords.
 func pack(ctx context.Context, req any) {
-	if bag := secret.BagOf(ctx); bag != nil {
+	if bag := SecretsOf(ctx); bag != nil {
 		findSecrets(reflect.ValueOf(req), bag.Add)
 	}
 }
@@ -66,7 +64,7 @@ func findSecrets(v reflect.Value, add func(string)) {
 // cleanFault cleans the fault of an answer.
 func cleanFault(ctx context.Context, res soap.HasFault) {
 	if f := res.Fault(); f != nil {
-		secret.BagOf(ctx).CleanAll(f)
+		SecretsOf(ctx).CleanAll(f)
 	}
 }
 
@@ -76,7 +74,7 @@ func CleanError(ctx context.Context, err error) error {
 		return nil
 	}
 	text := err.Error()
-	if cleaned := secret.BagOf(ctx).Clean(text); cleaned != text {
+	if cleaned := SecretsOf(ctx).Clean(text); cleaned != text {
 		return &cleanError{cleaned, err}
 	}
 	return err

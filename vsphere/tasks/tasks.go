@@ -11,7 +11,6 @@ import (
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -106,7 +105,7 @@ func (t *Tasks) Wait(ctx context.Context, ref types.ManagedObjectReference, kind
 		t.mu.Lock() // several can wait for one task
 		defer t.mu.Unlock()
 		info := a.info
-		secret.BagOf(ctx).CleanAll(info.Error)
+		session.SecretsOf(ctx).CleanAll(info.Error)
 		return &info, session.CleanError(ctx, a.err)
 	case <-ctx.Done():
 	case <-t.ended:
