@@ -13,9 +13,7 @@ import (
 type row struct {
 	reason string
 	who    who
-	// words says what to do. Where vcenter is set, vCenter's own words say more, and these are for a fault that has none.
-	words   func(types.BaseMethodFault) string
-	vcenter bool
+	words  words
 	// faults are the types that the row is for, and with them all that are derived from one and have no row of their own.
 	faults []any
 }
@@ -31,14 +29,27 @@ const (
 	operator who = true
 )
 
+// words say what a fault means and what to do.
+type words struct {
+	about func(types.BaseMethodFault) string
+	// fallback: vCenter's own words say more, and these are for a fault that has none.
+	fallback bool
+}
+
 // say are fixed words.
-func say(words string) func(types.BaseMethodFault) string {
-	return func(types.BaseMethodFault) string { return words }
+func say(text string) words {
+	return words{about: func(types.BaseMethodFault) string { return text }}
 }
 
 // on are words about a fault of type T: a pointer for one type, a Base… interface for a family.
-func on[T any](words func(T) string) func(types.BaseMethodFault) string {
-	return func(f types.BaseMethodFault) string { return words(f.(T)) }
+func on[T any](text func(T) string) words {
+	return words{about: func(f types.BaseMethodFault) string { return text(f.(T)) }}
+}
+
+// fallback are words for a fault for which vCenter has none of its own.
+func fallback(w words) words {
+	w.fallback = true
+	return w
 }
 
 // table has all faults of vim25 and of the policy service (TestEachFaultOfVCenterIsClassified): a fault has the row of its own type, or
@@ -46,27 +57,27 @@ func on[T any](words func(T) string) func(types.BaseMethodFault) string {
 // template asks, or for what somebody switched off, needs an operator, whatever call it ends; only what names a moment is transient.
 var table = []row{
 	// Who the server is, and what it is allowed to do.
-	{ReasonNotAuthenticated, transient, say("vCenter ended the session; the server logs in again."), false, all(types.NotAuthenticated{})},
-	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), false, all(types.PasswordExpired{})},
-	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."), false,
+	{ReasonNotAuthenticated, transient, say("vCenter ended the session; the server logs in again."), all(types.NotAuthenticated{})},
+	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), all(types.PasswordExpired{})},
+	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."),
 		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
-	{ReasonMissingPrivilege, operator, on(privilege), false, all(types.NoPermission{})},
-	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View."), false, all(pbm.PbmFaultNoPermission{})},
-	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one."), false,
+	{ReasonMissingPrivilege, operator, on(privilege), all(types.NoPermission{})},
+	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View."), all(pbm.PbmFaultNoPermission{})},
+	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one."),
 		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
 			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},
 
 	// Where a VM can be.
 	{ReasonNameConflict, operator, on(func(f *types.DuplicateName) string {
 		return fmt.Sprintf("The name %q is taken by an object that is not this group's: rename or remove it.", f.Name)
-	}), false, all(types.DuplicateName{})},
+	}), all(types.DuplicateName{})},
 	{ReasonDatastoreFull, operator, on(func(f *types.NoDiskSpace) string {
 		return fmt.Sprintf("The datastore%s is full: free some space or add more.", quoted(f.Datastore))
-	}), false, all(types.NoDiskSpace{})},
-	{ReasonDatastoreFull, operator, say("The datastore has too little free space: free some or add more."), false, all(types.InsufficientStorageSpace{})},
-	{ReasonNoCompatibleDatastore, operator, say("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy."), false,
+	}), all(types.NoDiskSpace{})},
+	{ReasonDatastoreFull, operator, say("The datastore has too little free space: free some or add more."), all(types.InsufficientStorageSpace{})},
+	{ReasonNoCompatibleDatastore, operator, say("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy."),
 		all(types.NoCompatibleDatastore{}, types.NoConnectedDatastore{})},
-	{ReasonNoCompatibleDatastore, operator, say("Storage DRS cannot place or move the VM"), true,
+	{ReasonNoCompatibleDatastore, operator, fallback(say("Storage DRS cannot place or move the VM")),
 		all(types.StorageDrsCannotMoveDiskInMultiWriterMode{}, types.StorageDrsCannotMoveFTVm{}, types.StorageDrsCannotMoveIndependentDisk{},
 			types.StorageDrsCannotMoveManuallyPlacedSwapFile{}, types.StorageDrsCannotMoveManuallyPlacedVm{}, types.StorageDrsCannotMoveSharedDisk{},
 			types.StorageDrsCannotMoveTemplate{}, types.StorageDrsCannotMoveVmInUserFolder{}, types.StorageDrsCannotMoveVmWithMountedCDROM{},
@@ -75,84 +86,84 @@ var table = []row{
 			types.StorageDrsStaleHmsCollection{}, types.StorageDrsUnableToMoveFiles{}, types.IORMNotSupportedHostOnDatastore{}, types.CannotPlaceWithoutPrerequisiteMoves{})},
 	{ReasonDatastoreInaccessible, operator, on(func(f types.BaseInvalidDatastore) string {
 		return fmt.Sprintf("The datastore%s cannot be used now: look for the cause in vCenter.", quoted(f.GetInvalidDatastore().Name))
-	}), false, all(types.InvalidDatastore{})},
+	}), all(types.InvalidDatastore{})},
 	{ReasonDatastoreInaccessible, operator, on(func(f *types.InvalidDatastoreState) string {
 		return fmt.Sprintf("The datastore%s is in maintenance, or in another state that does not allow this: end that in vCenter, or name another datastore in spec.placement.", quoted(f.DatastoreName))
-	}), false, all(types.InvalidDatastoreState{})},
+	}), all(types.InvalidDatastoreState{})},
 	{ReasonNetworkUnusable, operator, on(func(f types.BaseCannotAccessNetwork) string {
 		return fmt.Sprintf("The hosts lack the network%s: connect them to it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
-	}), false, all(types.CannotAccessNetwork{})},
-	{ReasonNetworkUnusable, operator, say("the network cannot be used"), true, all(types.CannotUseNetwork{}, types.DvsFault{}, types.MismatchedNetworkPolicies{},
+	}), all(types.CannotAccessNetwork{})},
+	{ReasonNetworkUnusable, operator, fallback(say("the network cannot be used")), all(types.CannotUseNetwork{}, types.DvsFault{}, types.MismatchedNetworkPolicies{},
 		types.MismatchedVMotionNetworkNames{}, types.NetworksMayNotBeTheSame{}, types.NetworkDisruptedAndConfigRolledBack{})},
-	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."), false,
+	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."),
 		all(types.InsufficientResourcesFault{})},
-	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores."), false,
+	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores."),
 		all(types.NoCompatibleHost{})},
-	{ReasonResourceLimit, operator, say("there is too little of something, or no host left"), true, all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
+	{ReasonResourceLimit, operator, fallback(say("there is too little of something, or no host left")), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
 		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
-	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."), false,
+	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."),
 		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
 			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
 
 	// What a VM is made from, and how.
-	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot."), false,
+	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot."),
 		all(types.SnapshotCopyNotSupported{}, types.CloneFromSnapshotNotSupported{})},
-	{ReasonSnapshotUnusable, operator, say("the snapshot cannot be used"), true, all(types.SnapshotFault{}, types.SnapshotRevertIssue{}, types.CannotDisableSnapshot{}, types.InvalidSnapshotFormat{})},
-	{ReasonCustomizationSpecUnfit, operator, say("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."), false,
+	{ReasonSnapshotUnusable, operator, fallback(say("the snapshot cannot be used")), all(types.SnapshotFault{}, types.SnapshotRevertIssue{}, types.CannotDisableSnapshot{}, types.InvalidSnapshotFormat{})},
+	{ReasonCustomizationSpecUnfit, operator, say("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."),
 		all(types.NicSettingMismatch{})},
-	{ReasonCustomizationSpecUnfit, operator, say("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), false, all(types.CannotDecryptPasswords{})},
+	{ReasonCustomizationSpecUnfit, operator, say("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), all(types.CannotDecryptPasswords{})},
 	{ReasonCustomizationFailed, operator, on(func(f *types.UncustomizableGuest) string {
 		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: remove spec.customizationSpec, or correct the template's guest operating system.", quoted(f.UncustomizableGuestOS))
-	}), false, all(types.UncustomizableGuest{})},
-	{ReasonCustomizationFailed, operator, say("vCenter lacks its files for the customization of Linux guests: repair its installation."), false, all(types.MissingLinuxCustResources{})},
-	{ReasonCustomizationFailed, operator, say("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), false, all(types.MissingWindowsCustResources{})},
-	{ReasonCustomizationFailed, operator, say("the guest's customization is refused: check that its specification fits the template, which must have VMware Tools"), true, all(types.CustomizationFault{})},
-	{ReasonStoragePolicyIncompatible, operator, say("the storage policy does not fit"), true, all(pbm.PbmFault{})},
-	{ReasonInvalidConfiguration, operator, say("the VM's configuration is refused"), true, all(types.VmConfigFault{}, types.VAppConfigFault{}, types.VmValidateMaxDevice{},
+	}), all(types.UncustomizableGuest{})},
+	{ReasonCustomizationFailed, operator, say("vCenter lacks its files for the customization of Linux guests: repair its installation."), all(types.MissingLinuxCustResources{})},
+	{ReasonCustomizationFailed, operator, say("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), all(types.MissingWindowsCustResources{})},
+	{ReasonCustomizationFailed, operator, fallback(say("the guest's customization is refused: check that its specification fits the template, which must have VMware Tools")), all(types.CustomizationFault{})},
+	{ReasonStoragePolicyIncompatible, operator, fallback(say("the storage policy does not fit")), all(pbm.PbmFault{})},
+	{ReasonInvalidConfiguration, operator, fallback(say("the VM's configuration is refused")), all(types.VmConfigFault{}, types.VAppConfigFault{}, types.VmValidateMaxDevice{},
 		types.InvalidName{}, types.OutOfBounds{})},
-	{ReasonInvalidConfiguration, operator, on(func(f types.BaseInvalidArgument) string {
+	{ReasonInvalidConfiguration, operator, fallback(on(func(f types.BaseInvalidArgument) string {
 		if p := f.GetInvalidArgument().InvalidProperty; p != "" {
 			return "the argument " + p + " is not valid"
 		}
 		return "an argument is not valid"
-	}), true, all(types.InvalidArgument{})},
-	{ReasonNotSupported, operator, say("this is not supported for that object, by that host or by this version of vSphere"), true, all(types.NotSupported{}, types.NotImplemented{},
+	})), all(types.InvalidArgument{})},
+	{ReasonNotSupported, operator, fallback(say("this is not supported for that object, by that host or by this version of vSphere")), all(types.NotSupported{}, types.NotImplemented{},
 		types.OperationDisallowedOnHost{}, types.UnsupportedVimApiVersion{}, types.InvalidRequest{}, types.InvalidProperty{}, types.MigrationFault{}, types.VmFaultToleranceIssue{},
 		types.VmMonitorIncompatibleForFaultTolerance{}, types.HostIncompatibleForRecordReplay{}, types.RecordReplayDisabled{}, types.NotSupportedHostForChecksum{},
 		types.VFlashModuleVersionIncompatible{}, types.InaccessibleVFlashSource{})},
-	{ReasonFileUnavailable, operator, say("a file of the VM cannot be used"), true, all(types.FileFault{})},
-	{ReasonFileUnavailable, transient, say("a file of the VM is in use, or could not be copied"), true, all(types.FileLocked{}, types.NetworkCopyFault{})},
+	{ReasonFileUnavailable, operator, fallback(say("a file of the VM cannot be used")), all(types.FileFault{})},
+	{ReasonFileUnavailable, transient, fallback(say("a file of the VM is in use, or could not be copied")), all(types.FileLocked{}, types.NetworkCopyFault{})},
 
 	// What an object does just now.
-	{ReasonTaskInProgress, transient, say("Another task is running on the same object; the server tries again."), false,
+	{ReasonTaskInProgress, transient, say("Another task is running on the same object; the server tries again."),
 		all(types.TaskInProgress{}, types.VAppOperationInProgress{}, types.MigrationNotReady{}, types.ToolsInstallationInProgress{}, types.ReplicationVmInProgressFault{}, types.StorageDrsHmsMoveInProgress{})},
-	{ReasonConcurrentAccess, transient, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), false, all(types.ConcurrentAccess{})},
-	{ReasonGone, transient, say("The object is no longer in vCenter; the inventory is read again."), false, all(types.ManagedObjectNotFound{})},
+	{ReasonConcurrentAccess, transient, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), all(types.ConcurrentAccess{})},
+	{ReasonGone, transient, say("The object is no longer in vCenter; the inventory is read again."), all(types.ManagedObjectNotFound{})},
 	{ReasonInvalidPowerState, transient, on(func(f *types.InvalidPowerState) string {
 		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
-	}), false, all(types.InvalidPowerState{})},
-	{ReasonToolsUnavailable, transient, say("VMware Tools do not run in the guest, so it cannot be asked to shut down."), false, all(types.ToolsUnavailable{})},
+	}), all(types.InvalidPowerState{})},
+	{ReasonToolsUnavailable, transient, say("VMware Tools do not run in the guest, so it cannot be asked to shut down."), all(types.ToolsUnavailable{})},
 	{ReasonQuestionPending, operator, on(func(f *types.QuestionPending) string {
 		return strings.TrimSpace("The VM waits for an answer in vCenter. " + Steady(f.Text))
-	}), false, all(types.QuestionPending{})},
-	{ReasonMethodDisabled, transient, say("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."), false,
+	}), all(types.QuestionPending{})},
+	{ReasonMethodDisabled, transient, say("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."),
 		all(types.MethodDisabled{}, types.MethodAlreadyDisabledFault{})},
-	{ReasonInvalidState, transient, say("the object's state does not allow it"), true, all(types.InvalidState{}, types.ResourceInUse{}, pbm.PbmResourceInUse{})},
-	{ReasonHostNotConnected, transient, say("vCenter cannot reach the host: check the host's connection."), false, all(types.HostCommunication{}, types.HostConnectFault{})},
-	{ReasonHostNotConnected, operator, say("vCenter does not accept the host as it is: connect it again in vCenter"), true,
+	{ReasonInvalidState, transient, fallback(say("the object's state does not allow it")), all(types.InvalidState{}, types.ResourceInUse{}, pbm.PbmResourceInUse{})},
+	{ReasonHostNotConnected, transient, say("vCenter cannot reach the host: check the host's connection."), all(types.HostCommunication{}, types.HostConnectFault{})},
+	{ReasonHostNotConnected, operator, fallback(say("vCenter does not accept the host as it is: connect it again in vCenter")),
 		all(types.AgentInstallFailed{}, types.AlreadyBeingManaged{}, types.CannotAddHostWithFTVmAsStandalone{}, types.CannotAddHostWithFTVmToDifferentCluster{},
 			types.CannotAddHostWithFTVmToNonHACluster{}, types.GatewayOperationRefused{}, types.GatewayToHostAuthFault{}, types.GatewayToHostTrustVerifyFault{},
 			types.MultipleCertificatesVerifyFault{}, types.NoPermissionOnHost{}, types.NotSupportedHost{}, types.SSLDisabledFault{}, types.SSLVerifyFault{}, types.TooManyHosts{})},
-	{ReasonHostNotConnected, transient, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), false, all(types.InvalidHostState{})},
-	{ReasonCancelled, transient, say("Somebody cancelled the task in vCenter; the server tries again."), false, all(types.RequestCanceled{})},
-	{ReasonTooManyClones, transient, say("The datastore clones too many disks at once; the server tries again, with fewer."), false, all(types.TooManyConcurrentNativeClones{})},
-	{ReasonTimeout, transient, say("vCenter timed out; the server tries again."), false, all(types.Timedout{})},
-	{ReasonInternal, transient, say("vCenter reports a failure of its own; its task list may say more"), true, all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
+	{ReasonHostNotConnected, transient, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), all(types.InvalidHostState{})},
+	{ReasonCancelled, transient, say("Somebody cancelled the task in vCenter; the server tries again."), all(types.RequestCanceled{})},
+	{ReasonTooManyClones, transient, say("The datastore clones too many disks at once; the server tries again, with fewer."), all(types.TooManyConcurrentNativeClones{})},
+	{ReasonTimeout, transient, say("vCenter timed out; the server tries again."), all(types.Timedout{})},
+	{ReasonInternal, transient, fallback(say("vCenter reports a failure of its own; its task list may say more")), all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
 		types.HttpFault{}, types.InvalidCollectorVersion{})},
 
 	// What only somebody who looks into vCenter can end: it is not found, switched off, forbidden to everybody, or of a part of vCenter that
 	// the server never asks, so that nobody can tell here what it means.
-	{ReasonRefused, operator, say("vCenter refuses it, for a reason that its task list may tell"), true, all(
+	{ReasonRefused, operator, fallback(say("vCenter refuses it, for a reason that its task list may tell")), all(
 		types.NotFound{}, types.AlreadyExists{}, types.NoDiskFound{}, types.InvalidFolder{}, types.ExtendedFault{}, types.EncryptionKeyRequired{},
 		types.CannotPowerOffVmInCluster{}, types.VmPowerOnDisabled{}, types.MksConnectionLimitReached{}, types.DrsDisabledOnVm{}, types.InvalidAffinitySettingFault{},
 		types.DisallowedChangeByService{}, types.DisallowedOperationOnFailoverHost{}, types.RestrictedByAdministrator{}, types.SecurityError{}, types.InvalidToken{},

@@ -21,15 +21,15 @@ func vimFault(err error) (plan.Fault, bool) {
 	if len(tree) == 0 {
 		return plan.Fault{}, false
 	}
-	for _, vcenter := range []bool{false, true} {
+	for _, fallback := range []bool{false, true} {
 		for i, f := range tree {
 			r := rowOf(reflect.TypeOf(f.BaseMethodFault))
-			if r == nil || r.vcenter != vcenter {
+			if r == nil || r.words.fallback != fallback {
 				continue
 			}
-			words := r.words(f.BaseMethodFault)
+			words := r.words.about(f.BaseMethodFault)
 			switch {
-			case vcenter:
+			case fallback:
 				words = "vCenter says: " + tree.text(words+" ("+typeName(f.BaseMethodFault)+").")
 			case len(tree.causes(i)) > 0:
 				words += " vCenter says: " + steadyCauses(r.reason, tree.causes(i))
