@@ -137,37 +137,17 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var added []plan.MemberDisk
-	var attached []disks.Disk
+	var wanted []disks.Addition
 	if len(missing) > 0 {
-		b, err := md.newCloneBuilder(md.ref, md.action, m.Folder)
-		if err != nil {
+		if m, now, wanted, err = md.obtainMissing(ctx, m, now, missing); err != nil {
 			return err
-		}
-		if err = b.fillPool(ctx); err != nil {
-			return err
-		}
-		wanted, err := b.wantedDisks(ctx, missing)
-		if err == nil {
-			err = b.obtainDisks(ctx, m, now, wanted)
-		}
-		if err == nil {
-			m, now, err = md.trackBlocks(ctx, m, now, wanted)
-		}
-		if err != nil {
-			return err
-		}
-		var devices []types.BaseVirtualDeviceConfigSpec
-		if devices, added, err = disks.Add(now.Devices, wanted, md.action.VM); err != nil {
-			return err
-		}
-		given, changes = append(given, added...), append(changes, devices...)
-		for _, w := range wanted {
-			if w.Made.ID != "" {
-				attached = append(attached, w.Made)
-			}
 		}
 	}
+	devices, added, err := disks.Add(now.Devices, wanted, md.action.VM)
+	if err != nil {
+		return err
+	}
+	given, changes = append(given, added...), append(changes, devices...)
 	stamp := m.Stamp
 	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, md.action.Generation)
 	options, err := guestOptions(md.ref, md.action, m.InstanceUUID, now.Devices, given)
@@ -175,13 +155,42 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 		return err
 	}
 	err = md.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
-	if len(attached) > 0 {
+	if attached := persistentIn(wanted); len(attached) > 0 {
 		err = disks.AttachRefused(err, now.Hardware, attached...)
 	}
 	if err != nil {
 		return disks.Refusal(md.action.VM, err)
 	}
 	return md.bindDisks(ctx, m, added, nil)
+}
+
+// obtainMissing finds where the disks go that a member lacks, and finds or creates the persistent ones. It returns the member as it is then.
+func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, now *FreshVM, missing []v1alpha1.Disk) (*inventory.Member, *FreshVM, []disks.Addition, error) {
+	b, err := md.newCloneBuilder(md.ref, md.action, m.Folder)
+	if err == nil {
+		err = b.fillPool(ctx)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	wanted, err := b.wantedDisks(ctx, missing)
+	if err == nil {
+		err = b.obtainDisks(ctx, m, now, wanted)
+	}
+	if err == nil {
+		m, now, err = md.trackBlocks(ctx, m, now, wanted)
+	}
+	return m, now, wanted, err
+}
+
+// persistentIn are the first-class disks among new ones.
+func persistentIn(wanted []disks.Addition) (all []disks.Disk) {
+	for _, w := range wanted {
+		if w.Made.ID != "" {
+			all = append(all, w.Made)
+		}
+	}
+	return all
 }
 
 // identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
@@ -241,7 +250,7 @@ func complete(record string, devices []types.BaseVirtualDevice, vm string) error
 		vm, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), ", "))
 }
 
-// obtainDisks finds or makes the persistent disks among those that a member lacks.
+// obtainDisks finds or creates the persistent disks among those that a member lacks.
 func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
 	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
@@ -264,46 +273,51 @@ func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now
 		if !w.Disk.Persistent {
 			continue
 		}
-		want := disks.Wanted{Owner: ownerOf(b.ref, m, w.Disk.Name), Cluster: b.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", b.ref, m.Stamp.Ordinal, w.Disk.Name),
-			CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
-		if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
-			want.Former, want.FormerLives = want.Owner, b.inventory.HasMembers(apitypes.UID(of))
-			want.Former.UID = of
-		}
 		if w.Datastore == "" {
 			w.Datastore = home.Datastore
 		}
-		if at := all.Called(w.Datastore); at != nil {
-			want.Datastore = at.Ref.Value
-		}
-		for i := range all.All {
-			t := &all.All[i]
-			if t.Ref.Type != "Datastore" {
-				continue
-			}
-			want.Datastores = append(want.Datastores, t.Ref.Value)
-			if reached.Near(t) || t.Ref.Value == want.Datastore {
-				want.Near = append(want.Near, t.Ref.Value)
-			}
-			if t.Ref.Value == want.Datastore || w.Compatible[t.Ref.Value] {
-				want.Home = append(want.Home, t.Ref.Value)
-			}
-		}
-		for _, known := range b.details.KnownDisks {
-			if known.Name == w.Disk.Name {
-				want.Known = append(want.Known, disks.Ref{ID: known.ID, Datastore: known.Datastore})
-			}
-		}
-		for _, d := range plan.Persistent(m.Stamp.Given) {
-			if d.Name == w.Disk.Name && d.Parted == plan.PartedDeleted {
-				want.Parted = append(want.Parted, disks.Ref{ID: d.ID, Datastore: d.Datastore})
-			}
-		}
-		if w.Made, err = b.persistent.By(b).Obtain(ctx, want); err != nil {
+		if w.Made, err = b.persistent.By(b).Obtain(ctx, b.searchFor(w, m, now, all, reached)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// searchFor says which persistent disk is wanted, where it can be, and what is known of it.
+func (b *cloneBuilder) searchFor(w *disks.Addition, m *inventory.Member, now *FreshVM, all *places.Storage, reached *places.Reach) disks.Wanted {
+	want := disks.Wanted{Owner: ownerOf(b.ref, m, w.Disk.Name), Cluster: b.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", b.ref, m.Stamp.Ordinal, w.Disk.Name),
+		CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
+	if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
+		want.Former, want.FormerLives = want.Owner, b.inventory.HasMembers(apitypes.UID(of))
+		want.Former.UID = of
+	}
+	if at := all.Called(w.Datastore); at != nil {
+		want.Datastore = at.Ref.Value
+	}
+	for i := range all.All {
+		t := &all.All[i]
+		if t.Ref.Type != "Datastore" {
+			continue
+		}
+		want.Datastores = append(want.Datastores, t.Ref.Value)
+		if reached.Near(t) || t.Ref.Value == want.Datastore {
+			want.Near = append(want.Near, t.Ref.Value)
+		}
+		if t.Ref.Value == want.Datastore || w.Compatible[t.Ref.Value] {
+			want.Home = append(want.Home, t.Ref.Value)
+		}
+	}
+	for _, known := range b.details.KnownDisks {
+		if known.Name == w.Disk.Name {
+			want.Known = append(want.Known, disks.Ref{ID: known.ID, Datastore: known.Datastore})
+		}
+	}
+	for _, d := range plan.Persistent(m.Stamp.Given) {
+		if d.Name == w.Disk.Name && d.Parted == plan.PartedDeleted {
+			want.Parted = append(want.Parted, disks.Ref{ID: d.ID, Datastore: d.Datastore})
+		}
+	}
+	return want
 }
 
 // growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did.

@@ -55,81 +55,93 @@ func (p preparation) run(ctx context.Context) (err error) {
 	if err := p.unchanged(m); err != nil {
 		return err
 	}
-	wanted, former := plan.PreparationIn(p.action.Details().Prepared), plan.PreparationIn(m.Stamp.Prepared)
-	first, given := m.Stamp.Unprepared() && m.Stamp.Former.Entry == "", plan.DisksIn(m.Stamp.Given)
-	now, err := p.lookPreparing(ctx, m.Stamp.Unprepared())
+	former := plan.PreparationIn(m.Stamp.Prepared)
+	now, err := p.lookPreparing(ctx, m, m.Stamp.Unprepared()) // before anything is changed
+	if err == nil && m.Stamp.Unprepared() && m.Stamp.Former.Entry == "" {
+		now, err = p.finishClone(ctx, now)
+	}
 	if err != nil {
 		return err
 	}
-	if now.changeVersion != m.ChangeVersion { // before anything is changed
-		return changedMeanwhile()
-	}
-	if first && hardwareVersion(now.version) < wanted.Version {
-		if m, now, err = p.upgrade(ctx, wanted.Version); err != nil {
-			return err
-		}
-	}
-	var options []types.BaseOptionValue
-	if first && (wanted.Networks || wanted.Disks) {
-		if given, err = disks.Recognize(given, now.devices, p.action.VM); err != nil {
-			return err
-		}
-		if options, err = guestOptions(p.ref, p.action, m.InstanceUUID, now.devices, given); err != nil {
-			return err
-		}
-	}
-	if first {
-		if err := complete(m.Stamp.Disks, now.devices, p.action.VM); err != nil {
-			return err
-		}
-	}
-	began := false
-	var stopped error // by begin; its error must not reach the calls around it, which would take it for theirs and drop their session
-	begin := sync.OnceValue(func() (err error) {
-		defer func() {
-			if stopped = err; err != nil {
-				err = errNotBegun
-			}
-		}()
-		stamp := m.Stamp
-		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, p.action.Details().Prepared)
-		stamp.Generation = max(stamp.Generation, p.action.Generation)
-		if stamp.Unprepared() && m.Stamp.Prepared == plan.Unprepared+p.action.Details().Prepared && stamp.Generation == m.Stamp.Generation {
-			return nil // the clone's stamp has it already
-		}
-		if err = p.writeStamp(ctx, m.MoRef, m.ChangeVersion, stamp.Encode()); err == nil {
-			m, err = p.own()
-		}
-		began = err == nil
-		return err
-	})
+	first := &firstWrite{preparation: p, member: now.member}
+	begin := sync.OnceValue(func() error { return first.write(ctx) })
 	defer func() {
-		if err != nil && began {
-			p.prepareAgain(ctx, m.ChangeVersion)
+		if err != nil && first.written {
+			p.prepareAgain(ctx, first.member.ChangeVersion)
 		}
 	}()
-	if err := p.setTags(ctx, p.action.Details().Spec.Tags, former.Tags, begin); stopped != nil {
-		return stopped
+	if err := p.setTags(ctx, p.action.Details().Spec.Tags, former.Tags, begin); first.failed != nil {
+		return first.failed
 	} else if err != nil {
 		return p.tagFailure(ctx, err)
 	}
 	if err := p.setAttributes(ctx, now.values, p.action.Details().Spec.CustomAttributes, former.Attributes, begin); err != nil {
-		return cmp.Or(stopped, err)
+		return cmp.Or(first.failed, err)
 	}
+	m = first.member
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = p.action.Details().Prepared, max(stamp.Generation, p.action.Generation)
 	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
-		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), given, now.devices)
-		stamp.Given = plan.DiskText(given)
+		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), now.given, now.devices)
+		stamp.Given = plan.DiskText(now.given)
 	}
-	return p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), options)
+	return p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.options)
+}
+
+// finishClone gives a clone that was never on its hardware version, and finds its disks and what its guest is told. It returns the VM as it is
+// then.
+func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
+	wanted := plan.PreparationIn(p.action.Details().Prepared)
+	var err error
+	if hardwareVersion(now.version) < wanted.Version {
+		if now, err = p.upgrade(ctx, wanted.Version); err != nil {
+			return nil, err
+		}
+	}
+	if wanted.Networks || wanted.Disks {
+		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {
+			return nil, err
+		}
+		if now.options, err = guestOptions(p.ref, p.action, now.member.InstanceUUID, now.devices, now.given); err != nil {
+			return nil, err
+		}
+	}
+	return now, complete(now.member.Stamp.Disks, now.devices, p.action.VM)
+}
+
+// firstWrite is the write of the stamp that comes before the first tag or attribute.
+type firstWrite struct {
+	preparation
+	member  *inventory.Member // as it is after the write
+	written bool
+	failed  error
+}
+
+// write writes the stamp, unless the clone's stamp has it already. The error of the write must not reach the calls around it, which would take
+// it for theirs and drop their session.
+func (w *firstWrite) write(ctx context.Context) error {
+	was := w.member.Stamp
+	stamp := was
+	stamp.Prepared = plan.PreparationBegun(was.Prepared, w.action.Details().Prepared)
+	stamp.Generation = max(stamp.Generation, w.action.Generation)
+	if stamp.Unprepared() && was.Prepared == plan.Unprepared+w.action.Details().Prepared && stamp.Generation == was.Generation {
+		return nil
+	}
+	if w.failed = w.writeStamp(ctx, w.member.MoRef, w.member.ChangeVersion, stamp.Encode()); w.failed == nil {
+		w.member, w.failed = w.own()
+	}
+	if w.failed != nil {
+		return errNotBegun
+	}
+	w.written = true
+	return nil
 }
 
 var errNotBegun = errors.New("the stamp could not say that the preparation begins")
 
 // upgrade gives a VM that was never on a newer hardware version. A clone's spec cannot: ConfigSpec.version is used "only while creating a new
 // virtual machine" (kubernetes-sigs/cluster-api-provider-vsphere#1652). Of two replicas, vCenter refuses one's AlreadyUpgraded.
-func (p preparation) upgrade(ctx context.Context, version int32) (*inventory.Member, *unprepared, error) {
+func (p preparation) upgrade(ctx context.Context, version int32) (*unprepared, error) {
 	_, err := p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UpgradeVM_Task(ctx, s.Vim, &types.UpgradeVM_Task{This: p.vm(), Version: fmt.Sprintf("vmx-%02d", version)})
 		if err == nil {
@@ -138,20 +150,16 @@ func (p preparation) upgrade(ctx context.Context, version int32) (*inventory.Mem
 		return task, err
 	})
 	if err != nil && !vcfault.Has[*types.AlreadyUpgraded](err) {
-		return nil, nil, upgradeRefusal(version, err)
+		return nil, upgradeRefusal(version, err)
 	}
 	if err := p.reader.Read(ctx, p.vm()); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m, err := p.own()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	now, err := p.lookPreparing(ctx, true)
-	if err == nil && now.changeVersion != m.ChangeVersion {
-		err = changedMeanwhile()
-	}
-	return m, now, err
+	return p.lookPreparing(ctx, m, true)
 }
 
 // upgradeRefusal says what to do about a hardware version that the VM's host does not have.
@@ -209,30 +217,35 @@ func (p preparation) tagFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// unprepared is the state of a VM right before it is prepared.
+// unprepared is a member right before it is prepared.
 type unprepared struct {
-	changeVersion string
-	values        []types.BaseCustomFieldValue
-	devices       []types.BaseVirtualDevice
-	version       string // of the hardware
+	member  *inventory.Member
+	values  []types.BaseCustomFieldValue
+	devices []types.BaseVirtualDevice
+	version string // of the hardware
+	// given are its disks, and options what its guest is to be told.
+	given   []plan.MemberDisk
+	options []types.BaseOptionValue
 }
 
-func (p preparation) lookPreparing(ctx context.Context, devices bool) (*unprepared, error) {
+// lookPreparing reads what a preparation changes of a member, which nobody may have changed since the inventory read it.
+func (p preparation) lookPreparing(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
 		paths = append(paths, "config.hardware.device", "config.version")
 	}
-	var now unprepared
+	now := unprepared{member: m, given: plan.DisksIn(m.Stamp.Given)}
+	var changeVersion string
 	err := p.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, p.vm(), paths...)
-		now = unprepared{
-			changeVersion: session.Prop[string](o, "config.changeVersion"),
-			values:        session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue,
-			devices:       session.Devices(o),
-			version:       session.Prop[string](o, "config.version"),
-		}
+		changeVersion = session.Prop[string](o, "config.changeVersion")
+		now.values = session.Prop[types.ArrayOfCustomFieldValue](o, "customValue").CustomFieldValue
+		now.devices, now.version = session.Devices(o), session.Prop[string](o, "config.version")
 		return err
 	})
+	if err == nil && changeVersion != m.ChangeVersion {
+		err = changedMeanwhile()
+	}
 	return &now, err
 }
 
@@ -300,25 +313,6 @@ func (c calls) rest(ctx context.Context, f func(context.Context, *session.RESTSe
 	return c.client.REST(ctx, now, f)
 }
 
-// fieldCache remembers the definitions of custom attributes, for one session.
-type fieldCache struct {
-	mu   sync.Mutex
-	of   *session.Session
-	defs []types.CustomFieldDef // immutable
-}
-
-func (b *fieldCache) read(s *session.Session) ([]types.CustomFieldDef, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.defs, b.of == s
-}
-
-func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.of, b.defs = s, defs
-}
-
 // setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
 // longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
 func (p preparation) setAttributes(ctx context.Context, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
@@ -371,86 +365,4 @@ func (p preparation) setAttributes(ctx context.Context, have []types.BaseCustomF
 		}
 		return nil
 	})
-}
-
-// valueOf returns the value of an attribute; empty if it has none.
-func valueOf(have []types.BaseCustomFieldValue, key int32) string {
-	for _, value := range have {
-		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {
-			return s.Value
-		}
-	}
-	return ""
-}
-
-// key returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
-// server creates it at the same time, that one is used.
-func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
-	defs, err := b.all(ctx, s, manager)
-	if err != nil {
-		return 0, err
-	}
-	if def := defOf(defs, name); def != nil {
-		return def.Key, nil
-	}
-	if n := attributesOf(defs); n >= attributesMost {
-		return 0, vcfault.New(vcfault.ReasonMarkLimit, true, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
-	}
-	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
-	b.write(nil, nil) // in any case there is a definition that is not remembered
-	if err == nil {
-		return res.Returnval.Key, nil
-	}
-	if !vcfault.Has[*types.DuplicateName](err) {
-		return 0, err
-	}
-	if defs, err = b.all(ctx, s, manager); err != nil {
-		return 0, err
-	}
-	if def := defOf(defs, name); def != nil {
-		return def.Key, nil
-	}
-	of := "something else"
-	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
-		of = defs[i].ManagedObjectType
-	}
-	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
-}
-
-// attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
-// more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
-// twenty behind. An administrator can create any number.
-const attributesMost = 100
-
-func attributesOf(defs []types.CustomFieldDef) (n int) {
-	for _, def := range defs {
-		if def.ManagedObjectType == session.VMType {
-			n++
-		}
-	}
-	return n
-}
-
-// defOf returns the definition of a VM's attribute of that name, preferring one for VMs to one for all kinds of objects; or nil.
-func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
-	for _, kind := range []string{session.VMType, ""} {
-		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
-			return &defs[i]
-		}
-	}
-	return nil
-}
-
-// all returns the definitions of all attributes.
-func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
-	if defs, known := b.read(s); known {
-		return defs, nil
-	}
-	o, err := session.ReadProps(ctx, s, manager, "field")
-	if err != nil {
-		return nil, err
-	}
-	defs := session.Prop[types.ArrayOfCustomFieldDef](o, "field").CustomFieldDef
-	b.write(s, defs)
-	return defs, nil
 }

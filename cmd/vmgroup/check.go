@@ -96,40 +96,10 @@ and 2 if the settings are wrong.`,
 }
 
 func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reader, out, progress io.Writer) error {
-	switch {
-	case s.output != "table" && s.output != "json":
-		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
-	case s.orphans && len(s.files) == 0:
-		return usageError{errors.New("--orphans: give it all VmGroups: kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -")}
-	case s.guestTimeout <= 0:
-		return usageError{fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)}
-	}
-	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestTimeout: s.guestTimeout}
-	var data []*other
-	groups, err := s.read(in, func(o *other) {
-		if o.holdsData() {
-			data = append(data, o)
-		} else {
-			fmt.Fprintln(progress, "…", plan.Printable(o.note()))
-		}
-	})
+	o, err := s.options(in, progress)
 	if err != nil {
 		return usageError{err}
 	}
-	userData := make(map[*v1alpha1.VmGroup]plan.Related, len(groups))
-	for _, g := range groups {
-		related, err := s.related(g, data)
-		if err == nil {
-			userData[g], err = hook.UserData(g, related)
-		}
-		if err != nil {
-			return usageError{err}
-		}
-	}
-	if s.orphans {
-		o.Orphans, o.Existing, groups = true, groups, nil
-	}
-	o.Groups, o.UserData = groups, func(g *v1alpha1.VmGroup) plan.Related { return userData[g] }
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		return err
@@ -160,6 +130,45 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		}
 	}
 	return s.result(ctx, found, table)
+}
+
+// options returns what is to be checked. Its errors are in the command's flags and files.
+func (s *checkSettings) options(in io.Reader, progress io.Writer) (check.Options, error) {
+	o := check.Options{Templates: s.templates, Networks: s.networks, Deep: s.deep, Hidden: s.hidden, GuestTimeout: s.guestTimeout}
+	switch {
+	case s.output != "table" && s.output != "json":
+		return o, fmt.Errorf("--output %q: must be table or json", s.output)
+	case s.orphans && len(s.files) == 0:
+		return o, errors.New("--orphans: give it all VmGroups: kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -")
+	case s.guestTimeout <= 0:
+		return o, fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)
+	}
+	var data []*other
+	groups, err := s.read(in, func(o *other) {
+		if o.holdsData() {
+			data = append(data, o)
+		} else {
+			fmt.Fprintln(progress, "…", plan.Printable(o.note()))
+		}
+	})
+	if err != nil {
+		return o, err
+	}
+	userData := make(map[*v1alpha1.VmGroup]plan.Related, len(groups))
+	for _, g := range groups {
+		related, err := s.related(g, data)
+		if err == nil {
+			userData[g], err = hook.UserData(g, related)
+		}
+		if err != nil {
+			return o, err
+		}
+	}
+	if s.orphans {
+		o.Orphans, o.Existing, groups = true, groups, nil
+	}
+	o.Groups, o.UserData = groups, func(g *v1alpha1.VmGroup) plan.Related { return userData[g] }
+	return o, nil
 }
 
 // result turns the findings into the command's error.

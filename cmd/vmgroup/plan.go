@@ -21,6 +21,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/probe"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 )
 
 type planSettings struct {
@@ -179,22 +180,9 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		ended.Wait()
 		closeSimulator()
 	}
-	for !vc.WasRead() {
-		state := vc.State(plan.Ref{}, plan.Query{})
-		if state.Fault != nil && state.Fault.NeedsOperator {
-			done()
-			return nil, nil, errors.New(state.Fault.Message)
-		}
-		select {
-		case <-changed:
-		case <-time.After(200 * time.Millisecond):
-		case <-ctx.Done():
-			done()
-			if state.Fault != nil {
-				return nil, nil, errors.New(state.Fault.Message)
-			}
-			return nil, nil, fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
-		}
+	if err := s.awaitInventory(ctx, vc, changed); err != nil {
+		done()
+		return nil, nil, err
 	}
 	return func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (hook.PlanAnswer, error) {
 		vc.Resolve(ctx, g)
@@ -209,4 +197,24 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		}
 		return hook.Answer(ctx, vc, call.Ref(), &result, &outlook), nil
 	}, done, nil
+}
+
+// awaitInventory waits until vCenter's inventory has been read. changed says that something may have changed.
+func (s *planSettings) awaitInventory(ctx context.Context, vc *vsphere.VCenter, changed <-chan struct{}) error {
+	for !vc.WasRead() {
+		fault := vc.State(plan.Ref{}, plan.Query{}).Fault
+		if fault != nil && fault.NeedsOperator {
+			return errors.New(fault.Message)
+		}
+		select {
+		case <-changed:
+		case <-time.After(200 * time.Millisecond):
+		case <-ctx.Done():
+			if fault != nil {
+				return errors.New(fault.Message)
+			}
+			return fmt.Errorf("vCenter's inventory was not read within --timeout (%s)", s.timeout)
+		}
+	}
+	return nil
 }

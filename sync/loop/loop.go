@@ -288,20 +288,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	if l.hear(g, &observed.State, slices.DeleteFunc(result.Events, func(n plan.Event) bool { return !n.PoweredOff })) {
 		l.askWho(ctx, g)
 	}
-	actions := g.startable(result.Actions)
-	l.handOff(g)
-	if len(actions) == 0 || ctx.Err() != nil {
-		return
-	}
-	i, work, waits := l.first(g, actions, &observed.State)
-	if i < 0 {
-		l.wait(g, waits)
-		return
-	}
-	l.start(ctx, g, actions[i], work)
-	if len(actions) > 1 {
-		l.queue.Add(uid)
-	}
+	l.startFirst(ctx, g, result.Actions, &observed.State)
 }
 
 // wake queues a group for when the time that its plan waits for has passed.
@@ -315,6 +302,24 @@ func (l *Loop) wake(g *group, r *plan.Result) {
 // takesSlot reports whether an action takes a slot: ConfirmGone only reads, and the more groups do so at once, the fewer reads it takes.
 // (It removes a folder of the group that somebody renamed, if there is one.)
 func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
+
+// startFirst starts the first of a plan's actions that finds a slot. The caller holds mu.
+func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, state *plan.VCenterState) {
+	actions := g.startable(planned)
+	l.handOff(g)
+	if len(actions) == 0 || ctx.Err() != nil {
+		return
+	}
+	i, work, waits := l.first(g, actions, state)
+	if i < 0 {
+		l.wait(g, waits)
+		return
+	}
+	l.start(ctx, g, actions[i], work)
+	if len(actions) > 1 {
+		l.queue.Add(g.ref.UID)
+	}
+}
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work) {
 	now := time.Now()

@@ -145,7 +145,7 @@ var defects = []defect{
 	{"bounds: an answer of vCenter has no bound", "vsphere/session/bounded.go",
 		"case b.size > b.bytes:", "case false:",
 		[]layer{session}},
-	{"bounds: tenants fill vCenter with custom attributes", "vsphere/prepare.go",
+	{"bounds: tenants fill vCenter with custom attributes", "vsphere/attributes.go",
 		"n >= attributesMost {", "n >= 100*attributesMost {",
 		[]layer{vsphere}},
 	{"secrets: a fault shows what the step sent", "sync/secret/bag.go",

@@ -104,23 +104,33 @@ func (n *Inventory) put(m *Machine, began time.Time, w *changes) {
 	}
 	has, owner := ownerOf(m, old)
 	if owner != stamp.Ours {
-		n.objects.leave(m.MoRef, w)
-		x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
-			unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
-		if m.Template {
-			x.host = m.HostRef
-		}
-		if old != nil && !x.unreadable {
-			x.unstampedAt = time.Now()
-			time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
-		}
-		if !x.unreadable {
-			n.requests.returned(m, w) // and is no member any more
-		}
-		n.putUnmanaged(m.MoRef, x, w)
-		n.requests.putAdoptCandidate(m, w)
+		n.putOther(m, old, owner, w)
 		return
 	}
+	n.putMember(m, old, has, began, w)
+}
+
+// putOther stores a VM that is no member, or none any more. The caller holds mu.
+func (n *Inventory) putOther(m *Machine, old *Member, owner stamp.Owner, w *changes) {
+	n.objects.leave(m.MoRef, w)
+	x := unmanagedVM{name: m.Name, parent: m.Parent, template: m.Template, contents: m.Contents, instanceUUID: m.InstanceUUID,
+		unreadable: owner == stamp.Unreadable || owner == stamp.UnknownVersion, unknown: owner == stamp.UnknownVersion}
+	if m.Template {
+		x.host = m.HostRef
+	}
+	if old != nil && !x.unreadable {
+		x.unstampedAt = time.Now()
+		time.AfterFunc(unstampedPatience, func() { n.changed(old.Stamp.UID) })
+	}
+	if !x.unreadable {
+		n.requests.returned(m, w) // and is no member any more
+	}
+	n.putUnmanaged(m.MoRef, x, w)
+	n.requests.putAdoptCandidate(m, w)
+}
+
+// putMember stores a member. The caller holds mu.
+func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began time.Time, w *changes) {
 	if old != nil && old.Stamp.UID != has.UID {
 		n.objects.leave(m.MoRef, w)
 	}

@@ -1,0 +1,116 @@
+// This file has the custom attributes of vCenter: their definitions, by name, and a VM's value.
+
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// fieldCache remembers the definitions of custom attributes, for one session.
+type fieldCache struct {
+	mu   sync.Mutex
+	of   *session.Session
+	defs []types.CustomFieldDef // immutable
+}
+
+func (b *fieldCache) read(s *session.Session) ([]types.CustomFieldDef, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.defs, b.of == s
+}
+
+func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of, b.defs = s, defs
+}
+
+// key returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
+// server creates it at the same time, that one is used.
+func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
+	defs, err := b.all(ctx, s, manager)
+	if err != nil {
+		return 0, err
+	}
+	if def := defOf(defs, name); def != nil {
+		return def.Key, nil
+	}
+	if n := attributesOf(defs); n >= attributesMost {
+		return 0, vcfault.New(vcfault.ReasonMarkLimit, true, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
+	}
+	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
+	b.write(nil, nil) // in any case there is a definition that is not remembered
+	if err == nil {
+		return res.Returnval.Key, nil
+	}
+	if !vcfault.Has[*types.DuplicateName](err) {
+		return 0, err
+	}
+	if defs, err = b.all(ctx, s, manager); err != nil {
+		return 0, err
+	}
+	if def := defOf(defs, name); def != nil {
+		return def.Key, nil
+	}
+	of := "something else"
+	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
+		of = defs[i].ManagedObjectType
+	}
+	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+}
+
+// attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
+// more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
+// twenty behind. An administrator can create any number.
+const attributesMost = 100
+
+func attributesOf(defs []types.CustomFieldDef) (n int) {
+	for _, def := range defs {
+		if def.ManagedObjectType == session.VMType {
+			n++
+		}
+	}
+	return n
+}
+
+// defOf returns the definition of a VM's attribute of that name, preferring one for VMs to one for all kinds of objects; or nil.
+func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
+	for _, kind := range []string{session.VMType, ""} {
+		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
+			return &defs[i]
+		}
+	}
+	return nil
+}
+
+// all returns the definitions of all attributes.
+func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
+	if defs, known := b.read(s); known {
+		return defs, nil
+	}
+	o, err := session.ReadProps(ctx, s, manager, "field")
+	if err != nil {
+		return nil, err
+	}
+	defs := session.Prop[types.ArrayOfCustomFieldDef](o, "field").CustomFieldDef
+	b.write(s, defs)
+	return defs, nil
+}
+
+// valueOf returns the value of an attribute; empty if it has none.
+func valueOf(have []types.BaseCustomFieldValue, key int32) string {
+	for _, value := range have {
+		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}
