@@ -94,7 +94,7 @@ func (c calls) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, folder := c.inventory.Standing(at)
+	_, folder := c.inventory.ExistingFolder(at)
 	b, err := c.newCloneBuilder(ref, a, folder)
 	return &Draft{b}, err
 }

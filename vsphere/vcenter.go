@@ -86,7 +86,7 @@ func New(cfg Config) (*VCenter, error) {
 	v.stream = inventory.NewStream(c, cfg.Selection, v.inventory, v.reader, cfg.Log)
 	took := metrics.VCenterReadDuration.Histogram(cfg.Metrics)
 	v.stream.Timed = func(read string, d time.Duration) { took.WithLabelValues(read).Observe(d.Seconds()) }
-	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.StampsUnknown())) })
+	metrics.StampsUnknown.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(float64(v.inventory.Count().StampsUnknown)) })
 	metrics.VCenterUp.Gauge(cfg.Metrics, func(set func(float64, ...string)) { set(map[bool]float64{true: 1}[v.inventory.IsKnown()]) })
 	return &VCenter{newPowerAudit(own), own}, nil
 }

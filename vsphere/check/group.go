@@ -86,7 +86,7 @@ func hostGroups(s *v1alpha1.VmGroupSpec) int {
 
 // draft returns the draft of a group's clone.
 func (c *checker) draft(ref plan.Ref, g *v1alpha1.VmGroup, at *inventory.GroupFolder, t *foundTemplate, ordinal, memoryMB int32) (*vsphere.Draft, error) {
-	_, folder := c.parts.Inventory.Standing(at)
+	_, folder := c.parts.Inventory.ExistingFolder(at)
 	details := &plan.Details{Spec: &g.Spec, Zone: plan.ZoneOf(&g.Spec, ordinal)}
 	details.Addresses, _ = plan.AddressesOf(&g.Spec, ordinal)
 	return c.v.Draft(ref, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Template: t.moRef, Fingerprint: t.fingerprint, Folder: folder, CPU: g.Spec.CPU, MemoryMB: int64(memoryMB), Details: details}})

@@ -352,3 +352,10 @@ func (n *Inventory) RuleChanges(ref plan.Ref, request plan.Rules) (changes []Rul
 	}
 	return changes, nil
 }
+
+// Clusters returns the clusters as last read.
+func (n *Inventory) Clusters() []Cluster {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return slices.Collect(maps.Values(n.objects.clusters.byRef))
+}

@@ -2,9 +2,9 @@
 // templates and clusters exist.
 //
 // A Stream follows which objects change, a Reader reads them, and an Inventory is made from the readings and answers from memory: publish.go
-// takes what was read into the objects (objects.go, templates.go, places.go, clusters.go), state.go and lookup.go answer, requests.go keeps
-// what groups asked for, groupfolder.go finds where they have their folders, candidates.go what they can adopt, and missing.go what is
-// not found.
+// takes what was read into the objects (objects.go, templates.go, places.go, clusters.go), state.go answers for a group, groups.go and
+// folders.go what else is asked about those, requests.go keeps what groups asked for, groupfolder.go finds where they have their folders,
+// candidates.go what they can adopt, and missing.go what is not found.
 //
 // It promises that an older fact never overwrites a newer one; that unknown is not empty: an object that was not read, or whose state
 // is unclear, is never reported as gone; that a member is gone only if package removalcause found that it was destroyed, or its stamp was taken

@@ -130,3 +130,42 @@ func (n *Inventory) SetSettings(s *Settings, unfit *plan.Fault) {
 }
 
 func equalFault(a, b *plan.Fault) bool { return a == b || a != nil && b != nil && *a == *b }
+
+// Settings returns what the settings name, or what is wrong with them.
+func (n *Inventory) Settings() (*Settings, *plan.Fault) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.folders.settings, n.unfit
+}
+
+// fits reports whether everything that the settings name was found.
+func (n *Inventory) fits() bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.unfit == nil && n.folders.own != nil
+}
+
+// VCenter returns the instanceUuid of the vCenter that was read.
+func (n *Inventory) VCenter() string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.vcenter
+}
+
+// Counts are how many VMs of each kind are known.
+type Counts struct {
+	Members, Unmanaged, Groups, Places int
+	// StampsUnknown are VMs with a stamp of a version that this server does not know.
+	StampsUnknown int
+	// Candidates are the unmanaged VMs that a group wants to adopt.
+	Candidates int
+}
+
+// Count counts what is known.
+func (n *Inventory) Count() Counts {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return Counts{len(n.objects.members), len(n.objects.unmanaged), len(n.objects.groups), len(n.objects.places.byRef), n.objects.unknown, len(n.requests.adoptCandidates)}
+}

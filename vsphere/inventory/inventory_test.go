@@ -91,7 +91,7 @@ func TestOnlyAValidStampMakesAMember(t *testing.T) {
 	if vms := s.look().VMs; len(vms) != 1 || vms[0].Ordinal != 0 {
 		t.Fatalf("members: %+v", vms)
 	}
-	if n := s.StampsUnknown(); n != 1 {
+	if n := s.Count().StampsUnknown; n != 1 {
 		t.Errorf("%d unknown stamps counted, not 1", n)
 	}
 	if now := s.look(copied.MoRef, garbled.MoRef, bare.MoRef, newer.MoRef); len(now.Gone) != 3 || now.IsGone(newer.MoRef, "") {

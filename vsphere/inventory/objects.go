@@ -132,3 +132,32 @@ func (o *objects) dropUnmanaged(ref string, w *changes) {
 func (o *objects) asCandidate(p Place) naming.Candidate {
 	return naming.Candidate{Path: o.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
+
+// Holder returns what an object is: a member, or the path of another object. known is false if it is gone or unknown.
+func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if m := n.objects.members[moRef]; m != nil {
+		return m, n.objects.places.path(m.Parent, m.Name), true
+	}
+	if p, found := n.objects.places.byRef[moRef]; found {
+		return nil, n.objects.places.path(p.Parent, p.Name), true
+	}
+	x, found := n.objects.unmanaged[moRef]
+	return nil, n.objects.places.path(x.parent, x.name), found && (!x.unreadable || x.unknown)
+}
+
+// IsUnmanaged reports whether a VM is known to be no group's member.
+func (n *Inventory) IsUnmanaged(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	x, found := n.objects.unmanaged[moRef]
+	return found && !x.unreadable
+}
+
+// IsGone reports whether an object is known to be gone.
+func (n *Inventory) IsGone(moRef string) bool {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.objects.gone.has(moRef)
+}

@@ -1,9 +1,12 @@
 package inventory
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 
+	vim "github.com/vmware/govmomi/vim25/types"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -158,4 +161,42 @@ func (q *requests) dropUnasked() {
 	q.forgetRequesters()
 	q.forgetAdoptCandidates()
 	q.forgetMissing()
+}
+
+// wholeRefs returns the moRefs of the VMs that are always read whole: all members of all groups, and the VMs that may
+// become members.
+func (n *Inventory) wholeRefs() []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	refs := slices.Collect(maps.Keys(n.objects.members))
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	return slices.AppendSeq(refs, maps.Keys(n.requests.adoptCandidates))
+}
+
+// unwatched returns the members, the places, and the VMs whose owner is unclear, that the stream has not reported and that were not
+// checked for that reason. The latter include VMs that a group's status names and that are hidden from our user. It looks only at those
+// that are new, or left the stream, since it found them reported.
+func (n *Inventory) unwatched(seen watched) []vim.ManagedObjectReference {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	n.requests.mu.Lock()
+	defer n.requests.mu.Unlock()
+	var refs []vim.ManagedObjectReference
+	for moRef := range n.requests.unheard {
+		ref := VMRef(moRef)
+		if p, is := n.objects.places.byRef[moRef]; is {
+			ref.Type = p.Kind
+		} else if n.objects.members[moRef] == nil && !n.objects.unreadable[moRef] {
+			delete(n.requests.unheard, moRef)
+			continue
+		}
+		switch {
+		case seen.entered[moRef]:
+			delete(n.requests.unheard, moRef)
+		case !seen.checked[moRef]:
+			refs = append(refs, ref)
+		}
+	}
+	return refs
 }

@@ -169,3 +169,18 @@ func (o *objects) unlist(ref, name string, template bool, w *changes) {
 	}
 	w.tree, w.fire[""] = true, true
 }
+
+// FindTemplate finds a template as State does. others are the names of existing
+// templates, and plain is the path of a VM of that name that is not a template.
+func (n *Inventory) FindTemplate(at *GroupFolder, name string) (t plan.Template, others []string, plain string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.template(at, name), n.objects.otherTemplates(at), n.objects.plainVM(at, name)
+}
+
+// TemplatesIn lists the templates of a datacenter.
+func (n *Inventory) TemplatesIn(at *GroupFolder) []string {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.objects.otherTemplates(at)
+}
