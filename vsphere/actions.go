@@ -63,7 +63,7 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 		return took, nil
 	}
 	line.Msg("step failed")
-	v.reader.Touch(concerned(a)...) // what the plan was made from may be out of date
+	v.reader.Touch(concerned(a)...) // the plan may rest on facts that are out of date
 	op := string(a.Op)
 	if a.MemberKey() {
 		op += " " + a.VM
@@ -71,9 +71,9 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	return took, vcfault.Classify(op, err)
 }
 
-// outcome finds out what became of a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for
-// 60 s (config.task.minCompletedLifetime), so each task that ends during an outage that lasts longer is lost. It reads what the step is
-// about, and takes the step once more: if nothing is left to do, that is success.
+// outcome handles a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for 60 s
+// (config.task.minCompletedLifetime), so a longer outage loses each task that ends during it. outcome reads the step's objects and repeats the
+// step: if nothing is left to do, that is success.
 func (st *step) outcome(ctx context.Context, lost error) error {
 	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
 	for _, o := range concerned(st.action) {
@@ -160,13 +160,13 @@ func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.Took) *step {
 	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took}}, ref, a}
 }
 
-// calls are calls of one step, one after the other, each of which needs the group's lease; or of nobody's, which need none.
+// calls are the calls of one step, one after the other, each of which needs the group's lease; or calls of no step, which need none.
 type calls struct {
 	*parts
 	by *actor // nil: of no step
 }
 
-// actor is who makes calls: a step, by its group, its Action.VM, its kind, how many tasks it has begun, and what they have taken so far.
+// actor is the step that makes calls: its group, its Action.VM, its kind, how many tasks it has begun, and how long they took so far.
 type actor struct {
 	uid  apitypes.UID
 	vm   string
@@ -181,14 +181,13 @@ func (s *actor) kind() string {
 	return fmt.Sprint(s.op, s.nth)
 }
 
-// withoutLease returns calls that need no lease: those that finish what a step began, and that vCenter refuses if anybody
-// changed the VM meanwhile.
+// withoutLease returns calls that need no lease: those that finish a step that has begun, and that vCenter refuses if anybody changed the VM
+// meanwhile.
 func (c calls) withoutLease() calls { return calls{parts: c.parts} }
 
-// canAct checks, right before a call, that its group is still under lease. A step is several calls, and between two
-// of them this process may have been suspended, or a call may have taken long: then another replica may have
-// acted, and what was read before is old. Most of vCenter's calls, such as PowerOffVM_Task, have no parameter to guard against
-// that.
+// canAct checks, right before a call, that its group is still under lease. A step is several calls, and between two of them this process may
+// have been suspended, or a call may have taken long: then another replica may have acted, and earlier reads are old. Most of vCenter's
+// calls, such as PowerOffVM_Task, have no parameter to guard against that.
 func (c calls) canAct() error {
 	if c.by == nil || c.cfg.Leased == nil || c.cfg.Leased(c.by.uid, c.by.vm) {
 		return nil
@@ -266,8 +265,8 @@ func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 const (
-	// questionPatience is how long a step can wait for the answer to its VM's question before it gives its slot back. Nobody is at the
-	// console at night; an operator who is there, and sees the condition, answers within a minute.
+	// questionPatience is how long a step can wait for the answer to its VM's question before it gives its slot back. An operator who is there
+	// and sees the condition answers within a minute; at night nobody does.
 	questionPatience = time.Minute
 	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
 	// large clone (1 TB at 20 MB/s: 9 minutes).
@@ -336,7 +335,7 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	}
 }
 
-// TakingAway reports whether a step of any group takes something away, so that a group may be gone soon.
+// TakingAway reports whether any group has a step that removes something, so that a group may be gone soon.
 func (u *inFlight) TakingAway() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -403,8 +402,8 @@ func (u *inFlight) stall(s *flight) *plan.Fault {
 	return nil
 }
 
-// vCenter does not always name the privilege that a call lacks: the fault of a task may say System.Modify, or nothing.
-// role.CouldLack knows which ones the call can need, and vCenter tells which of these the account lacks on the object.
+// vCenter does not always name the missing privilege: the fault of a task may say System.Modify, or nothing. role.CouldLack knows which
+// privileges the call can need, and vCenter tells which of these the account lacks on the object.
 
 // nameMissing makes an error about a missing privilege name the privilege itself, and the object by its path. If vCenter does not
 // answer, the error stays as it is.

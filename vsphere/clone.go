@@ -29,15 +29,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// cloneBuilder builds a clone spec, and makes the clone. Its calls are those of the step that makes it, or of a preview.
+// cloneBuilder builds a clone spec, and clones the member. Its calls are those of the step, or of a preview.
 type cloneBuilder struct {
 	calls
 	ref    plan.Ref
 	action plan.Action
-	// clone are the action's arguments; of another action's that is like a clone in part, only the folder.
+	// clone are the action's arguments; only the folder if the action is another one that needs some of a clone's steps.
 	clone   plan.CloneArgs
 	details *plan.Details // never nil, nor is its Spec
-	// plain reports whether the action has no details, so that only the VM itself is wanted.
+	// plain: the action has no details, so only the VM itself is wanted.
 	plain bool
 	// id is the instanceUuid of the new VM.
 	id         string
@@ -49,21 +49,21 @@ type cloneBuilder struct {
 	compatible map[string]bool
 	// source is the template, or its snapshot.
 	source *source
-	// backings connect the adapters with spec.networks; kept: adapters of the template are used for that.
+	// backings connect the adapters with spec.networks; kept: the clone keeps adapters of the template for them.
 	backings []types.BaseVirtualDeviceBackingInfo
 	kept     bool
 	// given are the records of spec.disks and spec.rootDisk.
 	given []plan.MemberDisk
-	// spec is what the steps fill.
+	// spec is the clone spec, which the steps fill.
 	spec types.VirtualMachineCloneSpec
 }
 
-// clone makes a member, powered off (a power-on within the clone would be a second task that nothing waits for), with its
-// stamp in the clone spec, so that a VM of ours never exists without one. The name is the lock: of two
-// clones of one ordinal vCenter refuses one, which then finds the other's VM.
+// clone clones a member, powered off (a power-on within the clone would be a second task that nothing waits for), with its stamp in the clone
+// spec, so that a VM of ours never exists without one. The name is the lock: of two clones of one ordinal vCenter refuses one, which then
+// finds the other's VM.
 //
-// The look-ups before only read, and their answers are kept for other clones (session.Cache). If the reply to
-// CloneVM_Task is lost, the clone may run nevertheless: the error is returned, and the next try finds the VM, or its name.
+// The steps before the task only read, and their answers are kept for other clones (session.Cache). If the reply to CloneVM_Task is lost, the
+// clone may still run: the error is returned, and the next try finds the VM, or its name.
 func (st *step) clone(ctx context.Context) error {
 	b, err := st.newCloneBuilder(st.ref, st.action, st.action.Folder())
 	if err != nil {
@@ -151,7 +151,7 @@ func (c calls) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*clo
 	return b, err
 }
 
-// fillSource sets what of the template is cloned, and how the clone's disks are made:
+// fillSource sets the source of the clone, and how its disks are created:
 //
 //	Full                 the template as it is, copied
 //	Full, snapshot       the template as it was then, copied; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk
@@ -193,7 +193,7 @@ func (b *cloneBuilder) fillSize(_ context.Context) error {
 	return nil
 }
 
-// fillHardware gives the clone what spec.hardware sets; the rest it has from the template. A reservation counts only at power-on.
+// fillHardware sets what spec.hardware has; the clone inherits the rest from the template. A reservation counts only at power-on.
 func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	h, config := b.details.Spec.Hardware, b.spec.Config
 	if h.CoresPerSocket > 0 {
@@ -241,7 +241,7 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	})
 }
 
-// checkHostGroup finds out whether the member's cluster has its host group, because the member gets its VM-host rule after its clone.
+// checkHostGroup checks that the member's cluster has its host group, because the member gets its VM-host rule only after its clone.
 func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 	wanted, at := plan.RulesOf(b.details.Spec).HostGroupOf(b.action.Ordinal)
 	if at < 0 {
@@ -253,16 +253,15 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 			return err
 		}
 		owner := c.Owner[*b.spec.Location.Pool]
-		if owner.Type != "ClusterComputeResource" { // a standalone host; what the rule lacks is said when it is set
+		if owner.Type != "ClusterComputeResource" { // a standalone host: setting the rule reports what it lacks
 			return nil
 		}
 		return b.findHostGroup(ctx, s, owner, wanted)
 	})
 }
 
-// fillStorage sets the clone's storage and policy: spec.placement.datastore, the
-// datastore of the server's settings (in their datacenter), or the template's own. If the spec names none and the policy
-// does not allow the default, it takes one that the policy allows.
+// fillStorage sets the clone's datastore and policy: spec.placement.datastore, the datastore of the server's settings (in their datacenter), or
+// the template's own. If the spec names none and the policy does not allow the default, it takes one that the policy allows.
 func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	p := b.details.Spec.Placement
 	if p.Datastore == "" && b.datacenter.OfSettings {
@@ -293,9 +292,9 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	})
 }
 
-// fillPolicy puts spec.placement.storagePolicy on the clone, and chooses a datastore that satisfies it, where neither the
-// spec names one nor the one that would be taken does, or can be used: it may be in maintenance (CAPV#3498), or not be on the hosts of
-// the pool, as the template's need not be (CAPV#2134).
+// fillPolicy puts spec.placement.storagePolicy on the clone. If the spec names no datastore, and the default one doesn't satisfy the policy or
+// can't be used, it chooses one that does. The default may be in maintenance (CAPV#3498), or, if it is the template's, not mounted on the
+// hosts of the pool (CAPV#2134).
 func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
 	at := &b.spec.Location
 	allowed, err := b.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
@@ -313,8 +312,8 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 	return b.choosePolicyDatastore(ctx, s, allowed, all)
 }
 
-// choosePolicyDatastore leaves the clone where it would go if that will do, and else puts it on the best datastore that satisfies the
-// policy. What the spec names is never overridden.
+// choosePolicyDatastore keeps the default datastore if that will do, and otherwise takes the best one that satisfies the policy. It never
+// overrides the spec.
 func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *policy, all *places.Storage) error {
 	p, at := b.details.Spec.Placement, &b.spec.Location
 	reached, err := b.reachOf(ctx, s, b.datacenter, *at.Pool)
@@ -348,9 +347,8 @@ func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Ses
 
 // fillAdapters replaces the template's adapters with one for each of spec.networks, in their order.
 //
-// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing
-// adapters. vCenter gives them MAC addresses as it clones, so the guest's network
-// configuration comes later.
+// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing adapters. vCenter
+// gives them MAC addresses during the clone, so the guest's network configuration comes later.
 func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	if len(b.details.Spec.Networks) == 0 {
 		return nil
@@ -381,9 +379,9 @@ func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
 // vCenter's guest customization ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
 // data). Then the metadata has another key, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
 //
-// A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912
-// changes that): not only user data and addresses, but also the host name and the instance-id, which each member has. So each
-// clone that is configured by guestinfo drops them, as CAPV's do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
+// A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912 changes
+// that): not only user data and addresses, but also the host name and the instance-id, which each member has. So a clone that is configured by
+// guestinfo drops them, as CAPV's clones do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
 func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	if b.plain {
 		return nil
@@ -411,7 +409,7 @@ func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	return nil
 }
 
-// fillOwner records in the VM what it belongs to: in its notes, and by managedBy if the extension is registered.
+// fillOwner records the VM's owner in its notes, and in managedBy if the extension is registered.
 func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 	if b.plain {
 		return nil
@@ -454,8 +452,8 @@ func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 	})
 }
 
-// mapAdapters gives each adapter its addresses. Without spec.networks it keeps the specification's own, which must be
-// as many as the template has adapters.
+// mapAdapters gives each adapter its addresses. Without spec.networks, the specification keeps its own, of which it must have as many as the
+// template has adapters.
 func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
@@ -469,7 +467,7 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	return nil
 }
 
-// checkTags checks before a clone that its tags exist.
+// checkTags checks that the clone's tags exist.
 func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	wanted := b.details.Spec.Tags
 	if len(wanted) == 0 {
@@ -485,12 +483,11 @@ func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	return err
 }
 
-// fillDatastore makes Storage DRS recommend a datastore, if the clone goes into a datastore cluster. It is the last step, and
-// the request has neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName
-// and cloneSpec describe a clone.
+// fillDatastore asks Storage DRS to recommend a datastore, if the clone goes into a datastore cluster. It comes after the other steps, and the
+// request has neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName and cloneSpec describe a clone.
 //
-// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is
-// another kind of task than other clones. Clones that ask at once may get the same datastore.
+// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is a different kind of
+// task. Clones that ask at the same time may get the same datastore.
 func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	if b.pod == nil {
 		b.fillDisks()
@@ -542,8 +539,8 @@ func (b *cloneBuilder) fillDisks() {
 	}
 }
 
-// fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own
-// spec, as the stamp is that names them: a member never exists with half of its disks. Persistent disks have to have a place, too.
+// fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own spec, like the
+// stamp that names them, so a member never exists with half of its disks. Persistent disks are attached later, but their units are left free.
 func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	spec, c := b.details.Spec, b.spec.Config
 	b.given = nil
@@ -572,7 +569,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 		return err
 	}
 	for i, w := range wanted {
-		if !w.Disk.Persistent { // the others are attached later, to the units that are left free here
+		if !w.Disk.Persistent {
 			b.given, c.DeviceChange = append(b.given, records[i]), append(c.DeviceChange, changes[i])
 		}
 	}
@@ -581,7 +578,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	return nil
 }
 
-// fillHost chooses the host in a cluster without DRS. Where none can take the clone, vCenter chooses, and says why it cannot.
+// fillHost chooses the host in a cluster without DRS. If none can take the clone, it leaves the choice to vCenter, which reports why.
 func (b *cloneBuilder) fillHost(ctx context.Context) error {
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		c, err := b.computesOf(ctx, s, b.datacenter)
@@ -636,7 +633,7 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 	}
 }
 
-// unprepared returns the stamp's text for a member that must be prepared before it is powered on.
+// unprepared returns the text in the stamp of a member that must be prepared before it is powered on.
 func (b *cloneBuilder) unprepared() string {
 	if b.details.Prepared == "" {
 		return ""
@@ -644,8 +641,8 @@ func (b *cloneBuilder) unprepared() string {
 	return plan.Unprepared + b.details.Prepared
 }
 
-// unadorn removes optional parts from the clone that our user lacks the privilege for: roles
-// made for older versions of this server have neither privilege.
+// unadorn removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
+// that were created for older versions of this server lack both privileges.
 func (b *cloneBuilder) unadorn(err error) bool {
 	var denied types.BaseNoPermission
 	if _, is := fault.As(err, &denied); !is {
@@ -666,8 +663,8 @@ func (b *cloneBuilder) unadorn(err error) bool {
 	return true
 }
 
-// keepAdapters has the clone keep adapters of the template after it was refused because the template boots from one, and reports
-// whether the clone is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+// keepAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
+// is to be tried again. (Others always do so: fog/fog-vsphere#98.)
 func (b *cloneBuilder) keepAdapters(err error) bool {
 	keep := min(len(b.source.nics()), len(b.backings))
 	if keep == 0 || b.kept || !refusedForBootOrder(err) {
@@ -682,7 +679,8 @@ func (b *cloneBuilder) keepAdapters(err error) bool {
 	return true
 }
 
-// unhost leaves the host to vCenter after a clone was refused for a reason that might be the host's, and reports whether the clone is to be tried again.
+// unhost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
+// be tried again.
 func (b *cloneBuilder) unhost(err error) bool {
 	if b.spec.Location.Host == nil || !mayBeHosts(err) {
 		return false
@@ -721,20 +719,20 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
-// failure forgets the answers that a failure shows to be wrong, and returns the error to report.
+// failure forgets kept answers if a failure shows that they may be wrong, and returns the error to report.
 func (b *cloneBuilder) failure(ctx context.Context, err error) error {
 	gone, at := vcfault.MissingObject(err), b.settings
 	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		b.lookups.forget() // kept answers may be wrong: the next try asks again
+		b.lookups.forget() // the next try asks again
 	}
 	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := b.refit(ctx) // the settings may name another one now, or none: then their fault is reported
+		_, refitErr := b.refit(ctx) // the settings may name another one now; if they name none, their fault is reported
 		return errors.Join(refitErr, err)
 	}
 	return b.refusal(err)
 }
 
-// refusal tells what faults are about that have no words of their own, and what can be done about a boot order.
+// refusal explains a fault that has no words of its own, and says what to do about a boot order.
 func (b *cloneBuilder) refusal(err error) error {
 	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
 	var wrong types.BaseInvalidArgument

@@ -27,9 +27,9 @@ import (
 // power is a step that powers a member on or off, or shuts its guest down.
 type power struct{ *step }
 
-// powerOn powers a member on; where DRS places it, by Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
-// machine can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). It is still
-// used without DRS or a datacenter, and where the other method is not allowed.
+// powerOn powers a member on. If DRS places it, it calls Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual machine
+// can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). Without DRS or a datacenter,
+// or if that method is not allowed, it calls PowerOnVM_Task.
 func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
 	level := p.inventory.Automation(m)
 	dc, found := p.inventory.DatacenterAbove(m.Parent)
@@ -40,8 +40,8 @@ func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
 	return err
 }
 
-// PowerOn powers a VM of a datacenter on as members are, with the automation level of DRS that is in force for it, "" for none. refused
-// says why DRS was asked and did not even try, so that the VM was powered on without it.
+// PowerOn powers a VM of a datacenter on as it does members. level is the automation level of DRS that is in force for the VM, "" for none.
+// refused is why DRS did not even try, so that the VM was powered on without it.
 func (c calls) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
 	if level != "" {
 		done, err := c.powerOnByDRS(ctx, dc, vm, level)
@@ -60,9 +60,9 @@ func (c calls) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference,
 	return refused, err
 }
 
-// powerOnByDRS makes a call for one VM alone: one that DRS does not place by itself would turn all into recommendations. Where that
-// level is in force, the call overrides it (as vic PR 7652 and machine-api-operator PR 1047 do), because nobody is there to choose. done
-// is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
+// powerOnByDRS makes a separate call for each VM: in a call for several, one VM that DRS does not place by itself turns all of them into
+// recommendations. For such a VM, the call overrides the automation level (as vic PR 7652 and machine-api-operator PR 1047 do), because
+// nobody is there to choose. done is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
 func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
 	var options []types.BaseOptionValue
 	if level == types.DrsBehaviorManual {
@@ -124,7 +124,7 @@ func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) err
 	}
 }
 
-// neverOn returns nil if a VM is off and, according to vCenter's events, never was on; otherwise a fault: it is kept.
+// neverOn returns nil if a VM is off and, according to vCenter's events, was never on; otherwise a fault, and the VM is kept.
 func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
@@ -137,9 +137,9 @@ func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	return err
 }
 
-// awaitPower waits for the running tasks that change a VM's power, and then reads it. Another replica
-// may have begun one before this one set or withdrew the VM's mark; until it ends, the VM's state shows nothing of it. A datacenter's
-// task that powers VMs on does not say which, so awaitPower waits for each one of our user, and then for tasks of the VM that it began.
+// awaitPower waits for the running tasks that change a VM's power state, and then reads the VM. Another replica may have begun one before this
+// one set or withdrew the VM's mark, and the VM's state doesn't show it before it ends. A datacenter's task that powers VMs on does not say
+// which, so awaitPower waits for all such tasks of our user, and then for the tasks of the VM that they began.
 func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
 	for range 2 {
 		var under []types.ManagedObjectReference
@@ -163,7 +163,7 @@ func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, 
 			return err
 		}
 		for _, task := range under {
-			_, _ = c.tasks.Wait(ctx, task, "") // its result does not matter here: the read tells
+			_, _ = c.tasks.Wait(ctx, task, "") // the result does not matter: the read shows the state
 		}
 		if err := c.reader.Read(ctx, vm); err != nil || !many {
 			return err
@@ -206,7 +206,7 @@ func (p power) run(ctx context.Context) error {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
 	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
 		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
-	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as the reference has it; some versions power it off
+	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power it off
 		return vcfault.New(vcfault.ReasonInvalidPowerState, true, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
 	default:
 		return err
@@ -221,8 +221,8 @@ func (p power) run(ctx context.Context) error {
 	return p.reader.Read(ctx, p.vm())
 }
 
-// verify looks right before the call whether the step can still be done: a member that is powered on is not marked, and has its disks; one
-// that is powered off has the mark. It returns the member as it is then.
+// verify checks, right before the call, that the step is still right: a member to be powered on has no mark and all its disks; one to be powered
+// off has the mark. It returns the member as it is then.
 func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Member, err error) {
 	if p.action.Marked {
 		if _, err := p.lookAgain(ctx); err != nil {
@@ -232,7 +232,7 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 	if p.action.Op != plan.PowerOn {
 		return m, nil
 	}
-	if m.Stamp.Marked { // seen since this was planned
+	if m.Stamp.Marked { // since this was planned
 		return nil, chosenMeanwhile(p.action)
 	}
 	its := memberDisks(p)
@@ -257,9 +257,9 @@ func (p power) powerOff(ctx context.Context) (vcenter string, err error) {
 	return vcenter, err
 }
 
-// promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of
-// two replicas one promotes it, and none removes it as a standby member any more. It leaves
-// the generation: a replica that knows only an older spec would take it for one too many. (Found by the model checker.) It returns the member as it is then.
+// promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of two
+// replicas one promotes it, and then none removes it as a standby member. It does not change the generation in the stamp: otherwise a replica
+// that knows only an older spec would consider the member surplus. (Found by the model checker.) It returns the member as it is then.
 func (p power) promote(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
 	if !m.Stamp.Standby {
 		return m, nil // nothing to do, and published
@@ -278,9 +278,9 @@ func (p power) promote(ctx context.Context, m *inventory.Member) (*inventory.Mem
 // shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
 // at once; the inventory shows later that the VM is off.
 //
-// The stamp comes first, guarded by changeVersion: of this and a withdrawal of the mark by another replica only one succeeds,
-// and from then on all replicas treat the member as halting. A replica that powers the VM off when the time is over, but has not
-// asked the guest itself, first asks again (unheeded): the process that wrote the stamp may have been killed before it asked.
+// It writes the stamp first, guarded by changeVersion: if another replica withdraws the mark at the same time, only one of the two succeeds.
+// From then on all replicas treat the member as halting. A replica that powers the VM off when the time is over, but has not asked the guest
+// itself, first asks again (unheeded): the process that wrote the stamp may have been killed before it asked.
 func (p power) shutdownGuest(ctx context.Context) error {
 	m, err := p.own()
 	if err != nil {
@@ -328,8 +328,8 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	return err
 }
 
-// askWithin is the maximum age of the stamp when the guest is asked: other replicas treat the member as halting from its time on, for
-// the time that the spec gives the guest, and a minute. This process may have been suspended in between.
+// askWithin is the maximum age of the stamp when the guest is asked, because this process may have been suspended in between. Other replicas
+// treat the member as halting from the stamp's time on, for the guest's time in the spec and a minute.
 const askWithin = 30 * time.Second
 
 // unheeded reports whether a step can power off a VM whose guest did not shut down in time: this process has asked the guest in this
@@ -339,7 +339,7 @@ func (p power) unheeded(m *inventory.Member) bool {
 	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))
 }
 
-// undoStamp reverts what a stamp says about a step that was not carried out after all.
+// undoStamp takes back what the stamp says about a step that was not carried out.
 func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.Stamp)) {
 	stamped := p.inventory.Member(p.action.MoRef)
 	if stamped == nil || ctx.Err() != nil {
@@ -350,9 +350,9 @@ func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.St
 	}
 }
 
-// reset restarts a member that stays unready, without asking its guest, which may not respond.
-// It writes the stamp first: of two replicas one succeeds, and none resets the VM again for the same reason.
-// Before that it reads the VM: the stamp of one that was powered off meanwhile would record a restart that never happened.
+// reset restarts a member that stays unready, without asking its guest, which may not respond. It writes the stamp first: of two replicas one
+// succeeds, and none resets the VM again for the same reason. Before that it reads the VM: if it was powered off meanwhile, the stamp would
+// record a restart that never happened.
 func (p power) reset(ctx context.Context) error {
 	m, err := p.own()
 	if err != nil {
@@ -386,7 +386,7 @@ func (p power) reset(ctx context.Context) error {
 	if err == nil {
 		return p.reader.Read(ctx, vm)
 	}
-	// It was not restarted, so the stamp must not say so: the member would be replaced without a restart.
+	// It was not restarted, so the stamp must not say so: otherwise the member would be replaced without a restart.
 	p.undoStamp(ctx, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }
@@ -400,7 +400,7 @@ const (
 	auditFresh    = 2 * time.Second // how long an answer is reused
 )
 
-// powerAudit is the last answer of vCenter's events. turn guards it.
+// powerAudit is the last answer of vCenter about its events. turn guards it.
 type powerAudit struct {
 	calls calls
 

@@ -10,20 +10,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The write debounce. What an answer makes Metacontroller write can bring the next call: each write of a child does, and, once a group has a
+// The write debounce. A write by Metacontroller can bring the next call: each write of a child does, and, once a group has a
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
-// If that call's answer had the next step again, groups would be called, and written, as fast as Metacontroller's workers can. So while a
-// group is worked on, what was written just now is answered as it is, until writtenFor is over. When it was written is seen from the calls,
-// so all replicas keep the same. Where many groups go at once, what is left of each is written less often: writes are what
-// cost the API server most.
+// If each answer to such a call had the next step, Metacontroller would call and write as fast as its workers can. So while a group is in
+// progress, the server repeats what was just written, until writtenFor is over. The calls show when it was written, so all replicas repeat
+// the same. When many groups are deleted at once, their status is written less often, because writes cost the API server most.
 
-// writtenFor is how long what was written stays.
+// writtenFor is how long the server repeats what was written.
 const writtenFor = 2 * time.Second
 
-// goingTimes is how many calls long the status of a group in deletion stands while it would only tell that less is left.
+// goingTimes is for how many calls the status of a group in deletion stays the same while the only news is that less is left.
 const goingTimes = 6
 
-// sawWrites takes note of what a call shows otherwise than the one before.
+// sawWrites notes what differs between a call and the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	if g.finalizing && !equality.Semantic.DeepEqual(call.Group.Status, g.call.Group.Status) {
 		g.statusWritten = now
@@ -35,7 +34,7 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	}
 }
 
-// keepWritten answers what was written just now as it is, if there is more to do. going is how long the status of a deletion is kept.
+// keepWritten repeats what was just written, if there is more to do. going is how long it repeats the status of a deletion.
 func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) {
 	if len(r.Actions)+len(g.running) == 0 {
 		return
@@ -46,7 +45,7 @@ func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) 
 			stands = going
 		}
 		if now.Sub(g.statusWritten) < stands {
-			orphaned := r.Status.Orphaned // is written at once: the garbage collector's finalizer won't be seen again
+			orphaned := r.Status.Orphaned // written at once: no later call shows the garbage collector's finalizer
 			r.Status = g.call.Group.Status
 			r.Status.Orphaned = orphaned
 		}

@@ -16,13 +16,13 @@ import (
 // Event exists. So an Event is in two answers, in case the first gets lost, and then in none; or in one, if the next call shows that its
 // status was written, which Metacontroller does after the children.
 //
-// Their rate is limited as in client-go (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but
-// nothing is dropped for that: what has no Event yet waits, and shares one with what comes later.
+// Their rate is limited as in client-go (https://pkg.go.dev/k8s.io/client-go/tools/record#EventCorrelator), but nothing is dropped: events that
+// exceed the rate wait, and share one Event with later ones.
 const (
 	eventAnswers = 2
 	eventBurst   = 10
 	eventEvery   = 30 * time.Second // beyond the burst
-	// waitingMost bounds what waits. When there are more, the oldest are lost.
+	// waitingMost bounds the events that wait. When there are more, the oldest are lost.
 	waitingMost = 200
 	// heardFor is how long one is not repeated: as long as the API server keeps Events, by default.
 	heardFor = time.Hour
@@ -35,7 +35,7 @@ type events struct {
 	power   map[string]outage    // of VMs, by moRef
 	asked   []plan.Event         // waiting for the user who did it
 	sent    []sentEvent          // Events that are in answers
-	news    bool                 // the last answer, with those, had another status than its call
+	news    bool                 // the status of the last answer, with those, differed from its call's
 	spent   float64              // of the burst
 	since   time.Time            // spent is as of then
 }
@@ -43,7 +43,7 @@ type events struct {
 // outage is what is known of a VM that is off, or was.
 type outage struct {
 	ours     bool // this server took it down
-	reported bool // as somebody else's, and not over
+	reported bool // reported as somebody else's, and not over
 	// over is how many reported outages ended with a power-on by this server, and ended is when the last did. The key of an Event comes
 	// from the stored status, which two outages between two calls share.
 	over  int
@@ -55,7 +55,7 @@ type sentEvent struct {
 	answers int // still to have it
 }
 
-// hear adds those that are new. s, which can be nil, shows which VM a clone made.
+// hear adds those that are new. s, which can be nil, shows which VM a clone created.
 func (e *events) hear(now time.Time, s *plan.VCenterState, events ...plan.Event) {
 	if s != nil {
 		for i := range e.waiting {
@@ -160,8 +160,8 @@ func (l *Loop) askWho(ctx context.Context, g *group) {
 	})
 }
 
-// complete looks all of them up in one call. What the server's account did is no news: another replica may have done it, or this
-// one before it was restarted.
+// complete looks all of them up in one call. An action of the server's account is no news: another replica may have taken it, or this one
+// before a restart.
 func (l *Loop) complete(ctx context.Context, ref plan.Ref, events []plan.Event) (news []plan.Event) {
 	refs := make([]string, len(events))
 	for i, n := range events {
@@ -209,12 +209,12 @@ func (e *events) answer(ref plan.Ref, now time.Time) (children []plan.Child) {
 	return children
 }
 
-// sayAgain is how soon the call comes that ends a group, after one that reported something.
+// sayAgain is how soon, after a call that reported something, the call comes that ends the group.
 const sayAgain = 100 * time.Millisecond
 
-// sayFirst keeps a group that could end for another call, as long as it has something to tell: with an answer that has finalized: true,
-// Metacontroller removes its finalizer, and does nothing about the children. No other Event comes after that, so nothing is spared for it;
-// and it is reported once only, because each call more would keep every group that is deleted.
+// sayFirst delays the end of a group by one call if it has Events to send: when the answer has finalized: true, Metacontroller removes its
+// finalizer and ignores the children. These are the last Events, so the rate limit doesn't apply to them; and each is sent only once, because
+// every further call would delay each deletion.
 func (g *group) sayFirst(r *plan.Result) (says bool) {
 	if says = r.Finalized && len(g.events.waiting) > 0; says {
 		g.events.spent = 0

@@ -25,23 +25,23 @@ type group struct {
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	orphaned        bool      // sticky: a call of its deletion showed that its dependents are to stay
-	statusWritten   time.Time // when a call showed first what its status is, since it is finalizing
-	membersWritten  time.Time // when a call showed first what the members' ConfigMap is
+	statusWritten   time.Time // when a call first showed its present status, since it is finalizing
+	membersWritten  time.Time // when a call first showed the present ConfigMap of members
 	emptied         bool      // ConfirmGone succeeded since
 	finalized       bool      // a call was answered with finalized: true
 	blind           bool      // vCenter's state was unknown when the newest call came
 	folderSeen      time.Time // when vCenter last showed the group's folder
-	folderMade      bool      // CreateFolder succeeded, and vCenter was not observed since
+	folderMade      bool      // CreateFolder succeeded, and vCenter hasn't been observed since
 	ownFolders      []string  // moRefs of folders that were at the group's path: see plan.Observed
 	memberFolders   []string  // and of those elsewhere that members were in
 	newestStamp     int64     // the highest generation seen in a stamp
 	unselected      unselected
 
-	waits    []limiter.Work         // what it waits for a slot for, one of them
+	waits    []limiter.Work         // it waits for a slot for any one of these
 	reserved *limiter.Work          // the slot for its next round, because it waited for one
 	running  map[string]plan.Action // by member
 	limited  map[string]*limiter.Running
-	began    map[string]time.Time  // since when they run
+	began    map[string]time.Time  // when they began
 	stalled  map[string]plan.Fault // of these, those that are stalled: they take no slot
 	outdated map[string]bool       // of these, those that began before the group was finalizing
 	failures map[string]failure    // by member
@@ -71,8 +71,7 @@ type failure struct {
 	tried  plan.Op // what failed before for the same VM, and may have taken it down
 }
 
-// before returns the op that had failed for the action's VM before it began, and may have taken the VM down. That stays uncertain
-// until something succeeds.
+// before returns the op that failed earlier for the action's VM, and may have taken the VM down. That stays uncertain until something succeeds.
 func (f *failure) before(a plan.Action) plan.Op {
 	switch {
 	case f.action.MoRef != a.MoRef:
@@ -93,9 +92,9 @@ func (g *group) copy() *group {
 	return &c
 }
 
-// renew stores a call. One with a lower generation than known is stale: it renews nothing and is answered with
-// what is known, unless an operator undoes that very generation. A new generation, or other user data, means that an operator has
-// acted, so what backed off is tried again at once.
+// renew stores a call. A call with a lower generation than known is stale: it renews nothing and is answered from what is known, unless an
+// operator undoes that very generation. A new generation, or other user data, means that an operator has acted, so all failed actions are
+// retried at once.
 func (g *group) renew(call plan.Call, now time.Time) (taken bool) {
 	switch {
 	case call.Unselected():
@@ -186,8 +185,8 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	return o
 }
 
-// forgetUnwanted forgets failures of actions that no plan wants any more, a while after their retry was due:
-// until then it is uncertain what they did, and the planner is careful with such a member.
+// forgetUnwanted forgets failures of actions that no plan wants any more, but only a while after their retry was due: until then their effect
+// is uncertain, and the planner is careful with such a member.
 func (g *group) forgetUnwanted(r *plan.Result, now time.Time) {
 	for vm, f := range g.failures {
 		if _, again := g.running[vm]; again || now.Sub(f.until) < unwantedAfter || r.Wants(vm, f.action.Op) {
@@ -234,8 +233,7 @@ func owning(folders []string, folder string) []string {
 	return append(slices.Clip(folders), folder) // observations share the slice
 }
 
-// slowStart makes the group start slowly when many of its members were lost at once: the same cause may take the new
-// ones, too.
+// slowStart makes the group start slowly when many of its members were lost at once, because the new ones may be lost for the same reason.
 func (g *group) slowStart(lost bool) {
 	if lost && !g.lostMany && g.limit == 0 {
 		g.limit = 1
@@ -254,7 +252,7 @@ func (g *group) startable(actions []plan.Action) []plan.Action {
 // How long a failed action waits: doubling from the first to the last, by the kind of its fault.
 const (
 	waitFirst, waitLast           = time.Second, 2 * time.Minute // may pass by itself
-	operatorFirst, operatorLast   = 5 * time.Second, time.Minute // an operator has to act; trying again is cheap
+	operatorFirst, operatorLast   = 5 * time.Second, time.Minute // an operator has to act; a retry is cheap
 	transientFirst, transientLast = time.Second, 4 * time.Second // passes by itself soon
 
 	// watchedLast is operatorLast for one of those that failed the same way, for its first watchedTries: an operator who removes the cause
@@ -318,7 +316,7 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	return retry
 }
 
-// maxLimit is where slow start ends: more at once is bounded by the slots alone.
+// maxLimit is where slow start ends: from there on, only the slots bound the actions at once.
 const maxLimit = 64
 
 // faultOf returns why an action failed; the zero Fault if it did not.

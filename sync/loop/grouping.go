@@ -9,7 +9,7 @@ import (
 // Members of a group mostly fail the same way: a privilege is missing, a datastore is full. One of them is retried often enough to notice
 // soon that the cause is gone, and the others follow.
 
-// kind is what like failures have in common.
+// kind is what failures of the same kind have in common.
 func (f *failure) kind() failureKind { return failureKind{f.action.Op, f.fault} }
 
 type failureKind struct {
@@ -47,7 +47,7 @@ func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool 
 	return false
 }
 
-// retryLike makes members retry at once that failed as this one had, which has now succeeded.
+// retryLike retries members at once that failed the same way as this one, which has now succeeded.
 func (g *group) retryLike(vm string, now time.Time) {
 	like, failed := g.failures[vm]
 	for other, f := range g.failures {

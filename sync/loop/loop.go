@@ -1,13 +1,12 @@
-// Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits
-// acting on it (the lease), makes the plan again whenever something has changed, and starts its actions one by
-// one, as many at once as there are slots (package limiter finds how many), one group after another.
+// Package loop carries out plans in vCenter: it keeps the desired state of each hook call for as long as the call permits acting on it (the
+// lease), plans again whenever something has changed, and starts the plan's actions one by one, as many at once as there are slots (package
+// limiter finds how many), one group after another.
 //
-// There is no queue of actions, only a queue of groups: whatever starts was planned just now. Nothing here must
+// There is no queue of actions, only a queue of groups: every action that starts was planned just now. Nothing here has to
 // outlive the process: Kubernetes has the desired state, vCenter the observed state. The package knows no JSON and no
 // vSphere terms; time is the standard library's, so that testing/synctest can run it without a real sleep.
 //
-// Locks: Loop.mu guards everything that the loop remembers. It is never held during a call of VCenter or Config.Who, nor while a plan
-// is made.
+// Locks: Loop.mu guards everything that the loop remembers. It is never held during a call of VCenter or Config.Who, or while planning.
 package loop
 
 import (
@@ -46,9 +45,9 @@ type VCenter interface {
 
 // Prober asks members whether their service answers (spec.readiness.tcpSocket, httpGet).
 type Prober interface {
-	// Ask makes these members be asked until a time, as long as it isn't called again; none ends that.
+	// Ask begins to probe these members, until a time or the next call; a call without members ends it.
 	Ask(group types.UID, ask plan.Ask, until time.Time)
-	// Answers returns what is known, from memory, if the members are asked as this spec says.
+	// Answers returns the answers that are known, from memory, if the members are probed as this spec says.
 	Answers(group types.UID, readiness *v1alpha1.Readiness) plan.Answers
 }
 
@@ -67,7 +66,7 @@ type Config struct {
 	Events bool
 	// Who returns who powered these VMs off, by moRef, as far as vCenter's events tell; nil to skip the lookup.
 	Who func(ctx context.Context, moRefs []string) (map[string]plan.Actor, error)
-	// Prober asks members; nil: nobody does, so nothing is concluded of them.
+	// Prober probes members; nil: there are no probes.
 	Prober Prober
 
 	// Jitter returns how much to delay a retry, at least 0 and less than most, so that many do not come at once.
@@ -153,7 +152,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 		l.groups[call.Group.UID] = g
 	}
 	l.calls.heard(now, g.due)
-	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: what was absent may have appeared and gone again
+	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: awaited children may have come and gone
 		clear(g.awaited)
 	}
 	taken := g.renew(call, now)
@@ -167,7 +166,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 
 	result := l.plan(&observed, call.Ref(), owns)
 	l.ask(&observed)
-	if stale { // nothing is done, and no group gone, before the next call, which comes soon if anybody receives this one's answer
+	if stale { // nothing happens before the next call, which comes soon if anybody receives this answer
 		result.Resync, result.InProgress, result.Finalized = min(result.Resync, 2*staleFor), true, false
 	}
 
@@ -192,7 +191,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 		l.queue.Add(call.Group.UID)
 	}
 	l.wake(g, &result)
-	if l.callAgain(g, &result, now); says { // one call of a group, so no share of the calls
+	if l.callAgain(g, &result, now); says { // a single call, so it needs no share
 		result.Resync, g.due = sayAgain, now.Add(sayAgain)
 	}
 	if l.cfg.Events && !stale {
@@ -207,20 +206,20 @@ const (
 	noUID            = "00000000-0000-0000-0000-000000000000"
 )
 
-// plan makes the plan for what is wanted of vCenter.
+// plan observes vCenter and plans for a group.
 func (l *Loop) plan(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	return l.planAs(o, o.Query(), ref, owns)
 }
 
-// look is plan for somebody who only looks: it leaves no trace.
+// look is plan for a preview: it leaves no trace.
 func (l *Loop) look(o *plan.Observed, ref plan.Ref, owns bool) plan.Result {
 	ask := o.Query()
 	ask.Preview = true
 	return l.planAs(o, ask, ref, owns)
 }
 
-// planAs reads vCenter's state (after the pending actions were read, never before) and makes the plan. owns reports whether a folder
-// at the group's path belongs to it: a call that has just come proves it, or this replica has made it.
+// planAs reads vCenter's state (after the pending actions were read, never before) and plans. owns reports whether a folder at the group's path
+// belongs to it: either a call that has just come proves that, or this replica has created it.
 func (l *Loop) planAs(o *plan.Observed, ask plan.Query, ref plan.Ref, owns bool) plan.Result {
 	o.State = l.vcenter.State(ref, ask)
 	if l.cfg.Prober != nil && !o.Unselected() {
@@ -232,15 +231,14 @@ func (l *Loop) planAs(o *plan.Observed, ask plan.Query, ref plan.Ref, owns bool)
 	return planner.Make(*o)
 }
 
-// ask makes a group's members be asked for as long as its lease lasts. While vCenter's state is unknown, members that were asked still are.
+// ask has a group's members probed for as long as its lease lasts. While vCenter's state is unknown, the same members are probed as before.
 func (l *Loop) ask(o *plan.Observed) {
 	if l.cfg.Prober != nil && o.State.Known {
 		l.cfg.Prober.Ask(o.Group.UID, o.Ask(), o.Called.Add(l.cfg.Lease))
 	}
 }
 
-// round is a group's round: it is planned, and at most one action starts. If there are more, the group queues
-// again behind the others.
+// round plans a group and starts at most one action. If there are more, the group queues again behind the others.
 func (l *Loop) round(ctx context.Context, uid types.UID) {
 	defer func() {
 		if p := recover(); p != nil {

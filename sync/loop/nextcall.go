@@ -8,16 +8,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// When a group's next call comes is decided here. A status shows what vCenter did only with the next hook call, so the sooner that comes, the
-// truer the status. But calls cost: with Metacontroller 4.17.2 five workers make about 118 a second over all groups, and with its default
-// client limits (QPS 5) only five, so that a new group would wait for those of groups that have nothing to tell. So groups share them:
+// This file decides when a group's next call comes. The status follows vCenter only with the next hook call, so the sooner that comes, the
+// truer the status. But calls cost: with Metacontroller 4.17.2, five workers make about 118 a second over all groups, and with its default
+// client limits (QPS 5) only five, so that a new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
 //	in progress, as its plan says, or steps run    busySoonest, or its share of the calls among all that are in progress
 //	otherwise                                      settledSoonest, or its share of the calls among all groups, but no later than its plan asks
 //	refused                                        Metacontroller's own back-off
 //
-// and in no case later than --resync. How late a plan permits is in sync/planner/nextcall.go.
+// and never later than --resync. How late a plan asks for it is in sync/planner/nextcall.go.
 const (
 	busySoonest, settledSoonest = 250 * time.Millisecond, time.Second
 	// callsMost bounds the calls a second that the groups share: half of what Metacontroller can make, because edits and new groups
@@ -37,7 +37,7 @@ type calls struct {
 	groups, busy int // at that time: groups that are called, and those of them that are in progress
 }
 
-// heard takes note of a call that was due at a time (zero: it was not asked for).
+// heard notes a call that was due at a time (zero: it was not asked for).
 func (c *calls) heard(now, due time.Time) {
 	switch {
 	case due.IsZero():

@@ -19,10 +19,10 @@ type planned struct {
 	verdicts  []plan.Verdict
 	former    []string // templates
 	finalized bool
-	last      *plan.PlanReport // the last that wanted anything
+	last      *plan.PlanReport // the last one with actions
 }
 
-// remember keeps a plan, unless a newer one is known: plans are made concurrently.
+// remember keeps a plan, unless a newer one is known: groups are planned concurrently.
 func (g *group) remember(o *plan.Observed, r *plan.Result) {
 	if o.Now.Before(g.planned.at) || r.Status.Phase == "" {
 		return
@@ -69,8 +69,7 @@ func (l *Loop) Groups() []plan.Report {
 	return all
 }
 
-// NextSteps tells what is to be done for a group whose lease allows steps, at most so many steps, as if each succeeded; nothing for
-// one that is paused.
+// NextSteps returns the next steps for a group under lease, at most so many, as if each succeeded; none for a paused group.
 func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	now := time.Now()
 	l.mu.Lock()

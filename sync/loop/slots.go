@@ -31,13 +31,14 @@ func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 	return w
 }
 
-// free reports whether a slot for that work is neither taken nor reserved for a group that waited: one of the slots, or the extra one
-// for a group that has nothing in progress. The caller holds l.mu.
+// free reports whether there is a slot for that work that is neither taken nor reserved for a group that waited: one of the slots, or the
+// extra one for a group that has nothing in progress. The caller holds l.mu.
 func (l *Loop) free(g *group, w limiter.Work) bool {
 	return l.limiter.Permits(w, g.atWork() == 0)
 }
 
-// first returns the first action with a free slot, or that needs none; or -1 and what the group waits for. The caller holds l.mu.
+// first returns the index of the first action that has a free slot or needs none; or -1, and the work that the group waits for. The caller
+// holds l.mu.
 func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at int, work limiter.Work, waits []limiter.Work) {
 	for i := range actions {
 		if !takesSlot(&actions[i]) {
@@ -55,7 +56,7 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, limiter.Work{}, waits
 }
 
-// wait makes a group wait for a slot, behind those that wait already. The caller holds l.mu.
+// wait queues a group for a slot, behind those that wait already. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []limiter.Work) {
 	if !slices.Contains(l.waiting, g.ref.UID) {
 		l.waiting = append(l.waiting, g.ref.UID)
@@ -63,7 +64,7 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 	g.waits = works
 }
 
-// next gives the groups that have waited longest their round, while there are slots for them. So a group that still waits after it has no
+// next gives a round to the groups that have waited longest, while there are slots for them. Afterwards, each group that still waits has no
 // free slot, and a group that did not wait takes none from them. The caller holds l.mu.
 func (l *Loop) next() {
 	type asked struct {

@@ -9,10 +9,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A task may make no progress for days, because its VM has a pending question or vCenter is stuck. Its action stays running, so that
-// nothing else is done to its VM, but takes no slot: others proceed. When the task makes progress, its action takes one again, even if that
-// exceeds the slots. A task without progress may also wait for others in vCenter that got ahead of it: so a limit is cut then, or every slot
-// that is given back would be one task more in vCenter.
+// A task may make no progress for days, because its VM has a pending question or vCenter is stuck. Its action counts as running, so that
+// nothing else is done to its VM, but it gives its slot back, so that others proceed. When the task makes progress, its action takes a slot
+// again, even if that exceeds the slots. A task without progress may also wait for others in vCenter that got ahead of it, so the limit is
+// cut then: otherwise every slot that is given back would become one more task in vCenter.
 
 // freeSlots records which of a group's actions make no progress. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {

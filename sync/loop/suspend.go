@@ -9,15 +9,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A process may be suspended for any time: it was stopped, or its node was suspended or starved. It does not
-// notice that by itself, and knows nothing of what other replicas of the server did meanwhile. Hook calls that were sent to it
-// wait in its sockets, although Metacontroller gave them up long ago: handled now, they would look fresh, and one for a
-// group that is gone would recreate it, and no later call would remove it. So the loop expects a tick each half second: when it misses
-// ticks for too long, all leases end, and calls that come right afterwards renew none.
+// A process may be suspended for any time: it was stopped, or its node was suspended or starved. It does not notice that by itself, or what
+// other replicas of the server did meanwhile. Hook calls wait in its sockets, although Metacontroller gave them up long ago: they would look
+// fresh, and one for a group that is gone would recreate it, and no later call would remove it. So the loop expects a tick each half second:
+// when it misses ticks for too long, all leases end, and calls that come right afterwards renew none.
 const (
 	tickEvery = 500 * time.Millisecond
-	// suspendedAfter is the shortest gap that counts as a suspension. Metacontroller gives a call up after 10 s, and only then
-	// may call another replica, so it must be well below that.
+	// suspendedAfter is the shortest gap that counts as a suspension. It must be well below 10 s, after which Metacontroller gives a call up
+	// and can call another replica.
 	suspendedAfter = 3 * time.Second
 	// staleFor is how long handling the calls that waited can take.
 	staleFor = time.Second
@@ -26,7 +25,7 @@ const (
 // suspension tells that the process was suspended. Loop.mu guards it.
 type suspension struct {
 	last       time.Time // the last tick; zero before Run
-	staleUntil time.Time // until when calls may be ones that waited
+	staleUntil time.Time // until then, calls may be ones that waited
 }
 
 // watchSuspension takes each tick until ctx ends.
@@ -85,9 +84,9 @@ func (l *Loop) leased(g *group, now time.Time) bool {
 
 // Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
 // of its calls: between two of them the process may have been suspended, and another replica acted. A step that began
-// before the group was deleted must not continue: the lease of the deletion does not permit making members, and the replica that ends
-// the group waits only one lease for those that do not know of the deletion yet. Nor does one continue that creates the group's folder,
-// when it would no longer begin: where there is no folder, nothing waits for it. A step that only reads needs no lease.
+// before the group was deleted must not continue: the lease of the deletion does not permit creating members, and the replica that ends
+// the group waits only one lease for those that do not know of the deletion yet. The same holds for a step that creates the group's folder,
+// once it would no longer begin: if there is no folder, nothing waits for it. A step that only reads needs no lease.
 func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

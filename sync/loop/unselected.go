@@ -13,7 +13,7 @@ import (
 // longer selects it. They renew no lease, and end none: another CompositeController may call for the same group.
 type unselected struct {
 	since, last time.Time     // the first of these calls with none of another kind between them, and the newest
-	confirm     []plan.Action // ConfirmGone, if the newest plan wants it
+	confirm     []plan.Action // ConfirmGone, if the newest plan has it
 	emptied     bool          // it succeeded, and began after all leases were over
 }
 
@@ -63,7 +63,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	}
 	stale := l.checkSuspension(now)
 	g.unselected.called(now, l.cfg.Lease)
-	if stale { // its sender may have given it up long ago: the time starts with the next call
+	if stale { // Metacontroller may have given it up long ago: the time starts with the next call
 		g.unselected = unselected{since: now, last: now}
 	}
 	observed := g.observe(l.cfg, now)

@@ -18,19 +18,19 @@ type sets struct {
 	members             []member               // the VMs that are members, by ordinal and moRef, without the standby ones
 	standby             []member               // the standby members, likewise
 	quarantined         []member               // the VMs that were, and are kept for a while
-	free                []*member              // the ordinals that no VM has, and that are to have one
+	free                []*member              // the ordinals that have no VM and are to get one
 	asking              []*member              // the VMs, of both kinds, that wait for an operator's answer
 	notFound            []notFoundMember       // recorded in the status, not seen, and not confirmed gone
 	notFoundQuarantined []v1alpha1.Quarantined // the same of those in quarantine
 	// notFoundStandby are the standby members that are recorded, not seen, and not confirmed gone; standbyComing are the ordinals of those
-	// that are being made.
+	// that are being cloned.
 	notFoundStandby  []v1alpha1.StandbyMember
 	standbyComing    []int32
 	ordinals         int               // how many different ordinals members and notFound have
 	arriving         []int32           // ordinals that are about to be members: being cloned, adopted or brought back
 	ordinalsNotFound int               // of these, those that only notFound members have
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
-	givenUp          []notFoundMember  // the missing members that were given up, and of which no other VM has the ordinal
+	givenUp          []notFoundMember  // the missing members that were given up, and whose ordinal no other VM has
 	// suppressed is why the members' answers are not believed; nil if they are.
 	suppressed *plan.Fault
 }
@@ -101,8 +101,8 @@ func (s *sets) isNotFound(ordinal int32) bool {
 	return slices.ContainsFunc(s.notFound, func(m notFoundMember) bool { return m.Ordinal == ordinal })
 }
 
-// taken reports whether no new member can have that ordinal: a member has it or is being made, or a VM on its way to
-// quarantine still has the name.
+// taken reports whether the ordinal is in use, so that no new member can have it: by a member, by one that is being cloned, or by a VM on
+// its way to quarantine that still has the name.
 func (s *sets) taken(ordinal int32) bool {
 	return s.has(ordinal) || s.isNotFound(ordinal) || s.isStandby(ordinal) || slices.Contains(s.arriving, ordinal) ||
 		slices.ContainsFunc(s.quarantined, func(q member) bool { return q.Ordinal == ordinal && s.blocksName(&q) })

@@ -7,26 +7,26 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what becomes of the VMs, and of the ordinals that have none. It is empty while the group is blocked, and while it is deleted.
+// decision is what happens to each VM, and to each ordinal that has none. It is empty while the group is blocked or being deleted.
 type decision struct {
 	*sets
 	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
 	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	canary    *v1alpha1.CanaryProgress // what update.canary needs to know of the past
+	canary    *v1alpha1.CanaryProgress // the specs that update.canary has seen before
 	stuck     *plan.Fault              // why an update has stopped
 	closed    string                   // why an update begins nothing now: see outsideWindows
-	suspended string                   // what was seen when healing was suspended
-	// withdrawing: some members have a mark that is to be withdrawn. Until it is, the choice of who stays is open, and no other
-	// serving member is taken down: another replica may have withdrawn the mark, and prefer another victim.
+	suspended string                   // why healing is suspended
+	// withdrawing: some members have a mark that is to be withdrawn. Until then it is not settled who stays, and no other serving member
+	// is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
 	successors  successors
 	incorrect   []named  // entries of spec.replace and spec.adopt that an operator has to correct
-	adoption    []string // what keeps entries of spec.adopt from being carried out
+	adoption    []string // why entries of spec.adopt are not carried out
 }
 
-// decide finds a verdict for each VM and each free ordinal. Earlier decisions bind later ones: which members differ from the spec, which are
-// unhealthy, which go, and which are powered off for a while; then what follows for each member alone: its verdict, and what it needs.
-// Then what takes the places of those that are missing or go (fill), and what becomes of all others.
+// decide finds a verdict for each VM and each free ordinal. The order matters, because earlier decisions bind later ones: which members
+// differ from the spec, which are unhealthy, which go, and which are power-cycled. From these follow each member's verdict and needs. Then
+// come the replacements for members that are missing or go (fill), the standby members, and the VMs in quarantine.
 func decide(s *sets) *decision {
 	d := &decision{sets: s}
 	if d.blockedBy != nil || d.Finalizing {
@@ -51,7 +51,7 @@ func decide(s *sets) *decision {
 	return d
 }
 
-// conclude decides what becomes of a member, where healing or a scale-in has not decided it. The first row that applies:
+// conclude decides a member's verdict, unless healing or a scale-in has done so. The first row that applies:
 //
 //	what                                    verdict    why, and what it waits for
 //	--------------------------------------  ---------  ---------------------------------------------------------------
@@ -93,7 +93,8 @@ func (d *decision) conclude(m *member) {
 	}
 }
 
-// need is something that is to be done for a VM or an ordinal, and why. Its next step follows from that and from what its VM is now (nextSteps).
+// need is something that is to be done for a VM or an ordinal, and why. The next step follows from the need and the VM's current state
+// (nextSteps).
 type need struct {
 	what
 	why string
@@ -119,11 +120,12 @@ const (
 	needsQuarantine              // of a VM in quarantine: it is not where it is to be kept
 	needsDestruction             // of a VM in quarantine: its time is over
 	needsAdopting                // of an ordinal: a VM that spec.adopt names gets it
-	needsClone                   // of an ordinal: its VM is to be made
+	needsClone                   // of an ordinal: its VM is to be cloned
 	allNeeds         = iota
 )
 
-// needs say why a member needs what; empty if it does not. They are met in this order: of two steps for one member the first counts.
+// needs has a function for each need that returns why a member has it, or "" if it doesn't. The order counts: of two steps for one member,
+// only the first is taken.
 var needs = [...]func(*decision, *member) (why string){
 	needsUnmark:      (*decision).whyUnmark,
 	needsPromotion:   (*decision).whyPromote,
@@ -154,7 +156,7 @@ func (d *decision) whyUnmark(m *member) string {
 	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
 }
 
-// whyPromote: off again, it would be taken for unused. (One that is marked goes, or its mark is withdrawn first.)
+// whyPromote: once it is off again, it would look unused. (A marked one goes, or its mark is withdrawn first.)
 func (d *decision) whyPromote(m *member) string {
 	return textIf(m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked, runningText)
 }
@@ -197,7 +199,7 @@ func (d *decision) whyPowerOn(m *member) string {
 	return m.Power.Text() + "; should be on"
 }
 
-// whyTags: later changes of tags and attributes are made while it runs.
+// whyTags: after its first power-on, its tags and attributes change while it runs.
 func (d *decision) whyTags(m *member) string {
 	return textIf(m.Prepared != d.prepared && d.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
 }
@@ -212,12 +214,12 @@ func (m *member) stays() bool { return !m.leaves && !m.Marked && !m.duplicate &&
 // isOff reports whether the member is off, and should be on.
 func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != plan.PoweredOn }
 
-// startable reports whether a member that is off can be powered on once it is prepared. Another one is to go.
+// startable reports whether a member that is off can be powered on once it is prepared. One that can't is removed.
 func (d *decision) startable(m *member) bool {
 	return m.isOff() && (!m.unprepared() || d.preparable(m))
 }
 
-// nextPowerOn is what a step comes before.
+// nextPowerOn names the member's next power-on.
 func nextPowerOn(m *member) string {
 	if m.unprepared() {
 		return "first power-on"

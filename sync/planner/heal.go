@@ -25,16 +25,16 @@ func (m *member) sickSince(now time.Time) time.Time {
 	return began
 }
 
-// healable reports whether the member runs, is not ready, nothing else is being done about it, and there is evidence that it is unhealthy.
-// One with a pending question, whose customization failed or that did not take its addresses waits for an operator.
+// healable reports whether the member runs, is not ready, waits for no operator, and shows evidence that it is unhealthy. A member waits for an
+// operator if it has a pending question, its customization failed, or it did not take its addresses.
 func (s *sets) healable(m *member) bool { return s.runsUnready(m) && s.isEvident(m) }
 
-// isEvident reports whether there is evidence that a member that is not ready is unhealthy. That VMware Tools fall silent is none: they do
-// so while they are upgraded, on all guests at once. Evidence is:
+// isEvident reports whether there is evidence that a member that is not ready is unhealthy. Silent VMware Tools are no evidence: they are silent
+// during an upgrade, on all guests at once. Evidence is:
 //
 //   - its service does not answer, and the path to it is not suspected;
-//   - it never came up: since the VM was powered on, Tools have reported nothing of what readiness.check asks for. Of a VM that was adopted
-//     while it ran, that shows nothing; nor do addresses that a guest has not reported yet, where readiness.check does not ask for them.
+//   - it never came up: since the VM was powered on, Tools have reported nothing that readiness.check asks for. That is no evidence for a VM
+//     that was adopted while it ran; nor are missing addresses, unless readiness.check asks for them.
 func (s *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
@@ -62,8 +62,8 @@ func (s *sets) sick(m *member) bool {
 	return true
 }
 
-// unhealthy reports whether the member counts against the budget: it is not ready, whether or not its time is over, and whether or not
-// there is evidence against it. (Members that fail together reach their time-out one by one, and a restart gives a member its time again.)
+// unhealthy reports whether the member counts against the budget: it is not ready, whether or not it has timed out, and with or without
+// evidence. (Members that fail together time out one by one, and a restart starts a member's time again.)
 func (s *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
@@ -81,7 +81,7 @@ func (d *decision) heal(order []int) {
 	for _, i := range order {
 		m := &d.members[i]
 		switch {
-		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // what was begun is finished, unless the member recovered
+		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // it was begun, so it is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			running++
 		case m.retire != "" || m.leaves:
@@ -140,8 +140,8 @@ func (s *sets) unwellOtherwise() []string {
 	return names
 }
 
-// cloneElsewhere replaces members that never ran because their host has no room for them: a new clone goes onto
-// another host. (vsphere checks vCenter's events before it returns that fault.)
+// cloneElsewhere replaces members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
+// checks vCenter's events before it returns that fault.)
 func (s *sets) cloneElsewhere(order []int) {
 	if s.policy.Heal == v1alpha1.HealNone {
 		return
@@ -158,7 +158,7 @@ func (s *sets) cloneElsewhere(order []int) {
 // restarted reports whether the member has been restarted since it was last ready.
 func (m *member) restarted() bool { return !m.Restarted.IsZero() && !m.Restarted.Before(m.since) }
 
-// checkOf names what a member has to be ready for, and is not.
+// checkOf names the check that a member fails.
 func (f *facts) checkOf(m *member) string {
 	if m.answer.silence != "" {
 		return probeField(&f.Group.Spec.Readiness)

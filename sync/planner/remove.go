@@ -22,7 +22,7 @@ const (
 // remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't go yet;
 // reason says why it goes.
 //
-//	reason    what goes                         can go when                                       how
+//	reason    the VM                            can go when                                       how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
 //	          scale-in, update, resize,         passes the preconditions (preconditions)          with quarantineSeconds put
@@ -93,10 +93,9 @@ func (d *decision) canGo(m *member, on removalReason) bool {
 	return d.Finalizing && d.isAnnounced() && !d.drainsAll() && (on == retained || d.passes(m))
 }
 
-// release plans the next step that makes a member of a deleted group an ordinary VM: an adopted one gets its former name and
-// folder back, if possible; then the stamp is taken off. The last one keeps its stamp, with the mark of the
-// deletion, until no other replica of the server can have a lease: a replica that sees neither stamp nor mark would
-// clone the member again.
+// release plans the next step that turns a member of a deleted group into an ordinary VM: an adopted one gets its former name and folder
+// back, if possible; then it loses its stamp. The last member keeps its stamp, with the mark of the deletion, until no other replica of the
+// server can have a lease: a replica that saw neither stamp nor mark would clone the member again.
 func (s *steps) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {

@@ -7,21 +7,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// steps are what is wanted next, and what blocks it.
+// steps are the steps that are wanted next, and the faults that block them.
 type steps struct {
 	*decision
 	wanted    []step         // the steps that are wanted, started or not
 	stepOf    map[string]int // their indices, by the key of the member
 	waitCall  bool
-	waitDisks bool    // a member goes when the status lists its disks
-	faults    []named // what blocks, by member
+	waitDisks bool    // a member waits until the status lists its disks before it goes
+	faults    []named // by member
 	// cloneFaults are those faults that keep members from being cloned until an operator acts.
 	cloneFaults []named
 	diskFaults  []named // those that keep disks from being added or growing, likewise
 }
 
-// stepsOf finds the steps towards exactly the desired number of members, all as the spec says, all ready. The ordinals are
-// a set, not 0 … n-1: existing members stay, and new ones take the lowest free ordinals.
+// stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
+// existing members keep theirs, and new ones take the lowest free ordinals.
 func stepsOf(d *decision) *steps {
 	s := &steps{decision: d}
 	if s.blockedBy != nil {
@@ -44,10 +44,10 @@ func stepsOf(d *decision) *steps {
 	return s
 }
 
-// nextSteps plan the next step of a VM or an ordinal, from what it needs and what its VM is now. Of two steps for one member the first counts;
-// a duplicate has its step before (settleDuplicates).
+// nextSteps plan the next step for a VM or an ordinal, from its need and the VM's current state. Of two steps for one member, only the first
+// is taken; a duplicate already has one (settleDuplicates).
 //
-//	what it needs     what its VM is now                            its next step
+//	need              the VM now                                    next step
 //	----------------  --------------------------------------------  ------------------------------------------------
 //	needsUnmark       any                                           Unmark
 //	needsPromotion    any                                           PowerOn, which promotes it
@@ -63,7 +63,7 @@ func stepsOf(d *decision) *steps {
 //	needsPower        off, and the DRS rules are set, if required   PowerOn
 //	needsTags         any                                           Prepare
 //	needsDisks        any                                           SetDisks
-//	needsDiscard      not marked                                    Mark; of one that is made again, its successor first
+//	needsDiscard      not marked                                    Mark; of one that is cloned again, its successor first
 //	needsDiscard      marked                                        Destroy (remove)
 //	needsUpkeep       off                                           Prepare, SetDisks, Reconfigure
 //	needsReturn       in quarantine                                 Rename, Move, Unmark
@@ -98,7 +98,7 @@ func (s *steps) giveData(m *member, why string) {
 	m.begins(starting, s.setDisksOf(m, why))
 }
 
-// powerOn powers a member on that should be on. One that was made for another spec and never prepared is to go.
+// powerOn powers on a member that should be on, unless it was cloned for another spec and never prepared: then it is removed.
 func (s *steps) powerOn(m *member, why string) {
 	goesOn := true
 	switch {
@@ -111,8 +111,8 @@ func (s *steps) powerOn(m *member, why string) {
 	m.begins(starting, goesOn)
 }
 
-// act adds an action unless its member already has one, planned or pending: there is never more than one. As long as the action
-// is wanted, the status tells why its last try failed; act then returns false.
+// act adds an action unless its member already has one, planned or pending: a member never has two. If the action's last try failed, its fault
+// goes into the status. act returns false if the action is blocked.
 func (s *steps) act(a plan.Action) (goesOn bool) {
 	if _, has := s.stepOf[a.VM]; has {
 		return true
@@ -132,7 +132,7 @@ func (s *steps) act(a plan.Action) (goesOn bool) {
 	return !blocked
 }
 
-// step is a step that is wanted. starts: it can be started now. blocked: it failed the last time, or its VM waits for an answer.
+// step is a step that is wanted. starts: it can start now. blocked: its last try failed, or its VM waits for an answer.
 type step struct {
 	plan.Action
 	starts, blocked bool
@@ -160,7 +160,7 @@ func (s *steps) failing() (n int) {
 	return n
 }
 
-// collectFaults adds what blocks members that no action is wanted for.
+// collectFaults adds the faults of members for which no action is wanted.
 func (s *steps) collectFaults() {
 	s.faults = append(s.faults, s.quarantinedOn()...)
 	s.collectStalled()

@@ -16,8 +16,8 @@ import (
 // members more than replicas, and at most maxUnavailable of replicas not available. An outdated member is replaced by a new
 // clone; a size is changed in place where the VM allows it.
 
-// findChanges decides which members are to be replaced or resized, and which are held as they are. order lists the
-// members that can go, in the order in which they go.
+// findChanges decides which members are replaced or resized, and which are held as they are. order lists the members that can go, first the
+// one that goes first.
 func (d *decision) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {
@@ -63,12 +63,12 @@ func (d *decision) findChanges(order []int) {
 	d.findRequested(order)
 }
 
-// trackCanary keeps in the status what the spec was before it was edited back, so that a canary does not block the way back: members that
-// match what was tried go first, and none is kept. A spec is edited back if members match it already. That is a question about VMs
-// and targets only, so it has the same answer when it is asked again, whatever else keeps members as they are.
+// trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:
+// members that match a tried spec go first, and none of them is kept. A spec counts as edited back if members already match it. That
+// depends only on VMs and targets, so the answer stays the same, whatever else keeps members as they are.
 func (d *decision) trackCanary(differ []*member) {
 	stored := d.Group.Status.Canary
-	if d.revision == "" { // what members are to match is unknown
+	if d.revision == "" { // the target is unknown
 		d.canary = stored
 		return
 	}
@@ -88,9 +88,9 @@ func (d *decision) trackCanary(differ []*member) {
 	case "":
 	default:
 		matches := slices.ContainsFunc(d.members, func(m member) bool { return madeFrom(&m) == is.Target })
-		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // else it is the way forward again
+		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // otherwise it is the way forward again
 		is.Tried = slices.DeleteFunc(slices.Clone(was.Tried), func(target string) bool { return target == is.Target || target == was.Target })
-		if !was.Back { // else it is what the tries began with
+		if !was.Back { // otherwise the tries began with it
 			is.Tried = append(is.Tried, was.Target)
 		}
 		is.Tried = is.Tried[max(0, len(is.Tried)-maxTried):]
@@ -131,8 +131,7 @@ func (d *decision) findRequested(order []int) {
 	}
 }
 
-// trackProgress keeps the clock of an update in the status, as a Deployment does in a condition: when the
-// number of available updated members was last seen to grow.
+// trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
 func (d *decision) trackProgress(todo int) {
 	updated, waiting := 0, []string(nil)
 	for i := range d.members {
@@ -197,8 +196,7 @@ func targetText(revision string, cpu int32, memoryMB int64, allocation string) s
 	return text
 }
 
-// beyond returns how many members more than replicas stay for now: during an update, those that make
-// up for members that are not available yet.
+// beyond returns how many members more than replicas stay for now: during an update, as many as members are not available yet.
 func (d *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
 	for i := range d.members {
@@ -223,8 +221,7 @@ func (d *decision) beyond() int {
 	return min(d.policy.Surge, waiting+cycles)
 }
 
-// helpers returns how many stand-ins are made so that other members can be power-cycled: none if some members may be
-// unavailable.
+// helpers returns how many stand-ins are cloned so that other members can be power-cycled: none if some members can be unavailable.
 func (s *sets) helpers() int {
 	if s.policy.MinAvailable < s.want {
 		return 0
