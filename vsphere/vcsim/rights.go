@@ -149,6 +149,27 @@ func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 	return nil
 }
 
+// neededOnObject and neededOnRoot are the privileges of the methods that require one, on their object or on the root folder.
+var (
+	neededOnObject = map[string]string{
+		"CreateFolder":                    "Folder.Create",
+		"MarkAsTemplate":                  "VirtualMachine.Provisioning.MarkAsTemplate",
+		"PowerOnVM_Task":                  "VirtualMachine.Interact.PowerOn",
+		"PowerOffVM_Task":                 "VirtualMachine.Interact.PowerOff",
+		"ShutdownGuest":                   "VirtualMachine.Interact.PowerOff",
+		"ResetVM_Task":                    "VirtualMachine.Interact.Reset",
+		"UpgradeVM_Task":                  "VirtualMachine.Config.UpgradeVirtualHardware",
+		"ReconfigureComputeResource_Task": "Host.Inventory.EditCluster",
+	}
+	neededOnRoot = map[string]string{
+		"AddCustomFieldDef":    "Global.ManageCustomFields",
+		"GetCustomizationSpec": "VirtualMachine.Provisioning.ReadCustSpecs",
+		"PbmQueryProfile":      "StorageProfile.View",
+		"PbmRetrieveContent":   "StorageProfile.View",
+		"PbmCheckRequirements": "StorageProfile.View",
+	}
+)
+
 // needs returns the privileges that a call requires. The caller holds the world lock.
 //
 // [doc] "Required privileges" of each method in the Virtual Infrastructure JSON API 8.0. CloneVM_Task needs Create from existing and Add
@@ -156,12 +177,13 @@ func (v *rights) forbidden(m *simulator.Method) types.BaseMethodFault {
 // changes of its spec.config, the privileges of ReconfigVM_Task. Destroy_Task: "must be held on the parent of the destroyed entity as well
 // as the entity itself".
 func (v *rights) needs(m *simulator.Method) []privilegeNeed {
-	root := v.world.Root()
+	if privilege := neededOnObject[m.Name]; privilege != "" {
+		return []privilegeNeed{{privilege, m.This}}
+	}
+	if privilege := neededOnRoot[m.Name]; privilege != "" {
+		return []privilegeNeed{{privilege, v.world.Root()}}
+	}
 	switch req := m.Body.(type) {
-	case *types.CreateFolder:
-		return []privilegeNeed{{"Folder.Create", m.This}}
-	case *types.MarkAsTemplate:
-		return []privilegeNeed{{"VirtualMachine.Provisioning.MarkAsTemplate", m.This}}
 	case *types.CloneVM_Task:
 		return v.cloneNeeds(m.This, req)
 	case *types.ReconfigVM_Task:
@@ -186,24 +208,12 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 			all = append(all, privilegeNeed{"Resource.AssignVMToPool", *req.Pool})
 		}
 		return all
-	case *types.PowerOnVM_Task:
-		return []privilegeNeed{{"VirtualMachine.Interact.PowerOn", m.This}}
 	case *types.PowerOnMultiVM_Task:
 		all := []privilegeNeed{{"System.View", m.This}}
 		for _, ref := range req.Vm {
 			all = append(all, privilegeNeed{"VirtualMachine.Interact.PowerOn", ref})
 		}
 		return all
-	case *types.PowerOffVM_Task, *types.ShutdownGuest:
-		return []privilegeNeed{{"VirtualMachine.Interact.PowerOff", m.This}}
-	case *types.ResetVM_Task:
-		return []privilegeNeed{{"VirtualMachine.Interact.Reset", m.This}}
-	case *types.UpgradeVM_Task:
-		return []privilegeNeed{{"VirtualMachine.Config.UpgradeVirtualHardware", m.This}}
-	case *types.ReconfigureComputeResource_Task:
-		return []privilegeNeed{{"Host.Inventory.EditCluster", m.This}}
-	case *types.AddCustomFieldDef:
-		return []privilegeNeed{{"Global.ManageCustomFields", root}}
 	case *types.SetField:
 		return []privilegeNeed{{"Global.SetCustomField", req.Entity}}
 	case *types.CreateDisk_Task:
@@ -219,12 +229,6 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
 	case *types.DeleteVStorageObject_Task:
 		return []privilegeNeed{{"Datastore.FileManagement", req.Datastore}}
-	case *types.GetCustomizationSpec:
-		return []privilegeNeed{{"VirtualMachine.Provisioning.ReadCustSpecs", root}}
-	}
-	switch m.Name {
-	case "PbmQueryProfile", "PbmRetrieveContent", "PbmCheckRequirements":
-		return []privilegeNeed{{"StorageProfile.View", root}}
 	}
 	return nil
 }
