@@ -175,7 +175,7 @@ func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, no
 	}
 	wanted, err := b.wantedDisks(ctx, missing)
 	if err == nil {
-		err = b.obtainDisks(ctx, m, now, wanted)
+		err = md.obtainPersistent(ctx, b.datacenter, *b.spec.Location.Pool, m, now, wanted)
 	}
 	if err == nil {
 		m, now, err = md.trackBlocks(ctx, m, now, wanted)
@@ -250,16 +250,16 @@ func complete(record string, devices []types.BaseVirtualDevice, vm string) error
 		vm, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), ", "))
 }
 
-// obtainDisks finds or creates the persistent disks among those that a member lacks.
-func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
+// obtainPersistent finds or creates the persistent disks among those that a member lacks, whose VM is in that datacenter and pool.
+func (md memberDisks) obtainPersistent(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
 	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
 	}
 	var all *places.Storage
 	var reached *places.Reach
-	err := b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		if all, err = b.storageOf(ctx, s, b.datacenter); err == nil {
-			reached, err = b.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+	err := md.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
+		if all, err = md.storageOf(ctx, s, in); err == nil {
+			reached, err = md.reachOf(ctx, s, in, pool)
 		}
 		return err
 	})
@@ -276,7 +276,7 @@ func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now
 		if w.Datastore == "" {
 			w.Datastore = home.Datastore
 		}
-		if w.Made, err = b.persistent.By(b).Obtain(ctx, b.searchFor(w, m, now, all, reached)); err != nil {
+		if w.Made, err = md.persistent.By(md).Obtain(ctx, md.searchFor(w, m, now, all, reached)); err != nil {
 			return err
 		}
 	}
@@ -284,11 +284,11 @@ func (b *cloneBuilder) obtainDisks(ctx context.Context, m *inventory.Member, now
 }
 
 // searchFor says which persistent disk is wanted, where it can be, and what is known of it.
-func (b *cloneBuilder) searchFor(w *disks.Addition, m *inventory.Member, now *FreshVM, all *places.Storage, reached *places.Reach) disks.Wanted {
-	want := disks.Wanted{Owner: ownerOf(b.ref, m, w.Disk.Name), Cluster: b.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", b.ref, m.Stamp.Ordinal, w.Disk.Name),
+func (md memberDisks) searchFor(w *disks.Addition, m *inventory.Member, now *FreshVM, all *places.Storage, reached *places.Reach) disks.Wanted {
+	want := disks.Wanted{Owner: ownerOf(md.ref, m, w.Disk.Name), Cluster: md.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", md.ref, m.Stamp.Ordinal, w.Disk.Name),
 		CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
-	if of := b.details.DisksOf; of != "" && of != want.Owner.UID {
-		want.Former, want.FormerLives = want.Owner, b.inventory.HasMembers(apitypes.UID(of))
+	if of := md.action.Details().DisksOf; of != "" && of != want.Owner.UID {
+		want.Former, want.FormerLives = want.Owner, md.inventory.HasMembers(apitypes.UID(of))
 		want.Former.UID = of
 	}
 	if at := all.Called(w.Datastore); at != nil {
@@ -307,7 +307,7 @@ func (b *cloneBuilder) searchFor(w *disks.Addition, m *inventory.Member, now *Fr
 			want.Home = append(want.Home, t.Ref.Value)
 		}
 	}
-	for _, known := range b.details.KnownDisks {
+	for _, known := range md.action.Details().KnownDisks {
 		if known.Name == w.Disk.Name {
 			want.Known = append(want.Known, disks.Ref{ID: known.ID, Datastore: known.Datastore})
 		}
