@@ -207,7 +207,7 @@ func (l *life) untouched() {
 			l.t.Errorf("the unmanaged VM %+v was %+v before", is, was)
 		}
 	}
-	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template }); n != 4 {
+	if n := tally(l.VMs(), func(vm vcsim.VM) bool { return vm.Template && !isDeployed(vm) }); n != 5 {
 		l.t.Errorf("there are %d templates", n)
 	}
 }

@@ -101,6 +101,7 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 		l.must(l.SetHostGroup(cluster, siteB, chaosHosts[2*i]))
 	}
 	l.versions = l.addGolden()
+	l.must(l.AddLibraryItem("golden", "appliance", "ovf", l.libraryTemplate("appliance")))
 	l.planted = planted
 	for range profile.replicas {
 		l.replicas = append(l.replicas, l.start())
@@ -115,6 +116,9 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 	if profile.answers {
 		l.group.Spec.Readiness.TCPSocket, l.group.Spec.Readiness.TimeoutSeconds = &v1alpha1.TCPSocket{Port: 22}, seconds(120)
 		l.group.Spec.Update.ProgressDeadlineSeconds = seconds(600)
+	}
+	if profile.library {
+		l.group.Spec.Template = appliance
 	}
 	if profile.persistent {
 		l.group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
@@ -232,11 +236,11 @@ func (l *life) keepRetained() {
 	}
 }
 
-// leftBehind are VMs without a stamp that are neither templates nor unmanaged.
+// leftBehind are VMs without a stamp that are neither templates, nor becoming such, nor unmanaged.
 func (l *life) leftBehind() []vcsim.VM {
 	return slices.DeleteFunc(l.VMs(), func(vm vcsim.VM) bool {
 		_, unmanaged := l.unmanaged[vm.Ref.Value]
-		return vm.Template || unmanaged || isStamped(vm)
+		return vm.Template || isDeployed(vm) || unmanaged || isStamped(vm)
 	})
 }
 

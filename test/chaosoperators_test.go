@@ -129,6 +129,7 @@ var operators = []operation{
 		l.say("%s: %v", template, l.Republish("/DC0/vm/"+template))
 		l.versions[0], l.versions[1] = l.versions[1], l.versions[0]
 		l.CheckIn("ubuntu", l.versions[0])
+		l.EditOVF("appliance", func(o *vcsim.OVF) { o.Version = max(o.Version, 1) + 1 })
 	}},
 	{"customizations fail", 1, func(l *life) {
 		n := l.rand.IntN(3)

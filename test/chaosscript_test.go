@@ -76,6 +76,8 @@ type profile struct {
 	answers bool
 	// persistent: each ordinal has a disk of its own.
 	persistent bool
+	// library: its first template is an OVF of a content library, which the server deploys.
+	library bool
 	// Of a life with every fault in turn: the group's shape and size, and the faults.
 	shape  string
 	size   int32
@@ -86,7 +88,7 @@ func profileOf(seed uint64) profile {
 	r := rand.New(rand.NewPCG(seed, 2))
 	return profile{size: 3, peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1, answers: r.IntN(3) == 0,
-		persistent: r.IntN(4) == 0}
+		persistent: r.IntN(4) == 0, library: r.IntN(5) == 0}
 }
 
 // operationsOf lists what can happen in a life of that profile.

@@ -29,7 +29,7 @@ var edits = []operation{
 		return fmt.Sprint(n)
 	}),
 	change("template", 4, func(_ *life, s *v1alpha1.VmGroupSpec) string {
-		s.Template = map[string]string{"vm-operator-template": otherTemplate, otherTemplate: golden, golden: "vm-operator-template", noTemplate: "vm-operator-template"}[s.Template]
+		s.Template = map[string]string{"vm-operator-template": otherTemplate, otherTemplate: golden, golden: appliance, appliance: "vm-operator-template", noTemplate: "vm-operator-template"}[s.Template]
 		return s.Template
 	}),
 	change("a typo in the template", 2, func(_ *life, s *v1alpha1.VmGroupSpec) string {

@@ -34,10 +34,13 @@ func newOVFRig(t *testing.T) *rig {
 	return r
 }
 
+// isDeployed reports whether a VM is a template that a server deployed, or becomes one.
+func isDeployed(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "vmgroup-appliance-") }
+
 // deployed returns the names in the root folder that are of deployed templates.
 func (r *rig) deployed() (names []string) {
 	for _, vm := range r.VMs() {
-		if strings.HasPrefix(vm.Name, "vmgroup-appliance-") {
+		if isDeployed(vm) {
 			names = append(names, vm.Name)
 		}
 	}
