@@ -137,6 +137,9 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if s.Hardware.Version > 0 && d.Config.Version != fmt.Sprintf("vmx-%d", s.Hardware.Version) {
 		return fmt.Sprintf("%s has the hardware version %s", vm.Path, d.Config.Version)
 	}
+	if (d.TPM != "") != s.Hardware.VTPM {
+		return fmt.Sprintf("whether %s has a virtual TPM differs from the spec", vm.Path)
+	}
 	if got := pciDevices(&d.Config); !slices.Equal(got, s.Hardware.PCIDevices) {
 		return fmt.Sprintf("%s has the devices %v", vm.Path, got)
 	}

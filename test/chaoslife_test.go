@@ -95,6 +95,10 @@ func newLife(t *trial, by way, w *watch, profile profile, planted *defect, count
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
 	l.must(l.SetVAppProperties("/DC0/vm/" + otherTemplate))
 	l.must(l.AddCustomizationSpec("linux", false))
+	l.AddKeyProvider()
+	for _, name := range []string{"vm-operator-template", otherTemplate} {
+		l.must(l.BootWithEFI("/DC0/vm/" + name))
+	}
 	for i := range 2 {
 		cluster := fmt.Sprintf("/DC0/host/DC0_C%d", i)
 		l.must(l.SetHostGroup(cluster, siteA, chaosHosts[2*i], chaosHosts[2*i+1]))

@@ -129,6 +129,7 @@ var edits = []operation{
 	change("hardware", 1, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Hardware.CPUShares = pick(l.rand, []*intstr.IntOrString{nil, new(intstr.FromString(v1alpha1.SharesLow)), new(intstr.FromInt32(3000))})
 		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
+		s.Hardware.VTPM = s.Hardware.Version > 0 && l.rand.IntN(2) == 0
 		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
 		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
 		return fmt.Sprint(plan.AllocationOf(s), s.Hardware.WithoutAllocation(), s.ExtraConfig)

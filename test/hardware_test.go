@@ -209,6 +209,81 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 	})
 }
 
+// A template without a virtual TPM is the usual one, since the secrets of a template's would have to stay unused.
+func TestEachMemberGetsAVirtualTPMOfItsOwnBeforeItsFirstPowerOnAndAnEditReplacesThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		g := r.serve().group("web", 2)
+		up(t, g)
+		before := refs(r.members())
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.VTPM, s.Hardware.Version = true, 19 })
+		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "EFI") || !strings.Contains(text, "spec.hardware.vtpm") {
+			t.Errorf("status: %s", text)
+		}
+		r.must(r.BootWithEFI("/DC0/vm/vm-operator-template"))
+		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "key provider") {
+			until(t, g, "the missing key provider", func(a metacontroller.Answer) bool {
+				return strings.Contains(a.Status.LastMessage, "default key provider")
+			})
+		}
+		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "default key provider") {
+			t.Errorf("the plan is %s", answer)
+		}
+		if n := tally(r.members(), isOn); n < 2 {
+			t.Errorf("%d members run", n)
+		}
+		r.AddKeyProvider()
+		var early []string
+		r.Rewrite(func(call any) {
+			var on []types.ManagedObjectReference
+			switch call := call.(type) {
+			case *types.PowerOnVM_Task:
+				on = []types.ManagedObjectReference{call.This}
+			case *types.PowerOnMultiVM_Task:
+				on = call.Vm
+			}
+			for _, ref := range on {
+				if r.tpmOf(ref) == "" {
+					early = append(early, ref.Value)
+				}
+			}
+		})
+		r.updated(g, 1)
+		g.Scale(3)
+		r.updated(g, 2)
+		secrets := map[string]bool{}
+		for _, vm := range r.members() {
+			d := r.details(vm.Path)
+			if secrets[d.TPM] = true; d.TPM == "" || before[vm.Name] == vm.Ref.Value {
+				t.Errorf("%s (%s, before %s) has the TPM %q", vm.Name, vm.Ref.Value, before[vm.Name], d.TPM)
+			}
+		}
+		if len(secrets) != 3 || len(early) > 0 {
+			t.Errorf("three members have %d secrets; powered on without one: %v", len(secrets), early)
+		}
+		r.Rewrite(nil)
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.VTPM = false })
+		r.updated(g, 2)
+		for _, vm := range r.members() {
+			if d := r.details(vm.Path); d.TPM != "" {
+				t.Errorf("%s has the TPM %q", vm.Name, d.TPM)
+			}
+		}
+		remove(t, g)
+	})
+}
+
+// tpmOf returns the secret of a VM's virtual TPM; empty without one.
+func (r *rig) tpmOf(ref types.ManagedObjectReference) string {
+	for _, vm := range r.VMs() {
+		if vm.Ref == ref {
+			return r.details(vm.Path).TPM
+		}
+	}
+	return ""
+}
+
 // pciDevices are the devices of hosts that a VM has, as the spec names them.
 func pciDevices(config *types.VirtualMachineConfigInfo) (all []string) {
 	for _, d := range config.Hardware.Device {

@@ -43,6 +43,7 @@ func (r *rig) libraryTemplate(name string) types.ManagedObjectReference {
 	r.must(err)
 	ref, err := r.AddTemplate("/DC0/vm/library", name+" of the library")
 	r.must(err)
+	r.must(r.BootWithEFI("/DC0/vm/library/" + name + " of the library"))
 	return ref
 }
 

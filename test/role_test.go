@@ -40,7 +40,7 @@ func everything(s *v1alpha1.VmGroupSpec) {
 	s.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop", Create: true}}
 	s.CustomAttributes = map[string]string{"cost centre": "42"}
 	s.Deletion.QuarantineSeconds = 3600
-	s.Hardware = v1alpha1.Hardware{Version: 19, CPUReservationMHz: 500, MemoryHotAdd: types.NewBool(true)}
+	s.Hardware = v1alpha1.Hardware{Version: 19, VTPM: true, CPUReservationMHz: 500, MemoryHotAdd: types.NewBool(true)}
 }
 
 // ova is a template with vApp properties.
@@ -74,6 +74,10 @@ func roleRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t, vcsim.Config{Portgroups: 1, Hosts: 2, Templates: []string{"vm-operator-template", otherTemplate, ova}, Guest: vcsim.Guest{Tools: true}})
 	r.must(r.SetVAppProperties(ova))
+	r.AddKeyProvider()
+	for _, name := range []string{"vm-operator-template", otherTemplate, ova} {
+		r.must(r.BootWithEFI("/DC0/vm/" + name))
+	}
 	r.must(r.SetHostGroup("/DC0/host/DC0_C0", "licensed", "/DC0/host/DC0_C0/DC0_C0_H0"))
 	r.must(r.AddLibrary("ovfs"))
 	for _, name := range []string{"import", "mark", "sync"} {
@@ -159,6 +163,15 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Config.AddRemoveDevice", change: everything},
 	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = new(intstr.FromString(v1alpha1.SharesLow)) }},
 	{privilege: "VirtualMachine.Config.UpgradeVirtualHardware", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 19 }},
+	{privilege: "Cryptographer.Encrypt", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware = v1alpha1.Hardware{Version: 19, VTPM: true} }},
+	{privilege: "Cryptographer.AddDisk", change: func(s *v1alpha1.VmGroupSpec) {
+		withPersistentDisk(s)
+		s.Hardware = v1alpha1.Hardware{Version: 19, VTPM: true}
+	}, then: func(_ *rig, g *metacontroller.Group) {
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Disks = append(s.Disks, v1alpha1.Disk{Name: "more", SizeGiB: 1, Persistent: true})
+		})
+	}},
 	{privilege: "VApp.ApplicationConfig", change: func(s *v1alpha1.VmGroupSpec) {
 		s.Template, s.Networks = ova, []v1alpha1.Network{{Network: "DC0_DVPG0"}}
 	}},

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -194,7 +195,7 @@ func (b *cloneBuilder) fillSize(_ context.Context) error {
 }
 
 // fillHardware sets what spec.hardware has; the clone inherits the rest from the template. A reservation counts only at power-on.
-func (b *cloneBuilder) fillHardware(_ context.Context) error {
+func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	h, config := b.details.Spec.Hardware, b.spec.Config
 	if h.CoresPerSocket > 0 {
 		config.NumCoresPerSocket = &h.CoresPerSocket
@@ -204,10 +205,30 @@ func (b *cloneBuilder) fillHardware(_ context.Context) error {
 	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
 		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
 	}
-	if h.SecureBoot != nil && *h.SecureBoot && b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios) {
-		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot.", b.details.Spec.Template)
+	bios := b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios)
+	if h.SecureBoot != nil && *h.SecureBoot && bios {
+		return b.unfit("boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot")
 	}
-	return nil
+	if !h.VTPM {
+		return nil
+	}
+	if bios {
+		return b.unfit("boots with BIOS, which has no virtual TPM: use a template that boots with EFI, or remove spec.hardware.vtpm")
+	}
+	if version := max(b.source.version, h.Version); b.source.version > 0 && version < v1alpha1.MinVTPMVersion {
+		return b.unfit("has hardware version %d, and a virtual TPM needs %d: set spec.hardware.version, or remove spec.hardware.vtpm", version, v1alpha1.MinVTPMVersion)
+	}
+	return b.Call(ctx, func(_ context.Context, s *session.Session) error {
+		if b.source.hasTPM() && !s.Has(session.TPMPolicy) {
+			return b.unfit("has a virtual TPM, whose secrets this vCenter copies to each clone: remove it from the template, so that each member gets its own, or upgrade vCenter to API version 8.0.0.1 or newer")
+		}
+		return nil
+	})
+}
+
+// unfit returns the fault of a template that does not fit spec.hardware.
+func (b *cloneBuilder) unfit(why string, args ...any) error {
+	return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q %s.", b.details.Spec.Template, fmt.Sprintf(why, args...))
 }
 
 // fillExtraConfig sets the advanced settings of spec.extraConfig.

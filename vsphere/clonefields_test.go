@@ -40,6 +40,7 @@ var cloneFields = map[string]cloneField{
 	"hardware.cpuHotAdd":           {values: [2]any{false, true}},
 	"hardware.memoryHotAdd":        {values: [2]any{false, true}},
 	"hardware.secureBoot":          {values: [2]any{false, true}},
+	"hardware.vtpm":                {values: [2]any{false, true}, with: v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{Version: 14}}},
 	"hardware.bootDelaySeconds":    {values: [2]any{int32(1), int32(2)}},
 	"hardware.pciDevices[]":        {values: [2]any{"10de:1eb8", "grid_t4-8c"}},
 	"placement.pool":               {values: [2]any{"DC0_C0", "DC0_C1"}},

@@ -1,5 +1,5 @@
-// This file has the parts of spec.hardware that are more than a field of vCenter's: its version, reservations, limits and shares, and PCI
-// devices.
+// This file has the parts of spec.hardware that are more than a field of vCenter's: its version, reservations, limits and shares, PCI
+// devices, and a virtual TPM.
 
 package vsphere
 
@@ -65,7 +65,7 @@ func readUpgrades(ctx context.Context, s *session.Session, cluster types.Managed
 		return nil, err
 	}
 	for _, d := range all.Returnval {
-		if version := hardwareVersion(d.Key); version > 0 && d.UpgradeSupported {
+		if version := HardwareVersion(d.Key); version > 0 && d.UpgradeSupported {
 			x.versions = append(x.versions, version)
 		}
 	}
@@ -124,4 +124,24 @@ func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, er
 		})
 	}
 	return changes, nil
+}
+
+// NewTPM adds a virtual TPM, to which vCenter gives secrets of its own, to a VM that is off. Of an existing VM, and not of a clone's spec,
+// it is known that vCenter takes it (hashicorp/packer-plugin-vsphere#150; terraform-provider-vsphere#2590).
+func NewTPM() *types.VirtualDeviceConfigSpec {
+	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: &types.VirtualTPM{VirtualDevice: types.VirtualDevice{Key: -1}}}
+}
+
+// TPMRefusal says what vCenter needs for a virtual TPM, if it refused to add one for another reason than a privilege or a moment.
+func TPMRefusal(err error) error {
+	if err == nil {
+		return nil
+	}
+	why := vcfault.Classify("", err)
+	if !why.NeedsOperator && why.Reason != vcfault.ReasonInternal || why.Reason == vcfault.ReasonMissingPrivilege {
+		return err
+	}
+	e := vcfault.New(why.Reason, why.NeedsOperator, "The VM gets no virtual TPM: vCenter needs a default key provider, its hosts encryption mode (or the server's user the privilege Cryptographer.RegisterHost); or remove spec.hardware.vtpm. %s", why.Message)
+	e.Err = err
+	return e
 }

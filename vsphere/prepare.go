@@ -85,18 +85,25 @@ func (p preparation) run(ctx context.Context) (err error) {
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), now.given, now.devices)
 		stamp.Given = plan.DiskText(now.given)
 	}
-	return p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.options)
+	err = p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.options, now.tpm...)
+	if len(now.tpm) > 0 {
+		err = TPMRefusal(err)
+	}
+	return err
 }
 
-// finishClone gives a clone that was never on its hardware version, and finds its disks and what its guest is told. It returns the VM as it is
-// then.
+// finishClone gives a clone that was never on its hardware version, and finds its disks, what its guest is told, and whether it lacks a virtual
+// TPM. It returns the VM as it is then.
 func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
 	wanted := plan.PreparationIn(p.action.Details().Prepared)
 	var err error
-	if hardwareVersion(now.version) < wanted.Version {
+	if HardwareVersion(now.version) < wanted.Version {
 		if now, err = p.upgrade(ctx, wanted.Version); err != nil {
 			return nil, err
 		}
+	}
+	if wanted.TPM && !HasTPM(now.devices) {
+		now.tpm = append(now.tpm, NewTPM())
 	}
 	if wanted.Networks || wanted.Disks {
 		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {
@@ -173,8 +180,8 @@ func upgradeRefusal(version int32, err error) error {
 	return e
 }
 
-// hardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
-func hardwareVersion(text string) (version int32) {
+// HardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
+func HardwareVersion(text string) (version int32) {
 	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
 	return int32(number)
 }
@@ -223,9 +230,10 @@ type unprepared struct {
 	values  []types.BaseCustomFieldValue
 	devices []types.BaseVirtualDevice
 	version string // of the hardware
-	// given are its disks, and options what its guest is to be told.
+	// given are its disks, options what its guest is to be told, and tpm adds a virtual TPM.
 	given   []plan.MemberDisk
 	options []types.BaseOptionValue
+	tpm     []types.BaseVirtualDeviceConfigSpec
 }
 
 // lookPreparing reads what a preparation changes of a member, which nobody may have changed since the inventory read it.

@@ -67,7 +67,7 @@ func readSource(ctx context.Context, s *session.Session, ref types.ManagedObject
 		devices:   session.Devices(o),
 		vApp:      HasVAppProperties(o),
 		firmware:  session.Prop[string](o, "config.firmware"),
-		version:   hardwareVersion(session.Prop[string](o, "config.version")),
+		version:   HardwareVersion(session.Prop[string](o, "config.version")),
 		file:      session.Prop[string](o, "config.files.vmPathName"),
 		cpu:       session.Prop[types.ResourceAllocationInfo](o, "config.cpuAllocation"),
 		memory:    session.Prop[types.ResourceAllocationInfo](o, "config.memoryAllocation"),

@@ -18,6 +18,8 @@ const (
 	MaxPCIDevices = 16
 	// MaxVGPUProfile bounds the name of a vGPU profile, in characters.
 	MaxVGPUProfile = 80
+	// MinVTPMVersion is the oldest hardware version with a virtual TPM.
+	MinVTPMVersion = 14
 )
 
 // The levels of shares: so many for each of a VM's CPUs or MiB, each twice the one before.
@@ -96,6 +98,10 @@ type Hardware struct {
 	// secureBoot makes the firmware refuse boot loaders and kernels without a valid signature. The template must boot with EFI.
 	// +optional
 	SecureBoot *bool `json:"secureBoot,omitempty"`
+	// vtpm gives each member a virtual TPM of its own, whether the template has one or not. The template must boot with EFI, members need
+	// hardware version 14 or newer, and vCenter a default key provider, with which the files of members are encrypted, but not their disks.
+	// +optional
+	VTPM bool `json:"vtpm,omitempty"`
 	// bootDelaySeconds is how long the firmware waits before it boots, in seconds: 0 to 10.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10

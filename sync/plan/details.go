@@ -73,6 +73,8 @@ type Preparation struct {
 	Disks bool `json:"disks,omitempty"`
 	// Version is the oldest hardware version that the VM was to have.
 	Version int32 `json:"version,omitempty"`
+	// TPM reports whether the member was to have a virtual TPM.
+	TPM bool `json:"tpm,omitempty"`
 	// Digest distinguishes values; empty for a preparation that was only begun.
 	Digest string `json:"digest"`
 }
@@ -94,7 +96,7 @@ func PreparationIn(text string) (p Preparation) {
 // equals no spec's preparation, so a replica that sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
-	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks, Disks: have.Disks, Version: have.Version}
+	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks, Disks: have.Disks, Version: have.Version, TPM: have.TPM}
 	text, _ := json.Marshal(begun) // cannot fail: strings and a bool
 	if strings.HasPrefix(former, Unprepared) {
 		return Unprepared + string(text)
@@ -112,10 +114,10 @@ func union(a, b []string) []string {
 // as cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
-	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 {
+	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM {
 		return ""
 	}
-	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version}
+	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version, TPM: spec.Hardware.VTPM}
 	for _, t := range spec.Tags {
 		p.Tags = append(p.Tags, tagText(t.Category, t.Name))
 	}

@@ -39,6 +39,7 @@ var excused = []struct{ linter, finding, reason string }{
 	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
 	{"nobools", `^field (VmGroupSpec\.Paused|Update\.Paused|Tag\.Create|Network\.DHCP|Disk\.Persistent)\b`, "paused is as in a Deployment; a field keeps its type; a disk is persistent or not"},
 	{"nobools", `^field Hardware\.(CPUHotAdd|MemoryHotAdd|ReserveAllMemory|SecureBoot)\b`, "as in vCenter: on, off, or as in the template"},
+	{"nobools", `^field Hardware\.VTPM\b`, "a member has one or is as the template"},
 	{"nobools", `^field (Standby)?Member\.Ready\b`, "a field keeps its type, and one that says the same is like it"},
 	{"nobools", `^field (VmGroupStatus\.Orphaned|CanaryProgress\.Back)\b`, "the server alone writes the status, and it is one or the other"},
 	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions are there as well"},

@@ -22,12 +22,20 @@ import (
 // groups, a datastore cluster, a template with a snapshot, and a VM that the account is not allowed to see.
 func fullOptions(t testing.TB, w *world) Options {
 	t.Helper()
-	_, err := w.AddSnapshot("/DC0/vm/ubuntu", "base")
+	w.AddKeyProvider()
+	w.Must(w.BootWithEFI("/DC0/vm/ubuntu"))
+	w.Must(w.ToVM("/DC0/vm/ubuntu"))
+	upgrade, err := object.NewVirtualMachine(w.Admin().Client, vctest.Value(w.Find("/DC0/vm/ubuntu"))).UpgradeVM(t.Context(), "vmx-19")
+	w.Must(err)
+	w.Must(upgrade.Wait(t.Context()))
+	w.Must(w.ToTemplate("/DC0/vm/ubuntu"))
+	_, err = w.AddSnapshot("/DC0/vm/ubuntu", "base")
 	w.Must(err)
 	unseen := vctest.Value(w.AddVM("/DC0/vm", "unseen"))
 	w.Hide(unseen)
 	o := deepOptions
 	o.Groups, o.Hidden = []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) {
+		s.Hardware.VTPM = true
 		s.Clone, s.Networks = v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}, []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}}
 	})}, unseen.Value
 	return o
@@ -277,6 +285,14 @@ var violations = []struct {
 			for _, d := range w.FirstClassDisks() {
 				w.Must(w.KeepFirstClassDisk(d.ID, false))
 			}
+		}))
+	}},
+	{"deep: vTPM", "has no virtual TPM", func(w *world, _ *Options) {
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			c.Spec.DeviceChange = slices.DeleteFunc(c.Spec.DeviceChange, func(d types.BaseVirtualDeviceConfigSpec) bool {
+				_, is := d.GetVirtualDeviceConfigSpec().Device.(*types.VirtualTPM)
+				return is
+			})
 		}))
 	}},
 	{"deep: destroyed VM", "does not return ManagedObjectNotFound", func(w *world, _ *Options) {

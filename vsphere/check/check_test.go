@@ -326,6 +326,7 @@ var groups = []struct {
 	{"", Fail, "TemplateNotFound", "ubuntu", func(s *v1alpha1.VmGroupSpec) { s.Template = "other" }},
 	{"", Fail, "spec.cpu", "correct the field", func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 }},
 	{": template and snapshot", Fail, "SnapshotNotFound", "take one", func(s *v1alpha1.VmGroupSpec) { s.Clone.Mode = v1alpha1.CloneLinked }},
+	{": hardware", Fail, "boots with BIOS, which has no virtual TPM", "", func(s *v1alpha1.VmGroupSpec) { s.Hardware.VTPM = true }},
 	{": resource pool", Fail, "ResourcePoolNotFound", "DC0_C0", func(s *v1alpha1.VmGroupSpec) { s.Placement.Pool = "other" }},
 	{": resource pool", Fail, "ResourcePoolNotFound", "spec.placement.zones", func(s *v1alpha1.VmGroupSpec) { s.Placement.Zones = []string{"DC0_C0", "other"} }},
 	{": storage", Fail, "StoragePolicyNotFound", "VM Encryption Policy", func(s *v1alpha1.VmGroupSpec) { s.Placement.StoragePolicy = "gold" }},

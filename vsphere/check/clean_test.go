@@ -21,7 +21,7 @@ import (
 )
 
 // changing are the calls of a deep check that change something, with their number.
-var changing = map[string]int{"CreateFolder": 4, "CloneVM_Task": 4, "ReconfigVM_Task": 10, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
+var changing = map[string]int{"CreateFolder": 4, "CloneVM_Task": 4, "ReconfigVM_Task": 11, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
 	"PowerOffVM_Task": 4, "PowerOnVM_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
 	"CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "DeleteVStorageObject_Task": 1}
 

@@ -85,6 +85,8 @@ var experiments = []experiment{
 		proves: "refuses a disk to a second VM"},
 	{check: "deep: disk that outlives its VM", lacks: hasDisk, try: (*trial).outliveVM,
 		proves: "keeps a disk with keepAfterDeleteVm"},
+	{check: "deep: vTPM", needs: []string{"VirtualMachine.Config.AddRemoveDevice", "Cryptographer.Encrypt"}, lacks: wantsTPM, try: (*trial).addTPM,
+		proves: "gives a VM that is off a virtual TPM with secrets of its own"},
 	{check: "deep: destroyed VM", try: (*trial).destroy,
 		proves: "has removed an object when the task that removes it ends in success"},
 	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events,

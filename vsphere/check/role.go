@@ -18,7 +18,9 @@ import (
 
 // used reports, for the privileges that only some features need, whether a group uses the feature.
 var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
-	"VirtualMachine.Config.AddRemoveDevice":        func(s *v1alpha1.VmGroupSpec) bool { return len(s.Networks)+len(s.Hardware.PCIDevices) > 0 },
+	"VirtualMachine.Config.AddRemoveDevice": func(s *v1alpha1.VmGroupSpec) bool {
+		return len(s.Networks)+len(s.Hardware.PCIDevices) > 0 || s.Hardware.VTPM
+	},
 	"VirtualMachine.Provisioning.Customize":        func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs":    func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"StorageProfile.View":                          func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
@@ -27,6 +29,8 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"InventoryService.Tagging.ObjectAttachable":    func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"Global.SetCustomField":                        func(s *v1alpha1.VmGroupSpec) bool { return len(s.CustomAttributes) > 0 },
 	"VirtualMachine.Config.Resource":               reserves,
+	"Cryptographer.Encrypt":                        func(s *v1alpha1.VmGroupSpec) bool { return s.Hardware.VTPM },
+	"Cryptographer.AddDisk":                        func(s *v1alpha1.VmGroupSpec) bool { return s.Hardware.VTPM && s.HasPersistentDisks() },
 	"VirtualMachine.Config.UpgradeVirtualHardware": func(s *v1alpha1.VmGroupSpec) bool { return s.Hardware.Version > 0 },
 	"Datastore.FileManagement":                     (*v1alpha1.VmGroupSpec).HasPersistentDisks,
 	"VirtualMachine.Config.AddExistingDisk":        (*v1alpha1.VmGroupSpec).HasPersistentDisks,

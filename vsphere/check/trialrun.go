@@ -8,7 +8,9 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -113,6 +115,40 @@ func (t *trial) allocate(ctx context.Context) outcome {
 		return refuted("it does not have the shares that it was given", consequence)
 	}
 	return confirmed("changed while it is on")
+}
+
+// wantsTPM returns why the VM is not to get a virtual TPM.
+func wantsTPM(t *trial, _ context.Context) string {
+	switch {
+	case t.like == nil || !t.like.Spec.Hardware.VTPM:
+		return "no group of -f has hardware.vtpm"
+	case t.template.info.tpm:
+		return "the template has a virtual TPM"
+	case vsphere.HardwareVersion(t.template.info.version) < v1alpha1.MinVTPMVersion:
+		return "the template has hardware version " + t.template.info.version + "; only members are upgraded"
+	}
+	return ""
+}
+
+// addTPM gives the VM a virtual TPM, as the server does before a member's first power-on.
+func (t *trial) addTPM(ctx context.Context) outcome {
+	if err := t.off(ctx, t.vm); err != nil {
+		return failedBy(err)
+	}
+	err := t.reconfigure(types.VirtualMachineConfigSpec{DeviceChange: []types.BaseVirtualDeviceConfigSpec{vsphere.NewTPM()}})
+	if err != nil {
+		return failedBy(vsphere.TPMRefusal(err))
+	}
+	o, err := t.read(ctx, t.vm, "config.hardware.device", "config.keyId")
+	if err != nil {
+		return failedBy(err)
+	}
+	_, encrypted := session.LookUp[types.CryptoKeyId](o, "config.keyId")
+	facts := Facts{"encrypted": yes(encrypted)}
+	if !vsphere.HasTPM(session.Devices(o)) {
+		return refuted("it has no virtual TPM after the task that adds one", "members lack the virtual TPM that their group asks for").with(facts)
+	}
+	return confirmed("added; its files are %s", map[bool]string{true: "encrypted", false: "not encrypted"}[encrypted]).with(facts)
 }
 
 // bootTime reads the bootTime repeatedly, also after a reset: it identifies one run of the VM.

@@ -61,6 +61,14 @@ func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.B
 				checked[i] = &spec
 			}
 		}
+		if _, is := spec.Device.(*types.VirtualTPM); is {
+			if fault := v.takesTPM(vm); fault != nil {
+				return nil, fault
+			}
+			spec.Device = newTPM()
+			checked[i] = &spec
+			continue
+		}
 		card, ok := spec.Device.(types.BaseVirtualEthernetCard)
 		if !ok {
 			continue

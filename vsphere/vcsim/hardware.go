@@ -2,6 +2,7 @@ package vcsim
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -55,6 +56,34 @@ func (v *inventory) BootWithEFI(where string) error {
 		v.Amend(ctx, vm, types.PropertyChange{Name: "config.firmware", Val: string(types.GuestOsDescriptorFirmwareTypeEfi)})
 		return nil
 	})
+}
+
+// AddKeyProvider gives vCenter a default key provider.
+func (v *inventory) AddKeyProvider() {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.objects.CryptoManager().KmipServers = []types.KmipClusterInfo{{ClusterId: types.KeyProviderId{Id: "native"}, UseAsDefault: true,
+		ManagementType: string(types.KmipClusterInfoKmsManagementTypeNativeProvider)}}
+}
+
+// takesTPM returns the fault if a VM cannot get a virtual TPM, or nil.
+//
+// [doc] vSphere Security, Securing Virtual Machines with vTPM: "EFI firmware", "Hardware version 14 and later"; "it requires that you configure
+// a key provider". Programming Guide: "the ConfigInfo.firmware type must be set to efi". The faults: no source.
+func (v *inventory) takesTPM(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	var version int
+	_, _ = fmt.Sscanf(vm.Config.Version, "vmx-%d", &version)
+	switch {
+	case vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn:
+		return &types.InvalidPowerState{RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: vm.Runtime.PowerState}
+	case version < 14:
+		return &types.DeviceUnsupportedForVmVersion{CurrentVersion: vm.Config.Version, ExpectedVersion: "vmx-14"}
+	case vm.Config.Firmware != string(types.GuestOsDescriptorFirmwareTypeEfi), tpmOf(vm.Config.Hardware.Device) != nil:
+		return new(types.DeviceNotSupported)
+	case len(v.objects.CryptoManager().KmipServers) == 0:
+		return new(types.GenericVmConfigFault)
+	}
+	return nil
 }
 
 // allocation returns a copy of have with what change sets; nil if change is.

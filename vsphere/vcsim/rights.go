@@ -187,7 +187,7 @@ func (v *rights) needs(m *simulator.Method) []privilegeNeed {
 	case *types.CloneVM_Task:
 		return v.cloneNeeds(m.This, req)
 	case *types.ReconfigVM_Task:
-		return configNeeds(&req.Spec, m.This)
+		return append(configNeeds(&req.Spec, m.This), v.encryptionNeeds(&req.Spec, m.This)...)
 	case *types.UnregisterAndDestroy_Task:
 		return append(v.alsoOnParent("Folder.Delete", m.This), v.unregisterNeeds(m.This)...)
 	case *types.Destroy_Task:
@@ -354,6 +354,27 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 			add(true, "VirtualMachine.Config.AddExistingDisk")
 		default:
 			add(true, "VirtualMachine.Config.AddNewDisk")
+		}
+	}
+	return all
+}
+
+// encryptionNeeds returns the privileges that a change of a VM requires because its files are, or become, encrypted.
+//
+// [doc] vSphere Security, Cryptographic Operations Privileges: "Encrypt: encrypt a virtual machine or a virtual machine disk"; "Add disk: add
+// a disk to an encrypted virtual machine"; both on the virtual machine.
+func (v *rights) encryptionNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []privilegeNeed) {
+	vm, is := v.objects.Get(on).(*simulator.VirtualMachine)
+	for _, change := range spec.DeviceChange {
+		if c := change.GetVirtualDeviceConfigSpec(); is && c.Operation == types.VirtualDeviceConfigSpecOperationAdd {
+			switch c.Device.(type) {
+			case *types.VirtualTPM:
+				all = append(all, privilegeNeed{"Cryptographer.Encrypt", on})
+			case *types.VirtualDisk:
+				if tpmOf(vm.Config.Hardware.Device) != nil {
+					all = append(all, privilegeNeed{"Cryptographer.AddDisk", on})
+				}
+			}
 		}
 	}
 	return all
