@@ -105,6 +105,24 @@ func TestATemplateThatIsDeployedAgainIsTheSameVersion(t *testing.T) {
 	})
 }
 
+func TestTheRootFolderIsCreatedAgainForDeployedTemplates(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newOVFRig(t)
+		g := r.serve().group("web", 2)
+		g.Spec.Template = appliance
+		up(t, g)
+		for _, vm := range r.members() {
+			r.must(r.PowerOff(vm.Path))
+		}
+		r.must(r.Destroy("/DC0/vm/vm-operator")) // with the members and the template in it
+		until(t, g, "they are cloned again", func(a metacontroller.Answer) bool { return metacontroller.Running(a) && len(r.members()) == 2 })
+		if names := r.deployed(); len(names) != 1 {
+			t.Errorf("deployed: %v", names)
+		}
+	})
+}
+
 func TestADeploymentThatAServerDidNotFinishIsDoneAgain(t *testing.T) {
 	t.Parallel()
 	for what, kill := range map[string]string{"while vCenter deploys": deployOVF, "before the record": "ReconfigVM_Task", "before it is a template": "MarkAsTemplate"} {

@@ -111,6 +111,12 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 	return found, false, nil
 }
 
+// CreateRoot implements library.Deployer: looking up the settings again creates the root folder.
+func (d *deployments) CreateRoot(ctx context.Context) error {
+	_, err := d.refit(ctx)
+	return err
+}
+
 // Examine implements library.Deployer.
 func (d *deployments) Examine(ctx context.Context, ovf *library.OVF) error {
 	at, err := d.settings()

@@ -42,6 +42,8 @@ type Deployer interface {
 	Examine(ctx context.Context, ovf *OVF) error
 	// Deploy deploys it. While somebody else does, its error is one that passes.
 	Deploy(ctx context.Context, ovf *OVF) error
+	// CreateRoot creates the folder of these templates, which is the server's root folder, if it is missing.
+	CreateRoot(ctx context.Context) error
 }
 
 // Cache is what is known of the items that groups ask for. Only a reading that found out makes an answer: while vCenter does not answer,
@@ -301,6 +303,11 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 	deploying := s.items[text] != nil && s.items[text].deploying
 	s.mu.Unlock()
 	found, pending, err := s.look(bounded, text)
+	if vcfault.MissingObject(err).Type == "Folder" { // somebody removed the root folder, and the templates with it
+		if err = s.ovfs.CreateRoot(bounded); err == nil {
+			found, pending, err = s.look(bounded, text)
+		}
+	}
 	if pending != nil && !deploying {
 		err = s.ovfs.Examine(bounded, pending)
 	}
