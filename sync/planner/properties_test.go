@@ -203,6 +203,9 @@ func TestEveryObservation(t *testing.T) {
 		}
 		for _, a := range planner.Make(o).Actions {
 			m, p := find(&o, a.MoRef), o.Pending[a.VM]
+			if a.Op == plan.Mark && !m.Quarantined.IsZero() {
+				t.Fatalf("%s of %s in quarantine, which no replica powers on", a.Op, a.VM)
+			}
 			takes := a.Op == plan.PowerOff || a.Op == plan.DeleteDisks || a.Op == plan.Destroy
 			if takes && m.Quarantined.IsZero() && len(plan.Persistent(m.Disks)) > 0 && m.Generation < o.Group.Generation && p.Op != plan.Mark {
 				t.Fatalf("%s of %s, whose stamp has generation %d of %d", a.Op, a.VM, m.Generation, o.Group.Generation)
