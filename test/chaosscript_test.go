@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // step is one step of a life: its operation, and a seed for the operation's own random numbers. So leaving out a step changes the
@@ -142,49 +141,4 @@ func numbers(list []step) string {
 		texts = append(texts, strconv.Itoa(s.n))
 	}
 	return strings.Join(texts, ",")
-}
-
-func TestLeavingAStepOutOfAScriptChangesNoOtherStep(t *testing.T) {
-	t.Parallel()
-	all := script(31)
-	some := kept(script(31), []int{3, 9, 12})
-	if len(some) != 3 || some[0] != all[3] || some[1] != all[9] || some[2] != all[12] {
-		t.Errorf("%v are not in %v", some, all)
-	}
-	if keep, err := parseKeep(numbers(some)); err != nil || !slices.Equal(keep, []int{3, 9, 12}) {
-		t.Errorf("%v, %v", keep, err)
-	}
-	if keep, err := parseKeep(numbers(nil)); err != nil || len(kept(script(31), keep)) != 0 {
-		t.Errorf("no steps: got %v, %v", keep, err)
-	}
-	for _, bad := range []string{"x", "3,", "25", "-1"} {
-		if _, err := parseKeep(bad); err == nil {
-			t.Errorf("%q is accepted as numbers of steps", bad)
-		}
-	}
-	if text := fmt.Sprint(script(47)); text == fmt.Sprint(all) || fmt.Sprint(script(31)) != fmt.Sprint(all) {
-		t.Error("two scripts of one seed differ")
-	}
-}
-
-func TestAPeacefulLifeHasNoOperators(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for seed := range uint64(300) {
-		if profileOf(seed).peaceful {
-			for _, s := range script(seed) {
-				seen[s.operation] = true
-			}
-		}
-	}
-	for _, d := range slices.Concat(operators, guests, stops, stale, departures) {
-		if seen[d.name] {
-			t.Errorf("a peaceful life includes %q", d.name)
-		}
-	}
-	for _, d := range slices.Concat(edits, breaks, restarts, times) {
-		if !seen[d.name] {
-			t.Errorf("no peaceful life includes %q", d.name)
-		}
-	}
 }

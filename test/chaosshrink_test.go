@@ -1,10 +1,7 @@
 package test
 
 import (
-	"math/rand/v2"
 	"slices"
-	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -43,56 +40,4 @@ func shrink[T any](list []T, until time.Time, fails func([]T) bool) []T {
 			chunk /= 2
 		}
 	}
-}
-
-func TestShrinkFindsTheStepsThatMatter(t *testing.T) {
-	t.Parallel()
-	all := script(31)
-	for _, matter := range [][]int{nil, {0}, {24}, {3, 9, 12}, {3, 4, 5}, {0, 24}} {
-		flaky := rand.New(rand.NewPCG(1, 1))
-		runs := 0
-		least := shrink(all, time.Now().Add(time.Hour), func(some []step) bool {
-			runs++
-			for _, n := range matter {
-				if !slices.Contains(some, all[n]) {
-					return false
-				}
-			}
-			return flaky.IntN(50) > 0 // fails most of the time
-		})
-		if numbers(least) != numbers(kept(script(31), append([]int{}, matter...))) {
-			t.Errorf("want %v, got %s", matter, numbers(least))
-		}
-		if runs > 200 {
-			t.Errorf("%d runs", runs)
-		}
-	}
-	if len(all) != mostSteps {
-		t.Error("shrink changed its argument")
-	}
-}
-
-func TestShrinkEndsInTimeAndReturnsStepsThatWereSeenToFail(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		all := script(31)
-		if least := shrink(all, time.Now().Add(-time.Second), func([]step) bool { return true }); len(least) != mostSteps {
-			t.Errorf("%s are left, but nothing was seen to fail", numbers(least))
-		}
-		last := []step(nil)
-		until := time.Now().Add(50 * time.Millisecond)
-		least := shrink(all, until, func(some []step) bool {
-			time.Sleep(10 * time.Millisecond)
-			if len(some) > 2 {
-				last = some
-			}
-			return len(some) > 2
-		})
-		if len(least) != mostSteps && !slices.Equal(least, last) {
-			t.Errorf("%s are left; %s failed last", numbers(least), numbers(last))
-		}
-		if over := time.Since(until); over > 10*time.Millisecond {
-			t.Errorf("it ended %s late", over)
-		}
-	})
 }
