@@ -101,7 +101,6 @@ func tally(vms []vcsim.VM, of func(vcsim.VM) bool) (n int) {
 
 func isOn(vm vcsim.VM) bool     { return vm.Power == types.VirtualMachinePowerStatePoweredOn }
 func hasTools(vm vcsim.VM) bool { return isOn(vm) && vm.Tools }
-func hasIP(vm vcsim.VM) bool    { return isOn(vm) && vm.IP != "" }
 
 // isOfOther reports whether a VM is a member that was cloned from the other template.
 func isOfOther(vm vcsim.VM) bool {
@@ -172,17 +171,4 @@ func (r *rig) steady(g *metacontroller.Group, during time.Duration, methods ...s
 			r.t.Errorf("%d calls of %s", n, methods[0])
 		}
 	}
-}
-
-// tooManyForAnOrdinal counts the members beyond one per ordinal; it must always be 0.
-func (r *rig) tooManyForAnOrdinal() int {
-	seen, more := map[int32]bool{}, 0
-	for _, vm := range r.members() {
-		stamp, _ := stamp.Decode(vm.ExtraConfig[stamp.Key])
-		if seen[stamp.Ordinal] {
-			more++
-		}
-		seen[stamp.Ordinal] = true
-	}
-	return more
 }

@@ -33,22 +33,6 @@ func TestScaleInRemovesNamedMembersFirstAndProtectedOnesLast(t *testing.T) {
 	})
 }
 
-func TestGuestsAreAskedToShutDown(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-		up(t, g)
-		g.Scale(1)
-		up(t, g)
-		remove(t, g)
-		if calls := r.Calls(); calls["ShutdownGuest"] != 3 || calls["PowerOffVM_Task"] != 0 {
-			t.Errorf("%d guests were asked, %d VMs powered off", calls["ShutdownGuest"], calls["PowerOffVM_Task"])
-		}
-	})
-}
-
 func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,33 +57,22 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
+		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
 		g := r.serve().group("web", 3)
 		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
 		up(t, g)
 		was := r.members()
 		remove(t, g)
 		equal(t, r.names(web), running(3))
+		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		}
 		for _, before := range was {
 			for _, vm := range r.VMs() {
 				if vm.Ref == before.Ref && (vm.ExtraConfig[stamp.Key] != "" || !vm.Boot.Equal(before.Boot)) {
 					t.Errorf("%+v", vm)
 				}
 			}
-		}
-	})
-}
-
-func TestTheNotesOfARetainedVMSayThatItIsAFormerMember(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-		g := r.serve().group("web", 1)
-		g.Spec.Deletion.Policy = v1alpha1.DeletionRetain
-		up(t, g)
-		remove(t, g)
-		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
 		}
 	})
 }

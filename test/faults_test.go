@@ -249,29 +249,6 @@ func TestAMemberHiddenByALostPrivilegeIsNotRecreated(t *testing.T) {
 	})
 }
 
-func TestAGroupWithARenamedFolderIsRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		g := r.serve().group("web", 2)
-		up(t, g)
-		ctx := context.Background()
-		folder, err := r.find.Folder(ctx, web)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.task(folder.Rename(ctx, "renamed"))
-		g.Scale(3)
-		up(t, g)
-		remove(t, g)
-		for _, f := range []string{web, "/DC0/vm/vm-operator/default/renamed"} {
-			if left := r.names(f); len(left) > 0 {
-				t.Errorf("%s contains %v", f, left)
-			}
-		}
-	})
-}
-
 func TestARecreatedPoolIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -307,21 +284,6 @@ func (r *rig) removeRoot() {
 		r.t.Fatal(err)
 	}
 	r.task(root.Destroy(context.Background()))
-}
-
-func TestAGroupScalesOutAfterTheRootFolderIsRemoved(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		g := r.serve().group("web", 1)
-		up(t, g)
-		g.Scale(0)
-		up(t, g)
-		r.removeRoot()
-		g.Scale(2)
-		up(t, g)
-		equal(t, r.names(web), running(2))
-	})
 }
 
 // A replica that did not recreate the folder of all groups still finds it, and removes the group's folder in it. (Found by

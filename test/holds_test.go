@@ -1,7 +1,6 @@
 package test
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,36 +78,6 @@ func TestAHeldMemberRunsUntilItIsReleasedAlsoAfterARestart(t *testing.T) {
 	}
 }
 
-func TestAHoldThatNobodyEndsIsOverInTime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Deletion.HoldTimeoutSeconds, g.Spec.Readiness.Check = 600, v1alpha1.ReadyToolsRunning
-		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
-		up(t, g)
-		was := refs(r.members())
-		holds(g, "web-1", was["web-1"])
-		available := r.sample(func() int { return tally(r.members(), hasTools) })
-		began := time.Now()
-		g.Edit(func(s *spec) { s.Template = otherTemplate })
-		up(t, g)
-		if took := time.Since(began); took < 10*time.Minute {
-			t.Errorf("the update took %s", took)
-		}
-		if e := available(); e.least < 3 {
-			t.Errorf("as few as %d of 3 were available", e.least)
-		}
-		r.allNew(was, 3)
-		last, ignored := r.members()[0], eventsOf(t, g)["HoldIgnored"]
-		holds(g, last.Name, last.Ref.Value)
-		remove(t, g)
-		if all := eventsOf(t, g); !strings.Contains(all["HoldTimedOut"], last.Ref.Value) || all["HoldIgnored"] != ignored {
-			t.Errorf("a hold of a deleted group's member timed out: %q", all)
-		}
-	})
-}
-
 // A bubble begins at midnight, UTC.
 func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
 	t.Parallel()
@@ -132,32 +101,5 @@ func TestAnUpdateBeginsWhenAWindowOpens(t *testing.T) {
 		}
 		up(t, g)
 		r.allNew(was, 2)
-	})
-}
-
-func TestMembersAreReplacedBeforeTheyAreTooOld(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Update.MaxAgeSeconds, g.Spec.Readiness.Check = seconds(3600), v1alpha1.ReadyToolsRunning
-		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(0), number(1)
-		up(t, g)
-		was := refs(r.members())
-		available := r.sample(func() int { return tally(r.members(), hasTools) })
-		exist := r.sample(func() int { return len(r.members()) })
-		r.steady(g, 50*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "PowerOffVM_Task", "ShutdownGuest")
-		for began := time.Now(); time.Since(began) < 14*time.Minute; time.Sleep(5 * time.Second) {
-			_, err := g.Sync(within(t))
-			r.must(err)
-		}
-		up(t, g)
-		if e := available(); e.least < 3 {
-			t.Errorf("as few as %d of 3 were available", e.least)
-		}
-		if e := exist(); e.most > 4 {
-			t.Errorf("up to %d members", e.most)
-		}
-		r.allGone(was)
 	})
 }

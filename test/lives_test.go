@@ -3,7 +3,6 @@ package test
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,9 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
-	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -208,21 +205,6 @@ func TestTwoReplicasMakeOneMemberPerOrdinal(t *testing.T) {
 	})
 }
 
-func TestTheNextServerContinuesAfterOneThatStopsDuringAClone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		first := r.serve(func(_ *vsphere.Config, l *loop.Config) { l.Slots = 4 })
-		g := first.group("web", 10)
-		if _, err := g.Until(within(t), func(a metacontroller.Answer) bool { return a.Status.CurrentReplicas > 0 }); err != nil {
-			t.Fatal(err)
-		}
-		first.stop()
-		upAt(t, g, r.serve().url)
-		equal(t, r.names(web), running(10))
-	})
-}
-
 func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,25 +257,4 @@ func TestALostReplyMakesNoSecondVM(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The first request that a real Metacontroller sent for a group, byte for byte.
-func TestARealMetacontrollersFirstRequestBringsTheGroupUp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		body, err := os.ReadFile("../sync/hook/testdata/captured/sync-create.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := newRig(t, vcsim.Config{Templates: []string{"ubuntu-24.04"}})
-		s := r.serve()
-		g := s.group("web", 2)
-		var request struct{ Parent *v1alpha1.VmGroup }
-		if err := json.Unmarshal(body, &request); err != nil {
-			t.Fatal(err)
-		}
-		g.VmGroup = *request.Parent
-		up(t, g)
-		equal(t, r.names(web), running(2))
-	})
 }

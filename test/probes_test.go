@@ -42,29 +42,6 @@ func suppressed(a metacontroller.Answer) bool {
 	return condition(a, v1alpha1.ConditionProbesSuppressed).Status == "True"
 }
 
-func TestAMemberWhoseServiceIsDownIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, g := answering(t)
-		up(t, g)
-		was := refs(r.members())
-		r.StopService(was["web-1"], true)
-		a := until(t, g, "web-1 is not ready", notReady(1))
-		if m := a.Status.Members[1]; m.Reason != "NotAnswering" || !strings.HasSuffix(m.Message, ": connection refused") {
-			t.Errorf("%s: %s", m.Reason, m.Message)
-		}
-		up(t, g)
-		if n := r.Calls()["ResetVM_Task"]; n != 1 {
-			t.Errorf("%d resets", n)
-		}
-		r.allGone(map[string]string{"web-1": was["web-1"]})
-		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
-			t.Errorf("members: %v, want %v as before", is, was)
-		}
-		remove(t, g)
-	})
-}
-
 func TestNobodyIsHealedOrTakenOutOfTheServiceWhileThePathToAllIsCut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -52,55 +52,6 @@ func endpoints(t testing.TB, g *metacontroller.Group) []string {
 	return all
 }
 
-func TestEndpointsFollowReadinessAndRemovedMembersAreDrainedFirst(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
-		g.Spec.Service = &v1alpha1.Service{Ports: []v1alpha1.ServicePort{{Port: 80}}, DrainSeconds: 60}
-		up(t, g)
-		equal(t, endpoints(t, g), []string{"web-0 ready", "web-1 ready", "web-2 ready"})
-		if service := string(g.Children["Service.v1"]["web"]); !strings.Contains(service, `"clusterIP":"None"`) || strings.Contains(service, "selector") {
-			t.Errorf("the Service is %s", service)
-		}
-		children := fmt.Sprint(g.Children)
-
-		r.Down()
-		until(t, g, "vCenter is down", func(a metacontroller.Answer) bool { return a.Status.LastMessage != "successfully reconciled VmGroup" })
-		if is := fmt.Sprint(g.Children); is != children {
-			t.Errorf("an outage changed children:\n%s\n%s", children, is)
-		}
-		r.Up()
-		up(t, g)
-
-		g.Scale(2)
-		until(t, g, "web-2 is drained", func(metacontroller.Answer) bool { return slices.Contains(endpoints(t, g), "web-2 terminating") })
-		began := time.Now()
-		for r.vm(webFolder+"web-2") != nil {
-			vms := r.members()
-			if took := time.Since(began); took < 59*time.Second && tally(vms, isOn) != 3 { // the mark's time has whole seconds
-				t.Fatalf("web-2 was taken down after %s", took)
-			}
-			_, err := g.Sync(within(t))
-			r.must(err)
-			time.Sleep(time.Second)
-		}
-		up(t, g)
-		equal(t, endpoints(t, g), []string{"web-0 ready", "web-1 ready"})
-
-		g.Generation++
-		_, err := g.UntilFinalizing(within(t), func(metacontroller.Answer) bool { return len(g.Children["Service.v1"]) == 1 })
-		r.must(err)
-		equal(t, endpoints(t, g), []string{"web-0 terminating", "web-1 terminating"})
-		if n := tally(r.members(), isOn); n != 2 {
-			t.Errorf("%d members run during the drain", n)
-		}
-		_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
-		r.must(err)
-	})
-}
-
 // Tools may report docker0's address as the guest's primary one.
 func TestDocker0sAddressIsNeverPublishedAndChangesNoEndpoint(t *testing.T) {
 	t.Parallel()

@@ -249,13 +249,23 @@ func TestAVanishedMemberIsReplacedAfterATimeoutOnlyIfTheSpecSaysSo(t *testing.T)
 
 func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 	t.Parallel()
-	for name, back := range map[string]bool{"back": true, "left behind": false} {
+	for name, end := range map[string]func(r *rig, g *metacontroller.Group, host string){
+		"back": func(r *rig, _ *metacontroller.Group, host string) { r.must(r.AddHost(host)) },
+		"left behind by spec.replace": func(_ *rig, g *metacontroller.Group, _ string) {
+			for _, m := range g.Status.Members {
+				g.Spec.Replace = append(g.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName("web", m.Ordinal), MoRef: m.MoRef})
+			}
+		},
+		"left behind by the annotation that the message names": func(_ *rig, g *metacontroller.Group, _ string) {
+			g.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := newVanishRig(t)
 				r.neverTwo()
-				g := r.serve().group("web", 2)
+				g := r.serve().group("web", 6)
 				up(t, g)
 				host, n := r.removeHostOf("web-0")
 				hasVanished(t, g, n, host)
@@ -263,18 +273,13 @@ func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 				a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
 					return len(r.members()) == 0 && a.Status.Phase == v1alpha1.PhaseError
 				})
-				if err != nil || !strings.Contains(a.Status.LastMessage, "bring it back into vCenter") {
-					t.Fatalf("%v: %s", err, a.Status.LastMessage)
+				if text := a.Status.LastMessage; err != nil || !strings.Contains(text, "bring it back into vCenter") ||
+					strings.Count(text, v1alpha1.AnnotationAbandon+"=true") != 1 || len(text) > 900 {
+					t.Fatalf("%v: %s", err, text)
 				}
-				if back {
-					r.must(r.AddHost(host))
-				} else {
-					for _, m := range a.Status.Members {
-						g.Spec.Replace = append(g.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName("web", m.Ordinal), MoRef: m.MoRef})
-					}
-				}
+				end(r, g, host)
 				remove(t, g)
-				if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); back != (left == 0) {
+				if left := tally(slices.Concat(r.VMs(), r.OutsideInventory()), isStamped); (name == "back") != (left == 0) {
 					t.Errorf("%d VMs are left", left)
 				}
 			})
@@ -363,25 +368,6 @@ func TestAMemberThatLostItsStampAndLeftIsReplacedAndNotWaitedFor(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestADeletionWithMissingMembersEndsByTheAnnotationThatItNames(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newVanishRig(t)
-		g := r.serve().group("web", 6)
-		up(t, g)
-		host, n := r.removeHostOf("web-0")
-		hasVanished(t, g, n, host)
-		a, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool {
-			return len(r.members()) == 0 && a.Status.Phase == v1alpha1.PhaseError
-		})
-		if annotation := v1alpha1.AnnotationAbandon + "=true"; err != nil || strings.Count(a.Status.LastMessage, annotation) != 1 || len(a.Status.LastMessage) > 900 {
-			t.Fatalf("%v: %s", err, a.Status.LastMessage)
-		}
-		g.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
-		remove(t, g)
-	})
 }
 
 // vCenter's filter of bursts leaves the 31st identical event out of what QueryEvents returns, and event keys overflow to negative ones.
