@@ -12,34 +12,6 @@ import (
 
 type spec = v1alpha1.VmGroupSpec
 
-func TestAResizeByPowerCycleTakesDownOneMemberAtATime(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
-		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge = number(1), number(0)
-		up(t, g)
-		was := refs(r.members())
-		ready := r.sample(func() int { return tally(r.members(), hasTools) })
-		exist := r.sample(func() int { return len(r.members()) })
-		g.Edit(func(s *spec) { s.CPU, s.Memory = 1, 2 })
-		up(t, g)
-		if e := ready(); e.least != 2 {
-			t.Errorf("as few as %d of 3 were ready", e.least)
-		}
-		if e := exist(); e.most != 3 || e.least != 3 {
-			t.Errorf("between %d and %d members", e.least, e.most)
-		}
-		r.sameVMs(was)
-		for _, vm := range r.members() {
-			if vm.CPUs != 1 || vm.MemoryMB != 2048 {
-				t.Errorf("%+v", vm)
-			}
-		}
-	})
-}
-
 // allNew checks that there are this many members, all of the other template, and that all earlier ones are gone.
 func (r *rig) allNew(was map[string]string, replicas int) {
 	r.t.Helper()
@@ -59,40 +31,6 @@ func (r *rig) allGone(was map[string]string) {
 			}
 		}
 	}
-}
-
-func TestAnUpdateWhoseGuestsNeverBootStopsAndAnEditUndoesIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		r.BreakGuests(isOfOther)
-		g := r.serve().group("web", 3)
-		g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning, TimeoutSeconds: seconds(120)}
-		g.Spec.Update.MaxUnavailable, g.Spec.Update.MaxSurge, g.Spec.Update.ProgressDeadlineSeconds = number(0), number(1), seconds(600)
-		up(t, g)
-		was := refs(r.members())
-		available := r.sample(func() int { return tally(r.members(), hasTools) })
-		g.Edit(func(s *spec) { s.Template = otherTemplate })
-		a := says(t, g, v1alpha1.PhaseError, "the update has stopped")
-		if c := condition(a, v1alpha1.ConditionUpdateHeld); c.Reason != "ProgressDeadlineExceeded" {
-			t.Errorf("%+v", a.Status.Conditions)
-		}
-		clones := r.Calls()["CloneVM_Task"]
-		for began := time.Now(); time.Since(began) < 20*time.Minute; time.Sleep(10 * time.Second) {
-			if a, err := g.Sync(within(t)); err != nil || a.Status.Phase != v1alpha1.PhaseError {
-				t.Fatalf("%v, %s: %s", err, a.Status.Phase, a.Status.LastMessage)
-			}
-		}
-		if n := r.Calls()["CloneVM_Task"] - clones; n > 0 {
-			t.Errorf("%d clones after the stop", n)
-		}
-		g.Edit(func(s *spec) { s.Template = "vm-operator-template" })
-		up(t, g)
-		if e := available(); e.least < 3 {
-			t.Errorf("as few as %d of 3 were available", e.least)
-		}
-		r.sameVMs(was)
-	})
 }
 
 func TestARepublishedTemplateIsReportedAndRolledOutOnlyIfTheSpecSaysSo(t *testing.T) {
@@ -139,25 +77,6 @@ func TestContentIDsThatAppearAndDisappearCauseNoUpdate(t *testing.T) {
 		if c := condition(up(t, g), v1alpha1.ConditionTemplateChanged); c.Status == "True" {
 			t.Errorf("%+v", c)
 		}
-	})
-}
-
-func TestAMemberIsReplacedOnceAlthoughSpecReplaceStays(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		up(t, g)
-		was := refs(r.members())
-		g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
-		up(t, g)
-		r.allGone(map[string]string{"web-1": was["web-1"]})
-		is := refs(r.members())
-		if len(is) != 3 || is["web-0"] != was["web-0"] || is["web-2"] != was["web-2"] {
-			t.Errorf("members: %v, want %v as before", is, was)
-		}
-		r.steady(g, 5*time.Minute, "CloneVM_Task", "ReconfigVM_Task", "Destroy_Task", "UnregisterAndDestroy_Task")
-		r.sameVMs(is)
 	})
 }
 

@@ -17,22 +17,6 @@ import (
 
 const quarantine = web + "/quarantine"
 
-func TestScaleInRemovesNamedMembersFirstAndProtectedOnesLast(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
-		g := r.serve().group("web", 4)
-		g.Spec.ScaleIn = v1alpha1.ScaleIn{Protected: []string{"web-3"}, Remove: []string{"web-0"}}
-		up(t, g)
-		r.steady(g, time.Minute, "ReconfigVM_Task") // remove alone removes no member
-		for _, left := range [][]string{{"web-1+", "web-2+", "web-3+"}, {"web-1+", "web-3+"}, {"web-3+"}, nil} {
-			g.Scale(int32(len(left)))
-			up(t, g)
-			equal(t, r.names(web), left)
-		}
-	})
-}
-
 func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -93,57 +77,6 @@ func TestARetainedMemberIsNotRecreatedByAReplicaUnawareOfTheDeletion(t *testing.
 		equal(t, r.names(web), []string{"web-1+"})
 		if n := r.Calls()["CloneVM_Task"]; n != 2 {
 			t.Errorf("%d clones", n)
-		}
-	})
-}
-
-func TestAMemberComesBackFromQuarantineAsTheSameVM(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 3)
-		g.Spec.Deletion.QuarantineSeconds = 600
-		up(t, g)
-		was := refs(r.members())
-		g.Scale(1)
-		a := until(t, g, "two members are in quarantine", func(a metacontroller.Answer) bool {
-			return metacontroller.Running(a) && len(a.Status.Quarantined) == 2 && len(r.names(quarantine)) == 2
-		})
-		if q := a.Status.Quarantined[0]; q.Reason != "ScaleIn" || q.Since.IsZero() || !strings.HasPrefix(q.Name, "web-1-") {
-			t.Errorf("%+v", a.Status.Quarantined)
-		}
-		r.sameVMs(map[string]string{"web-0": was["web-0"]})
-		g.Scale(3)
-		up(t, g)
-		r.sameVMs(was)
-		equal(t, r.names(quarantine), nil)
-		equal(t, r.names(web), running(3))
-		if n := r.Calls()["CloneVM_Task"]; n != 3 {
-			t.Errorf("%d clones", n)
-		}
-	})
-}
-
-func TestQuarantineEndsAfterItsTimeOrWithTheGroup(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{})
-		g := r.serve().group("web", 3)
-		g.Spec.Deletion.QuarantineSeconds = 1
-		up(t, g)
-		was := refs(r.members())
-		g.Scale(2)
-		until(t, g, "the time of web-2 ends", func(a metacontroller.Answer) bool {
-			return metacontroller.Running(a) && len(a.Status.Quarantined) == 0 && len(r.names(quarantine)) == 0
-		})
-		r.allGone(map[string]string{"web-2": was["web-2"]})
-		g.Edit(func(s *spec) { s.Deletion.QuarantineSeconds = 3600 })
-		g.Scale(1)
-		until(t, g, "web-1 is in quarantine", func(metacontroller.Answer) bool { return len(r.names(quarantine)) == 1 })
-		remove(t, g)
-		r.allGone(was)
-		if r.vm(web+"/*") != nil {
-			t.Errorf("left: %v", r.names(web))
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package test
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -61,39 +60,6 @@ func TestAnUnhealthyGuestIsResetAndReplacedIfThatDoesNotHelp(t *testing.T) {
 		r.allGone(map[string]string{"web-2": was["web-2"]})
 		if is := refs(r.members()); len(is) != 3 || is["web-0"] != was["web-0"] || is["web-1"] != was["web-1"] {
 			t.Errorf("members: %v, want %v as before", is, was)
-		}
-	})
-}
-
-func TestNothingIsHealedWhileMostMembersAreUnhealthy(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, g := ailing(t)
-		was := refs(r.members())
-		for _, name := range []string{"web-0", "web-2"} {
-			r.must(r.hangsAtBoot(web+"/"+name, vcsim.HungUntilReset))
-		}
-		eventually(t, patience, "both are seen to be unhealthy before either is recorded", func() bool {
-			message, _ := planOf(t, g)
-			return strings.Contains(message, "web-0, web-2")
-		})
-		until(t, g, "HealingSuspended is reported", func(a metacontroller.Answer) bool {
-			return condition(a, v1alpha1.ConditionHealingSuspended).Status == "True"
-		})
-		for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
-			if _, err := g.Sync(within(t)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if calls := r.Calls(); calls["ResetVM_Task"]+calls["ShutdownGuest"]+calls["PowerOffVM_Task"] > 0 || calls["CloneVM_Task"] != 3 {
-			t.Errorf("%v", calls)
-		}
-		// One recovers, so the other is within the budget.
-		r.must(r.SetHealth(web+"/web-0", vcsim.Healthy))
-		up(t, g)
-		r.sameVMs(was)
-		if n := r.Calls()["ResetVM_Task"]; n != 1 {
-			t.Errorf("%d resets", n)
 		}
 	})
 }

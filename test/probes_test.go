@@ -89,18 +89,6 @@ func TestARestartOfTheServerMakesNobodyUnready(t *testing.T) {
 	})
 }
 
-func TestAGroupThatNeverAnsweredIsNotReadyAndNotSuppressed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r, g := answering(t)
-		g.Spec.Healing.Action = v1alpha1.HealNone
-		r.CutGuests(true)
-		syncFor(t, g, 10*time.Minute, "without suspecting the path", func(a metacontroller.Answer) bool { return a.Status.ReadyReplicas == 0 && !suppressed(a) })
-		r.CutGuests(false)
-		up(t, g)
-	})
-}
-
 func TestMembersOutsideTheProbedNetworksStayAsReadyAsTheyWere(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -230,23 +230,6 @@ func TestAMissingMemberThatWasReplacedIsPoweredOffAndKeptWhenItComesBack(t *test
 	})
 }
 
-func TestAVanishedMemberIsReplacedAfterATimeoutOnlyIfTheSpecSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newVanishRig(t)
-		g := r.serve().group("web", 2)
-		g.Spec.Healing.ReplaceVanishedAfterSeconds = seconds(600)
-		up(t, g)
-		began := time.Now()
-		r.removeHostOf("web-0")
-		until(t, g, "it has vanished", func(a metacontroller.Answer) bool { return tallyVanished(a.Status) > 0 })
-		a := up(t, g)
-		if took := time.Since(began); took < 600*time.Second || len(a.Status.Members) != 2 {
-			t.Errorf("after %s: %+v", took, a.Status.Members)
-		}
-	})
-}
-
 func TestADeletionWaitsUntilAVanishedMemberIsBackOrLeftBehind(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *rig, g *metacontroller.Group, host string){
