@@ -15,7 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -38,78 +37,6 @@ func says(t *testing.T, g *metacontroller.Group, phase v1alpha1.Phase, text stri
 		t.Fatalf("want %s and %q: %v", phase, text, err)
 	}
 	return a
-}
-
-func TestErrorsInTheSettingsOrTheSpecAreReported(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		vcenter  vcsim.Config
-		settings vsphere.Config
-		template string
-		says     []string
-	}{
-		{name: "template missing", template: "x", says: []string{`template "x" not found in datacenter DC0; templates there: a, b`}, vcenter: vcsim.Config{Templates: []string{"a", "b"}}},
-		{name: "several datacenters", vcenter: vcsim.Config{Datacenters: 2}, says: []string{"--datacenter", "DC0", "DC1"}},
-		{name: "several clusters", vcenter: vcsim.Config{Clusters: 2}, says: []string{"--pool", "DC0_C0", "DC0_C1"}},
-		{name: "no such datacenter", settings: vsphere.Config{Selection: inventory.Selection{Datacenter: "DC7"}}, says: []string{"--datacenter", "DC7", "DC0"}},
-		{name: "no such pool", settings: vsphere.Config{Selection: inventory.Selection{Pool: "nope"}}, says: []string{"--pool", "nope", "DC0_C0"}},
-		{name: "no such datastore", settings: vsphere.Config{Selection: inventory.Selection{Datastore: "nope"}}, says: []string{"--datastore", "nope", "LocalDS_0"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, c.vcenter)
-				s := r.serve(func(v *vsphere.Config, _ *loop.Config) {
-					v.Datacenter, v.Pool, v.Datastore = c.settings.Datacenter, c.settings.Pool, c.settings.Datastore
-				})
-				g := s.group("web", 2)
-				if c.template != "" {
-					g.Spec.Template = c.template
-				}
-				a := says(t, g, v1alpha1.PhaseError, c.says[0])
-				for _, text := range c.says {
-					if !strings.Contains(a.Status.LastMessage, text) {
-						t.Errorf("%q lacks %q", a.Status.LastMessage, text)
-					}
-				}
-				if n := r.Calls()["CloneVM_Task"]; n > 0 {
-					t.Errorf("%d clones were tried", n)
-				}
-			})
-		})
-	}
-}
-
-func TestAFailedTaskIsReportedAndRetried(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		kind   vcsim.Kind
-		fault  types.BaseMethodFault
-		phase  v1alpha1.Phase
-		reason string
-	}{
-		{vcsim.Clone, &types.NoDiskSpace{FileFault: types.FileFault{File: "[LocalDS_0]"}, Datastore: "LocalDS_0"}, v1alpha1.PhaseError, "DatastoreFull"},
-		{vcsim.Clone, &types.NoPermission{PrivilegeId: "VirtualMachine.Provisioning.DeployTemplate"}, v1alpha1.PhaseError, "MissingPrivilege"},
-		{vcsim.PowerOn, &types.InsufficientMemoryResourcesFault{}, v1alpha1.PhaseError, "ResourceLimit"},
-	} {
-		t.Run(c.reason, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, vcsim.Config{})
-				s := r.serve()
-				bad, good := s.group("bad", 3), s.group("good", 3)
-				r.FailTask(c.kind, func(vm string) bool { return strings.HasPrefix(vm, "bad-") }, c.fault, 1000)
-				a := until(t, bad, c.reason, func(a metacontroller.Answer) bool {
-					return a.Status.Phase == c.phase && condition(a, v1alpha1.ConditionReady).Reason == c.reason
-				})
-				t.Log(a.Status.LastMessage)
-				up(t, good)
-				r.Heal()
-				up(t, bad)
-			})
-		})
-	}
 }
 
 func TestAGroupIsUnchangedThroughAnOutageAndScalesAfterIt(t *testing.T) {
@@ -176,20 +103,6 @@ func TestAGroupIsReadySoonAfterALongOutage(t *testing.T) {
 			if took := time.Since(back); took > 12*time.Second { // a login within 6 s, and a hook call within 5
 				t.Errorf("ready %s after vCenter is back", took)
 			}
-		}
-	})
-}
-
-func TestAWrongPasswordIsReportedAndNotRetriedAtOnce(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{User: "svc", Password: "right"})
-		s := r.serve(func(v *vsphere.Config, _ *loop.Config) { v.Password = "wrong" })
-		g := s.group("web", 1)
-		says(t, g, v1alpha1.PhaseError, "password")
-		time.Sleep(2 * time.Second)
-		if _, refused := r.Logins(); refused > 1 {
-			t.Errorf("%d logins were refused within 2 s", refused)
 		}
 	})
 }

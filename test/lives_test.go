@@ -235,26 +235,3 @@ func TestACloneInProgressWhenTheGroupIsDeletedIsNotLeftBehind(t *testing.T) {
 		}
 	})
 }
-
-func TestALostReplyMakesNoSecondVM(t *testing.T) {
-	t.Parallel()
-	for _, method := range []string{"CloneVM_Task", "PowerOnMultiVM_Task", "CreateFolder", "Destroy_Task", "ReconfigVM_Task", "PowerOffVM_Task", "UnregisterAndDestroy_Task"} {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				r := newRig(t, vcsim.Config{})
-				g := r.serve().group("web", 2)
-				r.LoseReply(method, 2)
-				up(t, g)
-				equal(t, r.names(web), running(2))
-				g.Scale(1)
-				up(t, g)
-				equal(t, r.names(web), running(1))
-				remove(t, g)
-				if got := r.names(web); len(got) > 0 {
-					t.Errorf("left: %v", got)
-				}
-			})
-		})
-	}
-}

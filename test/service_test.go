@@ -3,10 +3,7 @@ package test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -102,52 +99,6 @@ func TestAnAddressThatComesLaterIsPublishedAtOnce(t *testing.T) {
 		if ips := a.Status.Members[0].IPs; len(ips) != 2 || ips[1] != "fd00::7" {
 			t.Errorf("after two seconds: addresses %v", ips)
 		}
-		remove(t, g)
-	})
-}
-
-func TestEveryReplicaListsAllGroupsForPrometheus(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		one, other := r.serve(), r.serve()
-		g := one.group("web", 2)
-		g.Spec.Readiness.Check = v1alpha1.ReadyGuestIP
-		up(t, g)
-		get := func(url string) (int, string) {
-			response, err := r.client().Get(url)
-			r.must(err)
-			defer response.Body.Close() //nolint:errcheck // it was only read
-			text, err := io.ReadAll(response.Body)
-			r.must(err)
-			return response.StatusCode, string(text)
-		}
-		var all []struct {
-			Targets []string
-			Labels  map[string]string
-		}
-		eventually(t, patience, "the other replica has read both groups", func() bool {
-			code, text := get(other.url + "/sd?port=9100")
-			all = nil
-			return code == http.StatusOK && json.Unmarshal([]byte(text), &all) == nil && len(all) == 2
-		})
-		for _, target := range all {
-			if len(target.Targets) != 1 || !strings.HasSuffix(target.Targets[0], ":9100") || len(target.Labels) == 0 {
-				t.Errorf("%+v", target)
-			}
-		}
-		if code, text := get(one.url + "/groups/default/web"); code != http.StatusOK || !strings.Contains(text, "RUNNING") {
-			t.Errorf("%d %s", code, text)
-		}
-		if code, text := get(other.url + "/groups"); code != http.StatusOK || !strings.Contains(text, "web-1") {
-			t.Errorf("%d %s", code, text)
-		}
-		r.Down()
-		eventually(t, patience, "Prometheus keeps its targets while vCenter's state is unknown", func() bool {
-			code, _ := get(other.url + "/sd")
-			return code == http.StatusServiceUnavailable
-		})
-		r.Up()
 		remove(t, g)
 	})
 }
