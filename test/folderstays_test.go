@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/object"
-	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -36,21 +35,6 @@ func TestADeletionEndsThoughTheFolderCannotBeRemoved(t *testing.T) {
 		}
 		if n := len(r.members()); n > 0 {
 			t.Errorf("%d members are left", n)
-		}
-	})
-}
-
-// govmomi's simulator has no UnregisterAndDestroy_Task.
-func TestADeletionRemovesTheFolderWhereVCenterCanOnlyDestroyIt(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		g := r.serve().group("web", 2)
-		up(t, g)
-		r.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
-		remove(t, g)
-		if _, err := r.Find(web); err == nil {
-			t.Error("the group's folder stays")
 		}
 	})
 }

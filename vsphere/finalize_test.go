@@ -224,20 +224,3 @@ func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 		two.until("it is gone", func() bool { return len(two.state(vm.MoRef).Gone) == 1 })
 	})
 }
-
-func TestTheEmbeddedVCenterIgnoresCaseInNames(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}})
-		_, err := w.MakeFolder("/DC0/vm/Shop")
-		w.must(err)
-		p := w.start()
-		p.do(plan.Action{Op: plan.CreateFolder})
-		if _, err := w.AddVM("/DC0/vm", "SHOP"); err == nil {
-			t.Error("a VM has the name of a folder beside it, in another case")
-		}
-		if _, err := w.AddVM("/DC0/vm", "Ubuntu"); err == nil {
-			t.Error("a VM has the name of another one, in another case")
-		}
-	})
-}

@@ -2,7 +2,6 @@ package vsphere
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"sync"
 	"testing"
@@ -227,50 +226,6 @@ func TestEachStepFromCloneToDestroyIsVisibleWhenItReturns(t *testing.T) {
 			t.Fatalf("after Destroy: %+v", s)
 		}
 		p.do(actionOn(plan.ConfirmGone, vm))
-	})
-}
-
-func TestTheBudgetOfCallsForALifeIsKept(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip()
-	}
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
-		p.do(plan.Action{Op: plan.CreateFolder})
-		p.running(99, false) // the first member teaches how long tasks take
-		before := w.Calls()
-		const vms, slots = 50, 8
-		sem := make(chan struct{}, slots)
-		var wg sync.WaitGroup
-		for i := range int32(vms) {
-			sem <- struct{}{}
-			wg.Go(func() {
-				defer func() { <-sem }()
-				if err := p.Do(context.Background(), web, p.cloning(i)); err != nil {
-					t.Error(err)
-					return
-				}
-				for _, vm := range p.state().VMs {
-					if vm.Ordinal == i {
-						if err := p.Do(context.Background(), web, actionOn(plan.PowerOn, vm)); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
-		sum, text := 0, ""
-		for method, n := range w.Calls() {
-			sum += n - before[method]
-			text += fmt.Sprintf(" %s %d", method, n-before[method])
-		}
-		t.Logf("%.1f calls a VM:%s", float64(sum)/vms, text)
-		if sum > 8*vms {
-			t.Errorf("%d calls for %d VMs, more than 8 each", sum, vms)
-		}
 	})
 }
 
