@@ -18,35 +18,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
-	"codeconnect.vmworld.com/vmgroup/test/bare"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
-
-const members = 50
-
-func startVCenter(b *testing.B) *vcsim.VCenter {
-	b.Helper()
-	vc, err := vcsim.Start(vcsim.Config{Latency: vcsim.Latency{Clone: time.Second}})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return vc
-}
-
-// bareLoop brings as many members up with govmomi alone.
-func bareLoop(b *testing.B, slots int) time.Duration {
-	b.Helper()
-	vc := startVCenter(b)
-	defer vc.Close() //nolint:errcheck // the measurement is over
-	took, err := bare.Fleet{Groups: 1, Members: members, Slots: slots}.BringUp(context.Background(), bare.At(vc.URL()))
-	if err != nil {
-		b.Fatal(err)
-	}
-	return took
-}
 
 // serve starts one replica of the server on a vCenter, as cmd does.
 func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func()) {
@@ -72,82 +48,11 @@ func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func())
 	return web.URL, func() { web.Close(); cancel(); done.Wait() }
 }
 
-// bringUp applies a group of 50, and returns how long it took until all members are on, and how many vCenter calls it made.
-func bringUp(b *testing.B, slots int) (took time.Duration, calls int) {
-	b.Helper()
-	vc := startVCenter(b)
-	defer vc.Close() //nolint:errcheck // the measurement is over
-	url, stop := serve(b, vc, slots)
-	defer stop()
-	before := total(vc)
-	began := time.Now()
-	g := metacontroller.New(url, "default", "web", "uid-web", members)
-	if _, err := g.Until(context.Background(), metacontroller.Running); err != nil {
-		b.Fatal(err)
-	}
-	return time.Since(began), total(vc) - before
-}
-
 func total(vc *vcsim.VCenter) (n int) {
 	for _, count := range vc.Calls() {
 		n += count
 	}
 	return n
-}
-
-// besideBare measures a bare loop and the server in turn, three times each, and reports medians. ours also returns how many vCenter calls
-// it took for so many members.
-func besideBare(b *testing.B, members int, bareOne func() time.Duration, ours func() (time.Duration, int)) {
-	b.Helper()
-	var took, bareTook, ratios, calls []float64
-	for range 3 {
-		t := bareOne()
-		o, n := ours()
-		took, bareTook = append(took, o.Seconds()), append(bareTook, t.Seconds())
-		ratios, calls = append(ratios, o.Seconds()/t.Seconds()), append(calls, float64(n)/float64(members))
-	}
-	b.ReportMetric(median(took), "s")
-	b.ReportMetric(median(bareTook), "bare-s")
-	b.ReportMetric(median(ratios), "x-bare")
-	b.ReportMetric(median(calls), "calls/member")
-}
-
-// BenchmarkBringUpBesideABareLoop brings up 50 members with clones of 1 s, beside a bare govmomi loop with the same slots and the
-// same watch open; medians of 3, alternating. The goals: at most 1.15 times its time at 8 slots, 1.3 times at 32, and at most 8
-// vCenter calls per member in total.
-func BenchmarkBringUpBesideABareLoop(b *testing.B) {
-	for _, slots := range []int{8, 32} {
-		b.Run(fmt.Sprintf("slots=%d", slots), func(b *testing.B) {
-			for range b.N {
-				besideBare(b, members, func() time.Duration { return bareLoop(b, slots) }, func() (time.Duration, int) { return bringUp(b, slots) })
-			}
-		})
-	}
-}
-
-// BenchmarkASmallGroupBehindALargeOne applies a group of one right after a group of 50, with clones of 1 s. The goal is at most 2
-// clone times.
-func BenchmarkASmallGroupBehindALargeOne(b *testing.B) {
-	for range b.N {
-		var times []float64
-		for range 3 {
-			vc := startVCenter(b)
-			url, stop := serve(b, vc, 8)
-			large := metacontroller.New(url, "default", "large", "uid-large", members)
-			small := metacontroller.New(url, "default", "small", "uid-small", 1)
-			if _, err := large.Sync(context.Background()); err != nil {
-				b.Fatal(err)
-			}
-			began := time.Now()
-			if _, err := small.Until(context.Background(), metacontroller.Running); err != nil {
-				b.Fatal(err)
-			}
-			times = append(times, time.Since(began).Seconds())
-			stop()
-			_ = vc.Close()
-		}
-		b.ReportMetric(median(times), "clone-times")
-	}
 }
 
 // BenchmarkHealing measures a settled group of 100 in which an operator powers off one member and destroys another: the time until
