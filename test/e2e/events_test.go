@@ -106,3 +106,25 @@ func TestEventsSayWhatHappenedToAGroup(t *testing.T) {
 	}
 	t.Log(described[strings.Index(described, "Events:"):])
 }
+
+func TestTheEventThatNamesKeptDisksArrives(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "promise-disks")
+	r.kubectlWith(t, strings.Replace(webYAML, "replicas: 3", "replicas: 2, disks: [{name: data, sizeGiB: 1, persistent: true}], deletion: {shutdownTimeoutSeconds: 0}", 1), "-n", namespace, "apply", "-f", "-")
+	g := r.settled(t, namespace, "web", 2)
+	r.kubectl(t, "-n", namespace, "delete", "vg", "web", "--timeout=2m")
+	eventually(t, func() string {
+		all := byReason(r.events(t, namespace, "web"))
+		for _, d := range g.Status.Disks {
+			if !strings.Contains(strings.Join(all["DisksKept"], "\n"), d.ID) {
+				return fmt.Sprintf("no Event DisksKept names %s: %q", d.ID, all)
+			}
+		}
+		for _, ref := range moRefs(g) {
+			if !strings.Contains(strings.Join(all["MemberRemoved"], "\n"), ref) {
+				return fmt.Sprintf("no Event MemberRemoved names %s: %q", ref, all)
+			}
+		}
+		return ""
+	})
+}
