@@ -359,28 +359,3 @@ func TestTagsAndAttributesAreSetBeforeTheFirstPowerOnAndFollowTheSpec(t *testing
 		remove(t, g)
 	})
 }
-
-func TestTheNotesAndMetadataOfAPlainMemberNameItAndItsGroup(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		g := r.serve().group("web", 1)
-		up(t, g)
-		d := r.details(webFolder + "web-0")
-		if !strings.Contains(d.Annotation, "default/web") || d.ManagedBy != nil {
-			t.Errorf("notes %q, managed by %+v", d.Annotation, d.ManagedBy)
-		}
-		if m := metadata(t, d); m["local-hostname"] != "web-0" || m["network"] != nil {
-			t.Errorf("it gets %v", m)
-		}
-		remove(t, g)
-		r.must(r.RegisterExtension("com.vmworld.codeconnect.vmgroup"))
-		g = r.serve().group("web", 1)
-		g.UID = "another"
-		up(t, g)
-		if by := r.details(webFolder + "web-0").ManagedBy; by == nil || by.ExtensionKey != "com.vmworld.codeconnect.vmgroup" {
-			t.Errorf("managed by %+v", by)
-		}
-		remove(t, g)
-	})
-}

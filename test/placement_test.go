@@ -152,34 +152,6 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-func TestALinkedCloneNeedsASnapshotAndTheStatusSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{})
-		g := r.serve().group("web", 2)
-		g.Spec.Clone.Mode = v1alpha1.CloneLinked
-		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "clone.mode") {
-			t.Errorf("status: %s", text)
-		}
-		if vms := r.members(); len(vms) > 0 {
-			t.Errorf("there are %d members", len(vms))
-		}
-		_, err := r.AddSnapshot("/DC0/vm/vm-operator-template", "base")
-		r.must(err)
-		up(t, g)
-		for _, d := range r.details(webFolder + "web-1").Disks {
-			if d.Parent == "" {
-				t.Errorf("%+v is not linked", d)
-			}
-		}
-		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Clone.Snapshot = "patched" })
-		if text := blocked(t, g, "SnapshotNotFound"); !strings.Contains(text, "patched") || !strings.Contains(text, "base") {
-			t.Errorf("status: %s", text)
-		}
-		remove(t, g)
-	})
-}
-
 func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -210,54 +182,6 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 			t.Errorf("status: %s", text)
 		}
 		remove(t, g)
-	})
-}
-
-func TestPlacementObjectsAreFoundByNameAndMissingOnesAreReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, vcsim.Config{Clusters: 2, Pools: 1, Datastores: 2, Pods: 1})
-		_, err := r.AddStoragePolicy("gold", "/DC0/datastore/LocalDS_1")
-		r.must(err)
-		s := r.serve(inCluster0)
-		for name, c := range map[string]struct {
-			change func(p *v1alpha1.Placement)
-			reason string
-			says   []string
-		}{
-			"pool":      {func(p *v1alpha1.Placement) { p.Pool = "DC0_C9" }, "ResourcePoolNotFound", []string{"spec.placement.pool", "DC0_C1"}},
-			"zones":     {func(p *v1alpha1.Placement) { p.Zones = []string{"DC0_C9"} }, "ResourcePoolNotFound", []string{"spec.placement.zones", "DC0_C1"}},
-			"datastore": {func(p *v1alpha1.Placement) { p.Datastore = "fast" }, "DatastoreNotFound", []string{"spec.placement.datastore", "LocalDS_1", "DC0_POD0"}},
-			"policy":    {func(p *v1alpha1.Placement) { p.StoragePolicy = "platinum" }, "StoragePolicyNotFound", []string{"spec.placement.storagePolicy", "gold"}},
-		} {
-			g := s.group("web-"+name, 1)
-			c.change(&g.Spec.Placement)
-			text := blocked(t, g, c.reason)
-			for _, says := range c.says {
-				if !strings.Contains(text, says) {
-					t.Errorf("%s: %q doesn't contain %q", name, text, says)
-				}
-			}
-		}
-		if vms := r.members(); len(vms) > 0 {
-			t.Errorf("there are %d members", len(vms))
-		}
-		for name, c := range map[string]struct {
-			change func(p *v1alpha1.Placement)
-			right  func(d vcsim.Details) bool
-		}{
-			"pool":    {func(p *v1alpha1.Placement) { p.Pool = "DC0_C1" }, func(d vcsim.Details) bool { return d.Pool == "/DC0/host/DC0_C1/Resources" }},
-			"cluster": {func(p *v1alpha1.Placement) { p.Datastore = "DC0_POD0" }, func(d vcsim.Details) bool { return strings.Contains(d.Datastore, "DC0_POD0") }},
-			"policy":  {func(p *v1alpha1.Placement) { p.StoragePolicy = "gold" }, func(d vcsim.Details) bool { return d.Datastore == "/DC0/datastore/LocalDS_1" && len(d.Policies) == 1 }},
-		} {
-			g := s.group("db-"+name, 1)
-			c.change(&g.Spec.Placement)
-			up(t, g)
-			if d := r.details("/DC0/vm/vm-operator/default/db-" + name + "/db-" + name + "-0"); !c.right(d) {
-				t.Errorf("%s: %s %s %v", name, d.Pool, d.Datastore, d.Policies)
-			}
-			remove(t, g)
-		}
 	})
 }
 
