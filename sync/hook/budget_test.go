@@ -68,7 +68,7 @@ func TestManyLargeBodiesStayWithinTheMemoryBudget(t *testing.T) {
 	for reading.Load() < fit && time.Now().Before(patient) {
 		time.Sleep(time.Millisecond)
 	}
-	if w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]); w.Code != http.StatusOK {
+	if w := post(h, "/sync", created(t)); w.Code != http.StatusOK {
 		t.Errorf("a small request meanwhile: %d %s", w.Code, w.Body)
 	}
 	for refused.Load() < 64-fit && time.Now().Before(patient) {

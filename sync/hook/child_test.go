@@ -9,14 +9,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-func TestChildrenAreWholeObjectsOfTheirKinds(t *testing.T) {
+func TestAnAnswerHasTheMembersAndWholeObjectsAsChildren(t *testing.T) {
 	t.Parallel()
-	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body := created(t)
 	body = bytes.Replace(body, []byte(`"replicas":2`), []byte(`"replicas":1,"service":{"ports":[{"port":22}],"annotations":{"example.com/for":"<you & me>"}}`), 1)
 	body = bytes.Replace(body, []byte(`"Service.v1":{}`), []byte(`"Service.v1":{"default/web":{"metadata":{"name":"web"}}}`), 1) // slices come when it is there
-	var answer struct{ Children []json.RawMessage }
+	var answer struct {
+		Status             struct{ Members []struct{ Name, Host string } }
+		Children           []json.RawMessage
+		ResyncAfterSeconds float64
+	}
 	if err := json.Unmarshal(post(serve(&controller{state: healthy()}), "/sync", body).Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)
+	}
+	if s := answer.Status; len(s.Members) != 1 || s.Members[0].Name != "web-0" || s.Members[0].Host != "host-1" || answer.ResyncAfterSeconds <= 0 {
+		t.Errorf("status %+v, and the next call in %v s", s, answer.ResyncAfterSeconds)
 	}
 	want := []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"web-members","namespace":"default","labels":{"app.kubernetes.io/managed-by":"vmgroup","vm.codeconnect.vmworld.com/group":"web"}},` +
@@ -43,7 +50,7 @@ func TestAnEventIsWholeAndGoesWithTheOtherChildren(t *testing.T) {
 	at := time.Date(2026, 11, 22, 5, 6, 7, 0, time.UTC)
 	event := plan.EventOf(plan.Ref{Namespace: "default", Name: "web", UID: "u-1"}, []plan.Event{{Warning: true, Reason: "MemberGone",
 		What: "Gone from vCenter:", Member: "web-0 (vm-7)", Key: "gone/vm-7", At: at}})
-	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body := created(t)
 	var answer struct{ Children []json.RawMessage }
 	if err := json.Unmarshal(post(serve(&controller{state: healthy(), more: []plan.Child{event}}), "/sync", body).Body.Bytes(), &answer); err != nil {
 		t.Fatal(err)

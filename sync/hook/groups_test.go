@@ -221,15 +221,6 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	}
 }
 
-func TestNoGroupsAreAnEmptyList(t *testing.T) {
-	t.Parallel()
-	w := httptest.NewRecorder()
-	serve(&controller{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/groups", nil))
-	if w.Code != 200 || strings.TrimSpace(w.Body.String()) != "[]" {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-}
-
 func TestThePageIsServedOnGETAndHEADAndMeasuredByItsPattern(t *testing.T) {
 	t.Parallel()
 	meter := prometheus.NewRegistry()

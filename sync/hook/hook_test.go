@@ -20,7 +20,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
@@ -95,6 +94,12 @@ func captured(t *testing.T, pattern string) map[string][]byte {
 	return all
 }
 
+// created is the first sync call that Metacontroller makes for a new group of two.
+func created(t *testing.T) []byte {
+	t.Helper()
+	return captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+}
+
 // nulls finds null anywhere in a JSON value: Kubernetes stores it as absent, so every sync would write it again.
 func nulls(path string, v any) []string {
 	var found []string
@@ -149,64 +154,6 @@ func TestARealMetacontrollersRequestsAreAnsweredWithinTheContract(t *testing.T) 
 	}
 }
 
-func TestChildrenStayAsLastAppliedWhileVCenterIsUnknown(t *testing.T) {
-	for file, body := range captured(t, "captured*/sync-with-children.json") {
-		var sent struct {
-			Children map[string]map[string]struct {
-				Metadata struct{ Annotations map[string]string }
-			}
-		}
-		if err := json.Unmarshal(body, &sent); err != nil {
-			t.Fatal(err)
-		}
-		var want []string
-		for _, child := range sent.Children[plan.KindConfigMap] {
-			want = append(want, child.Metadata.Annotations["metacontroller.k8s.io/last-applied-configuration"])
-		}
-		var answer struct{ Children []json.RawMessage }
-		if err := json.Unmarshal(post(serve(&controller{}), "/sync", body).Body.Bytes(), &answer); err != nil {
-			t.Fatal(err)
-		}
-		if len(want) != 1 || len(answer.Children) != 1 || string(answer.Children[0]) != want[0] {
-			t.Errorf("%s: want %s, got %s", file, want, answer.Children)
-		}
-	}
-}
-
-func TestASettledGroupIsAnsweredWithItsMembersAndTheirConfigMap(t *testing.T) {
-	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
-	body = bytes.ReplaceAll(body, []byte(`"replicas":2`), []byte(`"replicas":1`))
-	k := &controller{state: healthy()}
-	k.state.VMs[0].Revision = plan.Revision(&v1alpha1.VmGroupSpec{Template: "ubuntu-24.04"})
-	var answer struct {
-		Status struct {
-			Phase       string
-			LastMessage string
-			Members     []struct{ Name, Host string }
-		}
-		Children []struct {
-			APIVersion, Kind string
-			Metadata         struct{ Name, Namespace string }
-			Data             map[string]string
-		}
-		ResyncAfterSeconds float64
-	}
-	if err := json.Unmarshal(post(serve(k), "/sync", body).Body.Bytes(), &answer); err != nil {
-		t.Fatal(err)
-	}
-	if s := answer.Status; len(s.Members) != 1 || s.Members[0].Host != "host-1" || s.LastMessage != "successfully reconciled VmGroup" || answer.ResyncAfterSeconds != 30 {
-		t.Errorf("status %+v", s)
-	}
-	if len(answer.Children) != 1 {
-		t.Fatalf("children %+v", answer.Children)
-	}
-	c := answer.Children[0]
-	want := "[\n {\"name\":\"web-0\",\"ordinal\":0,\"powerState\":\"poweredOn\",\"ips\":[\"10.0.0.7\"],\"ready\":true}\n]\n"
-	if c.APIVersion != "v1" || c.Kind != "ConfigMap" || c.Metadata.Name != "web-members" || c.Metadata.Namespace != "default" || c.Data["members.json"] != want {
-		t.Errorf("child %+v", c)
-	}
-}
-
 func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 	parent := func(edit string) string {
 		return `{"parent":{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{"name":"web","namespace":"default","uid":"u"},"spec":{"cpu":1,"memory":1,"template":"t"}},"finalizing":false}` + edit
@@ -254,7 +201,7 @@ func TestAnInvalidRequestIsRefusedInOneSentence(t *testing.T) {
 }
 
 func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
-	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body := created(t)
 	for from, says := range map[string]string{
 		`"cpu":2`:      "spec.cpu: Invalid value: 0: must be between 1 and 768",
 		`"memory":4`:   "spec.memory: Invalid value: 0: must be between 1 and 24576",
@@ -287,7 +234,7 @@ func TestASpecThatGotPastTheSchemaIsReportedInTheStatus(t *testing.T) {
 }
 
 func TestOverloadIsAnsweredWithAWholeNumberOfSeconds(t *testing.T) {
-	body := captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"]
+	body := created(t)
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		h := serve(&controller{state: healthy(), before: func() { <-release }})
@@ -319,7 +266,7 @@ func TestTheAnswerToAPanicHasNoDetails(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		h := hook.New(hook.Config{Controller: &controller{state: healthy(), before: c.panics}, Log: zerolog.New(&log)})
-		w := post(h, "/sync", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+		w := post(h, "/sync", created(t))
 		if w.Code != 500 || strings.Contains(w.Body.String(), "4242") {
 			t.Errorf("%s: %d %s", name, w.Code, w.Body)
 		}
@@ -370,7 +317,7 @@ func TestReadinessAndHealth(t *testing.T) {
 }
 
 func TestPlanAnswersWithTheSteps(t *testing.T) {
-	w := post(serve(&controller{state: healthy()}), "/plan", captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"])
+	w := post(serve(&controller{state: healthy()}), "/plan", created(t))
 	var a hook.PlanAnswer
 	if err := json.Unmarshal(w.Body.Bytes(), &a); err != nil || a.Group != "default/web" || len(a.Steps) != 1 || a.Steps[0].VM != "web-0" {
 		t.Errorf("%v %s", err, w.Body)

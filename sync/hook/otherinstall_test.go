@@ -22,7 +22,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 		"by hand":             {"", []string{prefix + "vmgroup"}, nil},
 	} {
 		var request map[string]any
-		if err := json.Unmarshal(captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"], &request); err != nil {
+		if err := json.Unmarshal(created(t), &request); err != nil {
 			t.Fatal(err)
 		}
 		request["controller"].(map[string]any)["metadata"].(map[string]any)["name"] = c.controller
@@ -44,7 +44,7 @@ func TestTheFinalizersOfSeveralInstallsReachThePlan(t *testing.T) {
 // On 422 Metacontroller leaves status and children alone, and an Event says why.
 func TestASyncForAGroupThatAnotherInstallServesIsRefused(t *testing.T) {
 	var request map[string]any
-	if err := json.Unmarshal(captured(t, "captured/sync-create.json")["testdata/captured/sync-create.json"], &request); err != nil {
+	if err := json.Unmarshal(created(t), &request); err != nil {
 		t.Fatal(err)
 	}
 	parent := request["parent"].(map[string]any)

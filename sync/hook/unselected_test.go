@@ -38,20 +38,6 @@ func unselected(t *testing.T, edit func(parent map[string]any)) []byte {
 
 func asItIs(map[string]any) {}
 
-func TestEveryCapturedFinalizeHasADeletionTimestamp(t *testing.T) {
-	for file, body := range captured(t, "captured*/finalize-*.json") {
-		var request struct {
-			Parent struct {
-				Metadata struct{ DeletionTimestamp string }
-			}
-			Finalizing bool
-		}
-		if err := json.Unmarshal(body, &request); err != nil || !request.Finalizing || request.Parent.Metadata.DeletionTimestamp == "" {
-			t.Errorf("%s: %v %+v", file, err, request)
-		}
-	}
-}
-
 func TestAFinalizeWithoutDeletionTimestampIsRefusedWhileThereAreVMs(t *testing.T) {
 	w := post(serve(&controller{state: healthy(), emptied: true}), "/finalize", unselected(t, asItIs))
 	text := w.Body.String()
