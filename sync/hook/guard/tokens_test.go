@@ -154,7 +154,7 @@ func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	for want, given := range map[string][3]string{
 		"there is no token in":                               {"", "", reader},
-		"token contains a token of 15 bytes":                 {"123456789012345", "", ""},
+		"token contains a token of 16 bytes":                 {"0123456789abcdef", "", ""},
 		"token-next contains more than one token":            {first, first + "\n" + second, ""},
 		"reader contains more than one token":                {first, "", "a token with spaces in it"},
 		"token contains 4097 bytes":                          {strings.Repeat("a", 4097), "", ""},
@@ -173,7 +173,10 @@ func TestInvalidTokensAreRefusedAtStart(t *testing.T) {
 			}
 		}
 	}
-	_, cfg := tokenFiles(t, first, "", reader)
+	_, cfg := tokenFiles(t, "0123456789abcdef0", "", reader)
+	if _, err := New(cfg); err != nil {
+		t.Errorf("17 bytes: %v", err)
+	}
 	cfg.TokenFiles = nil
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "requires --token-file") {
 		t.Errorf("readers alone: %v", err)
