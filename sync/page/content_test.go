@@ -111,13 +111,11 @@ func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 	g.Members[5].Ready, g.Members[5].Reason = false, plan.ReasonNotReady
 	g.Quarantined = []v1alpha1.Quarantined{{Name: "web-1-old", Ordinal: 1, MoRef: "vm-91", Reason: "Update", Since: metav1.NewTime(began)},
 		{Name: "web-2-old", Ordinal: 2, MoRef: "vm-92", Reason: "Duplicate", Since: metav1.NewTime(began)}}
-	g.Standby = []v1alpha1.StandbyMember{{Name: "web-20", MoRef: "vm-20", Message: "it is being prepared"}}
 	g.Spec.QuarantineSeconds = 3600
 	text, _ := shown(t, g)
 	at := 0
 	for _, want := range []string{"web-6 vm-6 Unreachable", "web-7 vm-7 Missing", "its host was removed", "web-5 vm-5 Not ready", "web-8 Not there yet Create: too few members: 8 of 9", "web-0 vm-0 Ready", "web-4 vm-4 Ready",
-		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; stays until somebody deletes it in vCenter",
-		"Standby members", "web-20 vm-20 Not ready"} {
+		"In quarantine", "web-1-old vm-91 Update was ordinal 1 since 2026-11-22 09:00:00 UTC ; to be destroyed 2026-11-22 10:00:00 UTC", "web-2-old vm-92 Duplicate was ordinal 2 since 2026-11-22 09:00:00 UTC ; stays until somebody deletes it in vCenter"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
 			t.Fatalf("it does not say %q in order: %s", want, text)
