@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -126,35 +125,6 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		if r := planner.Make(o); r.Status.Members[1].Reason != plan.ReasonMemberGivenUp || r.Wants("web-1", plan.Clone) == finalizing {
 			t.Errorf("%+v, %+v", r.Status.Members, r.Actions)
 		}
-	}
-}
-
-func TestAVanishedMemberIsNotReplacedByTimeUnlessTheSpecSaysSo(t *testing.T) {
-	for limit, want := range map[int32]bool{0: false, 600: true} {
-		o := atWork(2)
-		if limit > 0 {
-			o.Group.Spec.Healing.ReplaceVanishedAfterSeconds = &limit
-		}
-		vanish(1, hostRemoved)(&o)
-		o.Group.Status = planner.Make(o).Status
-		o.Now = o.Now.Add(599 * time.Second)
-		if r := planner.Make(o); r.Wants("web-1", plan.Clone) {
-			t.Errorf("%d s: it is replaced too early", limit)
-		}
-		o.Now = o.Now.Add(30 * 24 * time.Hour)
-		if r := planner.Make(o); r.Wants("web-1", plan.Clone) != want || (r.Status.Members[1].Reason == plan.ReasonMemberGivenUp) != want {
-			t.Errorf("%d s: %+v, %+v", limit, r.Actions, r.Status.Members)
-		}
-	}
-}
-
-func TestAScaleInRemovesNoOtherMemberWhenOneHasVanished(t *testing.T) {
-	o := atWork(3)
-	vanish(2, hostRemoved)(&o)
-	two := int32(2)
-	o.Group.Spec.Replicas = &two
-	if r := planner.Make(o); len(r.Actions) != 0 {
-		t.Errorf("%+v", r.Actions)
 	}
 }
 

@@ -141,24 +141,6 @@ func TestARefreshThatNeverEndsMakesProgress(t *testing.T) {
 	}
 }
 
-// A forecast of a settled group is empty, although its members will be too old some day; one that waits for a window begins there.
-func TestAForecastIsAboutTheMembersThatDifferNow(t *testing.T) {
-	t.Parallel()
-	o := observed(3)
-	addMembers(&o, 3, func(m *plan.VM) { m.Created = now.Add(-time.Minute) })
-	o.Group.Spec.Update.MaxAgeSeconds = in(3600)
-	if f := planner.Forecast(o); len(f.Steps) > 0 || f.More {
-		t.Errorf("of a settled group: %+v", f.Steps)
-	}
-	for i := range o.State.VMs {
-		o.State.VMs[i].Created = now.Add(-time.Hour)
-	}
-	closed(&o)
-	if f := planner.Forecast(o); f.More || len(f.Steps) == 0 || f.Steps[0].After != 10*time.Hour || f.Blocked.Reason != "" {
-		t.Errorf("of one that waits for a window: %+v", f)
-	}
-}
-
 // Outside the windows no update takes a ready member down that is not marked. A standby member serves nobody.
 func TestNoUpdateBeginsOutsideTheWindows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -41,18 +41,6 @@ func TestAServiceIsLeftOutOnceWhenItsTypeChanges(t *testing.T) {
 	}
 }
 
-func TestWithoutSpecServiceThereIsNoService(t *testing.T) {
-	t.Parallel()
-	o := served(2, v1alpha1.Service{})
-	r := planner.Make(o)
-	apply(t, &o, &r)
-	o.Group.Spec.Service = nil
-	r = planner.Make(o)
-	if len(r.Children) != 1 || r.Children[0].Key.Kind != plan.KindConfigMap {
-		t.Errorf("children %s", asJSON(t, r.Children))
-	}
-}
-
 func TestAnEndpointShowsItsMembersState(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

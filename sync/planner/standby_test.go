@@ -54,12 +54,6 @@ func TestWhatComesBeforeAPromotion(t *testing.T) {
 	if r := planner.Make(o); stepFor(&r, "web-2") != plan.Adopt || stepFor(&r, "web-3") != "" {
 		t.Errorf("a VM that spec.adopt names does not come first: %+v", r.Actions)
 	}
-
-	o = withStandby(3, 1)
-	change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(&o)
-	if r := planner.Make(o); stepFor(&r, "web-2") != plan.PowerOn || stepFor(&r, "web-3") != "" {
-		t.Errorf("a member that is off is replaced by a standby one: %+v", r.Actions)
-	}
 }
 
 func TestTheDisksOfAStandbyMemberGrow(t *testing.T) {

@@ -192,12 +192,3 @@ func TestStories(t *testing.T) {
 		})
 	}
 }
-
-// An upgrade of the server must not roll VMs: the revision of a plain group never changes.
-func TestRevisionOfAPlainGroupIsFixed(t *testing.T) {
-	for template, want := range map[string]string{"vm-operator-template": "fa7bc22d3c", "/DC0/vm/ubuntu": "76a60a9e89"} {
-		if got := plan.Revision(&v1alpha1.VmGroupSpec{CPU: 2, Memory: 4, Template: template}); got != want {
-			t.Errorf("revision of %q is %s, was %s", template, got, want)
-		}
-	}
-}
