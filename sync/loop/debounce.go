@@ -14,7 +14,8 @@ import (
 // deletionTimestamp, each write of its status (the filter of ignoreStatusChanges in Metacontroller's composite/controller.go ends then).
 // If each answer to such a call had the next step, Metacontroller would call and write as fast as its workers can. So while a group is in
 // progress, the server repeats what was just written, until writtenFor is over. The calls show when it was written, so all replicas repeat
-// the same. When many groups are deleted at once, their status is written less often, because writes cost the API server most.
+// the same. When many groups are deleted at once, their status is written less often, because writes cost the API server most. Their Events
+// are writes, too, and wait for the next status.
 
 // writtenFor is how long the server repeats what was written.
 const writtenFor = 2 * time.Second
@@ -34,30 +35,32 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 	}
 }
 
-// keepWritten repeats what was just written, if there is more to do. going is how long it repeats the status of a deletion.
-func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) {
+// keepWritten repeats what was just written, if there is more to do, and reports whether it repeats the status of a deletion. going is for
+// how long it does that.
+func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) (status bool) {
 	if len(r.Actions)+len(g.running) == 0 {
-		return
+		return false
 	}
 	if g.finalizing {
 		stands := writtenFor
 		if sameConditions(r.Status.Conditions, g.call.Group.Status.Conditions) {
 			stands = going
 		}
-		if now.Sub(g.statusWritten) < stands {
+		if status = now.Sub(g.statusWritten) < stands; status {
 			orphaned := r.Status.Orphaned // written at once: no later call shows the garbage collector's finalizer
 			r.Status = g.call.Group.Status
 			r.Status.Orphaned = orphaned
 		}
 	}
 	if now.Sub(g.membersWritten) >= writtenFor {
-		return
+		return status
 	}
 	for i, child := range r.Children {
 		if seen := g.call.Children[child.Key]; child.Key.Kind == plan.KindConfigMap && seen.LastApplied != "" {
 			r.Children[i] = plan.Child{Key: child.Key, LastApplied: seen.LastApplied}
 		}
 	}
+	return status
 }
 
 // sameConditions reports whether two lists say the same, but for the words of their messages.

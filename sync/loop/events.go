@@ -214,11 +214,14 @@ const sayAgain = 100 * time.Millisecond
 
 // sayFirst delays the end of a group by one call if it has Events to send: when the answer has finalized: true, Metacontroller removes its
 // finalizer and ignores the children. These are the last Events, so the rate limit doesn't apply to them; and each is sent only once, because
-// every further call would delay each deletion.
+// every further call would delay each deletion. The status, which goes with the group, isn't written for them.
 func (g *group) sayFirst(r *plan.Result) (says bool) {
 	if says = r.Finalized && len(g.events.waiting) > 0; says {
 		g.events.spent = 0
 		r.Finalized = false
+		if stored := g.call.Group.Status; stored.Phase != "" {
+			r.Status = stored
+		}
 	}
 	return says
 }

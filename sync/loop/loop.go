@@ -184,7 +184,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	}
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.keepWritten(&result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
+	repeated := g.keepWritten(&result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answered(l.cfg.Log, &observed, &result)
 	g.forgetUnwanted(&result, now)
 	if len(result.Actions) > 0 {
@@ -194,7 +194,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	if l.callAgain(g, &result, now); says { // a single call, so it needs no share
 		result.Resync, g.due = sayAgain, now.Add(sayAgain)
 	}
-	if l.cfg.Events && !stale {
+	if l.cfg.Events && !stale && !repeated {
 		g.answerEvents(&result, now)
 	}
 	return result

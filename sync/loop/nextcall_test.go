@@ -156,13 +156,13 @@ func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	})
 }
 
-// Where many groups go, few writes tell how far each is.
+// Where many groups go, few writes tell how far each is, and few Events.
 func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 	m := newModel(10 * time.Millisecond)
 	m.took[plan.Destroy] = 400 * time.Millisecond
-	bubble(t, m, Config{Slots: 4, Begin: 4}, func(t *testing.T, l *Loop) {
+	bubble(t, m, Config{Slots: 4, Begin: 4, Events: true}, func(t *testing.T, l *Loop) {
 		const groups = 200
-		var writes atomic.Int64
+		var writes, events atomic.Int64
 		var gone, up sync.WaitGroup
 		up.Add(groups)
 		for i := range groups {
@@ -178,6 +178,11 @@ func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 				up.Wait()
 				c = deletion(c)
 				for r = l.Sync(c); !r.Finalized; r = l.Sync(c) {
+					for _, child := range r.Children {
+						if child.Key.Kind == plan.KindEvent {
+							events.Add(1)
+						}
+					}
 					if equality.Semantic.DeepEqual(r.Status, c.Group.Status) {
 						time.Sleep(r.Resync)
 						continue
@@ -196,7 +201,10 @@ func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 		if most := 2*groups + int(10*took.Seconds()/2); took < 20*time.Second || int(writes.Load()) > most {
 			t.Errorf("%d writes in %s, want at most %d", writes.Load(), took, most)
 		}
-		t.Logf("%d writes in %s", writes.Load(), took)
+		if n := events.Load(); n > 2*groups {
+			t.Errorf("Events were written %d times for %d groups", n, groups)
+		}
+		t.Logf("%d writes, and %d of Events, in %s", writes.Load(), events.Load(), took)
 	})
 }
 
