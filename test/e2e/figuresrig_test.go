@@ -178,10 +178,10 @@ func (f *followed) gone(t *testing.T, most time.Duration) {
 
 // traffic is what has passed so far, and the processor time that it took.
 type traffic struct {
-	at                           time.Time
-	calls, writes                int
-	methods                      map[string]int // of vCenter, and how often the server has called each
-	kube, metacontroller, server time.Duration
+	at                                    time.Time
+	calls, writes                         int
+	methods                               map[string]int // of vCenter, and how often the server has called each
+	kube, metacontroller, server, vcenter time.Duration
 }
 
 func (r *rig) traffic(t *testing.T) traffic {
@@ -189,6 +189,9 @@ func (r *rig) traffic(t *testing.T) traffic {
 	n := traffic{at: time.Now(), writes: len(r.writes(t)), methods: r.vcenterCalls(t), kube: r.Busy(), metacontroller: r.metacontroller.Busy(), server: r.server.Busy()}
 	for _, calls := range r.calls(t) {
 		n.calls += calls
+	}
+	if r.simulator != nil {
+		n.vcenter = r.simulator.Busy()
 	}
 	return n
 }
@@ -221,9 +224,9 @@ func (r *rig) vcenterCalls(t *testing.T) map[string]int {
 // since is the traffic since then, a second.
 func (n traffic) since(was traffic) string {
 	seconds := n.at.Sub(was.at).Seconds()
-	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s",
+	return fmt.Sprintf("%.1f hook calls, %.1f writes, %.1f vCenter calls a second; processor time: API server %.1f s, Metacontroller %.1f s, server %.1f s, vCenter %.1f s",
 		float64(n.calls-was.calls)/seconds, float64(n.writes-was.writes)/seconds, float64(n.vims()-was.vims())/seconds,
-		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds())
+		(n.kube - was.kube).Seconds(), (n.metacontroller - was.metacontroller).Seconds(), (n.server - was.server).Seconds(), (n.vcenter - was.vcenter).Seconds())
 }
 
 // each lists the vCenter calls since then for each of so many members, those that are made most first.

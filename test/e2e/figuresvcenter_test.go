@@ -128,7 +128,7 @@ func (r *rig) vcenterOf(t *testing.T, k kind, clone, power time.Duration) *url.U
 		t.Fatal(err)
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", ports[0])
-	p, err := cluster.Start(r.Dir, "vcenter", []string{servesVCenter + "=" + fmt.Sprint(k.name, " ", listen, " ", clone, " ", power)}, self)
+	p, err := cluster.Start(r.Dir, "vcenter", append([]string{servesVCenter + "=" + fmt.Sprint(k.name, " ", listen, " ", clone, " ", power)}, cluster.Unmeasured...), self)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,7 +211,7 @@ func (r *rig) startMetacontroller(t *testing.T, also ...string) {
 	}
 	args := append([]string{"--kubeconfig=" + r.Kubeconfig(cluster.Metacontroller), "--client-go-qps=100", "--client-go-burst=200", "--leader-election=false", "--apply-strategy=" + *applyStrategy,
 		fmt.Sprintf("--metrics-address=127.0.0.1:%d", r.ports[0]), fmt.Sprintf("--health-probe-bind-address=127.0.0.1:%d", r.ports[1])}, also...)
-	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", nil, binary, args...)
+	r.metacontroller, err = cluster.Start(r.Dir, "metacontroller", cluster.Unmeasured, binary, args...)
 	if err != nil {
 		t.Fatal(err)
 	}

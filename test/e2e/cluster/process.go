@@ -24,6 +24,10 @@ type Process struct {
 	err       error         // how; only after ended
 }
 
+// Unmeasured is the environment of the processes that stand for other machines: without it, their garbage collectors compete with the
+// server for the processors, because their heaps are small here.
+var Unmeasured = []string{"GOGC=400"}
+
 // Start starts a process, and appends its output to dir/name.log.
 func Start(dir, name string, env []string, binary string, args ...string) (*Process, error) {
 	p := &Process{name: name, log: filepath.Join(dir, name+".log"), cmd: exec.Command(binary, args...), ended: make(chan struct{})}
