@@ -97,7 +97,7 @@ func do(t *testing.T, c *http.Client, method, url string) (code int, body string
 	t.Helper()
 	var text io.Reader
 	if method == http.MethodPost {
-		raw, err := os.ReadFile(hooks + "sync.json")
+		raw, err := os.ReadFile("../../manifests/samples/hooks/sync.json")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -201,6 +201,7 @@ func TestPlanAsksAServerWithAuthentication(t *testing.T) {
 		"certificate required":                                          lock[:6],
 		"plain HTTP to another machine":                                 {"--server", "http://vmgroup.example.com", "--server-token-file", k.path("token")},
 		"--server: give a URL":                                          {"--server", "vmgroup:8443"},
+		"no server answers at http://127.0.0.1:1":                       {"--server", "http://127.0.0.1:1"},
 		"--server-ca-file: " + k.path("none") + " contains no PEM cert": {"--server", p.url, "--server-ca-file", k.path("none")},
 	} {
 		if out, status := plan(args...); status != 1 || !strings.Contains(out, says) || strings.Contains(out, "planted") {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -143,6 +141,14 @@ func against(vc *vcsim.VCenter) []string {
 	return []string{"VC_HOST=" + vc.URL().Host, "VC_USER=" + vc.URL().User.Username(), "VC_PASS=" + password, "VC_THUMBPRINT=" + vc.ThumbprintSHA256()}
 }
 
+// serveReady is serve, until the server has read the inventory.
+func serveReady(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := serve(t, env, args...)
+	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	return p
+}
+
 func startVCenter(t *testing.T, cfg vcsim.Config) *vcsim.VCenter {
 	t.Helper()
 	vc, err := vcsim.Start(cfg)
@@ -153,63 +159,12 @@ func startVCenter(t *testing.T, cfg vcsim.Config) *vcsim.VCenter {
 	return vc
 }
 
-func post(t *testing.T, url, file string) (code int, answer metacontroller.Answer) {
-	t.Helper()
-	body, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.Post(url, "application/json", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		t.Fatalf("%d %s", response.StatusCode, text)
-	}
-	return response.StatusCode, answer
-}
-
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for began := time.Now(); !holds(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > patience {
 			t.Fatalf("not within %s: %s", patience, what)
 		}
-	}
-}
-
-const hooks = "../../manifests/samples/hooks/"
-
-func TestTheReadmesSessionWorks(t *testing.T) {
-	t.Parallel()
-	p := serve(t, nil, "--simulator", "--simulator-clone-time", "100ms", "--simulator-power-time", "50ms")
-	eventually(t, "three members are up", func() bool {
-		_, a := post(t, p.url+"/sync", hooks+"sync.json")
-		return a.Status.Phase == "RUNNING" && a.Status.ReadyReplicas == 3
-	})
-	response, err := http.Get(p.health + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics, _ := io.ReadAll(response.Body)
-	_ = response.Body.Close()
-	for _, m := range []string{"vmgroup_hook_duration_seconds", "vmgroup_actions_total", "vmgroup_groups", "vmgroup_vcenter_calls_total", "go_goroutines"} {
-		if !bytes.Contains(metrics, []byte(m)) {
-			t.Errorf("/metrics has no %s", m)
-		}
-	}
-	eventually(t, "the group is finalized", func() bool {
-		_, a := post(t, p.url+"/finalize", hooks+"finalize.json")
-		return a.Finalized && a.Status.CurrentReplicas == 0
-	})
-	p.stop(t)
-	if !strings.Contains(p.logged(), "embedded vCenter") {
-		t.Error("the log does not name the embedded vCenter's address")
 	}
 }
 

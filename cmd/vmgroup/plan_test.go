@@ -30,8 +30,7 @@ const head = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nme
 func TestPlanShowsWhatWillBlockAGroup(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
-	p := serve(t, against(vc))
-	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	p := serveReady(t, against(vc))
 	for spec, want := range map[string]hook.PlanBlock{
 		"networks: [{network: nowhere}]":                                              {Op: "Clone", VM: "web-0", Part: "networks", Reason: "NetworkNotFound"},
 		"placement: {datastore: nowhere}":                                             {Op: "Clone", VM: "web-0", Part: "storage", Reason: "DatastoreNotFound"},
@@ -78,8 +77,7 @@ func TestPlanTakesUserDataFromTheManifests(t *testing.T) {
 	t.Parallel()
 	const from, data = ", userData: {secretKeyRef: {name: boot}}}\n---\n", "apiVersion: v1\nkind: Secret\nmetadata: {name: boot"
 	vc := startVCenter(t, vcsim.Config{})
-	p := serve(t, against(vc))
-	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	p := serveReady(t, against(vc))
 	for _, c := range []struct {
 		manifest, says string
 		status         int
@@ -157,8 +155,7 @@ func TestPlanKnowsWhatATemplateNamesInAContentLibraryWhenItIsAskedForTheFirstTim
 			t.Fatal(err)
 		}
 	}
-	p := serve(t, against(vc))
-	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	p := serveReady(t, against(vc))
 	for template, want := range map[string]int{"golden/ubuntu": 2, "golden/installer": 1, "golden/none": 1, "golden/appliance": 1} {
 		manifest := strings.Replace(head, "vm-operator-template", template, 1) + "}\n"
 		for _, args := range [][]string{{"--server", p.url}, {}} {
@@ -249,21 +246,6 @@ func TestPlanReportsFieldsOneALineAndAsksWhichWasMeant(t *testing.T) {
 	out, errs, status := preview(t, nil, begin+"metadata: {name: web}\nspec: {cpu: 0, memory: -4, template: x}\n", "--simulator")
 	if status != 1 || !strings.HasPrefix(out, "default/web is new:\nspec.cpu: Invalid value: 0: must be between 1 and 768\nspec.memory: Invalid value: -4: ") {
 		t.Errorf("exit status %d:\n%s%s", status, out, errs)
-	}
-}
-
-func TestPlanSaysThatNoServerAnswers(t *testing.T) {
-	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := "http://" + l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, errs, status := preview(t, nil, head+"}\n", "--server", url); status != 1 || !strings.Contains(errs, "no server answers at "+url) {
-		t.Errorf("exit status %d: %s", status, errs)
 	}
 }
 

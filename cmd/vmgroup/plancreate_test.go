@@ -15,8 +15,7 @@ import (
 func TestPlanTakesWhateverKubectlCreateTakes(t *testing.T) {
 	t.Parallel()
 	vc := startVCenter(t, vcsim.Config{})
-	p := serve(t, against(vc))
-	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	p := serveReady(t, against(vc))
 	const spec = `"spec":{"cpu":2,"memory":4,"replicas":1,"template":"vm-operator-template"}`
 	group := func(metadata string) string {
 		return `{"apiVersion":"vm.codeconnect.vmworld.com/v1alpha1","kind":"VmGroup","metadata":{` + metadata + `},` + spec + `}`

@@ -43,8 +43,7 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Skip("the README's blocks call curl, which is not here")
 	}
-	p := serve(t, nil, "--simulator", "--simulator-clone-time", "1s", "--simulator-power-time", "1s", "--simulator-boot-time", "1s")
-	eventually(t, "the server is ready", func() bool { code, _ := get(t, p.health+"/readyz"); return code == 200 })
+	p := serveReady(t, nil, "--simulator", "--simulator-clone-time", "1s", "--simulator-power-time", "1s", "--simulator-boot-time", "1s")
 	at, err := url.Parse(p.url)
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +80,16 @@ func TestTheReadmesCommandsPrintWhatItShows(t *testing.T) {
 	out, errs, _ := run(t, c)
 	if want := outputPattern(said.String()); !want.MatchString(out) || errs != "" {
 		t.Errorf("README:\n%s\nactual output:\n%s%s", said.String(), out, errs)
+	}
+	_, metrics := get(t, p.health+"/metrics")
+	for _, m := range []string{"vmgroup_hook_duration_seconds", "vmgroup_actions_total", "vmgroup_groups", "vmgroup_vcenter_calls_total", "go_goroutines"} {
+		if !strings.Contains(metrics, m) {
+			t.Errorf("/metrics has no %s", m)
+		}
+	}
+	p.stop(t)
+	if !strings.Contains(p.logged(), "embedded vCenter") {
+		t.Error("the log does not name the embedded vCenter's address")
 	}
 }
 
