@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http/httptest"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -25,7 +26,7 @@ import (
 )
 
 // serve starts one replica of the server on a vCenter, as cmd does.
-func serve(b *testing.B, vc *vcsim.VCenter, slots int) (url string, stop func()) {
+func serve(b *testing.B, vc *vcsim.VCenter, slots int) (hooks string, stop func()) {
 	b.Helper()
 	var groups *loop.Loop
 	password, _ := vc.URL().User.Password()
@@ -63,14 +64,16 @@ func BenchmarkHealing(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer vc.Close() //nolint:errcheck // the measurement is over
-	url, stop := serve(b, vc, 8)
+	hooks, stop := serve(b, vc, 8)
 	defer stop()
 	ctx := context.Background()
-	g := metacontroller.New(url, "default", "web", "uid-web", 100)
+	g := metacontroller.New(hooks, "default", "web", "uid-web", 100)
 	if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 		b.Fatal(err)
 	}
-	client, err := govmomi.NewClient(ctx, vc.URL(), true)
+	operator := vc.URL() // what the server's account destroys elsewhere waits for the next call
+	operator.User = url.UserPassword("operator", "pass")
+	client, err := govmomi.NewClient(ctx, operator, true)
 	if err != nil {
 		b.Fatal(err)
 	}
