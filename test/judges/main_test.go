@@ -42,7 +42,7 @@ const (
 
 // build builds the server, once.
 var build = sync.OnceValue(func() error {
-	c := exec.Command("go", "build", "-o", binary, "./cmd/vmgroup")
+	c := exec.Command("go", "build", "-trimpath", "-o", binary, "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
 	c.Dir, c.Env = repository, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w\n%s", err, out)

@@ -77,7 +77,7 @@ func build(to string) error {
 	if err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", to, "./cmd/vmgroup")
+	build := exec.Command("go", "build", "-trimpath", "-o", to, "./cmd/vmgroup") // with the flags of make build, so that the cache has its packages
 	build.Dir, build.Env = root, append(os.Environ(), "CGO_ENABLED=0")
 	if said, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, said)
