@@ -1,4 +1,4 @@
-// Package linters runs Kubernetes linters on the API and the manifests. `make lint` runs it.
+// Package linters runs gosec on the code, and Kubernetes linters on the API and the manifests. `make lint` runs it.
 package linters
 
 import (
