@@ -112,63 +112,6 @@ func (w *world) change(cluster string, spec vim.ClusterConfigSpecEx) {
 	w.must(task.Wait(context.Background()))
 }
 
-func TestTheRulesFollowTheMembersOverClusters(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w, p := apart(t, 0)
-		for i := range int32(3) {
-			p.member(i)
-			if off := p.off(required); off != (i > 0) {
-				t.Fatalf("with %d members off is %t", i+1, off)
-			}
-		}
-		w.must(w.AddRule(firstCluster, "an operator's", "web-0", "web-1"))
-		set := func(request v1alpha1.AntiAffinity) {
-			t.Helper()
-			p.do(settingRules(request))
-			if p.off(request) {
-				t.Errorf("%s is off after it was set", request)
-			}
-		}
-		set(required)
-		person := "an operator's [web-0 web-1]"
-		w.ruleIs(firstCluster, person, "[web-0 web-1 web-2] mandatory")
-		before := w.Calls()["ReconfigureComputeResource_Task"]
-		set(required) // already so: success
-		if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
-			t.Error("it was set again")
-		}
-		set(preferred)
-		w.ruleIs(firstCluster, person, "[web-0 web-1 web-2]")
-
-		w.toCluster("web-2", secondCluster)
-		p.until("the move is seen", func() bool { return p.off(preferred) })
-		set(preferred)
-		w.ruleIs(firstCluster, person, "[web-0 web-1]")
-		w.toCluster("web-1", secondCluster)
-		p.until("the move is seen", func() bool { return p.off(preferred) })
-		set(preferred)
-		w.ruleIs(secondCluster, "[web-1 web-2]")
-		if got := w.rules(firstCluster); len(got) != 1 || !strings.HasPrefix(got[0], "an operator's") {
-			t.Errorf("%q", got)
-		}
-		p.do(actionOn(plan.Destroy, p.state().VMs[1]))
-		if !p.off(preferred) {
-			t.Error("one is gone, and its rule stands")
-		}
-		set(preferred)
-		w.ruleIs(secondCluster)
-
-		p.member(5)
-		set(required)
-		w.ruleIs(firstCluster, w.rules(firstCluster)[0], "[web-0 web-5] mandatory")
-		p.do(plan.Action{Op: plan.SetRules, VM: plan.RulesKey}) // of a group that is removed
-		if p.off(none) || len(w.rules(firstCluster)) != 1 {
-			t.Errorf("%q", w.rules(firstCluster))
-		}
-	})
-}
-
 func TestADuplicateRuleIsRemoved(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -428,7 +371,7 @@ func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
 		p.do(actionOn(plan.Destroy, p.state().VMs[1]))
 		set(wanted)
 		w.ruleIs(firstCluster, "[web-0] on site-a")
-		set(plan.Rules{})
+		p.do(plan.Action{Op: plan.SetRules, VM: plan.RulesKey}) // of a group that is removed
 		for _, cluster := range []string{firstCluster, secondCluster} {
 			w.ruleIs(cluster)
 			w.vmGroupsAre(cluster)
