@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -13,38 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/test/memnet"
 )
-
-func TestAServerOnTheNetworkAnswersInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		network := memnet.New()
-		listener := network.Listen()
-		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			time.Sleep(time.Hour)
-			_, _ = io.WriteString(w, r.Host+" for "+r.RemoteAddr)
-		})}
-		go func() { _ = server.Serve(listener) }()
-		transport := network.Transport()
-		client := &http.Client{Transport: transport}
-		began := time.Now()
-		response, err := client.Get("http://" + listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(response.Body)
-		_ = response.Body.Close()
-		if err != nil || string(text) != "127.0.0.1:1025 for 127.0.0.1:1026" {
-			t.Errorf("%q, %v", text, err)
-		}
-		if took := time.Since(began); took != time.Hour {
-			t.Errorf("it took %s", took)
-		}
-		transport.CloseIdleConnections()
-		_ = server.Close()
-		if _, err := client.Get("http://" + listener.Addr().String()); !errors.Is(err, syscall.ECONNREFUSED) {
-			t.Errorf("after the listener closed: %v", err)
-		}
-	})
-}
 
 func TestADialWithoutAcceptEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
