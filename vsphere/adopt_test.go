@@ -168,33 +168,6 @@ func TestARetryMakesUpForALostReplyToAnAdoption(t *testing.T) {
 	})
 }
 
-func TestSettledGroupsCauseNoCallWhetherTheyAdoptedOrCannot(t *testing.T) {
-	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
-		ref := p.offered("db-a")
-		ask := plan.Query{Template: "ubuntu", Adopt: []string{ref.Value, legacy + "/none", w.Unmanaged.Value, "unmanaged"}}
-		p.until("all is quiet", func() bool { return !p.reader.Busy(ref) })
-		before := w.Calls()
-		for range 1000 {
-			p.State(web, ask)
-		}
-		after := w.Calls()
-		if n := after["RetrievePropertiesEx"] - before["RetrievePropertiesEx"]; n > 2 { // which the stream, or the second query, may have asked for
-			t.Errorf("%d reads", n)
-		}
-		var reasons []string
-		for _, c := range p.State(web, ask).Candidates {
-			reason := "-"
-			if c.Fault != nil {
-				reason = c.Fault.Reason
-			}
-			reasons = append(reasons, reason)
-		}
-		if got := strings.Join(reasons, " "); got != "- AdoptNotFound AdoptNotFound AdoptNotFound" {
-			t.Error(got)
-		}
-	})
-}
-
 func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 	inABubbleOf(t, (*world).startAdopting, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})

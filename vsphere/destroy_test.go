@@ -221,28 +221,6 @@ func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten
 	})
 }
 
-func TestADiskFromElsewhereInASnapshotBlocksTheDestroyUntilTheSnapshotsAreRemoved(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.member(0)
-		w.attach("unmanaged")
-		_, err := w.AddSnapshot("web-0", "a backup")
-		w.must(err)
-		for range 2 {
-			f := p.fault(actionOn(plan.Destroy, vm))
-			if f.Reason != vcfault.ReasonDiskInSnapshot || !f.NeedsOperator || !strings.HasSuffix(f.Message, "remove the snapshots of web-0.") || !strings.Contains(f.Message, "[LocalDS_0] unmanaged/") {
-				t.Errorf("%+v", f)
-			}
-		}
-		if n := w.Calls()["Destroy_Task"] + w.Calls()["RemoveAllSnapshots_Task"]; n != 0 {
-			t.Errorf("%d destroys and removals of snapshots", n)
-		}
-		w.must(w.RemoveSnapshots("web-0"))
-		if n := p.destroyed(vm); n != 1 {
-			t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
-		}
-	})
-}
-
 func TestADiskFromElsewhereThatCameAfterTheSnapshotIsDetached(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)

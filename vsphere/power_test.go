@@ -183,28 +183,6 @@ func TestAFailedResetKeepsTheRecordOfTheLastSuccessfulOne(t *testing.T) {
 	})
 }
 
-func TestAnUnhealthyGuestIsHealthyAfterItsReset(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}})
-		p := w.start()
-		vm := p.member(0)
-		p.do(actionOn(plan.PowerOn, vm))
-		p.until("the tools run", func() bool { return p.vm(vm.MoRef).Tools })
-		w.must(w.SetHealth("web-0", vcsim.HungUntilReset))
-		p.until("it is unhealthy", func() bool { return !p.vm(vm.MoRef).Tools })
-		if f := p.fault(guarded(plan.ShutdownGuest, p.vm(vm.MoRef))); f.Reason != vcfault.ReasonToolsUnavailable {
-			t.Errorf("%+v", f)
-		}
-		boot := p.vm(vm.MoRef).Boot
-		p.do(guarded(plan.Reset, p.vm(vm.MoRef)))
-		p.until("it is healthy", func() bool { return p.vm(vm.MoRef).Tools })
-		if now := p.vm(vm.MoRef); !now.Boot.Equal(boot) || now.Power != plan.PoweredOn || now.Restarted.IsZero() {
-			t.Errorf("%+v", now)
-		}
-	})
-}
-
 func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)

@@ -15,22 +15,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-func TestAMemberMovedAndRenamedIsStillKnown(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.member(0)
-		w.must(w.Rename("web-0", "renamed"))
-		w.must(w.Move("renamed", "/DC0/vm"))
-		p.until("the new name and place are seen", func() bool {
-			m := p.inventory.Member(vm.MoRef)
-			at, _ := p.inventory.Settings()
-			return m.Name == "renamed" && m.Parent == at.VMFolder.Value
-		})
-		if s := p.state(vm.MoRef); len(s.VMs) != 1 || s.VMs[0].Ordinal != 0 || len(s.Gone) != 0 {
-			t.Fatalf("it is no longer a member: %+v", s)
-		}
-	})
-}
-
 func TestAMemberDestroyedByAnOperatorIsGoneWithinASecond(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)

@@ -1,7 +1,6 @@
 package vsphere
 
 import (
-	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -79,30 +78,6 @@ func TestAMemberVanishesThoughTheLastKnownStatusCallsItAStandbyOne(t *testing.T)
 		p.until("it is looked for", func() bool { s := p.State(web, late); return s.IsGone(m.MoRef, "") })
 		if s := p.State(web, late); s.IsGone(m.MoRef, m.InstanceUUID) || len(s.Vanished) != 1 || !s.Vanished[0].Is(&m) {
 			t.Errorf("%+v, gone %+v", s.Vanished, s.Gone)
-		}
-	})
-}
-
-func TestAMemberWhoseHostIsRemovedHasVanishedAndComesBackWithItsHost(t *testing.T) {
-	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
-		d, err := w.Details("web-0")
-		w.must(err)
-		began := time.Now()
-		w.must(w.RemoveHost(d.Host))
-		if how := p.vanished(m).How; !strings.HasPrefix(how, "its host "+path.Base(d.Host)+" was removed from the inventory by ") || time.Since(began) > 2*time.Second {
-			t.Errorf("after %s: %s", time.Since(began), how)
-		}
-		late := w.start() // it never saw the member
-		if how := late.vanished(m).How; !strings.Contains(how, "was removed from the inventory by ") {
-			t.Errorf("to a process that never saw it: %s", how)
-		}
-		w.must(w.AddHost(path.Base(d.Host)))
-		for _, p := range []*process{p, late} {
-			p.until("it is back", func() bool { return len(p.of(m).VMs) == 1 })
-			s := p.of(m)
-			if s.VMs[0].MoRef == m.MoRef || s.VMs[0].InstanceUUID != m.InstanceUUID || s.VMs[0].Power != plan.PoweredOn || len(s.Vanished) != 0 {
-				t.Errorf("%s came back as %+v, vanished %v", m.MoRef, s.VMs[0], s.Vanished)
-			}
 		}
 	})
 }

@@ -201,48 +201,6 @@ func actionOn(op plan.Op, vm plan.VM) plan.Action {
 	return plan.Action{Op: op, VM: plan.MemberName("web", vm.Ordinal), Ordinal: vm.Ordinal, MoRef: vm.MoRef}
 }
 
-func TestEachStepFromCloneToDestroyIsVisibleWhenItReturns(t *testing.T) {
-	inABubble(t, func(t *testing.T, _ *world, p *process) {
-		vm := p.member(0)
-		if vm.Name != "web-0" || vm.Power != plan.PoweredOff || !vm.Reachable || vm.CPU != 2 || vm.MemoryMB != 1024 ||
-			vm.Revision != "r1" || vm.Generation != 1 || vm.Host == "" || vm.VCenter != p.state().VCenter {
-			t.Fatalf("the clone is %+v", vm)
-		}
-		p.do(actionOn(plan.PowerOn, vm))
-		p.do(actionOn(plan.PowerOn, vm)) // already so: success
-		if vm = p.state().VMs[0]; vm.Power != plan.PoweredOn {
-			t.Fatalf("after PowerOn it is %s", vm.Power)
-		}
-		mark := actionOn(plan.Mark, vm)
-		mark.ChangeVersion = vm.ChangeVersion
-		p.do(mark)
-		if vm = p.state().VMs[0]; !vm.Marked {
-			t.Fatal("after Mark it is not marked")
-		}
-		p.do(actionOn(plan.PowerOff, vm))
-		p.do(actionOn(plan.Destroy, vm))
-		s := p.state(vm.MoRef)
-		if len(s.VMs) != 0 || len(s.Gone) != 1 {
-			t.Fatalf("after Destroy: %+v", s)
-		}
-		p.do(actionOn(plan.ConfirmGone, vm))
-	})
-}
-
-func TestALostSessionMakesTheInventoryUnknownForAWhileAndDuplicatesNoVM(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.member(0)
-		was := p.notified("")
-		w.DropSessions()
-		p.until("the loss is reported, and the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
-		s := p.state(vm.MoRef)
-		if len(s.VMs) != 1 || s.VMs[0].MoRef != vm.MoRef || len(s.Gone) != 0 {
-			t.Fatalf("afterwards: %+v", s)
-		}
-		p.do(actionOn(plan.PowerOn, vm))
-	})
-}
-
 func TestWhenRunEndsNoSessionIsLeftBehind(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		if n := w.Sessions(); n != 1 {
