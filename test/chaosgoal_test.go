@@ -140,6 +140,9 @@ func (l *life) offPlace(vm vcsim.VM, stamp stamp.Stamp) string {
 	if (d.TPM != "") != s.Hardware.VTPM {
 		return fmt.Sprintf("whether %s has a virtual TPM differs from the spec", vm.Path)
 	}
+	if isEncrypted(d) != (s.Placement.StoragePolicy == encryptingPolicy) {
+		return fmt.Sprintf("whether %s is encrypted differs from the spec", vm.Path)
+	}
 	if got := pciDevices(&d.Config); !slices.Equal(got, s.Hardware.PCIDevices) {
 		return fmt.Sprintf("%s has the devices %v", vm.Path, got)
 	}

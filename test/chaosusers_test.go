@@ -130,9 +130,12 @@ var edits = []operation{
 		s.Hardware.CPUShares = pick(l.rand, []*intstr.IntOrString{nil, new(intstr.FromString(v1alpha1.SharesLow)), new(intstr.FromInt32(3000))})
 		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
 		s.Hardware.VTPM = s.Hardware.Version > 0 && l.rand.IntN(2) == 0
+		if s.Placement.StoragePolicy = pick(l.rand, []string{"", "", encryptingPolicy}); s.HasPersistentDisks() { // these cannot be encrypted
+			s.Placement.StoragePolicy = ""
+		}
 		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
 		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
-		return fmt.Sprint(plan.AllocationOf(s), s.Hardware.WithoutAllocation(), s.ExtraConfig)
+		return fmt.Sprint(plan.AllocationOf(s), s.Hardware.WithoutAllocation(), s.ExtraConfig, s.Placement.StoragePolicy)
 	}),
 	change("zones", 2, func(l *life, s *v1alpha1.VmGroupSpec) string {
 		s.Placement.Zones = pick(l.rand, [][]string{nil, {"DC0_C0", "DC0_C1"}})

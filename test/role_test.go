@@ -164,6 +164,12 @@ var lackings = []lacking{
 	{privilege: "VirtualMachine.Config.Resource", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.CPUShares = new(intstr.FromString(v1alpha1.SharesLow)) }},
 	{privilege: "VirtualMachine.Config.UpgradeVirtualHardware", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 19 }},
 	{privilege: "Cryptographer.Encrypt", change: func(s *v1alpha1.VmGroupSpec) { s.Hardware = v1alpha1.Hardware{Version: 19, VTPM: true} }},
+	{privilege: "Cryptographer.EncryptNew", change: func(s *v1alpha1.VmGroupSpec) {
+		withDisk(s)
+		encrypts(s)
+	}, then: func(_ *rig, g *metacontroller.Group) {
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = append(s.Disks, v1alpha1.Disk{Name: "more", SizeGiB: 1}) })
+	}},
 	{privilege: "Cryptographer.AddDisk", change: func(s *v1alpha1.VmGroupSpec) {
 		withPersistentDisk(s)
 		s.Hardware = v1alpha1.Hardware{Version: 19, VTPM: true}

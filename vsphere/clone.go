@@ -48,6 +48,8 @@ type cloneBuilder struct {
 	// allows, by their moRefs; nil for all.
 	pod        *places.Object
 	compatible map[string]bool
+	// encrypt are the policies by which the clone is encrypted before its first power-on (plan.Preparation).
+	encrypt map[string]string
 	// source is the template, or its snapshot.
 	source *source
 	// backings connect the adapters with spec.networks; kept: the clone keeps adapters of the template for them.
@@ -292,7 +294,7 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 		return nil
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
-		b.pod, b.spec.Location.Profile = nil, nil
+		b.pod, b.spec.Location.Profile, b.encrypt = nil, nil, nil
 		if p.Datastore != "" {
 			found, err := session.LookUpIn(ctx, s, &b.lookups.storage, b.datacenter.Ref.Value,
 				func() (*places.Storage, error) { return places.ReadStorage(ctx, s, b.datacenter) },
@@ -316,9 +318,11 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 // fillPolicy puts spec.placement.storagePolicy on the clone. If the spec names no datastore, and the default one doesn't satisfy the policy or
 // can't be used, it chooses one that does. The default may be in maintenance (CAPV#3498), or, if it is the template's, not mounted on the
 // hosts of the pool (CAPV#2134).
+//
+// vCenter takes no policy that encrypts in a clone's spec: the clone gets it before its first power-on (CAPV#1146), and its stamp says so.
 func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
-	at := &b.spec.Location
-	allowed, err := b.policyOf(ctx, s, b.datacenter, b.details.Spec.Placement.StoragePolicy, "spec.placement.storagePolicy")
+	at, p := &b.spec.Location, b.details.Spec.Placement
+	allowed, err := b.policyOf(ctx, s, b.datacenter, p.StoragePolicy, "spec.placement.storagePolicy")
 	if err != nil {
 		return err
 	}
@@ -326,7 +330,13 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 	if err != nil {
 		return err
 	}
-	b.compatible, at.Profile = allowed.compatible, allowed.profile
+	b.compatible, at.Profile = allowed.compatible, profileOf(allowed.id)
+	if allowed.encrypts {
+		if b.details.Spec.Clone.Mode == v1alpha1.CloneLinked {
+			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy %q encrypts, and vCenter does not encrypt a linked clone, whose disks it shares with the template: set clone.mode: Full, or another spec.placement.storagePolicy.", p.StoragePolicy)
+		}
+		at.Profile, b.encrypt = nil, map[string]string{"": allowed.id}
+	}
 	if b.pod != nil { // Storage DRS chooses
 		return nil
 	}
@@ -585,6 +595,11 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	for i := range wanted {
+		if err := b.encryptLater(&wanted[i]); err != nil {
+			return err
+		}
+	}
 	changes, records, err := disks.Add(b.source.devices, wanted, "The template "+spec.Template)
 	if err != nil {
 		return err
@@ -596,6 +611,20 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	}
 	enable := disks.EnableUUID
 	c.ExtraConfig = append(c.ExtraConfig, &enable)
+	return nil
+}
+
+// encryptLater leaves the policy of a new disk out of the clone if it encrypts.
+func (b *cloneBuilder) encryptLater(w *disks.Addition) error {
+	switch {
+	case w.Encrypts == "":
+		return nil
+	case w.Disk.Persistent:
+		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy of the persistent disk %s encrypts, and vCenter attaches it only to a VM that is encrypted already: give the disk another storagePolicy in spec.disks.", w.Disk.Name)
+	case b.encrypt == nil:
+		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy of the disk %s encrypts, and vCenter encrypts no disk of a VM that is not encrypted itself: set spec.placement.storagePolicy to one that encrypts, or give the disk another storagePolicy in spec.disks.", w.Disk.Name)
+	}
+	b.encrypt[w.Disk.Name], w.Profile = w.Encrypts, nil
 	return nil
 }
 
@@ -648,18 +677,10 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Cluster: cluster, Namespace: b.ref.Namespace, Name: b.ref.Name, UID: b.ref.UID,
 		Generation: b.action.Generation, Ordinal: b.action.Ordinal, Revision: b.clone.Revision, RevisionAlgorithm: plan.RevisionAlgorithm,
 		InstanceUUID: b.id, VCenter: vcenter, Created: stamp.Time(time.Now()), Fingerprint: b.clone.Fingerprint, Template: b.details.Spec.Template,
-		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: b.unprepared(),
+		Home: b.details.Home, Addresses: b.details.AddressText, Prepared: plan.PreparationDue(b.details.Prepared, b.encrypt),
 		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
 		Allocation: plan.AllocationOf(b.details.Spec),
 	}
-}
-
-// unprepared returns the text in the stamp of a member that must be prepared before it is powered on.
-func (b *cloneBuilder) unprepared() string {
-	if b.details.Prepared == "" {
-		return ""
-	}
-	return plan.Unprepared + b.details.Prepared
 }
 
 // unadorn removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles

@@ -83,8 +83,11 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 		if p, err = b.policyOf(ctx, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
 			return err
 		}
-		if w.Profile = p.profile; named == nil {
+		if w.Profile = profileOf(p.id); named == nil {
 			w.Compatible = p.compatible
+		}
+		if p.encrypts {
+			w.Encrypts = p.id
 		}
 	}
 	switch own := b.spec.Location.Datastore; {
@@ -154,7 +157,7 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = md.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), options, changes...)
+	err = md.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), types.VirtualMachineConfigSpec{ExtraConfig: options, DeviceChange: changes})
 	if attached := persistentIn(wanted); len(attached) > 0 {
 		err = disks.AttachRefused(err, now.Hardware, attached...)
 	}

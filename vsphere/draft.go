@@ -130,6 +130,9 @@ func (d *Draft) FillBare(ctx context.Context) error {
 // Spec returns the clone spec that the steps have filled.
 func (d *Draft) Spec() types.VirtualMachineCloneSpec { return d.b.spec }
 
+// Encrypts returns the storage policies by which the VM is encrypted before its first power-on, as plan.Preparation has them.
+func (d *Draft) Encrypts() map[string]string { return d.b.encrypt }
+
 // Folder returns the moRef of the folder that the clone would be made in.
 func (d *Draft) Folder() string { return d.b.clone.Folder }
 

@@ -131,17 +131,3 @@ func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, er
 func NewTPM() *types.VirtualDeviceConfigSpec {
 	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: &types.VirtualTPM{VirtualDevice: types.VirtualDevice{Key: -1}}}
 }
-
-// TPMRefusal says what vCenter needs for a virtual TPM, if it refused to add one for another reason than a privilege or a moment.
-func TPMRefusal(err error) error {
-	if err == nil {
-		return nil
-	}
-	why := vcfault.Classify("", err)
-	if !why.NeedsOperator && why.Reason != vcfault.ReasonInternal || why.Reason == vcfault.ReasonMissingPrivilege {
-		return err
-	}
-	e := vcfault.New(why.Reason, why.NeedsOperator, "The VM gets no virtual TPM: vCenter needs a default key provider, its hosts encryption mode (or the server's user the privilege Cryptographer.RegisterHost); or remove spec.hardware.vtpm. %s", why.Message)
-	e.Err = err
-	return e
-}

@@ -85,15 +85,18 @@ func (p preparation) run(ctx context.Context) (err error) {
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), now.given, now.devices)
 		stamp.Given = plan.DiskText(now.given)
 	}
-	err = p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.options, now.tpm...)
-	if len(now.tpm) > 0 {
+	err = p.writeStampAnd(ctx, m.MoRef, m.ChangeVersion, stamp.Encode(), now.config)
+	switch {
+	case now.config.VmProfile != nil:
+		err = EncryptionRefusal(err)
+	case now.addsTPM:
 		err = TPMRefusal(err)
 	}
 	return err
 }
 
-// finishClone gives a clone that was never on its hardware version, and finds its disks, what its guest is told, and whether it lacks a virtual
-// TPM. It returns the VM as it is then.
+// finishClone gives a clone that was never on its hardware version, and finds its disks, what its guest is told, whether it lacks a virtual TPM,
+// and by which policies it is encrypted. It returns the VM as it is then.
 func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
 	wanted := plan.PreparationIn(p.action.Details().Prepared)
 	var err error
@@ -102,17 +105,18 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 			return nil, err
 		}
 	}
-	if wanted.TPM && !HasTPM(now.devices) {
-		now.tpm = append(now.tpm, NewTPM())
+	if now.addsTPM = wanted.TPM && !HasTPM(now.devices); now.addsTPM {
+		now.config.DeviceChange = append(now.config.DeviceChange, NewTPM())
 	}
 	if wanted.Networks || wanted.Disks {
 		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {
 			return nil, err
 		}
-		if now.options, err = guestOptions(p.ref, p.action, now.member.InstanceUUID, now.devices, now.given); err != nil {
+		if now.config.ExtraConfig, err = guestOptions(p.ref, p.action, now.member.InstanceUUID, now.devices, now.given); err != nil {
 			return nil, err
 		}
 	}
+	Encrypt(&now.config, plan.PreparationIn(now.member.Stamp.Prepared).Encrypt, now.given, now.devices)
 	return now, complete(now.member.Stamp.Disks, now.devices, p.action.VM)
 }
 
@@ -230,10 +234,10 @@ type unprepared struct {
 	values  []types.BaseCustomFieldValue
 	devices []types.BaseVirtualDevice
 	version string // of the hardware
-	// given are its disks, options what its guest is to be told, and tpm adds a virtual TPM.
+	// given are its disks, and config is what changes of its configuration with the stamp.
 	given   []plan.MemberDisk
-	options []types.BaseOptionValue
-	tpm     []types.BaseVirtualDeviceConfigSpec
+	config  types.VirtualMachineConfigSpec
+	addsTPM bool
 }
 
 // lookPreparing reads what a preparation changes of a member, which nobody may have changed since the inventory read it.

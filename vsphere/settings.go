@@ -62,7 +62,7 @@ type lookups struct {
 	storage    session.Cache[string, *places.Storage]
 	networks   session.Cache[string, *places.Networks]
 	policies   session.Cache[string, *storagePolicies]
-	compatible session.Cache[compatibleKey, map[string]bool]
+	policy     session.Cache[policyKey, *policy]
 	customs    session.Cache[string, *types.CustomizationSpec]
 	extensions session.Cache[string, *types.Extension]
 }
@@ -78,7 +78,7 @@ func (l *lookups) forget() {
 	l.storage.Forget()
 	l.networks.Forget()
 	l.policies.Forget()
-	l.compatible.Forget()
+	l.policy.Forget()
 	l.customs.Forget()
 	l.extensions.Forget()
 }

@@ -33,16 +33,14 @@ func (c calls) restamp(ctx context.Context, m *inventory.Member, change func(*st
 
 // writeStamp sets the text of a VM's stamp; "" removes it.
 func (c calls) writeStamp(ctx context.Context, moRef, changeVersion, text string) error {
-	return c.writeStampAnd(ctx, moRef, changeVersion, text, nil)
+	return c.writeStampAnd(ctx, moRef, changeVersion, text, types.VirtualMachineConfigSpec{})
 }
 
-// writeStampAnd sets the text of a VM's stamp, and other entries of its extraConfig and devices with it.
-func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, others []types.BaseOptionValue, devices ...types.BaseVirtualDeviceConfigSpec) error {
-	err := c.reconfigure(ctx, inventory.VMRef(moRef), types.VirtualMachineConfigSpec{
-		ChangeVersion: changeVersion, DeviceChange: devices,
-		ExtraConfig: append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, others...),
-	})
-	if err != nil {
+// writeStampAnd sets the text of a VM's stamp, and changes the rest of its configuration with it.
+func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, config types.VirtualMachineConfigSpec) error {
+	config.ChangeVersion = changeVersion
+	config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, config.ExtraConfig...)
+	if err := c.reconfigure(ctx, inventory.VMRef(moRef), config); err != nil {
 		return err
 	}
 	return c.reader.Read(ctx, inventory.VMRef(moRef))

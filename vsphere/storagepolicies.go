@@ -16,10 +16,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// policy is a storage policy: what puts it on a disk or VM, and the datastores that satisfy it, by moRef.
+// policy is a storage policy: its id, the datastores that satisfy it, by moRef, and whether it encrypts.
 type policy struct {
-	profile    []types.BaseVirtualMachineProfileSpec
+	id         string
 	compatible map[string]bool
+	encrypts   bool
+}
+
+// profileOf puts the policy with that id on a disk or VM.
+func profileOf(id string) []types.BaseVirtualMachineProfileSpec {
+	return []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}
 }
 
 // fitting returns the datastores that the policy allows, that VMs can be put on now, and that hosts of the pool have (all if reached is nil).
@@ -32,8 +38,8 @@ func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*pl
 	return fits
 }
 
-// compatibleKey is the policy and the datacenter for which datastores are compatible.
-type compatibleKey struct{ policy, datacenter string }
+// policyKey is the id of a policy, and the datacenter whose datastores satisfy it.
+type policyKey struct{ id, datacenter string }
 
 // policyOf finds the storage policy that a field of the spec names.
 func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
@@ -47,14 +53,13 @@ func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datac
 	if err != nil {
 		return nil, err
 	}
-	compatible, err := known.compatible.Get(ctx, s, compatibleKey{id, d.Ref.Value}, knownFor, func() (map[string]bool, error) {
+	return known.policy.Get(ctx, s, policyKey{id, d.Ref.Value}, knownFor, func() (*policy, error) {
 		policies, err := known.policies.Get(ctx, s, "", knownFor, read)
 		if err != nil {
 			return nil, err
 		}
-		return policies.Check(ctx, id, places.Candidates(all.All, "Datastore"))
+		return policies.Read(ctx, id, places.Candidates(all.All, "Datastore"))
 	})
-	return &policy{[]types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}, compatible}, err
 }
 
 // storagePolicies has vCenter's storage policies, and the service (SPBM) that has them.
@@ -106,11 +111,14 @@ func (b *storagePolicies) Find(name, field string) (string, error) {
 	return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set %s to one of %s.", name, field, vcfault.Listing(names))
 }
 
-// Check returns which of the datastores satisfy a policy, by moRef.
-func (b *storagePolicies) Check(ctx context.Context, id string, all []naming.Candidate) (map[string]bool, error) {
-	fits := map[string]bool{}
+// Read returns the policy with that id, and which of the datastores satisfy it.
+func (b *storagePolicies) Read(ctx context.Context, id string, all []naming.Candidate) (p *policy, err error) {
+	p = &policy{id: id, compatible: map[string]bool{}}
+	if p.encrypts, err = b.client.SupportsEncryption(ctx, id); err != nil {
+		return nil, session.PBMFailure(err)
+	}
 	if len(all) == 0 { // without hubs the service would check all datastores
-		return fits, nil
+		return p, nil
 	}
 	var hubs []pbmtypes.PbmPlacementHub
 	for _, c := range all {
@@ -122,7 +130,7 @@ func (b *storagePolicies) Check(ctx context.Context, id string, all []naming.Can
 		return nil, session.PBMFailure(err)
 	}
 	for _, hub := range res.CompatibleDatastores() {
-		fits[hub.HubId] = true
+		p.compatible[hub.HubId] = true
 	}
-	return fits, nil
+	return p, nil
 }

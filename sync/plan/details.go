@@ -75,6 +75,9 @@ type Preparation struct {
 	Version int32 `json:"version,omitempty"`
 	// TPM reports whether the member was to have a virtual TPM.
 	TPM bool `json:"tpm,omitempty"`
+	// Encrypt are the ids of the storage policies by which a clone is to be encrypted: of its files and its template's disks, under "", and of
+	// disks of the spec, by name. Only the clone finds out which policies encrypt, so no spec's preparation has them.
+	Encrypt map[string]string `json:"encrypt,omitempty"`
 	// Digest distinguishes values; empty for a preparation that was only begun.
 	Digest string `json:"digest"`
 }
@@ -96,11 +99,30 @@ func PreparationIn(text string) (p Preparation) {
 // equals no spec's preparation, so a replica that sees it prepares the member again.
 func PreparationBegun(former, wanted string) string {
 	have, want := PreparationIn(former), PreparationIn(wanted)
-	begun := Preparation{Tags: union(have.Tags, want.Tags), Attributes: union(have.Attributes, want.Attributes), Networks: have.Networks, Disks: have.Disks, Version: have.Version, TPM: have.TPM}
-	text, _ := json.Marshal(begun) // cannot fail: strings and a bool
+	begun := have
+	begun.Tags, begun.Attributes, begun.Digest = union(have.Tags, want.Tags), union(have.Attributes, want.Attributes), ""
 	if strings.HasPrefix(former, Unprepared) {
-		return Unprepared + string(text)
+		return Unprepared + begun.text()
 	}
+	return begun.text()
+}
+
+// PreparationDue is what the stamp of a clone says that is to be prepared as that text says (PreparationOf), and encrypted by those policies; ""
+// if neither.
+func PreparationDue(prepared string, encrypt map[string]string) string {
+	if len(encrypt) > 0 {
+		p := PreparationIn(prepared)
+		p.Encrypt = encrypt
+		prepared = p.text()
+	}
+	if prepared == "" {
+		return ""
+	}
+	return Unprepared + prepared
+}
+
+func (p Preparation) text() string {
+	text, _ := json.Marshal(p) // cannot fail: strings, numbers and bools
 	return string(text)
 }
 
@@ -128,8 +150,7 @@ func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 		sum.Write(text)
 	}
 	p.Digest = hex.EncodeToString(sum.Sum(nil)[:5])
-	text, _ := json.Marshal(p) // cannot fail: strings and a bool
-	return string(text)
+	return p.text()
 }
 
 // HomeText describes a home, the datacenter and folder of a group, for people.

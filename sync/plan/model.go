@@ -148,10 +148,10 @@ func (a *Action) allocation() string {
 
 // unprepared is what the stamp of a clone says of its preparation.
 func (a *Action) unprepared() string {
-	if a.Details() == nil || a.Details().Prepared == "" {
+	if a.Details() == nil {
 		return ""
 	}
-	return Unprepared + a.Details().Prepared
+	return PreparationDue(a.Details().Prepared, nil)
 }
 
 // disks is what the stamp says of the disks after a Clone or SetDisks.

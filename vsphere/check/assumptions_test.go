@@ -46,22 +46,38 @@ func fullConfig(c *vcsim.Config) {
 	c.Latency.Clone = 1500 * time.Millisecond // short enough for many polls
 }
 
+// encrypted makes the group's members full clones, and encrypted: linked ones cannot be.
+func encrypted(_ *world, o *Options) {
+	o.Groups[0].Spec.Clone, o.Groups[0].Spec.Placement.StoragePolicy = v1alpha1.Clone{}, "VM Encryption Policy"
+}
+
 func TestDeepCheckConfirmsEveryAssumptionInTheSimulator(t *testing.T) {
-	inDeepWorld(t, func(t *testing.T, w *world) {
-		o, held := fullOptions(t, w), roleIDs()
-		for _, p := range role.Trial() {
-			held = append(held, p.ID)
-		}
-		w.Restrict(held...)
-		r := w.checked(nil, o)
-		for _, x := range experiments {
-			if x.check != "deep: clone" && x.check != "deep: stream of changes" { // these report only failures
-				r.has(x.check, OK, "", "")
-			}
-		}
-		r.only()
-		w.clean("ubuntu", "unseen")
-	}, fullConfig)
+	for only, change := range map[string]func(*world, *Options){"deep: linked clone": func(*world, *Options) {}, "deep: encryption": encrypted} {
+		t.Run(only, func(t *testing.T) {
+			inDeepWorld(t, func(t *testing.T, w *world) {
+				o, held := fullOptions(t, w), roleIDs()
+				change(w, &o)
+				for _, p := range role.Trial() {
+					held = append(held, p.ID)
+				}
+				w.Restrict(held...)
+				r := w.checked(nil, o)
+				for _, x := range experiments {
+					switch x.check {
+					case "deep: clone", "deep: stream of changes": // these report only failures
+					case only:
+						r.has(x.check, OK, "", "")
+					case "deep: linked clone", "deep: encryption":
+						r.has(x.check, Skip, "", "")
+					default:
+						r.has(x.check, OK, "", "")
+					}
+				}
+				r.only()
+				w.clean("ubuntu", "unseen")
+			}, fullConfig)
+		})
+	}
 }
 
 func TestTrialPrivilegesAreExactlyThoseOfTheExperiments(t *testing.T) {
@@ -284,6 +300,14 @@ var violations = []struct {
 		w.Rewrite(every(func(*types.Destroy_Task) {
 			for _, d := range w.FirstClassDisks() {
 				w.Must(w.KeepFirstClassDisk(d.ID, false))
+			}
+		}))
+	}},
+	{"deep: encryption", "are not encrypted", func(w *world, o *Options) {
+		encrypted(w, o)
+		w.Rewrite(every(func(c *types.ReconfigVM_Task) {
+			if c.Spec.VmProfile != nil {
+				c.Spec.VmProfile, c.Spec.DeviceChange = nil, nil
 			}
 		}))
 	}},

@@ -85,6 +85,8 @@ type checker struct {
 	folders []naming.Candidate
 	// pools and datastores are the targets of the groups' clones.
 	pools, datastores []types.ManagedObjectReference
+	// encrypting reports whether a group has a storage policy that encrypts.
+	encrypting bool
 	// asked reports whether vCenter returned the account's privileges.
 	asked    bool
 	findings []Finding

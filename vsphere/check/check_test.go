@@ -313,7 +313,7 @@ var groups = []struct {
 	seen, advice string
 	change       func(*v1alpha1.VmGroupSpec)
 }{
-	{"", OK, "storage policy VM Encryption Policy; customization linux; 1 tags; managedBy", "", func(s *v1alpha1.VmGroupSpec) {
+	{"", OK, "storage policy VM Encryption Policy; encrypted before the first power-on; customization linux; 1 tags; managedBy", "", func(s *v1alpha1.VmGroupSpec) {
 		s.CustomizationSpec, s.Tags = "linux", []v1alpha1.Tag{{Category: "team", Name: "shop"}}
 		s.Placement.StoragePolicy, s.Networks = "VM Encryption Policy", []v1alpha1.Network{{Network: "VM Network"}}
 	}},
@@ -452,14 +452,13 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 				w.Must(w.AddTPM("ubuntu"))
 				w.Restrict(roleIDs()...)
 				r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
-				r.only("CD-ROM", "resource limits", "reserved memory", "vTPM", "privilege Cryptographer.Clone", "privilege Cryptographer.EncryptNew")
+				r.only("CD-ROM", "resource limits", "reserved memory", "vTPM", "privilege Cryptographer.Clone")
 				r.has("CD-ROM", Warn, "[LocalDS_0] tools.iso", "disconnect it")
 				r.has("resource limits", Warn, "limited to 512 MiB of memory", "remove the limit")
 				r.has("reserved memory", Warn, "reserves all its memory", "with that much free memory")
 				r.has("hot-add", OK, "more CPUs while powered on, more memory with a power cycle", "")
 				r.has("vTPM", Warn, tpm, "")
 				r.has("privilege Cryptographer.Clone", Warn, "/DC0/vm/ubuntu", "")
-				r.has("privilege Cryptographer.EncryptNew", Warn, "on /DC0/vm", "")
 			})
 		})
 	}

@@ -87,6 +87,8 @@ var experiments = []experiment{
 		proves: "keeps a disk with keepAfterDeleteVm"},
 	{check: "deep: vTPM", needs: []string{"VirtualMachine.Config.AddRemoveDevice", "Cryptographer.Encrypt"}, lacks: wantsTPM, try: (*trial).addTPM,
 		proves: "gives a VM that is off a virtual TPM with secrets of its own"},
+	{check: "deep: encryption", needs: []string{"VirtualMachine.Config.EditDevice", "Cryptographer.Encrypt"}, lacks: wantsEncryption, try: (*trial).encrypt,
+		proves: "encrypts a VM that is off when a reconfigure assigns a storage policy that encrypts"},
 	{check: "deep: destroyed VM", try: (*trial).destroy,
 		proves: "has removed an object when the task that removes it ends in success"},
 	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events,

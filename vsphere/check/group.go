@@ -108,6 +108,7 @@ func (c *checker) describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.
 	add(hostGroups(spec) > 0, "%d host groups", hostGroups(spec))
 	add(len(spec.Networks) > 0, "%d networks", len(spec.Networks))
 	add(spec.Placement.StoragePolicy != "", "storage policy %s", spec.Placement.StoragePolicy)
+	add(len(d.Encrypts()) > 0, "encrypted before the first power-on")
 	add(clone.Customization != nil, "customization %s", spec.CustomizationSpec)
 	add(len(spec.Tags) > 0, "%d tags", len(spec.Tags))
 	if clone.Config.ManagedBy != nil {
@@ -122,6 +123,7 @@ func (c *checker) describeClone(d *vsphere.Draft, t *foundTemplate, g *v1alpha1.
 
 // remember records the targets of a group's clones, for the check of privileges.
 func (c *checker) remember(ctx context.Context, d *vsphere.Draft) error {
+	c.encrypting = c.encrypting || len(d.Encrypts()) > 0
 	to := d.Spec().Location
 	if to.Pool != nil {
 		keep(&c.pools, *to.Pool)

@@ -41,6 +41,9 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	"VirtualMachine.Inventory.Move":                moves,
 }
 
+// toEncrypt are the privileges for groups with a storage policy that encrypts. Only vCenter knows which ones do.
+var toEncrypt = []string{"Cryptographer.Encrypt", "VirtualMachine.Config.EditDevice"}
+
 func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootDisk != nil }
 
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
@@ -72,7 +75,7 @@ func (c *checker) checkPrivileges(ctx context.Context) {
 		return
 	}
 	c.asked = true
-	c.encrypts(on[role.OnFolder], held)
+	c.encrypts(held)
 	lacking, looked := 0, 0
 	for _, p := range role.Least() {
 		var without []string
@@ -96,22 +99,16 @@ func (c *checker) checkPrivileges(ctx context.Context) {
 	}
 }
 
-// encrypts warns of missing privileges for templates with a virtual TPM, whose files are encrypted.
+// encrypts warns of a missing privilege for templates with a virtual TPM, whose files are encrypted.
 //
-// [doc] vSphere Security, Cryptographic Operations Privileges: "Clone: clone an encrypted virtual machine", required on the virtual machine;
-// "Encrypt new: encrypt a virtual machine during virtual machine creation", on its folder.
-func (c *checker) encrypts(folders []naming.Candidate, held map[types.ManagedObjectReference]map[string]bool) {
+// [doc] vSphere Security, Cryptographic Operations Privileges: "Clone: clone an encrypted virtual machine", required on the virtual machine.
+func (c *checker) encrypts(held map[types.ManagedObjectReference]map[string]bool) {
+	const id = "Cryptographer.Clone"
 	for _, t := range c.templates {
-		lacks := func(id string, on []naming.Candidate) {
-			for _, x := range on {
-				if t.info.tpm && !held[x.Ref][id] {
-					c.add("privilege "+id, Warn, fmt.Sprintf("%s does not have it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, x.Path, t.name),
-						"grant it there with propagation to children, or vCenter may refuse its clones")
-				}
-			}
+		if t.info.tpm && !held[inventory.VMRef(t.moRef)][id] {
+			c.add("privilege "+id, Warn, fmt.Sprintf("%s does not have it on %s, and %s has a virtual TPM, so it is encrypted", c.s.User, t.path, t.name),
+				"grant it there with propagation to children, or vCenter may refuse its clones")
 		}
-		lacks("Cryptographer.Clone", []naming.Candidate{{Path: t.path, Ref: inventory.VMRef(t.moRef)}})
-		lacks("Cryptographer.EncryptNew", folders)
 	}
 }
 
@@ -124,7 +121,8 @@ func (c *checker) lacks(p role.Privilege, without []string) {
 	switch {
 	case p.Needed():
 		result = Fail
-	case slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) }):
+	case slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) }),
+		c.encrypting && slices.Contains(toEncrypt, p.ID):
 		result, advice = Fail, advice+"; the group needs it"
 	default:
 		advice += ", or accept this: " + p.Without

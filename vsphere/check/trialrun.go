@@ -3,6 +3,7 @@ package check
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -11,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -149,6 +151,43 @@ func (t *trial) addTPM(ctx context.Context) outcome {
 		return refuted("it has no virtual TPM after the task that adds one", "members lack the virtual TPM that their group asks for").with(facts)
 	}
 	return confirmed("added; its files are %s", map[bool]string{true: "encrypted", false: "not encrypted"}[encrypted]).with(facts)
+}
+
+// wantsEncryption returns why the VM is not to be encrypted.
+func wantsEncryption(t *trial, _ context.Context) string {
+	if len(t.draft.Encrypts()) == 0 {
+		return "no group of -f has a storagePolicy that encrypts"
+	}
+	return ""
+}
+
+// encrypt encrypts the VM, as the server does before a member's first power-on.
+func (t *trial) encrypt(ctx context.Context) outcome {
+	if err := t.off(ctx, t.vm); err != nil {
+		return failedBy(err)
+	}
+	now, err := t.v.ReadFresh(ctx, t.vm)
+	if err != nil {
+		return failedBy(err)
+	}
+	var config types.VirtualMachineConfigSpec
+	vsphere.Encrypt(&config, t.draft.Encrypts(), nil, now.Devices)
+	if err := t.reconfigure(config); err != nil {
+		return failedBy(vsphere.EncryptionRefusal(err))
+	}
+	if now, err = t.v.ReadFresh(ctx, t.vm); err != nil {
+		return failedBy(err)
+	}
+	o, err := t.read(ctx, t.vm, "config.keyId")
+	if err != nil {
+		return failedBy(err)
+	}
+	_, home := session.LookUp[types.CryptoKeyId](o, "config.keyId")
+	plain := slices.DeleteFunc(disks.In(now.Devices), disks.Encrypted)
+	if facts := (Facts{"encrypted": yes(home), "plainDisks": count(len(plain))}); !home || len(plain) > 0 {
+		return refuted("its files or disks are not encrypted after the task that assigns the policy", "members run unencrypted").with(facts)
+	}
+	return confirmed("its files and disks are encrypted")
 }
 
 // bootTime reads the bootTime repeatedly, also after a reset: it identifies one run of the VM.

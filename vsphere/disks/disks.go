@@ -171,6 +171,17 @@ func First(record string, devices []types.BaseVirtualDevice) *types.VirtualDisk 
 // IsDelta reports whether a disk is a delta of another file: that of a snapshot, or of what it was cloned from.
 func IsDelta(disk *types.VirtualDisk) bool { return len(chain(disk.Backing)) > 1 }
 
+// Encrypted reports whether a disk is encrypted.
+func Encrypted(disk *types.VirtualDisk) bool {
+	switch b := disk.Backing.(type) {
+	case *types.VirtualDiskFlatVer2BackingInfo:
+		return b.KeyId != nil
+	case *types.VirtualDiskSeSparseBackingInfo:
+		return b.KeyId != nil
+	}
+	return false
+}
+
 // File returns a disk's file; empty if it has none.
 func File(disk *types.VirtualDisk) string {
 	if links := chain(disk.Backing); len(links) > 0 {

@@ -30,6 +30,8 @@ type Addition struct {
 	// Profile is its storage policy; nil for none. Compatible are the datastores that it can be on, by moRef, where the policy leaves a choice.
 	Profile    []types.BaseVirtualMachineProfileSpec
 	Compatible map[string]bool
+	// Encrypts is the policy's id if it encrypts.
+	Encrypts string
 	// Made is a persistent disk, which is there already.
 	Made Disk
 }

@@ -87,6 +87,9 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	if fault != nil {
 		return nil, fault
 	}
+	if fault := v.encryptsAsItClones(&spec); fault != nil {
+		return nil, fault
+	}
 	create.Config = v.specOf(point.config, target.name, spec.Location.Datastore)
 	res, fault := v.inner(ctx, f.Self, func() soap.HasFault { return f.CreateVMTask(ctx, create) })
 	if fault != nil {

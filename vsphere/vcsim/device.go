@@ -61,6 +61,10 @@ func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.B
 				checked[i] = &spec
 			}
 		}
+		if v.profiles.encrypts(spec.Profile) {
+			v.encryptDisk(&spec)
+			checked[i] = &spec
+		}
 		if _, is := spec.Device.(*types.VirtualTPM); is {
 			if fault := v.takesTPM(vm); fault != nil {
 				return nil, fault

@@ -12,7 +12,7 @@ import (
 func inheritHardware(vm *simulator.VirtualMachine, source *types.VirtualMachineConfigInfo) {
 	vm.Config.VAppConfig = source.VAppConfig
 	vm.Config.Hardware.AutoCoresPerSocket = source.Hardware.AutoCoresPerSocket
-	vm.Config.BootOptions = source.BootOptions
+	vm.Config.BootOptions, vm.Config.KeyId = source.BootOptions, source.KeyId
 	vm.Config.CpuAllocation, vm.Config.MemoryAllocation = source.CpuAllocation, source.MemoryAllocation
 	vm.Config.MemoryReservationLockedToMax = source.MemoryReservationLockedToMax
 }

@@ -222,6 +222,9 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 			return have.GetOptionValue().Key == o.GetOptionValue().Key
 		})
 	})
+	if fault := v.takesEncryption(vm, &spec); fault != nil {
+		return fault
+	}
 	changes, fault := v.checkDevices(vm, spec.DeviceChange)
 	if fault != nil {
 		return fault
@@ -241,6 +244,7 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 		if isTrue(spec.VAppConfigRemoved) {
 			vm.Config.VAppConfig = nil
 		}
+		v.assign(ctx, vm, &spec)
 	}
 	return fault
 }

@@ -194,7 +194,7 @@ type Details struct {
 	Disks      []Disk
 	// Pool, Host and Datastore (of the VM home) are inventory paths. A template has no pool.
 	Pool, Host, Datastore string
-	// Policies are the ids of the storage policies requested for the VM home at creation.
+	// Policies are the ids of the storage policies requested for the VM home, at creation or later.
 	Policies []string
 	// Customization is the specification given at creation.
 	Customization *types.CustomizationSpec
@@ -223,6 +223,7 @@ type Disk struct {
 	File      string // "[datastore] directory/file.vmdk"
 	Parent    string // the file of its parent disk; empty if none
 	Policies  []string
+	Encrypted bool
 }
 
 // Details describes the VM or template with a path or name.
@@ -276,7 +277,7 @@ func (v *inventory) detail(vm *simulator.VirtualMachine, d *Details) {
 		case *types.VirtualDisk:
 			disk := Disk{Key: key, Policies: v.policies[vm.Self].disks[key]}
 			if b, ok := o.Backing.(*types.VirtualDiskFlatVer2BackingInfo); ok {
-				disk.File, disk.Datastore = b.FileName, v.datastorePath(dc, b.FileName)
+				disk.File, disk.Datastore, disk.Encrypted = b.FileName, v.datastorePath(dc, b.FileName), b.KeyId != nil
 				if b.Parent != nil {
 					disk.Parent = b.Parent.FileName
 				}

@@ -20,6 +20,8 @@ type storagePolicies struct {
 	world    *world
 	profiles *pbmsimulator.ProfileManager
 	fitting  map[string][]types.ManagedObjectReference // the compatible datastores by policy; no entry: all
+	// encrypting is the id of the policy that encrypts.
+	encrypting string
 }
 
 // pbmContent are the managed objects of the service, named as in a real vCenter.
@@ -37,7 +39,7 @@ func newPolicies(w *world) *storagePolicies {
 	s := &storagePolicies{world: w, profiles: &pbmsimulator.ProfileManager{ManagedObjectReference: pbmContent.ProfileManager},
 		fitting: make(map[string][]types.ManagedObjectReference)}
 	s.add("vSAN Default Storage Policy")
-	s.add("VM Encryption Policy")
+	s.encrypting = s.add("VM Encryption Policy")
 	return s
 }
 
@@ -46,7 +48,7 @@ func (s *storagePolicies) service() *simulator.Registry {
 	r := simulator.NewRegistry()
 	r.Namespace, r.Path = pbm.Namespace, pbm.Path
 	r.Put(&pbmsimulator.ServiceInstance{ManagedObjectReference: pbm.ServiceInstance, Content: pbmContent})
-	r.Put(s.profiles)
+	r.Put(&profileManager{s.profiles, s})
 	r.Put(&placementSolver{pbmContent.PlacementSolver, s})
 	return r
 }
@@ -73,6 +75,25 @@ func (s *storagePolicies) has(id string) bool {
 func (s *storagePolicies) fits(id string, ref types.ManagedObjectReference) bool {
 	fitting, ok := s.fitting[id]
 	return !ok || slices.ContainsFunc(fitting, func(ds types.ManagedObjectReference) bool { return s.world.Below(ds, ref) })
+}
+
+// profileManager knows the IO filters of all policies; the simulator knows those of its own (v0.56.0, pbm/simulator/simulator.go:300).
+type profileManager struct {
+	*pbmsimulator.ProfileManager
+	s *storagePolicies
+}
+
+// PbmQueryIOFiltersFromProfileId returns the filter of the policy that encrypts, and none of others.
+func (m *profileManager) PbmQueryIOFiltersFromProfileId(req *pbmtypes.PbmQueryIOFiltersFromProfileId) soap.HasFault {
+	res := new(pbmtypes.PbmQueryIOFiltersFromProfileIdResponse)
+	for _, id := range req.ProfileIds {
+		one := pbmtypes.PbmProfileToIofilterMap{Key: id}
+		if id.UniqueId == m.s.encrypting {
+			one.Iofilters = []pbmtypes.PbmIofilterInfo{{FilterType: string(pbmtypes.PbmIofilterInfoFilterTypeENCRYPTION)}}
+		}
+		res.Returnval = append(res.Returnval, one)
+	}
+	return &methods.PbmQueryIOFiltersFromProfileIdBody{Res: res}
 }
 
 type placementSolver struct {

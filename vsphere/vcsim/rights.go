@@ -19,14 +19,16 @@ type rights struct {
 	world   *world
 	objects *simulator.Registry // of the world
 
+	profiles *storagePolicies
+
 	role   *role             // nil: all privileges
 	denied map[string]string // privilege by method
 	hidden map[types.ManagedObjectReference]bool
 }
 
 // newRights grants the clients everything.
-func newRights(w *world) *rights {
-	return &rights{world: w, objects: w.Objects, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
+func newRights(w *world, p *storagePolicies) *rights {
+	return &rights{world: w, objects: w.Objects, profiles: p, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
 }
 
 // Deny denies a SOAP method until Allow: it returns NoPermission with this privilege.
@@ -167,6 +169,8 @@ var (
 		"PbmQueryProfile":      "StorageProfile.View",
 		"PbmRetrieveContent":   "StorageProfile.View",
 		"PbmCheckRequirements": "StorageProfile.View",
+
+		"PbmQueryIOFiltersFromProfileId": "StorageProfile.View",
 	}
 )
 
@@ -327,7 +331,7 @@ var configPrivileges = map[string]string{
 	"VAppConfig":                   "VApp.ApplicationConfig", "VAppConfigRemoved": "VApp.ApplicationConfig",
 	"InstanceUuid": "VirtualMachine.Config.Settings", "Uuid": "VirtualMachine.Config.Settings", "Tools": "VirtualMachine.Config.Settings",
 	"Flags": "VirtualMachine.Config.Settings", "BootOptions": "VirtualMachine.Config.Settings", "PowerOpInfo": "VirtualMachine.Config.Settings",
-	"ChangeVersion": "", "DeviceChange": "",
+	"ChangeVersion": "", "DeviceChange": "", "VmProfile": "",
 }
 
 // configNeeds returns the privileges that a change of a VM's configuration requires.
@@ -362,20 +366,28 @@ func configNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectRef
 // encryptionNeeds returns the privileges that a change of a VM requires because its files are, or become, encrypted.
 //
 // [doc] vSphere Security, Cryptographic Operations Privileges: "Encrypt: encrypt a virtual machine or a virtual machine disk"; "Add disk: add
-// a disk to an encrypted virtual machine"; both on the virtual machine.
+// a disk to an encrypted virtual machine"; both on the virtual machine. "Encrypt new: ... or a disk during disk creation", on its folder.
 func (v *rights) encryptionNeeds(spec *types.VirtualMachineConfigSpec, on types.ManagedObjectReference) (all []privilegeNeed) {
 	vm, is := v.objects.Get(on).(*simulator.VirtualMachine)
+	if !is {
+		return nil
+	}
+	encrypts := v.profiles.encrypts(spec.VmProfile)
 	for _, change := range spec.DeviceChange {
-		if c := change.GetVirtualDeviceConfigSpec(); is && c.Operation == types.VirtualDeviceConfigSpecOperationAdd {
-			switch c.Device.(type) {
-			case *types.VirtualTPM:
-				all = append(all, privilegeNeed{"Cryptographer.Encrypt", on})
-			case *types.VirtualDisk:
-				if tpmOf(vm.Config.Hardware.Device) != nil {
-					all = append(all, privilegeNeed{"Cryptographer.AddDisk", on})
-				}
-			}
+		c := change.GetVirtualDeviceConfigSpec()
+		_, tpm := c.Device.(*types.VirtualTPM)
+		_, disk := c.Device.(*types.VirtualDisk)
+		adds := c.Operation == types.VirtualDeviceConfigSpecOperationAdd
+		encrypts = encrypts || adds && tpm || !adds && v.profiles.encrypts(c.Profile)
+		if adds && disk && encrypted(vm) {
+			all = append(all, privilegeNeed{"Cryptographer.AddDisk", on})
 		}
+		if adds && disk && v.profiles.encrypts(c.Profile) && vm.Parent != nil {
+			all = append(all, privilegeNeed{"Cryptographer.EncryptNew", *vm.Parent})
+		}
+	}
+	if encrypts {
+		all = append(all, privilegeNeed{"Cryptographer.Encrypt", on})
 	}
 	return all
 }

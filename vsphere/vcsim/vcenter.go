@@ -86,7 +86,7 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 	v.objects.Cookie = v.outliving(simulator.HTTPCookie)
 	v.objects.Handler = v.dispatch
 	v.objects.AddHandler(v.world.changes)
-	v.rights = newRights(v.world)
+	v.rights = newRights(v.world, policies)
 	v.streams = newStreams(v.world, v.rights)
 	v.reads = v.streams.reads
 	v.fcds = newFCDs(v.world)
