@@ -130,6 +130,7 @@ var edits = []operation{
 		s.Hardware.CPUShares = pick(l.rand, []*intstr.IntOrString{nil, new(intstr.FromString(v1alpha1.SharesLow)), new(intstr.FromInt32(3000))})
 		s.Hardware.Version = pick(l.rand, []int32{0, 0, 15})
 		s.Hardware.VTPM = s.Hardware.Version > 0 && l.rand.IntN(2) == 0
+		s.Hardware.BootFirst = pick(l.rand, []v1alpha1.BootDevice{"", v1alpha1.BootDisk, v1alpha1.BootNetwork})
 		if s.Placement.StoragePolicy = pick(l.rand, []string{"", "", encryptingPolicy}); s.HasPersistentDisks() { // these cannot be encrypted
 			s.Placement.StoragePolicy = ""
 		}

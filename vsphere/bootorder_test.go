@@ -1,6 +1,7 @@
 package vsphere
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -44,5 +45,55 @@ func TestABootOrderThatNamesAnExtraAdapterIsAFaultThatSaysWhatToDo(t *testing.T)
 		w.must(w.ToTemplate("ubuntu"))
 		w.must(w.BootFromNetwork("ubuntu"))
 		p.refused(0, v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "boots from", "boot order", "spec.networks")
+	})
+}
+
+// Its adapters have keys only after the clone.
+func TestAMemberBootsFirstFromWhatTheSpecSaysAndNotFromWhatItsTemplateDoes(t *testing.T) {
+	t.Parallel()
+	for first, want := range map[v1alpha1.BootDevice]string{"": "network", v1alpha1.BootDisk: "disk", v1alpha1.BootNetwork: "network network disk"} {
+		t.Run(string(first), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w, p := placed(t, vcsim.Config{Portgroups: 2})
+				w.must(w.BootFromNetwork("ubuntu"))
+				spec := v1alpha1.VmGroupSpec{Networks: []v1alpha1.Network{{Network: "DC0_DVPG1"}, {Network: "DC0_DVPG0"}}}
+				spec.Hardware = v1alpha1.Hardware{BootFirst: first, BootDelaySeconds: 3}
+				p.preparedWith(spec)
+				d, err := w.Details("web-0")
+				w.must(err)
+				var order []string
+				for _, device := range d.Config.BootOptions.BootOrder {
+					switch device := device.(type) {
+					case *vim.VirtualMachineBootOptionsBootableEthernetDevice:
+						if cards := len(order); device.DeviceKey != d.NICs[cards].Key {
+							t.Errorf("adapter %d has the key %d, and the order %d", cards, d.NICs[cards].Key, device.DeviceKey)
+						}
+						order = append(order, "network")
+					case *vim.VirtualMachineBootOptionsBootableDiskDevice:
+						order = append(order, "disk")
+					}
+				}
+				if got := strings.Join(order, " "); got != want || d.Config.BootOptions.BootDelay != 3000 {
+					t.Errorf("it boots from %s after %d ms", got, d.Config.BootOptions.BootDelay)
+				}
+			})
+		})
+	}
+}
+
+func TestAMemberWithoutAdaptersCannotBootFromThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		template, err := w.Details("ubuntu")
+		w.must(err)
+		w.must(w.ToVM("ubuntu"))
+		w.must(w.Reconfigure("ubuntu", vim.VirtualMachineConfigSpec{DeviceChange: []vim.BaseVirtualDeviceConfigSpec{
+			&vim.VirtualDeviceConfigSpec{Operation: vim.VirtualDeviceConfigSpecOperationRemove, Device: &vim.VirtualVmxnet3{
+				VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: vim.VirtualEthernetCard{VirtualDevice: vim.VirtualDevice{Key: template.NICs[0].Key}}}}}}}))
+		w.must(w.ToTemplate("ubuntu"))
+		p.refused(0, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{BootFirst: v1alpha1.BootNetwork}}, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "no network adapter", "spec.networks", "spec.hardware.bootFirst")
+		p.made(0, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{BootFirst: v1alpha1.BootDisk}})
 	})
 }

@@ -207,6 +207,9 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	if h.SecureBoot != nil || h.BootDelaySeconds > 0 {
 		config.BootOptions = &types.VirtualMachineBootOptions{EfiSecureBootEnabled: h.SecureBoot, BootDelay: 1000 * int64(h.BootDelaySeconds)}
 	}
+	if h.BootFirst == v1alpha1.BootNetwork && len(b.source.nics())+len(b.details.Spec.Networks) == 0 {
+		return b.unfit("has no network adapter to boot from: set spec.networks, or remove spec.hardware.bootFirst")
+	}
 	bios := b.source.firmware == string(types.GuestOsDescriptorFirmwareTypeBios)
 	if h.SecureBoot != nil && *h.SecureBoot && bios {
 		return b.unfit("boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot")

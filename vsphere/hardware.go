@@ -1,5 +1,5 @@
 // This file has the parts of spec.hardware that are more than a field of vCenter's: its version, reservations, limits and shares, PCI
-// devices, and a virtual TPM.
+// devices, a virtual TPM, and a boot order.
 
 package vsphere
 
@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -130,4 +131,23 @@ func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, er
 // it is known that vCenter takes it (hashicorp/packer-plugin-vsphere#150; terraform-provider-vsphere#2590).
 func NewTPM() *types.VirtualDeviceConfigSpec {
 	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: &types.VirtualTPM{VirtualDevice: types.VirtualDevice{Key: -1}}}
+}
+
+// bootFirst returns a boot order that begins with that device; nil for none. It has the keys of devices, which are known only after the clone;
+// made is the stamp's record of the clone's disks. [doc] VirtualMachineBootOptions.bootOrder: "After list is exhausted, default BIOS boot
+// device algorithm is used".
+func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirtualDevice) *types.VirtualMachineBootOptions {
+	if device == "" {
+		return nil
+	}
+	var order []types.BaseVirtualMachineBootOptionsBootableDevice
+	if device == v1alpha1.BootNetwork {
+		for _, card := range NICsIn(devices) {
+			order = append(order, &types.VirtualMachineBootOptionsBootableEthernetDevice{DeviceKey: card.GetVirtualDevice().Key})
+		}
+	}
+	if disk := disks.First(made, devices); disk != nil {
+		order = append(order, &types.VirtualMachineBootOptionsBootableDiskDevice{DeviceKey: disk.Key})
+	}
+	return &types.VirtualMachineBootOptions{BootOrder: order}
 }

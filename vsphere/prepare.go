@@ -108,6 +108,7 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 	if now.addsTPM = wanted.TPM && !HasTPM(now.devices); now.addsTPM {
 		now.config.DeviceChange = append(now.config.DeviceChange, NewTPM())
 	}
+	now.config.BootOptions = bootFirst(wanted.BootFirst, now.member.Stamp.Disks, now.devices)
 	if wanted.Networks || wanted.Disks {
 		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {
 			return nil, err

@@ -29,6 +29,17 @@ const (
 	SharesHigh   = "High"
 )
 
+// BootDevice is what the firmware tries first.
+//
+// +kubebuilder:validation:Enum=Disk;Network
+type BootDevice string
+
+// The kinds of devices that the firmware can try first: the first disk, or the network adapters in the order of spec.networks.
+const (
+	BootDisk    BootDevice = "Disk"
+	BootNetwork BootDevice = "Network"
+)
+
 // Hardware is the virtual hardware of members, beyond the numbers of CPUs and memory. Fields that are not set, or 0, are as in the template.
 // Members get other reservations, limits and shares while they run. Only a new clone gets the rest, so a change of it replaces the members.
 //
@@ -107,6 +118,10 @@ type Hardware struct {
 	// +kubebuilder:validation:Maximum=10
 	// +optional
 	BootDelaySeconds int32 `json:"bootDelaySeconds,omitempty"`
+	// bootFirst is what the firmware tries to boot from before other devices, instead of the template's boot order: Disk, the first disk;
+	// or Network, the network adapters, and then the first disk.
+	// +optional
+	BootFirst BootDevice `json:"bootFirst,omitempty"`
 	// pciDevices are devices of the host that each member gets: at most 16. All memory is then reserved. Needs hardware version 17 or newer.
 	// Each is the vendor and device id in hexadecimal, as lspci -n prints it ("10de:1eb8"), of a device that hosts pass through, or the name
 	// of a vGPU profile ("grid_t4-4c") of at most 80 characters.

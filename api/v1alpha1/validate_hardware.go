@@ -31,6 +31,7 @@ func (s *VmGroupSpec) validateHardware(spec *field.Path) (errs field.ErrorList) 
 	atMost("memoryReservationMiB", h.MemoryReservationMiB, MaxMiB)
 	atMost("memoryLimitMiB", h.MemoryLimitMiB, MaxMiB)
 	atMost("bootDelaySeconds", h.BootDelaySeconds, MaxBootDelay)
+	errs = append(errs, oneOf(path.Child("bootFirst"), h.BootFirst, BootDisk, BootNetwork)...)
 	errs = append(errs, validateShares(path.Child("cpuShares"), h.CPUShares)...)
 	errs = append(errs, validateShares(path.Child("memoryShares"), h.MemoryShares)...)
 	invalid := func(is bool, at *field.Path, value int32, says string) {

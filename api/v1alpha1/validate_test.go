@@ -86,7 +86,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{placement: {datacenter: /eu/DC0, pool: /DC0/host/C0/Resources/a b, datastore: pod-1, storagePolicy: Gold (mirrored), antiAffinity: Required}}`,
 		`{placement: {zones: [C0, /DC0/host/C0], folder: teams}}`,
 		`{placement: {pool: C0, zones: []}}`,
-		`{hardware: {version: 99, coresPerSocket: 1, cpuHotAdd: false, memoryHotAdd: true, cpuReservationMHz: 10000000, cpuLimitMHz: 10000000, cpuShares: Low, reserveAllMemory: true, memoryShares: High, secureBoot: true, vtpm: true, bootDelaySeconds: 10, pciDevices: ["10de:1eb8", grid_t4-4c]}}`,
+		`{hardware: {version: 99, coresPerSocket: 1, cpuHotAdd: false, memoryHotAdd: true, cpuReservationMHz: 10000000, cpuLimitMHz: 10000000, cpuShares: Low, reserveAllMemory: true, memoryShares: High, secureBoot: true, vtpm: true, bootDelaySeconds: 10, bootFirst: Network, pciDevices: ["10de:1eb8", grid_t4-4c]}}`,
 		`{hardware: {cpuShares: 1, memoryShares: 503316480}}`,
 		`{cpu: 768, memory: 24576, hardware: {coresPerSocket: 768, memoryReservationMiB: 25165824, memoryLimitMiB: 25165824, reserveAllMemory: false}}`,
 		`{placement: {zones: [C0, C1], hostGroup: {names: [licensed]}}}`,

@@ -75,6 +75,8 @@ type Preparation struct {
 	Version int32 `json:"version,omitempty"`
 	// TPM reports whether the member was to have a virtual TPM.
 	TPM bool `json:"tpm,omitempty"`
+	// BootFirst is what the firmware tries first (spec.hardware.bootFirst).
+	BootFirst v1alpha1.BootDevice `json:"bootFirst,omitempty"`
 	// Encrypt are the ids of the storage policies by which a clone is to be encrypted: of its files and its template's disks, under "", and of
 	// disks of the spec, by name. Only the clone finds out which policies encrypt, so no spec's preparation has them.
 	Encrypt map[string]string `json:"encrypt,omitempty"`
@@ -136,10 +138,10 @@ func union(a, b []string) []string {
 // as cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
-	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM {
+	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM && spec.Hardware.BootFirst == "" {
 		return ""
 	}
-	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version, TPM: spec.Hardware.VTPM}
+	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version, TPM: spec.Hardware.VTPM, BootFirst: spec.Hardware.BootFirst}
 	for _, t := range spec.Tags {
 		p.Tags = append(p.Tags, tagText(t.Category, t.Name))
 	}

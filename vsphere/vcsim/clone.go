@@ -486,3 +486,24 @@ func bootsFromRemoved(vm *simulator.VirtualMachine, changes []types.BaseVirtualD
 	}
 	return nil
 }
+
+// bootsFromMissing rejects a boot order that names a device that the VM does not have. The fault: as in bootsFromRemoved.
+func bootsFromMissing(vm *simulator.VirtualMachine, options *types.VirtualMachineBootOptions) types.BaseMethodFault {
+	if options == nil {
+		return nil
+	}
+	devices := object.VirtualDeviceList(vm.Config.Hardware.Device)
+	for _, d := range options.BootOrder {
+		var found bool
+		switch d := d.(type) {
+		case *types.VirtualMachineBootOptionsBootableEthernetDevice:
+			_, found = devices.FindByKey(d.DeviceKey).(types.BaseVirtualEthernetCard)
+		case *types.VirtualMachineBootOptionsBootableDiskDevice:
+			_, found = devices.FindByKey(d.DeviceKey).(*types.VirtualDisk)
+		}
+		if !found {
+			return &types.InvalidArgument{InvalidProperty: "configSpec.bootOptions.bootOrder"}
+		}
+	}
+	return nil
+}

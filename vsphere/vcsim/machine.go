@@ -233,6 +233,9 @@ func (v *inventory) configure(ctx *simulator.Context, vm *simulator.VirtualMachi
 		return fault
 	}
 	spec.DeviceChange = changes
+	if fault := bootsFromMissing(vm, spec.BootOptions); fault != nil {
+		return fault
+	}
 	version := laterVersion(vm)
 	keepUnset(vm.Config, &spec)
 	spec.NumCoresPerSocket = v.setCores(ctx, vm, spec.NumCoresPerSocket)
