@@ -34,6 +34,8 @@ type overviewBody struct {
 	Pages   pages
 	Recent  []recentAction
 	Matches int
+	// Elsewhere: it lists groups that this replica isn't called for, or was asked for them.
+	Elsewhere bool
 }
 
 // filter is what is asked of the overview.
@@ -136,7 +138,8 @@ func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	seen, f := p.look(), parseFilter(r.URL.Query())
 	shown, counts := f.choose(seen.groups)
 	body := overviewBody{Health: p.healthOf(&seen.health), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
-		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent}
+		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent,
+		Elsewhere: counts[stateElsewhere.Key] > 0 || f.State == stateElsewhere.Key}
 	for _, g := range shown[body.Pages.from:body.Pages.to] {
 		body.Rows = append(body.Rows, p.rowOf(g))
 	}

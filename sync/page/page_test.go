@@ -148,6 +148,7 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	text := textOf(t, body)
 	at := 0
 	for _, want := range []string{"vCenter Connected", "7 of 8 slots in use 2 groups wait for a slot How many can run at once clones : 3 running; limit 4 of at most 8 vCenter queued a task for 12 s", "1 Error", "1 Pending", "1 Elsewhere", "1 Running",
+		"or their VmGroups don't exist", "vmgroup check --orphans -f -",
 		"fails d 1 of 2 cloning TemplateNotFound", "pends c", "elsewhere b 2 VMs", "runs a", "Recent actions", "2026-11-22 09:00:00 UTC Destroy d/fails fails-9 scale-in ok", "Clone a/runs runs-8 because DatastoreFull full"} {
 		next := strings.Index(text[at:], want)
 		if next < 0 {
@@ -157,6 +158,12 @@ func TestTheOverviewListsGroupsThatNeedAnOperatorFirst(t *testing.T) {
 	}
 	if code != 200 || !strings.Contains(body, "<title>(1) Groups · VmGroup</title>") {
 		t.Errorf("%d %s", code, body)
+	}
+	s.groups = slices.DeleteFunc(s.groups, func(g plan.Report) bool { return g.Phase == "" })
+	for at, says := range map[string]bool{"/": false, "/?state=other": true} {
+		if _, body, _ = get(New(Config{Source: s}), at, ""); strings.Contains(body, "--orphans") != says {
+			t.Errorf("%s, without such a group: %s", at, textOf(t, body))
+		}
 	}
 	s.health = plan.Health{UnknownSince: began, Fault: &plan.Fault{Reason: "InvalidLogin", Message: "vCenter refuses the account"}}
 	s.unknown = true
