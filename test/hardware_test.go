@@ -187,6 +187,11 @@ func TestACloneOfAnOlderTemplateIsUpgradedBeforeItsFirstPowerOn(t *testing.T) {
 			}
 		}
 		clones := r.Calls()["CloneVM_Task"]
+		edited := g.VmGroup.DeepCopy()
+		edited.Spec.Hardware.Version = 99
+		if _, answer := ask(t, g, "/plan", edited, false); !strings.Contains(answer, "hardware version 99") {
+			t.Errorf("the plan of an edit that no host can carry out is %s", answer)
+		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 99 })
 		if text := blocked(t, g, "NotSupported"); !strings.Contains(text, "hardware version 99") || !strings.Contains(text, "spec.hardware.version") {
 			t.Errorf("status: %s", text)
