@@ -110,8 +110,7 @@ func TestAReplicaThatOutlivesItsGroupLeavesTheFolderOfTheNextOneAlone(t *testing
 			m := newModel(time.Second)
 			bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 				c := call("web", 2)
-				l.Sync(c)
-				until(t, time.Minute, "2 members on", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+				m.bringUp(t, c)
 				time.Sleep(time.Second)
 				m.change(c.Ref(), func(*plan.VCenterState) { m.unknown = unknown })
 				l.Sync(c)
@@ -147,7 +146,6 @@ func TestAFolderIsCreatedOnlyForACallThatCameWhileVCenterWasKnown(t *testing.T) 
 		if n := m.count(plan.CreateFolder); n != 0 {
 			t.Errorf("the folder is created %d times", n)
 		}
-		l.Sync(c)
-		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		m.bringUp(t, c)
 	})
 }

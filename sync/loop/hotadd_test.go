@@ -31,8 +31,7 @@ func TestAMemberWhoseHotAddIsRefusedIsPowerCycledOnce(t *testing.T) {
 			return c
 		}
 		c := group(1, 2)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.bringUp(t, c)
 		m.change(c.Ref(), func(s *plan.VCenterState) {
 			for i := range s.VMs {
 				s.VMs[i].CPUHotAdd, s.VMs[i].MemoryHotAdd = true, true

@@ -12,21 +12,14 @@ import (
 type limit struct {
 	mu   sync.Mutex
 	room int
-	slow int // all takes so many times as long
 	// unseen makes what is queued say that it runs.
 	unseen bool
 	queue  []chan struct{}
-	now    int // queued and running
-	most   int // of these, so far
-	begun  int
 }
 
 func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 	came := time.Now()
 	l.mu.Lock()
-	l.now++
-	l.begun++
-	l.most = max(l.most, l.now)
 	turn := make(chan struct{})
 	if l.room > 0 {
 		l.room--
@@ -37,16 +30,13 @@ func (l *limit) carryOut(ctx context.Context, took time.Duration) plan.Took {
 	l.mu.Unlock()
 	wait(ctx, turn)
 	began := time.Now()
-	l.mu.Lock()
-	took *= time.Duration(max(l.slow, 1))
-	l.mu.Unlock()
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.now--; len(l.queue) > 0 {
+	if len(l.queue) > 0 {
 		close(l.queue[0])
 		l.queue = l.queue[1:]
 	} else {
@@ -63,17 +53,4 @@ func wait(ctx context.Context, turn <-chan struct{}) {
 	case <-turn:
 	case <-ctx.Done():
 	}
-}
-
-func (l *limit) setSlow(times int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.slow, l.most, l.begun = times, 0, 0
-}
-
-// sofar returns how many ran at once at most, and how many began, since setSlow.
-func (l *limit) sofar() (most, begun int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.most, l.begun
 }

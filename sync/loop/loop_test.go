@@ -51,6 +51,13 @@ func until(t *testing.T, limit time.Duration, what string, holds func() bool) ti
 	return time.Since(start)
 }
 
+// bringUp calls for a group, and waits until all its members are on.
+func (m *model) bringUp(t *testing.T, c plan.Call) {
+	t.Helper()
+	m.loop.Sync(c)
+	until(t, time.Minute, "all members on", func() bool { _, on := m.members(c.Ref()); return on == int(*c.Group.Spec.Replicas) })
+}
+
 func TestOneCallBringsAGroupUp(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{Slots: 4}, func(t *testing.T, l *Loop) {
@@ -106,8 +113,7 @@ func TestWithoutCallsActionsStopWhenTheLeaseEnds(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{Lease: 30 * time.Second, Resync: 10 * time.Second}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Sync(c)
-		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.bringUp(t, c)
 		off := func(s *plan.VCenterState) { s.VMs[0].Power = plan.PoweredOff }
 		time.Sleep(29 * time.Second)
 		m.change(c.Ref(), off)
@@ -128,8 +134,7 @@ func TestAStaleCallIsAnsweredAndIgnored(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		stale, fresh := call("web", 5), call("web", 2)
 		fresh.Group.Generation = 2
-		l.Sync(fresh)
-		until(t, time.Second, "up", func() bool { _, on := m.members(fresh.Ref()); return on == 2 })
+		m.bringUp(t, fresh)
 		if r := l.Sync(stale); r.Status.DesiredReplicas != 2 {
 			t.Errorf("the stale call is answered with %d desired", r.Status.DesiredReplicas)
 		}
@@ -144,8 +149,7 @@ func TestFinalizingIsSticky(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		m.bringUp(t, c)
 		until(t, time.Minute, "finalized", func() bool { return l.Sync(deletion(c)).Finalized })
 		l.Sync(c)
 		time.Sleep(time.Minute)
@@ -161,8 +165,7 @@ func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.bringUp(t, c)
 		l.Sync(c)
 		begun := len(m.begun())
 		m.change(c.Ref(), func(s *plan.VCenterState) { // the other replica asks a guest to shut down,
@@ -181,8 +184,7 @@ func TestAFolderThatWasSeenIsRecreatedOnlyForALaterCall(t *testing.T) {
 	m := newModel(0)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 1)
-		l.Sync(c)
-		until(t, time.Second, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		m.bringUp(t, c)
 		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs, s.Folder = nil, "" })
 		time.Sleep(5 * time.Second)
 		if all, _ := m.members(c.Ref()); all != 0 {

@@ -31,8 +31,7 @@ func TestAPlanStartsNothingIfACallComesMeanwhile(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Sync(c)
-		until(t, time.Minute, "3 members on", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		m.bringUp(t, c)
 		time.Sleep(time.Second)
 		synctest.Wait()
 

@@ -309,8 +309,7 @@ func TestTheNewestCallsUserDataCountsAndAStaleCallsDoesNot(t *testing.T) {
 		if faults := l.Groups()[0].Faults; len(faults) != 1 || faults[0].Condition != v1alpha1.ConditionCloneBlocked || faults[0].Reason != plan.ReasonSecretNotFound {
 			t.Errorf("%+v", faults)
 		}
-		l.Sync(c)
-		until(t, time.Minute, "a member is on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		m.bringUp(t, c)
 	})
 }
 

@@ -15,22 +15,6 @@ import (
 // day is a configuration under which one call is enough for a test.
 var day = Config{Slots: 64, Lease: 24 * time.Hour, Resync: time.Hour}
 
-// upCount counts the members that are on in all groups.
-func (m *model) upCount(calls []plan.Call) (n int) {
-	for _, c := range calls {
-		_, on := m.members(c.Ref())
-		n += on
-	}
-	return n
-}
-
-func callsFor(prefix string, groups int, replicas int32) (calls []plan.Call) {
-	for i := range groups {
-		calls = append(calls, call(fmt.Sprint(prefix, i), replicas))
-	}
-	return calls
-}
-
 // numberFor is how many clones of the one template can run at once.
 func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
 
@@ -38,33 +22,6 @@ func numberFor(l *Loop) plan.Limit { return l.Slots().Limits[3] }
 func bothQueues(t *testing.T, test func(t *testing.T, unseen bool)) {
 	t.Run("tasks are queued", func(t *testing.T) { test(t, false) })
 	t.Run("queued tasks say that they run", func(t *testing.T) { test(t, true) })
-}
-
-func TestTwoThousandMembersAreUpWithinATenthMoreThanTheLimitsAllow(t *testing.T) {
-	bothQueues(t, func(t *testing.T, unseen bool) {
-		m := newModel(40 * time.Second)
-		m.limit = &limit{room: 16, unseen: unseen}
-		bubble(t, m, day, func(t *testing.T, l *Loop) {
-			groups := 100
-			if raced {
-				groups = 50
-			}
-			calls := callsFor("web", groups, 20)
-			for _, c := range calls {
-				l.Sync(c)
-			}
-			members := 20 * groups
-			took := until(t, 6*time.Hour, "all members on", func() bool { return m.upCount(calls) == members })
-			bound := time.Duration(members) / 16 * 40 * time.Second
-			t.Logf("%s, %.2f times what 16 at once allow; %+v", took, took.Seconds()/bound.Seconds(), numberFor(l))
-			if took > bound*11/10 {
-				t.Errorf("%.2f times", took.Seconds()/bound.Seconds())
-			}
-			if most, _ := m.limit.sofar(); most > 65 {
-				t.Errorf("%d at once with 64 slots and one more", most)
-			}
-		})
-	})
 }
 
 func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) {
@@ -94,48 +51,6 @@ func TestASmallGroupIsUpWithinTwoCloneTimesAlsoWhereVCenterQueues(t *testing.T) 
 	})
 }
 
-func TestAVCenterThatSlowsDownTenfoldGetsNoMoreTasksAndTheLimitRecovers(t *testing.T) {
-	bothQueues(t, func(t *testing.T, unseen bool) {
-		if raced {
-			t.Skip("three hours of one loop hold no race that others don't")
-		}
-		m := newModel(40 * time.Second)
-		m.limit = &limit{room: 12, unseen: unseen}
-		bubble(t, m, day, func(t *testing.T, l *Loop) {
-			calls := callsFor("web", 150, 20)
-			for _, c := range calls {
-				l.Sync(c)
-			}
-			time.Sleep(30 * time.Minute)
-			m.limit.setSlow(1)
-			time.Sleep(30 * time.Minute)
-			before, usual := m.limit.sofar()
-			m.limit.setSlow(10)
-			least := before
-			for range 60 {
-				time.Sleep(time.Minute)
-				least = min(least, numberFor(l).Now)
-			}
-			during, slow := m.limit.sofar()
-			m.limit.setSlow(1)
-			time.Sleep(30 * time.Minute)
-			m.limit.setSlow(1)
-			time.Sleep(30 * time.Minute)
-			_, again := m.limit.sofar()
-			t.Logf("at most %d at once, while slow %d, down to %d; in half an hour %d began, while slow %d, afterwards %d", before, during, least, usual, slow/2, again)
-			if during > before || least > before/2 || slow/2 > usual/9 {
-				t.Error("a slow vCenter is made worse")
-			}
-			if again < usual*9/10 {
-				t.Error("the limit does not recover")
-			}
-			if n := len(m.begun()); n > 2*(m.upCount(calls)+64)+len(calls) {
-				t.Errorf("%d steps for %d members", n, m.upCount(calls))
-			}
-		})
-	})
-}
-
 // The group has a running clone itself, so it can't take the slot beyond the number.
 func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 	for name, c := range map[string]struct{ begin, clones int }{"the clones' limit is reached": {8, 8}, "clones take all that --slots permits them": {16, 15}} {
@@ -145,8 +60,7 @@ func TestAPowerOnDoesNotWaitForClones(t *testing.T) {
 			cfg.Slots, cfg.Begin = 16, c.begin
 			bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 				web := call("web", 4)
-				l.Sync(web)
-				until(t, time.Minute, "up", func() bool { _, on := m.members(web.Ref()); return on == 4 })
+				m.bringUp(t, web)
 				m.mu.Lock()
 				m.took[plan.Clone] = time.Hour
 				m.mu.Unlock()
@@ -215,10 +129,11 @@ func TestAGroupOfOneDoesNotWaitForALargeDeletion(t *testing.T) {
 	bubble(t, m, cfg, func(t *testing.T, l *Loop) {
 		large := call("large", 60)
 		l.Sync(large)
-		until(t, time.Hour, "the large group on", func() bool { return m.upCount([]plan.Call{large}) == 60 })
+		until(t, time.Hour, "the large group on", func() bool { _, on := m.members(large.Ref()); return on == 60 })
 		l.Sync(deletion(large))
 		time.Sleep(time.Minute)
-		for _, small := range callsFor("small", 3, 1) {
+		for i := range 3 {
+			small := call(fmt.Sprint("small", i), 1)
 			l.Sync(small)
 			took := until(t, time.Hour, "the small group's member on", func() bool { _, on := m.members(small.Ref()); return on == 1 })
 			if took > 21*time.Second {

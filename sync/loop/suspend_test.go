@@ -37,8 +37,7 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 		if now := len(m.begun()); now > begun+1 { // one was about to start
 			t.Errorf("%v was begun without a call", m.begun()[begun:])
 		}
-		l.Sync(c)
-		until(t, time.Minute, "3 members on", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		m.bringUp(t, c)
 	})
 }
 
@@ -47,8 +46,7 @@ func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		l.calls.counted, l.calls.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
 		c := call("web", 1)
-		l.Sync(c)
-		until(t, time.Minute, "a member on", func() bool { _, on := m.members(c.Ref()); return on == 1 })
+		m.bringUp(t, c)
 		time.Sleep(time.Second)
 		if r := l.Sync(c); r.Resync != 30*time.Second {
 			t.Fatalf("settled: %s", r.Resync)

@@ -26,8 +26,7 @@ func TestAFinalizeWithoutDeletionTimestampRemovesNothing(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 3)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 3 })
+		m.bringUp(t, c)
 		begun := len(m.begun())
 		for range 60 { // two leases and more
 			if r := l.Sync(unselecting(c)); r.Finalized || r.Refusal == nil || len(r.Actions) > 0 {
@@ -147,8 +146,7 @@ func TestADeletionThatIsKnownIsNotUndoneByAnOlderFinalize(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.bringUp(t, c)
 		l.Sync(deletion(c))
 		late := c
 		newer := *c.Group
@@ -169,8 +167,7 @@ func TestAPreviewOfAGroupThatIsNotSelectedShowsNoStep(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
 		c := call("web", 2)
-		l.Sync(c)
-		until(t, time.Minute, "up", func() bool { _, on := m.members(c.Ref()); return on == 2 })
+		m.bringUp(t, c)
 		r, outlook, err := l.Preview(unselecting(c))
 		if err != nil || r.Refusal == nil || len(outlook.Steps) > 0 {
 			t.Errorf("%+v %+v %v", r.Refusal, outlook.Steps, err)
