@@ -216,25 +216,6 @@ func TestAWithdrawnMarkStopsADestroy(t *testing.T) {
 	})
 }
 
-func TestAMarkIsRefusedWhenTheVMChangedMeanwhile(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.member(0)
-		old := actionOn(plan.Mark, vm)
-		old.ChangeVersion = vm.ChangeVersion
-		w.must(w.SetExtraConfig("web-0", "x", "y"))
-		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || f.NeedsOperator {
-			t.Errorf("%+v", f)
-		}
-		p.until("the new version is read", func() bool { return p.state().VMs[0].ChangeVersion != vm.ChangeVersion })
-		fresh := actionOn(plan.Mark, vm)
-		fresh.ChangeVersion = p.state().VMs[0].ChangeVersion
-		p.do(fresh)
-		if !p.state().VMs[0].Marked {
-			t.Error("it is not marked")
-		}
-	})
-}
-
 func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
