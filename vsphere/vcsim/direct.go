@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +10,19 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"slices"
+	"strings"
 	"syscall"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
+	"github.com/vmware/govmomi/session"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/rest"
 	"github.com/vmware/govmomi/vapi/tags"
-	"github.com/vmware/govmomi/vim25/mo"
+	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-	"github.com/vmware/govmomi/vim25/xml"
 )
 
 // Direct is Wire.Direct for the address of Config.Listen.
@@ -30,9 +32,7 @@ func (v *VCenter) Direct(session string) soap.RoundTripper { return v.main.Direc
 type directCall struct {
 	v       *VCenter
 	session string
-	name    string
-	this    types.ManagedObjectReference
-	body    any
+	method  *simulator.Method
 
 	res   any // a pointer to a response
 	fault *soap.Fault
@@ -40,14 +40,11 @@ type directCall struct {
 
 func newDirectCall(v *VCenter, session string, req soap.HasFault) *directCall {
 	body := reflect.ValueOf(req).Elem().FieldByName("Req").Elem()
-	return &directCall{v: v, session: session, name: body.Type().Name(), body: copyOf(body).Addr().Interface(),
-		this: body.FieldByName("This").Interface().(types.ManagedObjectReference)}
+	return &directCall{v: v, session: session, method: &simulator.Method{Name: body.Type().Name(), Body: copyOf(body).Addr().Interface(),
+		This: body.FieldByName("This").Interface().(types.ManagedObjectReference)}}
 }
 
-// Name implements carrier.
-func (c *directCall) Name() string { return c.name }
-
-// Reply implements carrier.
+// Reply gives the client the answer.
 func (c *directCall) Reply(res soap.HasFault) error {
 	if c.fault != nil {
 		return soap.WrapSoapFault(c.fault)
@@ -56,80 +53,66 @@ func (c *directCall) Reply(res soap.HasFault) error {
 	return nil
 }
 
-// EndSession implements carrier.
-func (c *directCall) EndSession() bool { return c.v.endSession(c.session) }
-
-// Fail implements carrier.
-func (c *directCall) Fail(fault types.BaseMethodFault) { c.answer(nil, simulator.Fault("", fault)) }
-
-func (c *directCall) answer(res any, fault *soap.Fault) {
-	if fault != nil {
-		c.fault = copyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
-	} else {
-		c.res = copyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
-	}
-}
-
-// directBody is the simulator's view of a call before dispatch. The simulator copies it as XML.
-type directBody struct {
-	Req *directRequest
-	Res any
-}
-
-type directRequest struct{ This types.ManagedObjectReference }
-
-// MarshalXML implements xml.Marshaler. It copies nothing, because dispatch replaces the request.
-func (*directRequest) MarshalXML(e *xml.Encoder, start xml.StartElement) error {
-	return e.EncodeElement("", start)
-}
-
-// UnmarshalXML implements xml.Unmarshaler.
-func (*directRequest) UnmarshalXML(d *xml.Decoder, _ xml.StartElement) error { return d.Skip() }
-
-// Fault implements soap.HasFault.
-func (*directBody) Fault() *soap.Fault { return nil }
-
-// CarryOut implements carrier.
-func (c *directCall) CarryOut(ctx context.Context) bool {
-	end, ok := c.v.beginCall(&exchange{gone: ctx.Done(), call: c})
+// carryOut is a carrier.
+func (c *directCall) carryOut(ctx context.Context, e *exchange) bool {
+	end, ok := c.v.beginCall(ctx, e)
 	if !ok {
 		return false
 	}
 	defer end()
-	// v.world.Ctx rather than the caller's: tasks outlive the call.
-	body := &directBody{Req: &directRequest{c.this}}
-	if err := c.v.world.Service.RoundTrip(c.v.world.Ctx, body, body); err != nil {
-		c.answer(nil, soap.ToSoapFault(err))
+	if res, fault := c.v.answer(c.session, c.method); fault != nil {
+		c.fault = copyOf(reflect.ValueOf(fault).Elem()).Addr().Interface().(*soap.Fault)
 	} else {
-		c.answer(body.Res, nil)
+		c.res = copyOf(reflect.ValueOf(res).Elem()).Addr().Interface()
 	}
 	return true
 }
 
-// restore replaces the simulator's placeholder with the call itself and the caller's session.
-func (c *directCall) restore(ctx *simulator.Context, m *simulator.Method) {
-	whole := c.v.world.Context() // the simulator's own context for direct calls lacks some parts
-	whole.Context, whole.Caller, whole.Session = ctx.Context, ctx.Caller, nil
-	*ctx = *whole
-	m.Name, m.Body = c.name, c.body
-	if known := c.v.sessions[c.session]; known != nil && c.v.world.SessionLives(ctx, known.Key, known.UserName) {
-		session := *known
-		ctx.Session = &session
+// answer answers a call as the simulator does (Service.call in its simulator.go), but in the name of a session.
+func (v *VCenter) answer(session string, m *simulator.Method) (res any, _ *soap.Fault) {
+	ctx := v.inventory.adminContext()
+	ctx.Context, ctx.Caller = v.world.Ctx, &m.This // tasks outlive the call
+	if session != adminSession {
+		ctx.Session = nil
 	}
-}
-
-// chosen returns the object for a call for which the simulator would use its own session.
-func (c *directCall) chosen(ctx *simulator.Context, m *simulator.Method, h mo.Reference, fault types.BaseMethodFault) (mo.Reference, types.BaseMethodFault) {
+	if known := v.sessions[session]; known != nil && v.world.SessionLives(ctx, known.Key, known.UserName) {
+		own := *known
+		ctx.Session = &own
+	}
+	h, fault := v.dispatch(ctx, m)
+	if fault == nil {
+		fault = mustHaveSession(ctx, m)
+	}
 	switch {
 	case fault != nil:
-		return nil, fault
-	case ctx.Session == nil && m.Name != "RetrieveServiceContent" && m.Name != "RetrievePropertiesEx":
-		return nil, &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &c.this, PrivilegeId: "System.View"}}
+		return nil, simulator.Fault("", fault)
 	case h == nil && ctx.Session != nil:
-		h = ctx.Session.Get(c.this)
+		h = ctx.Session.Get(m.This)
+	case h == nil:
+		h = v.objects.Get(m.This)
 	}
-	m.This.Value = c.this.Value + "#" // see dispatch
-	return h, nil
+	do := reflect.ValueOf(h).MethodByName(strings.Replace(m.Name, "_Task", "Task", 1))
+	if !do.IsValid() {
+		return nil, simulator.Fault(fmt.Sprintf("%s does not implement: %s", m.This, m.Name), &types.MethodNotFound{Receiver: m.This, Method: m.Name})
+	}
+	args := []reflect.Value{reflect.ValueOf(ctx), reflect.ValueOf(m.Body)}
+	var body soap.HasFault
+	v.objects.WithLock(ctx, h, func() { body = do.Call(args[2-do.Type().NumIn():])[0].Interface().(soap.HasFault) })
+	if f := body.Fault(); f != nil {
+		return nil, f
+	}
+	return reflect.ValueOf(body).Elem().FieldByName("Res").Interface(), nil
+}
+
+// withoutSession are the calls that need no session.
+var withoutSession = []string{"Login", "RetrieveServiceContent", "PbmRetrieveServiceContent", "RetrieveProperties", "RetrievePropertiesEx"}
+
+// mustHaveSession rejects a call whose session has ended.
+func mustHaveSession(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+	if ctx.Session != nil || slices.Contains(withoutSession, m.Name) {
+		return nil
+	}
+	return &types.NotAuthenticated{NoPermission: types.NoPermission{Object: &m.This, PrivilegeId: "System.View"}}
 }
 
 // Direct makes the SOAP calls of a session (UserSession.Key) over this wire without HTTP and XML, which cause most of a call's cost. They
@@ -154,7 +137,7 @@ func (d *directWire) RoundTrip(ctx context.Context, req, res soap.HasFault) erro
 	}
 	answered := make(chan bool, 1)
 	if client.Err() == nil {
-		go func() { answered <- d.wire.handle(client, call.Name(), call) }()
+		go func() { answered <- d.wire.handle(client, call.method.Name, call.carryOut) }()
 	}
 	select {
 	case ok := <-answered:
@@ -180,51 +163,59 @@ func (l *directLine) reset() {
 	l.hangUp(&net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("read", syscall.ECONNRESET)})
 }
 
+// adminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
+const adminUser = "Administrator@VSPHERE.LOCAL"
+
+// adminSession is the session of Admin, who never logs in.
+var adminSession = uuid.NewString()
+
+// isAdmin reports whether a session is Admin's.
+func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }
+
 // Admin returns a client with all permissions. It does not use the network, so it works during outages, and latency, faults, withdrawn
-// privileges and counters do not apply to it. Its single session is shared, not counted by Sessions and not ended by Restart. Do not log it
-// out.
+// privileges and counters do not apply to it. Sessions does not count it, and Restart does not end it.
 func (v *VCenter) Admin() *govmomi.Client { return v.admin }
 
-func (v *VCenter) loginAdmin() (err error) {
-	v.admin, err = v.Login(context.Background(), url.UserPassword(adminUser, v.login.adminPassword), inProcess{v})
+// newAdmin returns the admin's clients of the SOAP API and of the REST API.
+func (v *VCenter) newAdmin() (*govmomi.Client, *rest.Client, error) {
+	client := soap.NewClient(v.main.URL(), true)
+	client.Transport = inProcess{v}
+	vim, err := vim25.NewClient(context.Background(), client)
 	if err != nil {
-		return fmt.Errorf("log in as admin: %w", err)
+		return nil, nil, fmt.Errorf("get the admin's client: %w", err)
 	}
-	session, err := v.admin.SessionManager.UserSession(context.Background())
-	if err != nil {
-		return fmt.Errorf("get the admin's session: %w", err)
-	}
-	v.admin.RoundTripper = adminCalls{v, session.Key}
-	return nil
+	vim.RoundTripper = adminCalls{v}
+	api := rest.NewClient(vim)
+	api.Client.Client.Transport = inProcess{v}
+	api.SessionID(adminSession)
+	return &govmomi.Client{Client: vim, SessionManager: session.NewManager(vim)}, api, nil
 }
 
 // adminCalls makes the admin's SOAP calls directly, without a wire.
-type adminCalls struct {
-	v       *VCenter
-	session string
-}
+type adminCalls struct{ v *VCenter }
 
 // RoundTrip implements soap.RoundTripper.
 func (a adminCalls) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
-	call := newDirectCall(a.v, a.session, req)
-	done := make(chan bool, 1)
-	go func() { done <- call.CarryOut(ctx) }()
-	select {
-	case answered := <-done:
-		if !answered {
-			return errClosed
-		}
-	case <-ctx.Done():
-		return ctx.Err()
+	call := newDirectCall(a.v, adminSession, req)
+	if err := alone(ctx, call.carryOut); err != nil {
+		return err
 	}
 	return call.Reply(res)
 }
 
-var errClosed = errors.New("this vCenter is closed")
-
-// Login logs a client in like Wire.Login, at the address of Config.Listen.
-func (v *VCenter) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
-	return v.main.Login(ctx, as, through)
+// alone carries a call out without a network.
+func alone(ctx context.Context, carryOut carrier) error {
+	done := make(chan bool, 1)
+	go func() { done <- carryOut(ctx, new(exchange)) }()
+	select {
+	case answered := <-done:
+		if !answered {
+			return errors.New("this vCenter is closed")
+		}
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // inProcess calls the simulator without a network.
@@ -236,46 +227,34 @@ func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner := r.Clone(r.Context())
-	inner.Body = io.NopCloser(bytes.NewReader(body))
-	inner.RemoteAddr = "127.0.0.1:0"
-	a := newAnswer()
-	done := make(chan bool, 1)
-	go func() { done <- p.v.carryOut(a, inner) }()
-	select {
-	case answered := <-done:
-		if !answered {
-			return nil, errClosed
-		}
-	case <-r.Context().Done():
-		return nil, r.Context().Err()
+	c := &request{v: p.v, r: r.Clone(r.Context()), body: body, answer: newAnswer()}
+	c.r.RemoteAddr = "127.0.0.1:0"
+	if err := alone(r.Context(), c.carryOut); err != nil {
+		return nil, err
 	}
 	return &http.Response{
-		Status: http.StatusText(a.Status), StatusCode: a.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header: a.Header(), Body: io.NopCloser(&a.Body), ContentLength: int64(a.Body.Len()), Request: r,
+		Status: http.StatusText(c.answer.Status), StatusCode: c.answer.Status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: c.answer.Header(), Body: io.NopCloser(&c.answer.Body), ContentLength: int64(c.answer.Body.Len()), Request: r,
 	}, nil
 }
 
-// tagManager returns Admin's client for tags, with its own session.
-func (v *VCenter) tagManager(ctx context.Context) (*tags.Manager, error) {
-	c := rest.NewClient(v.admin.Client)
-	c.Client.Client.Transport = inProcess{v}
-	if err := c.Login(ctx, url.UserPassword(adminUser, v.login.adminPassword)); err != nil {
-		return nil, fmt.Errorf("log in to REST as admin: %w", err)
-	}
-	return tags.NewManager(c), nil
-}
-
-// setUp logs Admin in and creates the templates.
+// setUp makes the admin's clients and the templates.
 func (v *VCenter) setUp(c Config) error {
-	if err := v.loginAdmin(); err != nil {
+	admin, api, err := v.newAdmin()
+	if err != nil {
 		return err
 	}
-	v.operator, v.libraries.login = &operator{v: v.inventory, admin: v.admin, tags: v.tagManager}, v.tagManager
+	v.admin, v.libraries.api = admin, api
+	v.operator = &operator{v: v.inventory, admin: admin, tags: tags.NewManager(api)}
 	for _, name := range c.Templates {
 		if _, err := v.AddTemplate("/DC0/vm", name); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// Login logs a client in like Wire.Login, at the address of Config.Listen.
+func (v *VCenter) Login(ctx context.Context, as *url.Userinfo, through http.RoundTripper) (*govmomi.Client, error) {
+	return v.main.Login(ctx, as, through)
 }

@@ -2,53 +2,39 @@ package vcsim
 
 import (
 	"cmp"
+	"context"
 	"maps"
-	"net/http"
 	"net/url"
-	"reflect"
-	"regexp"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
-	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
-	vimxml "github.com/vmware/govmomi/vim25/xml"
 )
 
 // exchange is one HTTP request or direct call. The simulator does not show it to the object that answers.
 type exchange struct {
-	gone     <-chan struct{} // closed when the client has gone
-	call     *directCall     // nil for an HTTP request
-	unlocked bool            // the call waits and does not hold the world lock any more
+	gone     <-chan struct{}       // closed when the client has gone
+	fault    types.BaseMethodFault // the answer, if not nil
+	ends     bool                  // ends its session before it is answered
+	ended    bool                  // the session existed
+	unlocked bool                  // the call waits and does not hold the world lock any more
 }
 
 // beginCall begins a call, which holds the world lock; false if this vCenter is closed.
-func (v *VCenter) beginCall(e *exchange) (end func(), ok bool) {
+func (v *VCenter) beginCall(ctx context.Context, e *exchange) (end func(), ok bool) {
 	if !v.world.Enter() {
 		return nil, false
 	}
 	v.world.Lock()
-	v.current = e
+	e.gone, v.current = ctx.Done(), e
 	return func() {
 		if !e.unlocked {
 			v.world.Unlock()
 		}
 		v.world.Leave()
 	}, true
-}
-
-// carryOut makes the simulator answer r; false if this vCenter is closed.
-func (v *VCenter) carryOut(w http.ResponseWriter, r *http.Request) bool {
-	end, ok := v.beginCall(&exchange{gone: r.Context().Done()})
-	if !ok {
-		return false
-	}
-	defer end()
-	v.world.Service.ServeMux.ServeHTTP(w, r)
-	return true
 }
 
 // outliving makes a registry's hook that finds a call's session also replace the context of the request, which tasks and the timer of idle
@@ -61,61 +47,6 @@ func (v *VCenter) outliving(cookie func(*simulator.Context) string) func(*simula
 	}
 }
 
-// inHeader finds the session in a SOAP header, where other services put it (soap.Header.Cookie).
-var inHeader = regexp.MustCompile(`<vcSessionCookie[^>]*>([^<]+)</vcSessionCookie>`)
-
-// endSessionOf ends only the session of a request, and reports whether it existed.
-func (v *VCenter) endSessionOf(r *http.Request, body []byte) bool {
-	if isREST(r) {
-		v.world.Lock()
-		defer v.world.Unlock()
-		return v.rest.drop(func(id string) bool { return id == sessionID(r) }) > 0
-	}
-	key := ""
-	if cookie, err := r.Cookie(soap.SessionCookieName); err == nil {
-		key = cookie.Value // the simulator's cookie is the session's key
-	} else if m := inHeader.FindSubmatch(body); m != nil {
-		key = string(m[1])
-	}
-	return v.endSession(key)
-}
-
-// endSession ends a session, and reports whether it existed.
-func (v *VCenter) endSession(key string) bool {
-	return key != "" && v.terminate(func(s string) bool { return s == key }) > 0
-}
-
-// refuse answers a fault in the form of the API that is called.
-func refuse(w http.ResponseWriter, r *http.Request, fault types.BaseMethodFault) {
-	if isREST(r) {
-		refuseREST(w, fault)
-		return
-	}
-	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
-	w.WriteHeader(http.StatusInternalServerError)
-	var body struct {
-		Fault *soap.Fault
-	}
-	body.Fault = simulator.Fault("", fault)
-	body.Fault.Detail.Fault = detail{fault}
-	_ = vimxml.NewEncoder(w).Encode(soap.Envelope{Body: &body})
-}
-
-// detail encodes a fault as vCenter does: an element named after its type, with an xsi:type.
-type detail struct{ fault types.BaseMethodFault }
-
-// MarshalXML implements xml.Marshaler.
-func (d detail) MarshalXML(e *vimxml.Encoder, start vimxml.StartElement) error {
-	kind := reflect.TypeOf(d.fault).Elem().Name()
-	start.Name = vimxml.Name{Local: kind + "Fault"}
-	start.Attr = []vimxml.Attr{
-		{Name: vimxml.Name{Local: "xmlns"}, Value: "urn:" + vim25.Namespace},
-		{Name: vimxml.Name{Local: "xmlns:xsi"}, Value: "http://www.w3.org/2001/XMLSchema-instance"},
-		{Name: vimxml.Name{Local: "xsi:type"}, Value: kind},
-	}
-	return e.EncodeElement(d.fault, start)
-}
-
 // servePBM serves the storage policy service.
 func (v *VCenter) servePBM(r *simulator.Registry) {
 	r.Cookie, r.Handler = v.outliving(simulator.SOAPCookie), v.dispatchPBM
@@ -124,30 +55,36 @@ func (v *VCenter) servePBM(r *simulator.Registry) {
 
 // dispatchPBM is the registry's hook before each call.
 func (v *VCenter) dispatchPBM(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	if isAdmin(ctx.Session) {
-		return nil, nil
+	if fault := v.strike(ctx, m); fault != nil || isAdmin(ctx.Session) {
+		return nil, fault
 	}
 	return nil, v.rights.Admit(ctx, m)
+}
+
+// strike breaks a call as its exchange says, before it has an effect.
+func (v *VCenter) strike(ctx *simulator.Context, m *simulator.Method) types.BaseMethodFault {
+	e := v.current
+	if e.fault != nil || !e.ends || ctx.Session == nil {
+		return e.fault
+	}
+	e.ended = v.terminate(func(key string) bool { return key == ctx.Session.Key }) > 0
+	ctx.Session = nil
+	return mustHaveSession(ctx, m)
 }
 
 // dispatch is the registry's hook before each call: it checks permissions and returns the object that answers. Objects are wrapped for one
 // call; the registry keeps the simulator's own.
 func (v *VCenter) dispatch(ctx *simulator.Context, m *simulator.Method) (mo.Reference, types.BaseMethodFault) {
-	e := v.current
-	if e.call != nil {
-		e.call.restore(ctx, m)
-	}
 	if m.Name == "WaitForUpdatesEx" {
-		defer func() {
+		defer func(e *exchange) {
 			e.unlocked = true
 			v.world.Unlock()
-		}()
+		}(v.current)
 	}
-	if e.call == nil {
-		return v.choose(ctx, m)
+	if fault := v.strike(ctx, m); fault != nil {
+		return nil, fault
 	}
-	h, fault := v.choose(ctx, m)
-	return e.call.chosen(ctx, m, h, fault)
+	return v.choose(ctx, m)
 }
 
 // choose returns the object for a call with a known session.
@@ -242,12 +179,7 @@ func (v *VCenter) Rewrite(change func(request any)) {
 // login is the valid credentials and the number of logins.
 type login struct {
 	user, password string // empty: any value
-	adminPassword  string
 	ok, refused    int
-}
-
-func newLogin(user, password string) login {
-	return login{user: user, password: password, adminPassword: uuid.NewString()}
 }
 
 // userinfo returns the current credentials.
@@ -261,10 +193,7 @@ func (v *VCenter) userinfo() *url.Userinfo {
 func matches(want, got string) bool { return got != "" && (want == "" || want == got) }
 
 func (v *VCenter) validLogin(r *types.Login) bool {
-	if r.UserName == adminUser {
-		return r.Password == v.login.adminPassword
-	}
-	ok := matches(v.login.user, r.UserName) && matches(v.login.password, r.Password)
+	ok := r.UserName != adminUser && matches(v.login.user, r.UserName) && matches(v.login.password, r.Password)
 	if ok {
 		v.login.ok++
 	} else {
@@ -320,16 +249,14 @@ func (v *VCenter) RESTSessions() (n int) {
 // DropSessions ends all SOAP and REST sessions but Admin's: their waits and their next calls get NotAuthenticated.
 func (v *VCenter) DropSessions() {
 	all := func(string) bool { return true }
-	v.terminate(all)
 	v.world.Lock()
 	defer v.world.Unlock()
+	v.terminate(all)
 	v.rest.drop(all)
 }
 
-// terminate ends the clients' sessions with matching keys and returns their number.
+// terminate ends the clients' sessions with matching keys and returns their number. The caller holds the world lock.
 func (v *VCenter) terminate(match func(key string) bool) (ended int) {
-	v.world.Lock()
-	defer v.world.Unlock()
 	ctx := v.world.Context()
 	for _, key := range v.clientSessions() {
 		if match(key) {

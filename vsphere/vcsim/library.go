@@ -13,7 +13,6 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/library"
 	"github.com/vmware/govmomi/vapi/rest"
-	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vapi/vcenter"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -24,8 +23,8 @@ import (
 // time, and know neither license agreements nor what is asked of the networks.
 type libraries struct {
 	world     *world
-	login     func(context.Context) (*tags.Manager, error) // logs the admin in to REST
-	templates map[string]*template                         // by the items' ids
+	api       *rest.Client         // the admin's
+	templates map[string]*template // by the items' ids
 }
 
 // template is the VM template that an item is, or the VM that it was exported from.
@@ -48,13 +47,7 @@ type OVF struct {
 
 // change changes the libraries as the admin.
 func (l *libraries) change(what string, do func(context.Context, *library.Manager) error) error {
-	ctx := context.Background()
-	m, err := l.login(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	if err := do(ctx, library.NewManager(m.Client)); err != nil {
+	if err := do(context.Background(), library.NewManager(l.api)); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
@@ -184,46 +177,47 @@ func (a *restAPI) deploy(w http.ResponseWriter, r *http.Request, t *template, us
 		refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
 		return
 	}
-	ctx, ended := a.world.Context(), make(chan struct{})
+	ctx, ended := a.v.world.Context(), make(chan struct{})
 	ctx.Session = &simulator.Session{UserSession: types.UserSession{UserName: user}}
 	var vm *simulator.VirtualMachine
-	pool, _ := a.world.Objects.Get(types.ManagedObjectReference{Type: "ResourcePool", Value: how.ResourcePoolID}).(mo.Entity)
+	pool, _ := a.v.world.Objects.Get(types.ManagedObjectReference{Type: "ResourcePool", Value: how.ResourcePoolID}).(mo.Entity)
 	if pool == nil {
 		refuseREST(w, new(types.NotFound))
 		return
 	}
-	task := a.vms.begin(&call{ctx, "ImportVApp"}, work{
+	task := a.v.inventory.begin(&call{ctx, "ImportVApp"}, work{
 		kind: ImportVApp, entity: pool, name: how.Name,
 		check: func(ctx *simulator.Context) (fault types.BaseMethodFault) {
 			vm, fault = a.create(ctx, t, &how)
 			return fault
 		},
 		do: func(*simulator.Context) (types.AnyType, types.BaseMethodFault) {
-			if a.world.Objects.Get(vm.Self) == nil {
+			if a.v.world.Objects.Get(vm.Self) == nil {
 				return nil, new(types.RequestCanceled)
 			}
 			return vm.Self, nil
 		},
 		end: func() { close(ended) },
 	})
-	a.unlock()
+	a.v.current.unlocked = true
+	a.v.world.Unlock()
 	select {
 	case <-ended:
 	case <-r.Context().Done():
-	case <-a.world.Ctx.Done():
+	case <-a.v.world.Ctx.Done():
 		return
 	}
-	a.world.Lock()
-	defer a.world.Unlock()
-	j, known := a.world.Objects.Get(task).(*job)
+	a.v.world.Lock()
+	defer a.v.world.Unlock()
+	j, known := a.v.world.Objects.Get(task).(*job)
 	switch {
-	case r.Context().Err() != nil && vm != nil && a.world.Objects.Get(vm.Self) != nil:
-		_, _ = a.vms.destroy(ctx, vm)
+	case r.Context().Err() != nil && vm != nil && a.v.world.Objects.Get(vm.Self) != nil:
+		_, _ = a.v.inventory.destroy(ctx, vm)
 	case known && j.Info.State == types.TaskInfoStateSuccess:
 		answerJSON(w, vcenter.Deployment{Succeeded: true, ResourceID: &vcenter.ResourceID{Type: vm.Self.Type, Value: vm.Self.Value}})
 	case known && j.Info.Error != nil:
-		if vm != nil && a.world.Objects.Get(vm.Self) != nil {
-			_, _ = a.vms.destroy(ctx, vm)
+		if vm != nil && a.v.world.Objects.Get(vm.Self) != nil {
+			_, _ = a.v.inventory.destroy(ctx, vm)
 		}
 		answerJSON(w, vcenter.Deployment{Error: &vcenter.DeploymentError{Errors: []vcenter.OVFError{{Category: "SERVER", Error: &vcenter.Error{
 			Class: "com.vmware.vapi.std.errors.error", Messages: []rest.LocalizableMessage{{DefaultMessage: fmt.Sprintf("%T", j.Info.Error.Fault)}}}}}}})
@@ -232,7 +226,7 @@ func (a *restAPI) deploy(w http.ResponseWriter, r *http.Request, t *template, us
 
 // create makes the VM of a deployment. The caller holds the world lock.
 func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deploy) (*simulator.VirtualMachine, types.BaseMethodFault) {
-	source, is := a.world.Objects.Get(t.ref).(*simulator.VirtualMachine)
+	source, is := a.v.world.Objects.Get(t.ref).(*simulator.VirtualMachine)
 	if !is || len(t.ovf.EULAs) > 0 && !how.AcceptAllEULA {
 		return nil, &types.InvalidArgument{InvalidProperty: "accept_all_EULA"}
 	}
@@ -246,11 +240,11 @@ func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deplo
 	if how.DefaultDatastoreID != "" {
 		spec.Location.Datastore = &types.ManagedObjectReference{Type: "Datastore", Value: how.DefaultDatastoreID}
 	}
-	made, fault := a.vms.clone(ctx, source, place{types.ManagedObjectReference{Type: "Folder", Value: how.FolderID}, escape(how.Name)}, spec)
+	made, fault := a.v.inventory.clone(ctx, source, place{types.ManagedObjectReference{Type: "Folder", Value: how.FolderID}, escape(how.Name)}, spec)
 	if fault != nil {
 		return nil, fault
 	}
-	vm := a.world.Objects.Get(made.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
+	vm := a.v.world.Objects.Get(made.(types.ManagedObjectReference)).(*simulator.VirtualMachine)
 	left := how.NetworkMappings
 	for _, d := range vm.Config.Hardware.Device {
 		if card, is := d.(types.BaseVirtualEthernetCard); is && len(left) > 0 {
@@ -266,7 +260,7 @@ func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deplo
 // network returns a network by the value of its moRef; nil if there is none.
 func (a *restAPI) network(value string) mo.Entity {
 	for _, kind := range []string{"Network", "DistributedVirtualPortgroup", "OpaqueNetwork"} {
-		if n, is := a.world.Objects.Get(types.ManagedObjectReference{Type: kind, Value: value}).(mo.Entity); is {
+		if n, is := a.v.world.Objects.Get(types.ManagedObjectReference{Type: kind, Value: value}).(mo.Entity); is {
 			return n
 		}
 	}

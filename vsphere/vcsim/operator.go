@@ -20,7 +20,7 @@ import (
 type operator struct {
 	v     *inventory
 	admin *govmomi.Client
-	tags  func(context.Context) (*tags.Manager, error) // logs the admin in to REST
+	tags  *tags.Manager
 }
 
 // MakeFolder creates the folder at a path and its missing parents.
@@ -473,19 +473,9 @@ func (o *operator) AddStoragePolicy(name string, datastores ...string) (id strin
 	return o.v.profiles.add(name, refs...), nil
 }
 
-// AddCategory creates a tag category for these object types or, without any, for all; single allows one of its tags per object.
-func (o *operator) AddCategory(name string, single bool, objectTypes ...string) (id string, err error) {
-	ctx := context.Background()
-	m, err := o.tags(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	category := &tags.Category{Name: name, Cardinality: "MULTIPLE", AssociableTypes: objectTypes}
-	if single {
-		category.Cardinality = "SINGLE"
-	}
-	if id, err = m.CreateCategory(ctx, category); err != nil {
+// AddCategory creates a tag category for all objects.
+func (o *operator) AddCategory(name string) (id string, err error) {
+	if id, err = o.tags.CreateCategory(context.Background(), &tags.Category{Name: name, Cardinality: "MULTIPLE"}); err != nil {
 		return "", fmt.Errorf("add category %s: %w", name, err)
 	}
 	return id, nil
@@ -494,18 +484,13 @@ func (o *operator) AddCategory(name string, single bool, objectTypes ...string) 
 // AddTag creates a tag, and its category if that is missing.
 func (o *operator) AddTag(category, name string) (id string, err error) {
 	ctx := context.Background()
-	m, err := o.tags(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = m.Logout(ctx) }()
 	var of string
-	if c, err := m.GetCategory(ctx, category); err == nil {
+	if c, err := o.tags.GetCategory(ctx, category); err == nil {
 		of = c.ID
-	} else if of, err = o.AddCategory(category, false); err != nil {
+	} else if of, err = o.AddCategory(category); err != nil {
 		return "", err
 	}
-	if id, err = m.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: of}); err != nil {
+	if id, err = o.tags.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: of}); err != nil {
 		return "", fmt.Errorf("add tag %s/%s: %w", category, name, err)
 	}
 	return id, nil
@@ -514,15 +499,10 @@ func (o *operator) AddTag(category, name string) (id string, err error) {
 // Untag detaches all tags from objects, which need not exist.
 func (o *operator) Untag(refs ...types.ManagedObjectReference) error {
 	ctx := context.Background()
-	m, err := o.tags(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = m.Logout(ctx) }()
 	for _, ref := range refs {
-		ids, err := m.ListAttachedTags(ctx, ref)
+		ids, err := o.tags.ListAttachedTags(ctx, ref)
 		for i := 0; err == nil && i < len(ids); i++ {
-			err = m.DetachTag(ctx, ids[i], ref)
+			err = o.tags.DetachTag(ctx, ids[i], ref)
 		}
 		if err != nil {
 			return fmt.Errorf("untag %s: %w", ref, err)
@@ -538,18 +518,13 @@ func (o *operator) TagsOf(where string) ([]string, error) {
 		return nil, err
 	}
 	ctx := context.Background()
-	m, err := o.tags(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = m.Logout(ctx) }()
-	attached, err := m.GetAttachedTags(ctx, ref)
+	attached, err := o.tags.GetAttachedTags(ctx, ref)
 	if err != nil {
 		return nil, fmt.Errorf("tags of %s: %w", where, err)
 	}
 	names := make([]string, 0, len(attached))
 	for _, tag := range attached {
-		category, err := m.GetCategory(ctx, tag.CategoryID)
+		category, err := o.tags.GetCategory(ctx, tag.CategoryID)
 		if err != nil {
 			return nil, fmt.Errorf("tags of %s: %w", where, err)
 		}

@@ -1,40 +1,27 @@
 package vcsim
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/vapi/rest"
 	vapi "github.com/vmware/govmomi/vapi/simulator"
-	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on eligible objects, which VM templates the
+// restAPI is govmomi's simulator of the REST API with what it lacks: privileges, tags only on visible objects, which VM templates the
 // items of libraries are, and deployments that take time. A login is its own, as the simulator's starts a goroutine for idle sessions that outlives this vCenter.
 type restAPI struct {
 	*libraries
-	world    *world
-	rights   *rights
-	valid    func(*types.Login) bool // whether a user can log in
-	inner    vapiSimulator
-	vms      *inventory
-	unlock   func()                   // unlocks the world until the end of the call
+	v        *VCenter
+	inner    http.Handler
 	sessions map[string]*rest.Session // of inner
-	tags     map[string]*tags.Tag
-	category map[string]*tags.Category
-}
-
-// vapiSimulator is govmomi's simulator, as far as it is exported.
-type vapiSimulator interface {
-	http.Handler
-	AttachedTags(types.ManagedObjectReference) ([]string, types.BaseMethodFault)
-	AttachTag(types.ManagedObjectReference, string) types.BaseMethodFault
 }
 
 // Names that govmomi does not export.
@@ -45,20 +32,28 @@ const (
 	restHeader      = "vmware-api-session-id"
 )
 
-// newREST serves the API under /rest and /api. valid reports whether credentials are correct.
-func newREST(w *world, vms *inventory, r *rights, valid func(*types.Login) bool, unlock func()) *restAPI {
-	patterns, inner := vapi.New(w.Service.Listen, w.Objects)
-	of := func(name string) any { return reflect.ValueOf(inner).Elem().FieldByName(name).Interface() }
-	a := &restAPI{libraries: &libraries{world: w, templates: make(map[string]*template)}, world: w, vms: vms, rights: r, valid: valid, unlock: unlock, inner: inner.(vapiSimulator),
-		sessions: of("Session").(map[string]*rest.Session), tags: of("Tag").(map[string]*tags.Tag), category: of("Category").(map[string]*tags.Category)}
+// newREST serves the API under /rest and /api.
+func newREST(v *VCenter) *restAPI {
+	patterns, inner := vapi.New(v.world.Service.Listen, v.objects)
+	a := &restAPI{libraries: &libraries{world: v.world, templates: make(map[string]*template)}, v: v, inner: inner,
+		sessions: reflect.ValueOf(inner).Elem().FieldByName("Session").Interface().(map[string]*rest.Session)}
+	a.sessions[adminSession] = &rest.Session{User: adminUser}
 	for _, pattern := range patterns {
-		w.Service.ServeMux.Handle(pattern, a)
+		v.world.Service.ServeMux.Handle(pattern, a)
 	}
 	return a
 }
 
 // ServeHTTP implements http.Handler.
 func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	e := a.v.current
+	if e.fault != nil {
+		refuseREST(w, e.fault)
+		return
+	}
+	if e.ends {
+		e.ended = a.drop(func(id string) bool { return id == sessionID(r) }) > 0
+	}
 	session, known := a.sessions[sessionID(r)]
 	login := r.URL.Path == restSession && r.Method == http.MethodPost && r.URL.Query().Get("~action") == ""
 	user := ""
@@ -69,7 +64,7 @@ func (a *restAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		user = session.User
 	}
 	if user != adminUser {
-		if fault := a.rights.AdmitREST(r); fault != nil {
+		if fault := a.v.rights.AdmitREST(r); fault != nil {
 			refuseREST(w, fault)
 			return
 		}
@@ -95,7 +90,7 @@ func sessionID(r *http.Request) string { return r.Header.Get(restHeader) }
 // login begins a session for a user with valid credentials.
 func (a *restAPI) login(w http.ResponseWriter, r *http.Request) {
 	user, password, ok := r.BasicAuth()
-	if !ok || !a.valid(&types.Login{UserName: user, Password: password}) {
+	if !ok || !a.v.validLogin(&types.Login{UserName: user, Password: password}) {
 		refuseREST(w, new(types.NotAuthenticated))
 		return
 	}
@@ -115,52 +110,28 @@ func (a *restAPI) drop(match func(id string) bool) (ended int) {
 	return ended
 }
 
-// attach attaches tags to an object, and rejects those that it cannot have, which the simulator does not.
+// attach attaches tags to an object that the client sees.
 //
-// [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, also for a missing or hidden
-// one; invalid_argument if the tag is not eligible for the object: its category is for other types, or it allows one tag and the object has
-// another. A call with several tags lists the ineligible ones in its errors, whose ids are not documented.
+// [doc] com.vmware.cis.tagging.TagAssociation.attach: unauthorized without the privilege to read the object, also for a missing or hidden one.
 func (a *restAPI) attach(w http.ResponseWriter, r *http.Request) {
 	var call struct {
 		Object struct {
 			Type string `json:"type"`
 			ID   string `json:"id"`
 		} `json:"object_id"`
-		Tags []string `json:"tag_ids"`
 	}
-	if json.NewDecoder(r.Body).Decode(&call) != nil {
+	body, err := io.ReadAll(r.Body)
+	if err != nil || json.Unmarshal(body, &call) != nil {
 		refuseREST(w, &types.InvalidArgument{InvalidProperty: "body"})
 		return
 	}
 	ref := types.ManagedObjectReference{Type: call.Object.Type, Value: call.Object.ID}
-	if a.world.Objects.Get(ref) == nil || a.rights.hides(ref) {
+	if a.v.objects.Get(ref) == nil || a.v.rights.hides(ref) {
 		refuseREST(w, &types.NoPermission{Object: &ref, PrivilegeId: "System.Read"})
 		return
 	}
-	var errors tags.BatchErrors
-	for _, id := range call.Tags {
-		switch {
-		case a.tags[id] == nil:
-			errors = append(errors, tags.BatchError{Type: "cis.tagging.objectNotFound.error", Message: "Tagging object " + id + " not found"})
-		case !a.eligible(a.tags[id], ref):
-			errors = append(errors, tags.BatchError{Type: "cis.tagging.invalidArgument.error", Message: "Tag " + id + " cannot be attached to the object."})
-		default:
-			_ = a.inner.AttachTag(ref, id) // the tag exists
-		}
-	}
-	answerJSON(w, map[string]any{"success": len(errors) == 0, "error_messages": errors})
-}
-
-// eligible reports whether an object can have a tag.
-func (a *restAPI) eligible(tag *tags.Tag, ref types.ManagedObjectReference) bool {
-	category := a.category[tag.CategoryID]
-	if len(category.AssociableTypes) > 0 && !slices.Contains(category.AssociableTypes, ref.Type) {
-		return false
-	}
-	has, _ := a.inner.AttachedTags(ref)
-	return category.Cardinality != "SINGLE" || !slices.ContainsFunc(has, func(had string) bool {
-		return had != tag.ID && a.tags[had].CategoryID == tag.CategoryID
-	})
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	a.inner.ServeHTTP(w, r)
 }
 
 func answerJSON(w http.ResponseWriter, value any) {

