@@ -2,6 +2,7 @@ package vcsim
 
 import (
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -49,15 +50,20 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 	return body
 }
 
-// readAll also reads hidden objects. The simulator answers clients without a session, and reads of several pages.
+// readAll also reads hidden objects. The simulator answers clients without a session, reads of several pages, and of all properties.
 func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
-	if ctx.Session != nil {
+	if ctx.Session != nil && !slices.ContainsFunc(req.SpecSet, ofAll) {
 		body := retrieve(ctx, pc.v.objects, req.SpecSet)
 		if most := int(req.Options.MaxObjects); most == 0 || body.Res == nil || len(body.Res.Returnval.Objects) <= most {
 			return body
 		}
 	}
 	return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
+}
+
+// ofAll reports whether a read is of all properties of a type.
+func ofAll(spec types.PropertyFilterSpec) bool {
+	return slices.ContainsFunc(spec.PropSet, func(p types.PropertySpec) bool { return is(p.All) })
 }
 
 // hides reports whether something is hidden from the client.

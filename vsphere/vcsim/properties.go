@@ -13,7 +13,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// reading is one read of properties. It returns the same as the simulator's PropertyCollector (retrieveResult in its property_collector.go;
+// reading is one read of named properties. It returns the same as the simulator's PropertyCollector (retrieveResult in its property_collector.go;
 // properties_test.go compares them) but copies values by reflection: the simulator encodes each object as XML and decodes it, which took a
 // fifth of the processor time of a whole test.
 type reading struct {
@@ -148,11 +148,7 @@ func (r *reading) collect(ref types.ManagedObjectReference, obj reflect.Value) {
 				continue
 			}
 			match = true
-			if is(p.All) {
-				collectAll(obj, &content)
-			} else {
-				collectPaths(obj, p.PathSet, &content)
-			}
+			collectPaths(obj, p.PathSet, &content)
 		}
 	}
 	if match {
@@ -167,20 +163,6 @@ func isA(t reflect.Type, name string) bool {
 	}
 	f, ok := fieldOf(t, name)
 	return ok && f.Anonymous
-}
-
-// collectAll reads all properties with a value.
-func collectAll(obj reflect.Value, content *types.ObjectContent) {
-	for i := range obj.NumField() {
-		f, value := obj.Type().Field(i), obj.Field(i)
-		switch {
-		case isUnset(value) || f.Name == "Self":
-		case f.Anonymous:
-			collectAll(value, content)
-		default:
-			addProperty(content, strings.ToLower(f.Name[:1])+f.Name[1:], array(value))
-		}
-	}
 }
 
 // collectPaths reads the properties at paths, each one once.

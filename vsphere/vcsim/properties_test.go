@@ -9,6 +9,7 @@ import (
 	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -22,7 +23,7 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 	t.Run("all properties of all objects", func(t *testing.T) {
 		for _, obj := range objects {
 			same(t, v, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: obj.Reference()}},
-				PropSet: []types.PropertySpec{{Type: obj.Reference().Type, All: types.NewBool(true)}}})
+				PropSet: []types.PropertySpec{{Type: obj.Reference().Type, PathSet: pathsOf(propertiesOf(obj).Type(), 1)}}})
 		}
 	})
 	t.Run("by path", func(t *testing.T) {
@@ -68,7 +69,7 @@ func TestReadsReturnTheSameAsTheSimulator(t *testing.T) {
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}},
 		"an object that can be missing": {ObjectSet: []types.ObjectSpec{{Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-none"}}, {Obj: vm}},
 			PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}, ReportMissingObjectsInResults: types.NewBool(true)},
-		"the whole tree": {PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}, {Type: "VirtualMachine", All: types.NewBool(true)}},
+		"the whole tree": {PropSet: []types.PropertySpec{{Type: "ManagedEntity", PathSet: []string{"name"}}, {Type: "VirtualMachine", PathSet: pathsOf(reflect.TypeFor[mo.VirtualMachine](), 1)}},
 			ObjectSet: []types.ObjectSpec{{Obj: v.objects.Get(v.world.Root()).Reference(), Skip: types.NewBool(true), SelectSet: []types.BaseSelectionSpec{
 				traversal("folders", "Folder", "childEntity", "folders", "vms", "hosts", "compute", "networks"),
 				traversal("vms", "Datacenter", "vmFolder", "folders"), traversal("hosts", "Datacenter", "hostFolder", "folders"),
@@ -86,7 +87,7 @@ func TestReadsReturnCopies(t *testing.T) {
 	t.Parallel()
 	v := full(t)
 	vm := v.vmNamed(t, "on")
-	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", All: types.NewBool(true)}}}
+	all := types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm.Self}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: pathsOf(reflect.TypeFor[mo.VirtualMachine](), 1)}}}
 	read := func() []types.DynamicProperty {
 		return ours(v, v.world.Context(), []types.PropertyFilterSpec{all}).Res.Returnval.Objects[0].PropSet
 	}
