@@ -69,7 +69,7 @@ func (l *life) reach() {
 func (l *life) repair() {
 	l.show()
 	l.answer()
-	l.FailCustomizations(nil, "")
+	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = nil, "" })
 	for _, template := range []string{"vm-operator-template", otherTemplate} {
 		l.must(l.ShowContentIDs("/DC0/vm/"+template, true))
 	}
@@ -81,7 +81,7 @@ func (l *life) repair() {
 			l.must(l.SetDRS(fmt.Sprintf("/DC0/host/DC0_C%d", i), vcsim.DRS{Level: pick(l.rand, []types.DrsBehavior{"", types.DrsBehaviorManual})}))
 		}
 	}
-	l.HangShutdown(nil)
+	l.Behave(func(b *vcsim.Behavior) { b.HangShutdown = nil })
 	l.CutGuests(false)
 	for _, vm := range l.ours() {
 		l.StopService(vm.Ref.Value, false)

@@ -97,7 +97,9 @@ var operators = []operation{
 	{"power-ons ask a question", 2, func(l *life) {
 		n := l.rand.IntN(3)
 		l.say("VMs whose names end with %d, %d … ask a question when they are powered on", n, n+3)
-		l.AskAtPowerOn(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, vcsim.MovedOrCopied)
+		l.Behave(func(b *vcsim.Behavior) {
+			b.AskAtPowerOn, b.Question = func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, vcsim.MovedOrCopied
+		})
 	}},
 	onMember("ask", 1, func(l *life, vm vcsim.VM) error {
 		if slices.Contains(l.Asking(), vm.Path) {
@@ -134,7 +136,9 @@ var operators = []operation{
 	{"customizations fail", 1, func(l *life) {
 		n := l.rand.IntN(3)
 		l.say("every third member's fails from now on")
-		l.FailCustomizations(func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, "guest customization failed")
+		l.Behave(func(b *vcsim.Behavior) {
+			b.FailCustomizations, b.CustomizationError = func(vm vcsim.VM) bool { return int(vm.Name[len(vm.Name)-1]-'0')%3 == n }, "guest customization failed"
+		})
 	}},
 	{"contentIds come or go", 1, func(l *life) {
 		template, shown := pick(l.rand, []string{"vm-operator-template", otherTemplate}), l.rand.IntN(2) == 0
@@ -205,7 +209,7 @@ func (l *life) onFolder(path string, do func(*object.Folder, context.Context) (*
 
 // answer answers the questions of all VMs, and stops VMs from asking.
 func (l *life) answer() {
-	l.AskAtPowerOn(nil, vcsim.Question{})
+	l.Behave(func(b *vcsim.Behavior) { b.AskAtPowerOn, b.Question = nil, vcsim.Question{} })
 	for _, path := range l.Asking() {
 		choice := pick(l.rand, vcsim.MovedOrCopied.Choices)
 		l.say("an operator answers %s: %s: %v", path, choice, l.Answer(path, choice))
@@ -233,9 +237,9 @@ var guests = []operation{
 	{"guests hang", 2, func(l *life) {
 		name := fmt.Sprintf("web-%d", l.rand.IntN(6))
 		l.say("%s hangs when it is asked to shut down", name)
-		l.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == name })
+		l.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vm vcsim.VM) bool { return vm.Name == name } })
 	}},
-	{"guests stop hanging", 1, func(l *life) { l.HangShutdown(nil) }},
+	{"guests stop hanging", 1, func(l *life) { l.Behave(func(b *vcsim.Behavior) { b.HangShutdown = nil }) }},
 	onMember("a service", 3, func(l *life, vm vcsim.VM) error {
 		stop := l.rand.IntN(3) > 0
 		l.say("its service stops: %t", stop)

@@ -19,7 +19,9 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Guest: vcsim.Guest{Tools: true, Boot: 30 * time.Second, IP: time.Minute}})
 		r.must(r.AddCustomizationSpec("linux", false))
-		r.FailCustomizations(func(vm vcsim.VM) bool { return vm.Name == "web-1" }, "NicSettingMismatch in the guest")
+		r.Behave(func(b *vcsim.Behavior) {
+			b.FailCustomizations, b.CustomizationError = func(vm vcsim.VM) bool { return vm.Name == "web-1" }, "NicSettingMismatch in the guest"
+		})
 		g := r.serve().group("web", 2)
 		g.Spec.CustomizationSpec = "linux"
 		g.Spec.Readiness.TimeoutSeconds = new(int32(120))
@@ -39,7 +41,7 @@ func TestAFailedCustomizationIsReportedAndOnlyTheSpecReplacesTheMember(t *testin
 		was := refs(r.members())
 		_, err = g.Until(within(t), func(metacontroller.Answer) bool { return g.Status.ReadyReplicas == 1 })
 		r.must(err)
-		r.FailCustomizations(nil, "")
+		r.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = nil, "" })
 		time.Sleep(time.Hour) // healing leaves it alone
 		r.sameVMs(was)
 		g.Edit(func(s *spec) { s.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: was["web-1"]}} })
@@ -55,7 +57,9 @@ func TestWithoutCustomizationInfoFromVCenterMembersStillBecomeReady(t *testing.T
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{APIVersion: "7.0.1.0", Guest: vcsim.Guest{Tools: true}})
 		r.must(r.AddCustomizationSpec("linux", false))
-		r.FailCustomizations(func(vcsim.VM) bool { return true }, "")
+		r.Behave(func(b *vcsim.Behavior) {
+			b.FailCustomizations, b.CustomizationError = func(vcsim.VM) bool { return true }, ""
+		})
 		g := r.serve().group("web", 1)
 		g.Spec.CustomizationSpec = "linux"
 		up(t, g)

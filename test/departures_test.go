@@ -21,7 +21,7 @@ func TestAGuestThatDoesNotShutDownInTimeIsPoweredOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		r.HangShutdown(func(vm vcsim.VM) bool { return vm.Name == "web-1" })
+		r.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vm vcsim.VM) bool { return vm.Name == "web-1" } })
 		g := r.serve().group("web", 2)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
 		g.Spec.Deletion.ShutdownTimeoutSeconds = seconds(60)
@@ -48,8 +48,8 @@ func TestRetainedVMsKeepRunningAndAreUnmanaged(t *testing.T) {
 		was := r.members()
 		remove(t, g)
 		equal(t, r.names(web), running(3))
-		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Annotation, "Formerly") || d.ManagedBy != nil && d.ManagedBy.ExtensionKey != "" {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		if d := r.details(webFolder + "web-0"); !strings.Contains(d.Config.Annotation, "Formerly") || d.Config.ManagedBy != nil && d.Config.ManagedBy.ExtensionKey != "" {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		for _, before := range was {
 			for _, vm := range r.VMs() {

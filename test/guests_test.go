@@ -145,7 +145,7 @@ func TestAnUpdateToATemplateThatIgnoresGuestinfoStops(t *testing.T) {
 				g.Spec.Networks = []v1alpha1.Network{{Network: "VM Network", IPv4: &v1alpha1.Addresses{Ranges: []string{"10.9.5.10-10.9.5.20"}, PrefixLength: 24}}}
 				up(t, g)
 				was := refs(r.members())
-				r.IgnoreGuestinfo(func(vcsim.VM) bool { return true })
+				r.Behave(func(b *vcsim.Behavior) { b.IgnoreGuestinfo = func(vcsim.VM) bool { return true } })
 				g.Edit(func(s *spec) { s.Template = otherTemplate })
 				a := until(t, g, "the update stops", func(a metacontroller.Answer) bool {
 					return condition(a, v1alpha1.ConditionUpdateHeld).Status == "True"

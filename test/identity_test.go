@@ -310,8 +310,8 @@ func TestAMemberOfAnOVATemplateHasItsStaticAddressAndName(t *testing.T) {
 		if ips := a.Status.Members[0].IPs; !slices.Equal(ips, []string{"10.0.0.10"}) {
 			t.Errorf("addresses: %v", ips)
 		}
-		if d := r.details(webFolder + "web-0"); d.HostName != "web-0" || d.VAppProperties {
-			t.Errorf("hostname %q; vApp properties: %t", d.HostName, d.VAppProperties)
+		if d := r.details(webFolder + "web-0"); d.HostName != "web-0" || d.Config.VAppConfig != nil {
+			t.Errorf("hostname %q; vApp properties: %t", d.HostName, d.Config.VAppConfig != nil)
 		}
 		remove(t, g)
 	})

@@ -142,7 +142,7 @@ func TestWhatALibraryCannotGiveIsSaid(t *testing.T) {
 			}},
 		"a privilege is missing": {template: golden, says: `lacks the privilege System.Read on the content library`,
 			spoil: func(r *rig) { r.Deny("POST /rest/com/vmware/content/library?~action=find", "System.Read") },
-			mend:  func(r *rig) { r.Allow("POST /rest/com/vmware/content/library?~action=find") }},
+			mend:  func(r *rig) { r.HealCalls() }},
 		"the service is down": {template: golden, says: `content library service does not answer`,
 			spoil: func(r *rig) {
 				r.FailCall("GET /rest/vcenter/vm-template/library-items/", &types.HostCommunication{}, 3)

@@ -121,7 +121,7 @@ func TestGoBackFromACanaryThatIsNeverReady(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newChangeRig(t, vcsim.Guest{Tools: true})
-		r.BreakGuests(isOfOther)
+		r.Behave(func(b *vcsim.Behavior) { b.BreakGuests = isOfOther })
 		g := r.serve().group("web", 4)
 		g.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
 		up(t, g)

@@ -21,7 +21,9 @@ func TestAQuestionIsReportedAtOnceAndDelaysNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
-		r.AskAtPowerOn(func(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "moved") }, vcsim.MovedOrCopied)
+		r.Behave(func(b *vcsim.Behavior) {
+			b.AskAtPowerOn, b.Question = func(vm vcsim.VM) bool { return strings.HasPrefix(vm.Name, "moved") }, vcsim.MovedOrCopied
+		})
 		s := r.serve(oneSlot)
 		moved := s.group("moved", 2) // more than there are slots
 		asked := func(g *metacontroller.Group) bool {

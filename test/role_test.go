@@ -311,7 +311,7 @@ func TestAMemberIsClonedWithoutNotesIfTheirPrivilegesAreMissing(t *testing.T) {
 		r.Withdraw("VirtualMachine.Config.ManagedBy")
 		g := r.serve(inCluster0).group("web", 1)
 		up(t, g)
-		if d := r.details(webFolder + "web-0"); d.ManagedBy != nil || strings.Contains(d.Annotation, "VmGroup") {
+		if d := r.details(webFolder + "web-0"); d.Config.ManagedBy != nil || strings.Contains(d.Config.Annotation, "VmGroup") {
 			t.Errorf("details: %+v", d)
 		}
 		remove(t, g)

@@ -80,7 +80,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 						until(t, g, "the other replica knows all", all)
 						g.URL = first.url
 					}
-					r.DelayEvents(c.late)
+					r.Behave(func(b *vcsim.Behavior) { b.DelayEvents = c.late })
 					g.Spec.Standby = c.left
 					g.Scale(c.to)
 					if _, err := g.Sync(within(t)); err != nil {

@@ -286,9 +286,9 @@ func TestManyMembersThatSomebodyDestroysAtOnceAreAllReplaced(t *testing.T) {
 		s := r.serve()
 		g := s.group("web", 35)
 		up(t, g)
-		r.RaiseEventKeys(math.MaxInt32 - 1000)
+		r.Behave(func(b *vcsim.Behavior) { b.RaiseEventKeys = math.MaxInt32 - 1000 })
 		up(t, g)
-		r.RaiseEventKeys(2000)
+		r.Behave(func(b *vcsim.Behavior) { b.RaiseEventKeys += 2000 })
 		for name := range refs(r.members()) {
 			r.must(r.PowerOff(name))
 			r.must(r.Destroy(name))

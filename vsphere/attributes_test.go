@@ -105,7 +105,7 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T)
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
 			t.Errorf("%+v", f)
 		}
-		w.Allow("AddCustomFieldDef")
+		w.HealCalls()
 		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
 	})
 }

@@ -326,8 +326,8 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.ManagedBy != nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); !vctest.Mentions(d.Config.Annotation, "web-0", "shop/web", "test", "kubectl edit vmgroup web -n shop") || d.Config.ManagedBy != nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		p.made(1, v1alpha1.VmGroupSpec{})
@@ -337,8 +337,8 @@ func TestAMemberNamesItsOwner(t *testing.T) {
 		was := p.notified("")
 		w.DropSessions()
 		p.until("the inventory is known again", func() bool { return p.notified("") >= was+2 && p.state().Known })
-		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.ManagedBy == nil || *d.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
-			t.Errorf("it is managed by %+v", d.ManagedBy)
+		if d := p.made(2, v1alpha1.VmGroupSpec{}); d.Config.ManagedBy == nil || *d.Config.ManagedBy != (vim.ManagedByInfo{ExtensionKey: role.ExtensionKey, Type: "vm"}) {
+			t.Errorf("it is managed by %+v", d.Config.ManagedBy)
 		}
 	})
 }

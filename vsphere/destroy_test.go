@@ -107,7 +107,7 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 // On vSAN directories have UUIDs for names, so that of a disk that was moved tells nothing: it was detached and left behind.
 func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
-		w.NameDirectoriesByID(true)
+		w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = true })
 		vm := p.running(0, false)
 		s, err := stamp.Decode(w.stampOf("web-0"))
 		w.must(err)
@@ -157,7 +157,7 @@ func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 	for what, made := range map[string]func(w *world, p *process) plan.Action{
 		"powered on": func(_ *world, p *process) plan.Action { return actionOn(plan.PowerOn, p.member(0)) },
 		"powered on, on vSAN": func(w *world, p *process) plan.Action {
-			w.NameDirectoriesByID(true)
+			w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = true })
 			return actionOn(plan.PowerOn, p.member(0))
 		},
 		"prepared": func(_ *world, p *process) plan.Action {

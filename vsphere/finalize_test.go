@@ -77,7 +77,7 @@ func TestAFolderThatContainsAnUnmanagedVMStays(t *testing.T) {
 		if f.Reason != plan.ReasonFolderHoldsStranger || f.NeedsOperator {
 			t.Errorf("%+v", f)
 		}
-		if !slices.Contains(w.Names(), "unmanaged") || len(w.Unregistered()) != 0 {
+		if !slices.Contains(w.Names(), "unmanaged") || len(w.OutsideInventory()) != 0 {
 			t.Error("the unmanaged VM was touched")
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})

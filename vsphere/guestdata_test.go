@@ -166,8 +166,8 @@ func TestOnlyMembersConfiguredByGuestinfoAreClonedWithoutVAppProperties(t *testi
 			p.do(a)
 			d, err := w.Details(a.VM)
 			w.must(err)
-			if d.VAppProperties != c.keeps {
-				t.Errorf("member %d: has vApp properties: %t", i, d.VAppProperties)
+			if (d.Config.VAppConfig != nil) != c.keeps {
+				t.Errorf("member %d: has vApp properties: %t", i, d.Config.VAppConfig != nil)
 			}
 		}
 	})

@@ -28,7 +28,7 @@ func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 		v, err := New(cfg)
 		w.must(err)
 		p := w.run(v)
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		asks.Store(1000)
 		vm := p.running(0, true)
 		for _, c := range []struct {

@@ -19,12 +19,12 @@ func TestACloneSucceedsWithoutThePrivilegesForItsNotes(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
 		w.must(w.RegisterExtension(role.ExtensionKey))
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.Annotation"}, 1)
-		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Annotation != "" || d.ManagedBy == nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		if d := p.made(0, v1alpha1.VmGroupSpec{}); d.Config.Annotation != "" || d.Config.ManagedBy == nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
 		w.FailTask(vcsim.Clone, nil, &vim.NoPermission{PrivilegeId: "VirtualMachine.Config.ManagedBy"}, 1)
-		if d := p.made(1, v1alpha1.VmGroupSpec{}); d.Annotation == "" || d.ManagedBy != nil {
-			t.Errorf("its notes are %q, and it is managed by %+v", d.Annotation, d.ManagedBy)
+		if d := p.made(1, v1alpha1.VmGroupSpec{}); d.Config.Annotation == "" || d.Config.ManagedBy != nil {
+			t.Errorf("its notes are %q, and it is managed by %+v", d.Config.Annotation, d.Config.ManagedBy)
 		}
 	})
 }

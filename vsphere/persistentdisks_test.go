@@ -221,7 +221,7 @@ func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
 		w.must(err)
 		held := heldBy(vm)
 		p.removed(vm)
-		w.must(w.LoseFirstClassDisk(held[0].ID))
+		w.must(w.EditFirstClassDisk(held[0].ID, func(d *vcsim.DiskState) { d.Lost = true }))
 		_, err = p.attached(held...)
 		refusedAs(t, err, vcfault.ReasonDiskMissing)
 		if n := len(w.FirstClassDisks()); n != 0 {
@@ -283,7 +283,7 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 					w.must(w.CutDatastore(c.cut, true))
 				}
 				if c.broken != "" {
-					w.must(w.BreakFirstClassDisk(id[c.broken], new(vim.InvalidArgument)))
+					w.must(w.EditFirstClassDisk(id[c.broken], func(d *vcsim.DiskState) { d.Broken = new(vim.InvalidArgument) }))
 				}
 				before := len(w.FirstClassDisks())
 				p.do(p.shaped(0, lasting()))
@@ -359,7 +359,7 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{})
-		w.AllowSecondAttach(true)
+		w.Behave(func(b *vcsim.Behavior) { b.AllowSecondAttach = true })
 		vm, err := p.attached()
 		w.must(err)
 		held := heldBy(vm)

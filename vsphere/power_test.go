@@ -48,13 +48,13 @@ func guarded(op plan.Op, vm plan.VM) plan.Action {
 func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		p.do(guarded(plan.ShutdownGuest, vm))
 		asked := p.vm(vm.MoRef)
 		if asked.Shutdown.At.IsZero() || asked.Boot.IsZero() || !asked.Shutdown.Boot.Equal(asked.Boot) || asked.Power != plan.PoweredOn {
 			t.Fatalf("asked: %+v", asked)
 		}
-		w.HangShutdown(nil)
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = nil })
 		p.do(guarded(plan.ShutdownGuest, asked))
 		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
 		p.do(actionOn(plan.PowerOn, vm))
@@ -97,7 +97,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		w.LoseReply("ShutdownGuest", 1)
 		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable || f.Untried {
 			t.Errorf("%+v", f)
@@ -157,7 +157,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
 			t.Errorf("the stamp says that it was restarted: %+v", vm)
 		}
-		w.Allow("ResetVM_Task")
+		w.HealCalls()
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess { // by its own stamp
 			t.Errorf("%+v", f)
 		}

@@ -32,7 +32,9 @@ func (p *process) begun(a plan.Action) <-chan error {
 
 func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
-		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
+		w.Behave(func(b *vcsim.Behavior) {
+			b.AskAtPowerOn, b.Question = func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied
+		})
 		began, ended := time.Now(), p.begun(actionOn(plan.PowerOn, vm))
 		p.until("the question is reported", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if q := p.vm(vm.MoRef).Question; !strings.Contains(q, "moved or copied") || !strings.HasSuffix(q, "(choices: Cancel, I Moved It, I Copied It)") || time.Since(began) > 10*time.Second {
@@ -58,7 +60,9 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 
 func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
 	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
-		w.AskAtPowerOn(func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied)
+		w.Behave(func(b *vcsim.Behavior) {
+			b.AskAtPowerOn, b.Question = func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied
+		})
 		ended := p.begun(actionOn(plan.PowerOn, vm))
 		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
 		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {

@@ -35,7 +35,7 @@ func (p *process) again(a plan.Action) {
 
 func TestAStepRepeatedAfterItsSuccessChangesNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		moRef := p.member(0).MoRef
 		home, quarantine := p.state().Folder, p.makeQuarantine()
 		for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 		return p.vm(vm.MoRef)
 	}
 	running := func(p *process, vm plan.VM) plan.VM {
-		p.world.HangShutdown(func(vcsim.VM) bool { return true })
+		p.world.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		p.do(actionOn(plan.PowerOn, vm))
 		p.world.must(p.world.SetTools(vm.Name, true))
 		p.until("the tools are seen", func() bool { return p.vm(vm.MoRef).Tools })
@@ -201,7 +201,7 @@ func TestAChangeBetweenReadAndStepIsNotOverwritten(t *testing.T) {
 
 func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		w.must(w.SetExtraConfig("web-0", stamp.Key, strings.Replace(w.stampOf("web-0"), `{`, `{"zone":{"b":[1,2]},`, 1)))
 		p.until("it is read", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
@@ -218,7 +218,7 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 // because of it. A request from before the VM's last power-on no longer counts.
 func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		mark := guarded(plan.Mark, vm)
 		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}

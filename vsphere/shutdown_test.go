@@ -21,7 +21,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		one, two := w.start(), w.start()
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := one.running(0, true)
 		one.do(guarded(plan.Mark, vm))
 		marked := one.vm(vm.MoRef)
@@ -88,7 +88,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		one, two := w.start(), w.start()
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := one.running(0, true)
 		off := func(p *process, ignored bool) {
 			t.Helper()
@@ -138,7 +138,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		p := w.start()
-		w.HangShutdown(func(vcsim.VM) bool { return true })
+		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		p.do(guarded(plan.ShutdownGuest, vm))
 		asked := p.vm(vm.MoRef)

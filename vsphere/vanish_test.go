@@ -133,7 +133,7 @@ func TestAMemberThatWasRenamedBeforeItWasDestroyedIsGoneToAProcessThatNeverSawIt
 
 func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
 	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
-		w.DelayEvents(10 * time.Second)
+		w.Behave(func(b *vcsim.Behavior) { b.DelayEvents = 10 * time.Second })
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
 		p.gone(m)
@@ -145,7 +145,7 @@ func TestEventsThatComeLateAreWaitedFor(t *testing.T) {
 
 func TestAMemberHasVanishedUntilAnEventSaysThatItWasDestroyed(t *testing.T) {
 	inTwoHosts(t, false, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
-		w.DelayEvents(10 * time.Minute)
+		w.Behave(func(b *vcsim.Behavior) { b.DelayEvents = 10 * time.Minute })
 		began := time.Now()
 		w.must(w.Destroy("web-0"))
 		if how := p.vanished(m).How; !strings.HasPrefix(how, "vCenter has no event that says why") || time.Since(began) < time.Minute {

@@ -115,7 +115,7 @@ var violations = []struct {
 	{"deep: running clone", "not found among the recent tasks", func(w *world, _ *Options) {
 		w.ChangeReads(each("Task", "info.descriptionId", func(string) any { return "Something.else" }))
 	}},
-	{"deep: name held by a clone", "only at the end of the first clone", func(w *world, _ *Options) { w.RefuseLate(true) }},
+	{"deep: name held by a clone", "only at the end of the first clone", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.RefuseLate = true }) }},
 	{"deep: stamp at first sight", "but not yet its stamp", func(w *world, _ *Options) {
 		looks := 0
 		w.ChangeReads(func(o *types.ObjectContent) {
@@ -275,7 +275,7 @@ var violations = []struct {
 			c.Spec.KeepAfterDeleteVm = types.NewBool(false)
 		}))
 	}},
-	{"deep: disk that says whose it is", "is not listed after 1m", func(w *world, _ *Options) { w.LagFirstClassDisks(time.Hour) }},
+	{"deep: disk that says whose it is", "is not listed after 1m", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.LagFirstClassDisks = time.Hour }) }},
 	{"deep: disk that says whose it is", "metadata cannot be changed", func(w *world, _ *Options) {
 		w.Rewrite(every(func(u *types.VCenterUpdateVStorageObjectMetadataEx_Task) {
 			u.Metadata = nil
@@ -299,7 +299,7 @@ var violations = []struct {
 	{"deep: disk that outlives its VM", "was destroyed with the VM", func(w *world, _ *Options) {
 		w.Rewrite(every(func(*types.Destroy_Task) {
 			for _, d := range w.FirstClassDisks() {
-				w.Must(w.KeepFirstClassDisk(d.ID, false))
+				w.Must(w.EditFirstClassDisk(d.ID, func(s *vcsim.DiskState) { s.Keep = false }))
 			}
 		}))
 	}},
@@ -339,7 +339,7 @@ var violations = []struct {
 			}
 		}))
 	}},
-	{"deep: events of a destroy", "no VmRemovedEvent", func(w *world, _ *Options) { w.DelayEvents(time.Hour) }},
+	{"deep: events of a destroy", "no VmRemovedEvent", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.DelayEvents = time.Hour }) }},
 	{"deep: events of a destroy", "the events report of the unregistered VM: it was destroyed", func(w *world, _ *Options) {
 		var destroy int32
 		w.Rewrite(func(r any) {

@@ -51,7 +51,7 @@ func (w *world) clean(names ...string) {
 	if children, err := folder.Children(w.t.Context()); err != nil || len(children) != len(names) {
 		w.t.Errorf("left in the folder: %v, %v", children, err)
 	}
-	if kept := w.Unregistered(); len(kept) > 0 {
+	if kept := w.OutsideInventory(); len(kept) > 0 {
 		w.t.Errorf("left files: %+v", kept)
 	}
 	if left := w.FirstClassDisks(); len(left) > 0 {
@@ -109,7 +109,7 @@ var lacking = []struct {
 	{"deep: disk that says whose it is", Skip, "7.0 U2", nil, func(c *vcsim.Config) { c.APIVersion = "7.0.1.0" }},
 	{"deep: disk that says whose it is", Skip, "needs Datastore.FileManagement on the VM's datastore", func(w *world, _ *Options) { w.Withdraw("Datastore.FileManagement") }, nil},
 	{"deep: disk that says whose it is", Skip, "needs VirtualMachine.Config.AddExistingDisk", func(w *world, _ *Options) { w.Withdraw("VirtualMachine.Config.AddExistingDisk") }, nil},
-	{"deep: disk in one VM", OK, "refused when it was to be powered on", func(w *world, _ *Options) { w.AllowSecondAttach(true) }, nil},
+	{"deep: disk in one VM", OK, "refused when it was to be powered on", func(w *world, _ *Options) { w.Behave(func(b *vcsim.Behavior) { b.AllowSecondAttach = true }) }, nil},
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, manual", func(w *world, _ *Options) { w.drs(vcsim.DRS{Level: types.DrsBehaviorManual}) }, nil},
 	{"deep: power-on", OK, "by PowerOnMultiVM_Task, fullyAutomated", func(w *world, _ *Options) { w.drs(vcsim.DRS{NoTasks: true}) }, nil},
 	{"deep: power-on", OK, "by PowerOnVM_Task; the changeVersion changed", func(w *world, _ *Options) { w.drs(vcsim.DRS{Off: true}) }, nil},
@@ -243,7 +243,7 @@ func TestDeepCheckNamesTheFilesOfAVMThatCannotBeRegistered(t *testing.T) {
 		r := w.checked(nil, deepOptions)
 		r.has("deep: folder that is not empty", Fail, "could not be registered again", "would be lost")
 		r.has("deep: clean-up", Fail, "the files in [LocalDS_0] vmgroup-check-0", "by hand")
-		if kept := w.Unregistered(); len(kept) != 1 || !strings.HasPrefix(kept[0].Path, "[LocalDS_0] vmgroup-check-0/") {
+		if kept := w.OutsideInventory(); len(kept) != 1 || !strings.HasPrefix(kept[0].Path, "[LocalDS_0] vmgroup-check-0/") {
 			t.Errorf("unregistered: %+v", kept)
 		}
 	})

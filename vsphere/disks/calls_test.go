@@ -95,7 +95,7 @@ func TestADiskOfAnotherIsNotFound(t *testing.T) {
 
 func TestANewDiskIsListedLateAndCanBeReadAtOnce(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		r.LagFirstClassDisks(time.Minute)
+		r.Behave(func(b *vcsim.Behavior) { b.LagFirstClassDisks = time.Minute })
 		made := r.made()
 		if ids, complete := r.found(); len(ids) > 0 || !complete {
 			t.Errorf("found %v at once, complete: %t", ids, complete)
@@ -194,7 +194,7 @@ func TestASecondVMIsRefusedADisk(t *testing.T) {
 func TestADiskThatTwoVMsHaveIsOpenedByOne(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
-		r.AllowSecondAttach(true)
+		r.Behave(func(b *vcsim.Behavior) { b.AllowSecondAttach = true })
 		r.Must(r.attach("web-0", made))
 		r.Must(r.attach("web-1", made))
 		r.Must(r.PowerOn("web-1"))
@@ -265,7 +265,7 @@ func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
 func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		kept, dropped := r.made(), r.made()
-		r.Must(r.KeepFirstClassDisk(dropped.ID, false))
+		r.Must(r.EditFirstClassDisk(dropped.ID, func(d *vcsim.DiskState) { d.Keep = false }))
 		r.Must(r.attach("web-0", kept))
 		r.Must(r.attach("web-1", dropped))
 		r.Must(r.Destroy("web-0"))
@@ -298,10 +298,10 @@ func TestSnapshotsKeepADiskAsItIs(t *testing.T) {
 		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDiskExtendRefused)
 		r.Must(r.RemoveSnapshots("web-0"))
 		r.Must(r.detach("web-0", made))
-		r.Must(r.SnapshotFirstClassDisk(made.ID, 1))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Snapshots = 1 }))
 		refused(t, r.Delete(t.Context(), made.Ref), vcfault.ReasonDiskHeldBySnapshot)
 		refused(t, r.Extend(t.Context(), made.Ref, 2048), vcfault.ReasonDiskExtendRefused)
-		r.Must(r.SnapshotFirstClassDisk(made.ID, 0))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Snapshots = 0 }))
 		r.Must(r.Delete(t.Context(), made.Ref))
 	})
 }
@@ -314,9 +314,9 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 		r.Must(err)
 		r.Must(r.attach("web-0", made))
 		r.Must(r.PowerOn("web-0"))
-		r.RefuseOnlineExtend(true)
+		r.Behave(func(b *vcsim.Behavior) { b.RefuseOnlineExtend = true })
 		refused(t, r.Extend(t.Context(), made.Ref, 3072), vcfault.ReasonDiskExtendRefused)
-		r.RefuseOnlineExtend(false)
+		r.Behave(func(b *vcsim.Behavior) { b.RefuseOnlineExtend = false })
 		r.Must(r.Extend(t.Context(), made.Ref, 3072))
 		if _, devices := r.vm("web-0"); disks.Attached(devices, made.ID).CapacityInBytes != 3<<30 {
 			t.Errorf("%+v", disks.Attached(devices, made.ID))
@@ -333,14 +333,14 @@ func TestADiskGrowsWhileItsVMIsOffAndOn(t *testing.T) {
 func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		made := r.made()
-		r.Must(r.HoldFirstClassDisk(made.ID, true))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Held = true }))
 		err := r.attach("web-0", made)
 		refused(t, err, vcfault.ReasonDiskInUse)
 		if !vctest.Mentions(err.Error(), "rescan the storage") {
 			t.Error(err)
 		}
-		r.Must(r.HoldFirstClassDisk(made.ID, false))
-		r.Must(r.TrackFirstClassDisk(made.ID, true))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Held = false }))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Tracked = true }))
 		old := disks.AttachRefused(task.Error{LocalizedMethodFault: &types.LocalizedMethodFault{Fault: new(types.InvalidState)}}, "vmx-13", made)
 		if refused(t, old, vcfault.ReasonDiskInUse); !vctest.Mentions(old.Error(), "hardware version, 13") {
 			t.Error(old)
@@ -348,7 +348,7 @@ func TestADiskThatVCenterTakesForInUseIsNotAttached(t *testing.T) {
 		tracked, err := r.Retrieve(t.Context(), made.Ref)
 		r.Must(err)
 		refused(t, r.attach("web-0", tracked), vcfault.ReasonDiskTracked)
-		r.Must(r.TrackFirstClassDisk(made.ID, false))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Tracked = false }))
 		r.Must(r.attach("web-0", made))
 	})
 }
@@ -385,7 +385,7 @@ func TestALostDiskIsListedAndKeepsItsVMFromBeingDestroyed(t *testing.T) {
 		if ids, complete := r.found(); len(ids) != 1 || !complete {
 			t.Errorf("%v, %t", ids, complete)
 		}
-		r.Must(r.LoseFirstClassDisk(made.ID))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Lost = true }))
 		if ids, complete := r.found(); len(ids) > 0 || complete {
 			t.Errorf("a disk that was ours is lost: found %v, complete: %t", ids, complete)
 		}
@@ -409,13 +409,13 @@ func TestAStrangersDiskThatCannotBeReadHidesNoOther(t *testing.T) {
 		volume, err := r.Create(t.Context(), disks.Spec{Name: "pvc-1", Datastore: r.here[0], CapacityMB: 1, Owner: disks.Owner{UID: "other", Disk: "data"}})
 		r.Must(err)
 		made := r.made()
-		r.Must(r.BreakFirstClassDisk(volume.ID, new(types.InvalidArgument)))
+		r.Must(r.EditFirstClassDisk(volume.ID, func(d *vcsim.DiskState) { d.Broken = new(types.InvalidArgument) }))
 		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
 		if len(f.Disks) != 1 || !f.Complete() || f.Skipped[volume.ID] == nil {
 			t.Errorf("%+v", f)
 		}
-		r.Must(r.BreakFirstClassDisk(volume.ID, nil))
-		r.Must(r.BreakFirstClassDisk(made.ID, new(types.InvalidArgument)))
+		r.Must(r.EditFirstClassDisk(volume.ID, func(d *vcsim.DiskState) { d.Broken = nil }))
+		r.Must(r.EditFirstClassDisk(made.ID, func(d *vcsim.DiskState) { d.Broken = new(types.InvalidArgument) }))
 		if ids, complete := r.found(); len(ids) > 0 || complete {
 			t.Errorf("a disk that was ours cannot be read: found %v, complete: %t", ids, complete)
 		}

@@ -10,7 +10,6 @@ import (
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/simulator/esx"
 	"github.com/vmware/govmomi/vim25/methods"
-	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/soap"
 	"github.com/vmware/govmomi/vim25/types"
 )
@@ -35,7 +34,7 @@ func (vm *machine) CloneVMTask(ctx *simulator.Context, req *types.CloneVM_Task) 
 			return vm.v.clone(ctx, vm.VirtualMachine, target, req.Spec)
 		},
 	}
-	if vm.v.refuseLate.Load() {
+	if vm.v.behavior.RefuseLate {
 		w.check, w.pause = nil, func(*simulator.Context, *job) (types.BaseMethodFault, bool) { return fault, true }
 	}
 	return &methods.CloneVM_TaskBody{Res: &types.CloneVM_TaskResponse{Returnval: vm.v.begin(vm.call, w)}}
@@ -53,16 +52,9 @@ func claimOf(source *simulator.VirtualMachine, at *types.VirtualMachineRelocateS
 	return cloneClaim(from.Value, to.Value, at.DiskMoveType == string(types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking))
 }
 
-// RefuseLate sets whether a clone fails only at its end, instead of at once, when another VM in creation has its name.
-func (v *inventory) RefuseLate(late bool) { v.refuseLate.Store(late) }
-
-// NameDirectoriesByID sets whether the directories of clones, and of disks that are moved, have UUIDs for names, as on vSAN, instead of the
-// names of their VMs.
-func (v *inventory) NameDirectoriesByID(byID bool) { v.idDirectories.Store(byID) }
-
 // directory returns a name for a directory of that VM.
 func (v *inventory) directory(vm string) string {
-	if v.idDirectories.Load() {
+	if v.behavior.NameDirectoriesByID {
 		return uuid.NewString()
 	}
 	return vm
@@ -193,9 +185,6 @@ func (v *inventory) locate(create *types.CreateVM_Task, source *simulator.Virtua
 	if v.objects.Get(*pool) == nil { // it vanished during the latency
 		return &types.ManagedObjectNotFound{Obj: *pool}
 	}
-	if !v.isA(pool, "ResourcePool", "VirtualApp") {
-		return wrongLocation("pool")
-	}
 	create.Pool = *pool
 	hosts := v.hostsOf(*pool)
 	if at.Host != nil {
@@ -217,12 +206,7 @@ func (v *inventory) locate(create *types.CreateVM_Task, source *simulator.Virtua
 func (v *inventory) checkDatastore(source *simulator.VirtualMachine, dc *simulator.Datacenter, hosts []types.ManagedObjectReference, at *types.ManagedObjectReference) types.BaseMethodFault {
 	var ds *simulator.Datastore
 	if at != nil {
-		if v.objects.Get(*at) == nil {
-			return &types.ManagedObjectNotFound{Obj: *at}
-		}
-		if ds, _ = v.objects.Get(*at).(*simulator.Datastore); ds == nil {
-			return wrongLocation("datastore")
-		}
+		ds, _ = v.objects.Get(*at).(*simulator.Datastore)
 	} else {
 		var path object.DatastorePath
 		path.FromString(source.Config.Files.VmPathName)
@@ -249,18 +233,11 @@ func wrongLocation(property string) types.BaseMethodFault {
 	return &types.InvalidArgument{InvalidProperty: "spec.location." + property}
 }
 
-func (v *inventory) isA(ref *types.ManagedObjectReference, kinds ...string) bool {
-	return slices.Contains(kinds, ref.Type) && v.objects.Get(*ref) != nil
-}
-
 // hostsOf lists the hosts on which a pool's VMs can run.
 func (v *inventory) hostsOf(pool types.ManagedObjectReference) []types.ManagedObjectReference {
 	for at := range v.world.Up(pool) {
-		switch o := v.objects.Get(at).(type) {
-		case *simulator.ClusterComputeResource:
-			return o.Host
-		case *mo.ComputeResource:
-			return o.Host
+		if c, is := v.objects.Get(at).(*simulator.ClusterComputeResource); is {
+			return c.Host
 		}
 	}
 	return nil
@@ -360,9 +337,6 @@ type clonePoint struct {
 func (v *inventory) pointOf(source *simulator.VirtualMachine, spec types.VirtualMachineCloneSpec) (clonePoint, types.BaseMethodFault) {
 	point := clonePoint{config: source.Config}
 	move := types.VirtualMachineRelocateDiskMoveOptions(spec.Location.DiskMoveType)
-	if move != "" && !slices.Contains(move.Values(), move) {
-		return point, &types.InvalidArgument{InvalidProperty: "spec.location.diskMoveType"}
-	}
 	point.linked = move == types.VirtualMachineRelocateDiskMoveOptionsCreateNewChildDiskBacking
 	if spec.Snapshot == nil {
 		if point.linked {
@@ -373,9 +347,6 @@ func (v *inventory) pointOf(source *simulator.VirtualMachine, spec types.Virtual
 	snapshot, ok := v.objects.Get(*spec.Snapshot).(*simulator.VirtualMachineSnapshot)
 	if !ok {
 		return point, &types.ManagedObjectNotFound{Obj: *spec.Snapshot}
-	}
-	if snapshot.Vm != source.Self {
-		return point, &types.InvalidArgument{InvalidProperty: "spec.snapshot"}
 	}
 	point.config = &snapshot.Config
 	return point, nil

@@ -2,7 +2,6 @@ package vcsim
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -191,37 +190,28 @@ type Rule struct {
 }
 
 // Rules lists the VM rules and VM-host rules of the cluster at a path, sorted by key.
-func (v *inventory) Rules(clusterPath string) ([]Rule, error) {
-	ref, err := v.Find(clusterPath)
-	if err != nil {
-		return nil, err
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
-	if !ok {
-		return nil, fmt.Errorf("rules of %s: not a cluster", clusterPath)
-	}
-	var rules []Rule
-	for _, rule := range rulesOf(c) {
-		vms := ruleVMs(rule)
-		info := rule.GetClusterRuleInfo()
-		one := Rule{Key: info.Key, Name: info.Name, UUID: info.RuleUuid, Enabled: isTrue(info.Enabled), Mandatory: isTrue(info.Mandatory)}
-		_, one.Separate = rule.(*types.ClusterAntiAffinityRuleSpec)
-		if r, is := rule.(*types.ClusterVmHostRuleInfo); is {
-			one.VMGroup, one.HostGroup = r.VmGroupName, r.AffineHostGroupName
-			if g, is := (&cluster{ClusterComputeResource: c}).group(r.VmGroupName).(*types.ClusterVmGroup); is {
-				vms = &g.Vm
+func (v *inventory) Rules(clusterPath string) (rules []Rule, err error) {
+	err = at(v, "rules of", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
+		for _, rule := range rulesOf(c) {
+			vms := ruleVMs(rule)
+			info := rule.GetClusterRuleInfo()
+			one := Rule{Key: info.Key, Name: info.Name, UUID: info.RuleUuid, Enabled: isTrue(info.Enabled), Mandatory: isTrue(info.Mandatory)}
+			_, one.Separate = rule.(*types.ClusterAntiAffinityRuleSpec)
+			if r, is := rule.(*types.ClusterVmHostRuleInfo); is {
+				one.VMGroup, one.HostGroup = r.VmGroupName, r.AffineHostGroupName
+				if g, is := (&cluster{ClusterComputeResource: c}).group(r.VmGroupName).(*types.ClusterVmGroup); is {
+					vms = &g.Vm
+				}
+			}
+			if vms != nil {
+				one.VMs = v.namesOf(*vms)
+				rules = append(rules, one)
 			}
 		}
-		if vms == nil {
-			continue
-		}
-		one.VMs = v.namesOf(*vms)
-		rules = append(rules, one)
-	}
-	slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
-	return rules, nil
+		slices.SortFunc(rules, func(a, b Rule) int { return cmp.Compare(a.Key, b.Key) })
+		return nil
+	})
+	return rules, err
 }
 
 // namesOf returns the names of VMs, sorted.
@@ -237,21 +227,13 @@ func (v *inventory) namesOf(vms []types.ManagedObjectReference) (names []string)
 
 // VMGroups returns the DRS VM groups of the cluster at a path: the names of their VMs, sorted, by the group's name.
 func (v *inventory) VMGroups(clusterPath string) (map[string][]string, error) {
-	ref, err := v.Find(clusterPath)
-	if err != nil {
-		return nil, err
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
-	if !ok {
-		return nil, fmt.Errorf("groups of %s: not a cluster", clusterPath)
-	}
 	groups := map[string][]string{}
-	for _, group := range groupsOf(c) {
-		if g, is := group.(*types.ClusterVmGroup); is {
-			groups[g.Name] = v.namesOf(g.Vm)
+	return groups, at(v, "groups of", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
+		for _, group := range groupsOf(c) {
+			if g, is := group.(*types.ClusterVmGroup); is {
+				groups[g.Name] = v.namesOf(g.Vm)
+			}
 		}
-	}
-	return groups, nil
+		return nil
+	})
 }

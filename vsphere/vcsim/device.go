@@ -33,9 +33,6 @@ func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.B
 	gone := make(map[int32]bool)
 	for i, change := range changes {
 		spec := *change.GetVirtualDeviceConfigSpec()
-		if spec.Device == nil {
-			return nil, invalidDevice(i, "virtualDeviceSpec.device")
-		}
 		key := spec.Device.GetVirtualDevice().Key
 		old := slices.IndexFunc(vm.Config.Hardware.Device, func(d types.BaseVirtualDevice) bool { return d.GetVirtualDevice().Key == key })
 		switch spec.Operation {

@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vmware/govmomi/simulator"
@@ -33,39 +32,24 @@ type DRS struct {
 
 // SetDRS configures DRS in the cluster at a path.
 func (v *inventory) SetDRS(clusterPath string, d DRS) error {
-	ref, err := v.Find(clusterPath)
-	if err != nil {
-		return err
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	c, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
-	if !ok {
-		return fmt.Errorf("DRS of %s: not a cluster", clusterPath)
-	}
-	config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
-	config.DrsConfig = types.ClusterDrsConfigInfo{Enabled: types.NewBool(!d.Off), EnableVmBehaviorOverrides: types.NewBool(true), DefaultVmBehavior: d.Level}
-	config.DrsVmConfig = nil
-	for moRef, level := range d.Levels {
-		config.DrsVmConfig = append(config.DrsVmConfig, types.ClusterDrsVmConfigInfo{
-			Key: types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}, Behavior: level})
-	}
-	c.ConfigurationEx = &config
-	v.placement.drs[ref] = d
-	v.world.Mark(ref)
-	return nil
+	return at(v, "DRS of", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
+		config := *c.ConfigurationEx.(*types.ClusterConfigInfoEx)
+		config.DrsConfig = types.ClusterDrsConfigInfo{Enabled: types.NewBool(!d.Off), EnableVmBehaviorOverrides: types.NewBool(true), DefaultVmBehavior: d.Level}
+		config.DrsVmConfig = nil
+		for moRef, level := range d.Levels {
+			config.DrsVmConfig = append(config.DrsVmConfig, types.ClusterDrsVmConfigInfo{
+				Key: types.ManagedObjectReference{Type: "VirtualMachine", Value: moRef}, Behavior: level})
+		}
+		c.ConfigurationEx = &config
+		v.placement.drs[c.Self] = d
+		v.world.Mark(c.Self)
+		return nil
+	})
 }
 
 // FillHost sets whether a host has no memory left for a power-on.
 func (v *inventory) FillHost(hostPath string, full bool) error {
-	ref, err := v.Find(hostPath)
-	if err != nil {
-		return err
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.placement.full[ref] = full
-	return nil
+	return at(v, "fill", hostPath, func(host *simulator.HostSystem) types.BaseMethodFault { v.placement.full[host.Self] = full; return nil })
 }
 
 // placement is the DRS settings of clusters and the hosts without memory. The world lock guards it.
@@ -176,10 +160,7 @@ type datacenter struct {
 // manually". PowerOnMultiVM_Task: if one VM is managed manually, the call returns only recommendations. ClusterPowerOnVmOption:
 // OverrideAutomationLevel has a DrsBehavior.
 func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOnMultiVM_Task) soap.HasFault {
-	override, fault := overrideIn(req.Option)
-	if fault != nil {
-		return &methods.PowerOnMultiVM_TaskBody{Fault_: simulator.Fault("", fault)}
-	}
+	override := overrideIn(req.Option)
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		var res types.ClusterPowerOnVmResult
 		var vms []*simulator.VirtualMachine
@@ -232,16 +213,11 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 }
 
 // overrideIn returns the automation level in the options; "" if none.
-func overrideIn(options []types.BaseOptionValue) (level types.DrsBehavior, _ types.BaseMethodFault) {
+func overrideIn(options []types.BaseOptionValue) (level types.DrsBehavior) {
 	for _, o := range options {
-		option := o.GetOptionValue()
-		if option.Key != string(types.ClusterPowerOnVmOptionOverrideAutomationLevel) {
-			continue
-		}
-		text, _ := option.Value.(string)
-		if level = types.DrsBehavior(text); !slices.Contains(level.Values(), level) {
-			return "", &types.InvalidArgument{InvalidProperty: "option"}
+		if option := o.GetOptionValue(); option.Key == string(types.ClusterPowerOnVmOptionOverrideAutomationLevel) {
+			level = types.DrsBehavior(option.Value.(string))
 		}
 	}
-	return level, nil
+	return level
 }

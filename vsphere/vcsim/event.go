@@ -27,30 +27,12 @@ type eventState struct {
 	lost []span
 	// visibleAt is when clients see an event.
 	visibleAt map[int32]time.Time
-	// offset is added to the keys that clients see; they are int32, and overflow.
-	offset int32
-	// delay is the time from an event until clients see it.
-	delay time.Duration
 }
 
 type span struct{ from, to int32 }
 
-// DelayEvents hides events from clients for a time, from now on.
-func (v *inventory) DelayEvents(by time.Duration) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.events.delay = by
-}
-
-// RaiseEventKeys adds to the keys of all events, which overflow to negative ones after 2147483647 (vcenter-event-broker-appliance#809).
-func (v *inventory) RaiseEventKeys(by int32) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.events.offset += by
-}
-
 // visible returns an event as a client sees it, with its key and chain; nil if it is lost or not visible yet.
-func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
+func (b *eventState) visible(raw types.BaseEvent, raised int32) types.BaseEvent {
 	key, shift := raw.GetEvent().Key, int32(0)
 	for _, l := range b.lost {
 		if key > l.from && key <= l.to {
@@ -71,7 +53,7 @@ func (b *eventState) visible(raw types.BaseEvent) types.BaseEvent {
 	if first, known := b.chains[key]; known {
 		e.ChainId = first
 	}
-	e.Key, e.ChainId = e.Key-shift+b.offset, e.ChainId-shift+b.offset
+	e.Key, e.ChainId = e.Key-shift+raised, e.ChainId-shift+raised
 	return event
 }
 
@@ -91,7 +73,7 @@ func (v *inventory) rawEvents(ctx *simulator.Context, filter types.EventFilterSp
 func (v *inventory) visibleEvents(raw []types.BaseEvent) []types.BaseEvent {
 	var all []types.BaseEvent
 	for _, r := range raw {
-		if e := v.events.visible(r); e != nil {
+		if e := v.events.visible(r, v.behavior.RaiseEventKeys); e != nil {
 			all = append(all, e)
 		}
 	}
@@ -126,7 +108,7 @@ func (v *inventory) chain(ctx *simulator.Context, kind Kind, entity mo.Entity, d
 		case types.BaseVmEvent, types.BaseHostEvent, *types.TaskEvent:
 			if key >= task.Key {
 				v.events.chains[key] = task.Key
-				v.events.visibleAt[key] = now.Add(v.events.delay)
+				v.events.visibleAt[key] = now.Add(v.behavior.DelayEvents)
 			}
 		}
 	}

@@ -23,9 +23,6 @@ type fcds struct {
 
 	// The world lock guards these.
 	disks       map[string]*fcd
-	lag         time.Duration // until a new disk is listed
-	second      bool          // a second VM can attach a disk
-	noOnline    bool          // hosts that do not extend the disk of a running VM
 	unreachable map[types.ManagedObjectReference]bool
 	full        map[types.ManagedObjectReference]bool
 }
@@ -37,18 +34,27 @@ type fcd struct {
 	file        string // "[datastore] fcd/id.vmdk"
 	capacityMB  int64
 	created     time.Time
-	keep        bool
 	provisioned string
 	metadata    map[string]string
-	profiles    []string
+	moving      time.Time // vCenter does not find it before
+	written     []Write
+	DiskState
+}
 
-	snapshots int                   // of the disk
-	tracked   bool                  // changed block tracking
-	stale     bool                  // vCenter takes it for in use, and nobody has it
-	lost      bool                  // somebody deleted the files
-	broken    types.BaseMethodFault // of each read of it
-	moving    time.Time             // vCenter does not find it before
-	written   []Write
+// DiskState is what can happen to a first-class disk.
+type DiskState struct {
+	// Keep is the control flag keepAfterDeleteVm.
+	Keep bool
+	// Snapshots counts those of the disk itself, as backup software takes them.
+	Snapshots int
+	// Tracked: changed block tracking is on. A VM without it cannot attach the disk.
+	Tracked bool
+	// Held: vCenter takes it for in use by a VM that is gone.
+	Held bool
+	// Lost: somebody deleted its files behind vCenter's back. vCenter lists the id as before, and VMs that have it keep their devices.
+	Lost bool
+	// Broken is the answer to each read of it, as for one whose descriptor is damaged.
+	Broken types.BaseMethodFault
 }
 
 // newFCDs returns a vCenter's disks: none.
@@ -59,7 +65,7 @@ func newFCDs(w *world) *fcds {
 // found returns the disk that vCenter finds under an id, on a datastore; nil if it finds none.
 func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
 	one := d.disks[id.Id]
-	if one == nil || one.lost || one.datastore != datastore || time.Now().Before(one.moving) {
+	if one == nil || one.Lost || one.datastore != datastore || time.Now().Before(one.moving) {
 		return nil
 	}
 	return one
@@ -67,7 +73,7 @@ func (d *fcds) found(id types.ID, datastore types.ManagedObjectReference) *fcd {
 
 // object returns a disk as vCenter shows it: its name is escaped (vmware/rbvmomi#169).
 func (d *fcds) object(one *fcd) types.VStorageObject {
-	keep, tracked := one.keep, one.tracked
+	keep, tracked := one.Keep, one.Tracked
 	var metadata []types.KeyValue
 	for _, key := range slices.Sorted(maps.Keys(one.metadata)) {
 		metadata = append(metadata, types.KeyValue{Key: key, Value: one.metadata[key]})
@@ -188,21 +194,10 @@ func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference
 	if d.full[at] {
 		return nil, &types.NoDiskSpace{FileFault: types.FileFault{File: spec.Name}, Datastore: d.world.Objects.Get(at).(*simulator.Datastore).Name}
 	}
-	if spec.CapacityInMB <= 0 || spec.Name == "" {
-		return nil, &types.InvalidArgument{InvalidProperty: "spec"}
-	}
 	one := &fcd{id: uuid.NewString(), name: spec.Name, datastore: at, capacityMB: spec.CapacityInMB, created: time.Now(),
-		keep: spec.KeepAfterDeleteVm == nil || *spec.KeepAfterDeleteVm, metadata: map[string]string{}}
+		metadata: map[string]string{}, DiskState: DiskState{Keep: spec.KeepAfterDeleteVm == nil || *spec.KeepAfterDeleteVm}}
 	for _, entry := range spec.Metadata {
-		if _, twice := one.metadata[entry.Key]; twice || entry.Key == "" {
-			return nil, &types.InvalidArgument{InvalidProperty: "spec.metadata"}
-		}
 		one.metadata[entry.Key] = entry.Value
-	}
-	for _, profile := range spec.Profile {
-		if p, is := profile.(*types.VirtualMachineDefinedProfileSpec); is {
-			one.profiles = append(one.profiles, p.ProfileId)
-		}
 	}
 	if b, is := spec.BackingSpec.(*types.VslmCreateSpecDiskFileBackingSpec); is {
 		one.provisioned = b.ProvisioningType
@@ -250,7 +245,7 @@ func (m *fcdManager) ListVStorageObject(req *types.ListVStorageObject) soap.HasF
 	}
 	body.Res = new(types.ListVStorageObjectResponse)
 	for _, one := range m.d.disks {
-		if one.datastore == req.Datastore && time.Since(one.created) >= m.d.lag && !time.Now().Before(one.moving) {
+		if one.datastore == req.Datastore && time.Since(one.created) >= m.d.vms.behavior.LagFirstClassDisks && !time.Now().Before(one.moving) {
 			body.Res.Returnval = append(body.Res.Returnval, types.ID{Id: one.id})
 		}
 	}
@@ -272,8 +267,8 @@ func (m *fcdManager) RetrieveVStorageObject(_ *simulator.Context, req *types.Ret
 		body.Fault_ = simulator.Fault("", new(types.NotFound))
 		return body
 	}
-	if one.broken != nil {
-		body.Fault_ = simulator.Fault("", one.broken)
+	if one.Broken != nil {
+		body.Fault_ = simulator.Fault("", one.Broken)
 		return body
 	}
 	body.Res = &types.RetrieveVStorageObjectResponse{Returnval: m.d.object(one)}
@@ -310,9 +305,6 @@ func (m *fcdManager) VCenterUpdateVStorageObjectMetadataExTask(_ *simulator.Cont
 		for _, entry := range req.Metadata {
 			one.metadata[entry.Key] = entry.Value
 		}
-		for _, key := range req.DeleteKeys {
-			delete(one.metadata, key)
-		}
 		return nil, nil
 	})
 	return &methods.VCenterUpdateVStorageObjectMetadataEx_TaskBody{Res: &types.VCenterUpdateVStorageObjectMetadataEx_TaskResponse{Returnval: ref}}
@@ -327,7 +319,7 @@ func (m *fcdManager) DeleteVStorageObjectTask(_ *simulator.Context, req *types.D
 		switch {
 		case one == nil:
 			return nil, new(types.NotFound)
-		case one.snapshots > 0 || len(m.d.usesOf(one.id)) > 0:
+		case one.Snapshots > 0 || len(m.d.usesOf(one.id)) > 0:
 			return nil, new(types.InvalidState)
 		}
 		delete(m.d.disks, one.id)
@@ -347,13 +339,13 @@ func (m *fcdManager) ExtendDiskTask(_ *simulator.Context, req *types.ExtendDisk_
 			return nil, &types.InvalidArgument{InvalidProperty: "newCapacityInMB"}
 		case m.d.full[one.datastore]:
 			return nil, &types.NoDiskSpace{FileFault: types.FileFault{File: one.file}, Datastore: m.d.datastore(one).Name}
-		case one.snapshots > 0:
+		case one.Snapshots > 0:
 			return nil, new(types.InvalidState)
 		}
 		uses := m.d.usesOf(one.id)
 		for _, u := range uses {
 			on := u.vm.Runtime.PowerState != types.VirtualMachinePowerStatePoweredOff
-			if baseOf(u.device) != u.device.Backing || on && m.d.noOnline {
+			if baseOf(u.device) != u.device.Backing || on && m.d.vms.behavior.RefuseOnlineExtend {
 				return nil, new(types.InvalidState)
 			}
 		}
@@ -400,8 +392,6 @@ func (d *fcds) CheckChange(vm *simulator.VirtualMachine, changes []types.BaseVir
 			if spec.FileOperation == "" {
 				fault = d.attach(vm, device, index, changes)
 			}
-		case types.VirtualDeviceConfigSpecOperationEdit:
-			fault = d.grow(vm, device)
 		case types.VirtualDeviceConfigSpecOperationRemove:
 			if one := d.disks[idOf(device)]; one != nil && spec.FileOperation == "" {
 				ds := d.datastore(one)
@@ -441,11 +431,11 @@ func (d *fcds) attach(vm *simulator.VirtualMachine, device *types.VirtualDisk, i
 		return &types.InvalidDatastore{Datastore: &one.datastore, Name: ds.Name}
 	}
 	for _, u := range d.usesOf(one.id) {
-		if known := d.world.Objects.Get(u.vm.Self) != nil; u.vm.Self == vm.Self || known && !d.second {
+		if known := d.world.Objects.Get(u.vm.Self) != nil; u.vm.Self == vm.Self || known && !d.vms.behavior.AllowSecondAttach {
 			return &types.ResourceInUse{Type: "VStorageObject", Name: one.name}
 		}
 	}
-	if one.stale || one.tracked && (vm.Config.ChangeTrackingEnabled == nil || !*vm.Config.ChangeTrackingEnabled) {
+	if one.Held || one.Tracked && (vm.Config.ChangeTrackingEnabled == nil || !*vm.Config.ChangeTrackingEnabled) {
 		return new(types.InvalidState)
 	}
 	var at object.DatastorePath
@@ -483,25 +473,11 @@ func takes(vm *simulator.VirtualMachine, device *types.VirtualDisk, index int32,
 	return nil
 }
 
-// grow keeps a disk's size that a reconfigure of its VM changes.
-func (d *fcds) grow(vm *simulator.VirtualMachine, device *types.VirtualDisk) types.BaseMethodFault {
-	for had, one := range d.in(vm.Config.Hardware.Device) {
-		if had.Key != device.Key || device.CapacityInBytes <= had.CapacityInBytes {
-			continue
-		}
-		if one.snapshots > 0 || baseOf(had) != had.Backing {
-			return new(types.InvalidState)
-		}
-		one.capacityMB = device.CapacityInBytes >> 20
-	}
-	return nil
-}
-
 // CheckPowerOn returns the fault of a power-on if another VM has one of the disks open, or if one is not there. ESXi opens the disks of a VM
 // exclusively, and fails like this (vmware/vic#5713, and the messages of many others).
 func (d *fcds) CheckPowerOn(vm *simulator.VirtualMachine) types.BaseMethodFault {
 	for _, one := range d.in(vm.Config.Hardware.Device) {
-		if one.lost {
+		if one.Lost {
 			return &types.FileNotFound{FileFault: types.FileFault{File: one.file}}
 		}
 		for _, u := range d.usesOf(one.id) {
@@ -530,13 +506,13 @@ func (d *fcds) PoweredOn(vm *simulator.VirtualMachine) {
 func (d *fcds) Destroying(vm *simulator.VirtualMachine) (destroyed func(), fault types.BaseMethodFault) {
 	has := d.in(vm.Config.Hardware.Device)
 	for _, one := range has {
-		if one.lost {
+		if one.Lost {
 			return nil, new(types.NotFound)
 		}
 	}
 	return func() {
 		for _, one := range has {
-			if !one.keep {
+			if !one.Keep {
 				delete(d.disks, one.id)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
@@ -130,22 +129,6 @@ func (f *folder) DestroyTask(_ *simulator.Context, _ *types.Destroy_Task) soap.H
 	return &methods.Destroy_TaskBody{Res: &types.Destroy_TaskResponse{Returnval: ref}}
 }
 
-// Kept is a VM that was unregistered with its folder and still has its files on the datastore.
-type Kept struct {
-	Name  string
-	Path  string // of the .vmx
-	Disks []string
-
-	removed *removedVM
-}
-
-// Unregistered lists the VMs that UnregisterAndDestroy_Task removed from the inventory.
-func (v *inventory) Unregistered() []Kept {
-	v.world.Lock()
-	defer v.world.Unlock()
-	return slices.Clone(v.kept)
-}
-
 // UnregisterAndDestroyTask destroys folders but only unregisters VMs, so that their disks stay.
 //
 // [doc] Folder.UnregisterAndDestroy_Task: "Recursively unregisters child virtual machines and vApps
@@ -157,22 +140,10 @@ func (f *folder) UnregisterAndDestroyTask(_ *simulator.Context, _ *types.Unregis
 				return fault
 			}
 			f.v.removeVM(ctx, vm)
-			d := f.v.removedVMs[len(f.v.removedVMs)-1]
-			f.v.forgetRemoved(d) // only its files are left
-			f.v.kept = append(f.v.kept, Kept{Name: vm.Name, Path: vm.Config.Files.VmPathName, Disks: disksOf(vm), removed: d})
 			return nil
 		})
 	})
 	return &methods.UnregisterAndDestroy_TaskBody{Res: &types.UnregisterAndDestroy_TaskResponse{Returnval: ref}}
-}
-
-func disksOf(vm *simulator.VirtualMachine) (files []string) {
-	for _, d := range object.VirtualDeviceList(vm.Config.Hardware.Device).SelectByType((*types.VirtualDisk)(nil)) {
-		if b, ok := d.GetVirtualDevice().Backing.(types.BaseVirtualDeviceFileBackingInfo); ok {
-			files = append(files, b.GetVirtualDeviceFileBackingInfo().FileName)
-		}
-	}
-	return files
 }
 
 // removeFolder calls remove for the VMs inside, then removes the folders from the leaves up.

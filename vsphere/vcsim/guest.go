@@ -83,8 +83,8 @@ func (v *inventory) halt(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 // boot starts the guest of a VM. The caller holds the world lock.
 func (v *inventory) boot(ctx *simulator.Context, vm *simulator.VirtualMachine) {
 	s := v.guestStateOf(vm.Self)
-	v.ignores[vm.Self] = v.matches(v.ignoring, vm)
-	if s.health == Healthy && !v.matches(v.broken, vm) {
+	v.ignores[vm.Self] = v.matches(v.behavior.IgnoreGuestinfo, vm)
+	if s.health == Healthy && !v.matches(v.behavior.BreakGuests, vm) {
 		v.startTools(ctx, vm, s)
 	}
 }

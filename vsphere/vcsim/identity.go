@@ -1,11 +1,9 @@
 package vcsim
 
 import (
-	"bytes"
 	"cmp"
 	"compress/gzip"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -66,14 +64,6 @@ func macs(vm *simulator.VirtualMachine) (all []string) {
 // the number of network adapters present in the virtual machine"; CustomizationPending: one "is already pending on
 // this virtual machine and is awaiting power-up to complete".
 func (v *inventory) customize(ctx *simulator.Context, vm *simulator.VirtualMachine, spec types.CustomizationSpec) types.BaseMethodFault {
-	if spec.Identity == nil {
-		return &types.InvalidArgument{InvalidProperty: "spec.identity"}
-	}
-	for i, nic := range spec.NicSettingMap {
-		if nic.Adapter.Ip == nil && nic.Adapter.IpV6Spec == nil {
-			return &types.InvalidArgument{InvalidProperty: fmt.Sprintf("spec.nicSettingMap[%d].adapter.ip", i)}
-		}
-	}
 	given := copyCustomization(spec)
 	_, fault := v.inner(ctx, vm.Self, func() soap.HasFault {
 		return vm.CustomizeVMTask(ctx, &types.CustomizeVM_Task{This: vm.Self, Spec: spec})
@@ -102,33 +92,15 @@ func hostname(spec *types.CustomizationSpec, vmName string) string {
 		return n.Name
 	case *types.CustomizationVirtualMachineName:
 		return vmName
-	case *types.CustomizationPrefixName:
-		return n.Base + "-1"
 	}
 	return ""
 }
 
-// customizing is the state of customizations in guests with VMware Tools. (Without Tools, the simulator reports success at power-on.) The
-// world lock guards it.
+// setCustomizationStatus reports the status of a customization that has not ended yet, in a guest with VMware Tools; success becomes failure
+// as FailCustomizations says. (Without Tools, the simulator reports success at power-on.) The caller holds the world lock.
 //
 // [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools; then running; at the end
 // succeeded or failed, with the guest's error message.
-type customizing struct {
-	due      map[types.ManagedObjectReference]bool
-	fails    func(VM) bool
-	errorMsg string
-}
-
-// FailCustomizations makes the customization fail in guests that match, with this error message. A nil match stops it. match is called with
-// locks held and must not call this vCenter.
-func (v *inventory) FailCustomizations(match func(VM) bool, errorMsg string) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.fails, v.errorMsg = match, errorMsg
-}
-
-// setCustomizationStatus reports the status of a customization that has not ended yet; success becomes failure as FailCustomizations says.
-// The caller holds the world lock.
 func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator.VirtualMachine, status types.GuestInfoCustomizationStatus) {
 	if !v.due[vm.Self] || !v.guest.Tools {
 		return
@@ -146,8 +118,8 @@ func (v *inventory) setCustomizationStatus(ctx *simulator.Context, vm *simulator
 	default:
 		delete(v.due, vm.Self)
 		info.EndTime = &now
-		if v.matches(v.fails, vm) {
-			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.errorMsg
+		if v.matches(v.behavior.FailCustomizations, vm) {
+			status, info.ErrorMsg = types.GuestInfoCustomizationStatusTOOLSDEPLOYPKG_FAILED, v.behavior.CustomizationError
 		}
 	}
 	info.CustomizationStatus = string(status)
@@ -175,33 +147,22 @@ type ethernet struct {
 	Addresses []string `json:"addresses"`
 }
 
-// readMetadata parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or base64, gzipped or not; `network` is a mapping,
-// or text with an encoding of its own (network.encoding). An adapter without a MAC to match is matched by its position. What cannot be
-// parsed is ignored.
+// readMetadata parses the metadata as cloud-init's VMware datasource does: YAML or JSON, plain or gzipped, with a mapping for `network`. An
+// adapter without a MAC to match is matched by its position. What cannot be parsed is ignored.
 func readMetadata(text, encoding string, macs []string) identity {
 	var data struct {
-		LocalHostname   string          `json:"local-hostname"`
-		Hostname        string          `json:"hostname"`
-		Network         json.RawMessage `json:"network"`
-		NetworkEncoding string          `json:"network.encoding"`
+		LocalHostname string `json:"local-hostname"`
+		Hostname      string `json:"hostname"`
+		Network       struct {
+			Ethernets map[string]ethernet `json:"ethernets"`
+		} `json:"network"`
 	}
 	if yaml.Unmarshal(decodeMetadata(text, encoding), &data) != nil {
 		return identity{}
 	}
 	id := identity{Host: cmp.Or(data.LocalHostname, data.Hostname), Adapters: slices.Repeat([]addressing{{DHCP: true}}, len(macs))}
-	network := []byte(data.Network)
-	var encoded string
-	if json.Unmarshal(network, &encoded) == nil {
-		network = decodeMetadata(encoded, data.NetworkEncoding)
-	}
-	var config struct {
-		Ethernets map[string]ethernet `json:"ethernets"`
-	}
-	if yaml.Unmarshal(network, &config) != nil {
-		return id
-	}
-	for place, name := range slices.Sorted(maps.Keys(config.Ethernets)) {
-		nic := config.Ethernets[name]
+	for place, name := range slices.Sorted(maps.Keys(data.Network.Ethernets)) {
+		nic := data.Network.Ethernets[name]
 		if nic.Match.MAC != "" {
 			place = slices.IndexFunc(macs, func(mac string) bool { return strings.EqualFold(mac, nic.Match.MAC) })
 		}
@@ -222,25 +183,18 @@ func readMetadata(text, encoding string, macs []string) identity {
 // decodedMax limits decompressed metadata, in bytes.
 const decodedMax = 1 << 20
 
+// decodeMetadata unpacks a text, which is gzipped and in base64 if it has an encoding; nil if it can't.
 func decodeMetadata(text, encoding string) []byte {
-	switch encoding {
-	case "base64", "b64", "gzip+base64", "gz+b64":
-		raw, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return nil
-		}
-		if strings.HasPrefix(encoding, "b") {
-			return raw
-		}
-		unzip, err := gzip.NewReader(bytes.NewReader(raw))
-		if err != nil {
-			return nil
-		}
-		plain, err := io.ReadAll(io.LimitReader(unzip, decodedMax))
-		if err != nil {
-			return nil
-		}
-		return plain
+	if encoding == "" {
+		return []byte(text)
 	}
-	return []byte(text)
+	unzip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(text)))
+	if err != nil {
+		return nil
+	}
+	plain, err := io.ReadAll(io.LimitReader(unzip, decodedMax))
+	if err != nil {
+		return nil
+	}
+	return plain
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -26,12 +25,12 @@ type inventory struct {
 	disks    *fcds
 	guest    Guest // as configured
 	latency  Latency
+	behavior Behavior
 
-	// The guests of VMs, the last boot time, the guests to break or to hang (nil: none), and those that ignore what they are given.
-	guestStates               map[types.ManagedObjectReference]*guestState
-	lastBoot                  time.Time
-	broken, hanging, ignoring func(VM) bool
-	ignores                   map[types.ManagedObjectReference]bool // guests that have booted while ignoring matched them
+	// The guests of VMs, the last boot time, and the guests that have booted while IgnoreGuestinfo matched them.
+	guestStates map[types.ManagedObjectReference]*guestState
+	lastBoot    time.Time
+	ignores     map[types.ManagedObjectReference]bool
 
 	questions questions
 	placement placement
@@ -42,16 +41,14 @@ type inventory struct {
 	policies   map[types.ManagedObjectReference]requested
 	contents   map[diskID]string // hidden contentIds
 	reserved   map[place]types.ManagedObjectReference
-	customizing
+	due        map[types.ManagedObjectReference]bool // guests whose customization has not ended
 
 	// The VMs and hosts outside the inventory, and the moRefs that a restore has freed.
 	removedVMs   []*removedVM
 	removedHosts []*removedHost
 	reused       []string
-	kept         []Kept
 
-	refuseLate, idDirectories atomic.Bool
-	lastMAC                   int
+	lastMAC int
 
 	mu       sync.Mutex // guards captures
 	captures map[types.ManagedObjectReference]*capture
@@ -66,7 +63,7 @@ func newInventory(w *world, p *storagePolicies, disks *fcds, guest Guest) *inven
 		placement:  placement{drs: make(map[types.ManagedObjectReference]DRS), full: make(map[types.ManagedObjectReference]bool)},
 		customized: make(map[types.ManagedObjectReference]*types.CustomizationSpec),
 		policies:   make(map[types.ManagedObjectReference]requested),
-		contents:   make(map[diskID]string), customizing: customizing{due: make(map[types.ManagedObjectReference]bool)},
+		contents:   make(map[diskID]string), due: make(map[types.ManagedObjectReference]bool),
 		events:   eventState{chains: make(map[int32]int32), visibleAt: make(map[int32]time.Time)},
 		reserved: make(map[place]types.ManagedObjectReference),
 		captures: make(map[types.ManagedObjectReference]*capture),
@@ -188,18 +185,14 @@ func (v *inventory) Find(where string) (types.ManagedObjectReference, error) {
 // Details is the rest of a VM's configuration, regardless of privileges.
 type Details struct {
 	VM
-	Annotation string
-	ManagedBy  *types.ManagedByInfo
-	NICs       []NIC
-	Disks      []Disk
+	NICs  []NIC
+	Disks []Disk
 	// Pool, Host and Datastore (of the VM home) are inventory paths. A template has no pool.
 	Pool, Host, Datastore string
 	// Policies are the ids of the storage policies requested for the VM home, at creation or later.
 	Policies []string
 	// Customization is the specification given at creation.
 	Customization *types.CustomizationSpec
-	// VAppProperties reports whether the VM has vApp properties.
-	VAppProperties bool
 	// TPM is the secret of its virtual TPM; empty without one.
 	TPM string
 	// HostName is the host name that the guest reports.
@@ -227,37 +220,24 @@ type Disk struct {
 }
 
 // Details describes the VM or template with a path or name.
-func (v *inventory) Details(where string) (Details, error) {
-	ref, err := v.Find(where)
-	if err != nil {
-		return Details{}, err
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
-	if !ok {
-		return Details{}, fmt.Errorf("details of %s: not a VM", where)
-	}
-	d := Details{VM: v.look(vm), Policies: v.policies[ref].home}
-	if spec := v.customized[ref]; spec != nil {
-		d.Customization = copyCustomization(*spec)
-	}
-	v.detail(vm, &d)
-	return d, nil
+func (v *inventory) Details(where string) (d Details, err error) {
+	err = v.changeVM("details of", where, func(_ *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
+		d = Details{VM: v.look(vm), Policies: v.policies[vm.Self].home}
+		if spec := v.customized[vm.Self]; spec != nil {
+			d.Customization = copyCustomization(*spec)
+		}
+		v.detail(vm, &d)
+		return nil
+	})
+	return d, err
 }
 
 // detail reads the VM's own properties. The caller holds its lock.
 func (v *inventory) detail(vm *simulator.VirtualMachine, d *Details) {
 	dc := v.world.DatacenterOf(vm.Self)
-	d.Annotation, d.HostName = vm.Config.Annotation, vm.Guest.HostName
-	d.Config = *vm.Config
-	d.VAppProperties = vm.Config.VAppConfig != nil
+	d.HostName, d.Config = vm.Guest.HostName, *vm.Config
 	if tpm := tpmOf(vm.Config.Hardware.Device); tpm != nil {
 		d.TPM = string(tpm.EndorsementKeyCertificate[0])
-	}
-	if by := vm.Config.ManagedBy; by != nil {
-		copied := *by
-		d.ManagedBy = &copied
 	}
 	if vm.ResourcePool != nil {
 		d.Pool = v.world.Path(*vm.ResourcePool)
@@ -297,23 +277,28 @@ func (v *inventory) datastorePath(dc *simulator.Datacenter, file string) string 
 	return ""
 }
 
-// changeVM changes the VM or template with a path or name, under the world lock. It makes changes for which vCenter has no call, or only a
-// roundabout one.
-func (v *inventory) changeVM(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
+// at calls do for the object at a path, or the VM with a name, under the world lock. It makes changes for which vCenter has no call, or only
+// a roundabout one.
+func at[T mo.Reference](v *inventory, what, where string, do func(T) types.BaseMethodFault) error {
 	ref, err := v.Find(where)
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", what, where, err)
 	}
 	v.world.Lock()
 	defer v.world.Unlock()
-	vm, ok := v.objects.Get(ref).(*simulator.VirtualMachine)
+	o, ok := v.objects.Get(ref).(T)
 	if !ok {
-		return fmt.Errorf("%s %s: not a VM", what, where)
+		return fmt.Errorf("%s %s: not a %T", what, where, o)
 	}
-	if fault := do(v.world.Context(), vm); fault != nil {
+	if fault := do(o); fault != nil {
 		return fmt.Errorf("%s %s: %w", what, where, soap.WrapVimFault(fault))
 	}
 	return nil
+}
+
+// changeVM is at for a VM or template.
+func (v *inventory) changeVM(what, where string, do func(*simulator.Context, *simulator.VirtualMachine) types.BaseMethodFault) error {
+	return at(v, what, where, func(vm *simulator.VirtualMachine) types.BaseMethodFault { return do(v.world.Context(), vm) })
 }
 
 // BeginTask begins a task on the root folder. It ends when end is called, with a fault if that is not nil, otherwise with a result.
@@ -385,22 +370,6 @@ func (v *inventory) SetHealth(where string, health Health) error {
 	})
 }
 
-// BreakGuests makes matching guests start without VMware Tools and address, from now on. After BreakGuests(nil), broken guests stay so
-// until a reset. match is called with locks held and must not call this vCenter.
-func (v *inventory) BreakGuests(match func(VM) bool) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.broken = match
-}
-
-// IgnoreGuestinfo makes matching guests that boot from now on ignore cloud-init's metadata and their customization, as a template without
-// cloud-init does: they use DHCP, and keep the template's host name. match is called with locks held and must not call this vCenter.
-func (v *inventory) IgnoreGuestinfo(match func(VM) bool) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.ignoring = match
-}
-
 // Report makes the first adapter of a guest with running Tools report these addresses, in this order, with what the guest knows of each,
 // and one as the guest's primary address.
 func (v *inventory) Report(where, primary string, addresses ...types.NetIpConfigInfoIpAddress) error {
@@ -423,14 +392,6 @@ func (v *inventory) Report(where, primary string, addresses ...types.NetIpConfig
 		})
 		return nil
 	})
-}
-
-// HangShutdown makes matching guests ignore requests to shut down or reboot; nil: none. match is called with locks held, at the time of the
-// halt, and must not call this vCenter.
-func (v *inventory) HangShutdown(match func(VM) bool) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.hanging = match
 }
 
 // SetHotAdd sets whether CPUs and memory of a VM, or of a template's clones, can be hot-added. The VM must be off. (In a real vCenter, a

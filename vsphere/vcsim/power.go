@@ -155,7 +155,7 @@ func (vm *machine) askGuest(kind Kind, do func(*simulator.Context) (types.AnyTyp
 	}
 	before := vm.v.guestStates[vm.Self]
 	vm.work(kind, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
-		if vm.v.guestStates[vm.Self] != before || vm.v.matches(vm.v.hanging, vm.VirtualMachine) {
+		if vm.v.guestStates[vm.Self] != before || vm.v.matches(vm.v.behavior.HangShutdown, vm.VirtualMachine) {
 			return nil, nil
 		}
 		return do(ctx)
@@ -203,14 +203,6 @@ type pendingQuestion struct {
 	removed  chan struct{} // closed when the VM leaves the inventory
 }
 
-// AskAtPowerOn makes matching VMs raise a question whenever a client powers them on: the task waits at 95 % for an operator's answer
-// (pyvmomi-community-samples#55). After nil, no VM raises one, but raised ones stay. A power-on by Admin raises none.
-func (v *inventory) AskAtPowerOn(match func(VM) bool, q Question) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.questions.match, v.questions.question = match, q
-}
-
 // Ask raises a question of the VM with a path or name now, without a waiting task.
 func (v *inventory) Ask(where string, q Question) error {
 	return v.changeVM("ask", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
@@ -230,12 +222,10 @@ func (v *inventory) Asking() (names []string) {
 	return names
 }
 
-// questions are the question for power-ons and the pending ones. The world lock guards them.
+// questions are the pending ones. The world lock guards them.
 type questions struct {
-	match    func(VM) bool
-	question Question
-	pending  map[types.ManagedObjectReference]*pendingQuestion
-	count    int
+	pending map[types.ManagedObjectReference]*pendingQuestion
+	count   int
 }
 
 // raise raises a question. The caller holds the world lock.
@@ -283,11 +273,11 @@ func (vm *machine) awaitAnswer(ctx *simulator.Context, j *job) (fault types.Base
 	v.world.Lock()
 	off := vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOff && v.objects.Get(vm.Self) != nil
 	pending := v.questions.pending[vm.Self] != nil
-	if isAdmin(ctx.Session) || pending || !off || v.questions.match == nil || !v.matches(v.questions.match, vm.VirtualMachine) {
+	if isAdmin(ctx.Session) || pending || !off || !v.matches(v.behavior.AskAtPowerOn, vm.VirtualMachine) {
 		v.world.Unlock()
 		return nil, true
 	}
-	q := v.raise(ctx, vm.VirtualMachine, v.questions.question)
+	q := v.raise(ctx, vm.VirtualMachine, v.behavior.Question)
 	v.world.Unlock()
 	v.show(ctx, j, types.PropertyChange{Name: "info.progress", Val: int32(95)})
 	select {

@@ -41,13 +41,13 @@ type removedHost struct {
 	stores  map[types.ManagedObjectReference]types.DatastoreHostMount
 }
 
-// OutsideInventory lists the VMs that exist outside the inventory. Ref is their last moRef, and Path is empty.
+// OutsideInventory lists the VMs that exist outside the inventory. Ref is their last moRef, and Path their .vmx file.
 func (v *inventory) OutsideInventory() (vms []VM) {
 	v.world.Lock()
 	defer v.world.Unlock()
 	for _, d := range v.removedVMs {
 		one := v.look(d.vm)
-		one.Path = ""
+		one.Path = d.vm.Config.Files.VmPathName
 		vms = append(vms, one)
 	}
 	return vms
@@ -144,43 +144,35 @@ func (v *inventory) forgetRemoved(d *removedVM) {
 // RemoveHost removes the host at a path, which must be in a cluster, and its VMs from the inventory. All keep running. Templates move to
 // another host of the cluster, if there is one.
 func (v *inventory) RemoveHost(path string) error {
-	ref, err := v.Find(path)
-	if err != nil {
-		return fmt.Errorf("remove host: %w", err)
-	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	host, ok := v.objects.Get(ref).(*simulator.HostSystem)
-	if !ok {
-		return fmt.Errorf("remove host %s: not a host", path)
-	}
-	cluster, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
-	if !ok {
-		return fmt.Errorf("remove host %s: not in a cluster", path)
-	}
-	ctx := v.adminContext()
-	gone := &removedHost{host: host, cluster: cluster.Self, stores: map[types.ManagedObjectReference]types.DatastoreHostMount{}}
-	v.chain(ctx, destroyHost, host, func() {
-		for _, ref := range slices.Clone(host.Vm) {
-			vm := v.objects.Get(ref).(*simulator.VirtualMachine)
-			if !vm.Config.Template || !v.toHost(ctx, vm, cluster, func(ref types.ManagedObjectReference) bool { return ref != host.Self }) {
-				v.removeVM(ctx, vm)
+	return at(v, "remove host", path, func(host *simulator.HostSystem) types.BaseMethodFault {
+		ctx := v.adminContext()
+		cluster, ok := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
+		if !ok {
+			return &types.InvalidArgument{InvalidProperty: "host.parent"}
+		}
+		gone := &removedHost{host: host, cluster: cluster.Self, stores: map[types.ManagedObjectReference]types.DatastoreHostMount{}}
+		v.chain(ctx, destroyHost, host, func() {
+			for _, ref := range slices.Clone(host.Vm) {
+				vm := v.objects.Get(ref).(*simulator.VirtualMachine)
+				if !vm.Config.Template || !v.toHost(ctx, vm, cluster, func(ref types.ManagedObjectReference) bool { return ref != host.Self }) {
+					v.removeVM(ctx, vm)
+				}
+			}
+			v.post(ctx, &types.HostRemovedEvent{HostEvent: types.HostEvent{Event: v.hostEvent(host)}})
+		})
+		for _, e := range v.objects.All("Datastore") {
+			ds := e.(*simulator.Datastore)
+			if i := slices.IndexFunc(ds.Host, func(m types.DatastoreHostMount) bool { return m.Key == host.Self }); i >= 0 {
+				gone.stores[ds.Self] = ds.Host[i]
+				ds.Host = slices.Delete(slices.Clone(ds.Host), i, i+1)
 			}
 		}
-		v.post(ctx, &types.HostRemovedEvent{HostEvent: types.HostEvent{Event: v.hostEvent(host)}})
+		v.objects.RemoveReference(ctx, cluster, &cluster.Host, host.Self)
+		v.objects.Remove(ctx, host.Self)
+		v.world.Mark(cluster.Self)
+		v.removedHosts = append(v.removedHosts, gone)
+		return nil
 	})
-	for _, e := range v.objects.All("Datastore") {
-		ds := e.(*simulator.Datastore)
-		if i := slices.IndexFunc(ds.Host, func(m types.DatastoreHostMount) bool { return m.Key == host.Self }); i >= 0 {
-			gone.stores[ds.Self] = ds.Host[i]
-			ds.Host = slices.Delete(slices.Clone(ds.Host), i, i+1)
-		}
-	}
-	v.objects.RemoveReference(ctx, cluster, &cluster.Host, host.Self)
-	v.objects.Remove(ctx, host.Self)
-	v.world.Mark(cluster.Self)
-	v.removedHosts = append(v.removedHosts, gone)
-	return nil
 }
 
 // AddHost returns a removed host to its cluster. The host and its VMs get new moRefs; the VMs appear in the folder "Discovered virtual
@@ -275,11 +267,6 @@ func (v *inventory) removedAt(path string) *removedVM {
 			return d
 		}
 	}
-	for _, k := range v.kept {
-		if k.Path == path {
-			return k.removed
-		}
-	}
 	return nil
 }
 
@@ -297,7 +284,6 @@ func (v *inventory) registerRemoved(ctx *simulator.Context, d *removedVM, folder
 	}
 	vm := v.addVM(ctx, d, folder, host, "")
 	v.forgetRemoved(d)
-	v.kept = slices.DeleteFunc(v.kept, func(k Kept) bool { return k.removed == d })
 	v.post(ctx, &types.VmRegisteredEvent{VmEvent: v.vmEvent(vm)})
 	return vm.Self, nil
 }

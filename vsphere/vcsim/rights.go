@@ -21,35 +21,13 @@ type rights struct {
 
 	profiles *storagePolicies
 
-	role   *role             // nil: all privileges
-	denied map[string]string // privilege by method
+	role   *role // nil: all privileges
 	hidden map[types.ManagedObjectReference]bool
 }
 
 // newRights grants the clients everything.
 func newRights(w *world, p *storagePolicies) *rights {
-	return &rights{world: w, objects: w.Objects, profiles: p, denied: make(map[string]string), hidden: make(map[types.ManagedObjectReference]bool)}
-}
-
-// Deny denies a SOAP method until Allow: it returns NoPermission with this privilege.
-func (v *rights) Deny(method, privilege string) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	v.denied[method] = privilege
-}
-
-// Allow undoes Deny.
-func (v *rights) Allow(method string) {
-	v.world.Lock()
-	defer v.world.Unlock()
-	delete(v.denied, method)
-}
-
-// AllowAll undoes Deny for all methods.
-func (v *rights) AllowAll() {
-	v.world.Lock()
-	defer v.world.Unlock()
-	clear(v.denied)
+	return &rights{world: w, objects: w.Objects, profiles: p, hidden: make(map[types.ManagedObjectReference]bool)}
 }
 
 // Admit returns the fault if a client's call is not permitted, or nil.
@@ -59,10 +37,6 @@ func (v *rights) Admit(ctx *simulator.Context, m *simulator.Method) types.BaseMe
 	}
 	if hidden, ok := v.hiddenArgument(m); ok {
 		return &types.NoPermission{Object: &hidden, PrivilegeId: "System.View"}
-	}
-	if privilege, denied := v.denied[m.Name]; denied {
-		this := m.This
-		return &types.NoPermission{Object: &this, PrivilegeId: privilege}
 	}
 	return v.forbidden(m)
 }
@@ -398,9 +372,6 @@ func (v *rights) encryptionNeeds(spec *types.VirtualMachineConfigSpec, on types.
 // privilege on the tag"; vcenter/ovf/library-item deploy: VApp.Import on the pool and the folder; content/library/subscribed-item sync:
 // ContentLibrary.SyncLibraryItem. vSphere Security: Assign or Unassign vSphere Tag on Object.
 func (v *rights) AdmitREST(r *http.Request) types.BaseMethodFault {
-	if privilege, denied := v.denied[methodOf(r, nil)]; denied {
-		return &types.NoPermission{PrivilegeId: privilege}
-	}
 	var needed []string
 	switch action := r.URL.Query().Get("~action"); {
 	case strings.HasPrefix(action, "attach"), strings.HasPrefix(action, "detach"):
@@ -422,7 +393,7 @@ func (v *rights) AdmitREST(r *http.Request) types.BaseMethodFault {
 	return nil
 }
 
-// authorizationManager reports privileges according to Restrict, Withdraw and Deny.
+// authorizationManager reports privileges according to Restrict and Withdraw.
 type authorizationManager struct {
 	*simulator.AuthorizationManager
 	v *rights
@@ -431,16 +402,13 @@ type authorizationManager struct {
 // FetchUserPrivilegeOnEntities ignores the user: all clients have one role.
 func (a *authorizationManager) FetchUserPrivilegeOnEntities(req *types.FetchUserPrivilegeOnEntities) soap.HasFault {
 	inner := a.AuthorizationManager.FetchUserPrivilegeOnEntities(req).(*methods.FetchUserPrivilegeOnEntitiesBody)
-	denied := slices.Collect(maps.Values(a.v.denied))
 	for i := range inner.Res.Returnval {
 		r := &inner.Res.Returnval[i]
 		all := append(slices.Clone(r.Privileges), newPrivileges...)
 		if a.v.role != nil {
 			all = slices.Collect(maps.Keys(a.v.role.privileges))
 		}
-		r.Privileges = slices.DeleteFunc(all, func(p string) bool {
-			return slices.Contains(denied, p) || !a.v.holds(p, r.Entity)
-		})
+		r.Privileges = slices.DeleteFunc(all, func(p string) bool { return !a.v.holds(p, r.Entity) })
 		slices.SortFunc(r.Privileges, cmp.Compare)
 	}
 	return inner

@@ -16,20 +16,11 @@ import (
 // creation serializes the creation of inventories, because the simulator appends to a global variable (EvalLicense) meanwhile.
 var creation sync.Mutex
 
-// shape counts the objects of a new inventory.
-type shape struct {
-	// Datacenters, Clusters (per datacenter), Hosts (per cluster), Datastores (per datacenter), Pools (below each cluster's root pool) and,
-	// per datacenter, Portgroups, OpaqueNetworks and Pods (datastore clusters).
-	Datacenters, Clusters, Hosts, Datastores, Pools, Portgroups, OpaqueNetworks, Pods int
-	// APIVersion is about.apiVersion.
-	APIVersion string
-}
-
 // seed creates an inventory without VMs: those need the extensions of the endpoint.
-func seed(c shape, instanceUUID string) (*world, error) {
+func seed(c Config) (*world, error) {
 	m := simulator.VPX()
 	about := &m.ServiceContent.About
-	about.InstanceUuid = instanceUUID
+	about.InstanceUuid = c.InstanceUUID
 	// The simulator reports 6.5, but this vCenter is as strict as an 8.0.
 	about.FullName, about.Version, about.ApiVersion = "VMware vCenter Server 8.0.3 (embedded simulator)", "8.0.3", c.APIVersion
 	m.Datacenter, m.Cluster, m.ClusterHost, m.Datastore, m.Pool = c.Datacenters, c.Clusters, c.Hosts, c.Datastores+c.Pods*podDatastores, c.Pools

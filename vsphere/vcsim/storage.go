@@ -1,7 +1,6 @@
 package vcsim
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/vmware/govmomi/simulator"
@@ -31,40 +30,24 @@ func (v *inventory) MaintainDatastore(path string, on bool) error {
 	if on {
 		mode = types.DatastoreSummaryMaintenanceModeStateInMaintenance
 	}
-	return v.changeDatastore(path, func(ds *simulator.Datastore) { ds.Summary.MaintenanceMode = string(mode) })
+	return at(v, "maintain", path, func(ds *simulator.Datastore) types.BaseMethodFault {
+		ds.Summary.MaintenanceMode = string(mode)
+		v.world.Mark(ds.Self)
+		return nil
+	})
 }
 
 // UnmountDatastore unmounts the datastore at path from the hosts of the cluster at clusterPath.
 func (v *inventory) UnmountDatastore(path, clusterPath string) error {
-	ref, err := v.Find(clusterPath)
-	if err != nil {
-		return err
-	}
-	v.world.Lock()
-	cluster, ok := v.objects.Get(ref).(*simulator.ClusterComputeResource)
-	v.world.Unlock()
-	if !ok {
-		return fmt.Errorf("unmount %s from %s: not a cluster", path, clusterPath)
-	}
-	return v.changeDatastore(path, func(ds *simulator.Datastore) {
-		ds.Host = slices.DeleteFunc(slices.Clone(ds.Host), func(m types.DatastoreHostMount) bool { return slices.Contains(cluster.Host, m.Key) })
-		cluster.Datastore = slices.DeleteFunc(slices.Clone(cluster.Datastore), func(x types.ManagedObjectReference) bool { return x == ds.Self })
-		v.world.Mark(ref)
-	})
-}
-
-func (v *inventory) changeDatastore(path string, change func(*simulator.Datastore)) error {
 	ref, err := v.Find(path)
 	if err != nil {
 		return err
 	}
-	v.world.Lock()
-	defer v.world.Unlock()
-	ds, ok := v.objects.Get(ref).(*simulator.Datastore)
-	if !ok {
-		return fmt.Errorf("change %s: not a datastore", path)
-	}
-	change(ds)
-	v.world.Mark(ref)
-	return nil
+	return at(v, "unmount "+path+" from", clusterPath, func(cluster *simulator.ClusterComputeResource) types.BaseMethodFault {
+		ds := v.objects.Get(ref).(*simulator.Datastore)
+		ds.Host = slices.DeleteFunc(slices.Clone(ds.Host), func(m types.DatastoreHostMount) bool { return slices.Contains(cluster.Host, m.Key) })
+		cluster.Datastore = slices.DeleteFunc(slices.Clone(cluster.Datastore), func(x types.ManagedObjectReference) bool { return x == ds.Self })
+		v.world.Mark(ds.Self, cluster.Self)
+		return nil
+	})
 }

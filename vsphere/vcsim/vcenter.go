@@ -53,7 +53,7 @@ func Start(c Config) (*VCenter, error) {
 	if err != nil {
 		return nil, err
 	}
-	w, err := seed(c.shape(), c.InstanceUUID)
+	w, err := seed(c)
 	if err != nil {
 		return nil, err
 	}
@@ -182,13 +182,6 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-func (c Config) shape() shape {
-	return shape{
-		APIVersion: c.APIVersion, Datacenters: c.Datacenters, Clusters: c.Clusters, Hosts: c.Hosts, Datastores: c.Datastores, Pools: c.Pools,
-		Portgroups: c.Portgroups, OpaqueNetworks: c.OpaqueNetworks, Pods: c.Pods,
-	}
-}
-
 // Restart cuts all connections and drops all sessions and tasks: old sessions get NotAuthenticated, old tasks ManagedObjectNotFound.
 // Running work completes without its task, so a clone appears after the restart. Admin keeps its session.
 func (v *VCenter) Restart() {
@@ -202,7 +195,6 @@ func (v *VCenter) Restart() {
 func (v *VCenter) Heal() {
 	v.HealCalls()
 	v.HealTasks()
-	v.AllowAll()
 }
 
 // Restore restores vCenter from a backup: newer VMs leave the inventory but keep running, newer events are lost, and their keys and moRefs

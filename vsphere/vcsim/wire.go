@@ -345,9 +345,6 @@ func (n *network) CACert() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: n.cert.Leaf.Raw})
 }
 
-// Thumbprint returns the certificate's SHA-1 thumbprint, AA:BB:..., for soap.Client.SetThumbprint.
-func (n *network) Thumbprint() string { return soap.ThumbprintSHA1(n.cert.Leaf) }
-
 // ThumbprintSHA256 returns the certificate's SHA-256 thumbprint.
 func (n *network) ThumbprintSHA256() string { return soap.ThumbprintSHA256(n.cert.Leaf) }
 
@@ -443,6 +440,11 @@ func (n *network) FailCall(method string, fault types.BaseMethodFault, times int
 	n.breakCalls(method, times, Break{Kind: Faulted, Fault: fault})
 }
 
+// Deny makes all calls of a method return NoPermission with this privilege.
+func (n *network) Deny(method, privilege string) {
+	n.FailCall(method, &types.NoPermission{PrivilegeId: privilege}, 0)
+}
+
 // LoseReply cuts the connection instead of answering this many calls of a SOAP method, after their execution; 0: all calls.
 func (n *network) LoseReply(method string, times int) {
 	n.breakCalls(method, times, Break{Kind: ReplyLost})
@@ -454,7 +456,7 @@ func (n *network) breakCalls(method string, times int, how Break) {
 	n.breaks = append(n.breaks, &callBreak{method: method, how: how, repeats: newRepeats(times)})
 }
 
-// HealCalls withdraws FailCall and LoseReply.
+// HealCalls withdraws FailCall, Deny and LoseReply.
 func (n *network) HealCalls() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

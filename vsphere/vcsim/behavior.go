@@ -1,0 +1,46 @@
+package vcsim
+
+import "time"
+
+// Behavior is how this vCenter, its hosts and its guests behave. The zero value is how they should. Its functions are called with locks held
+// and must not call this vCenter; nil matches no VM.
+type Behavior struct {
+	// BreakGuests makes guests that start from now on have no VMware Tools and no address, until a reset.
+	BreakGuests func(VM) bool
+	// HangShutdown makes guests ignore requests to shut down or reboot. It is asked at the time of the halt.
+	HangShutdown func(VM) bool
+	// IgnoreGuestinfo makes guests that boot from now on ignore cloud-init's metadata and their customization, as a template without
+	// cloud-init does: they use DHCP, and keep the template's host name.
+	IgnoreGuestinfo func(VM) bool
+	// FailCustomizations makes the customization fail in guests, with this error message.
+	FailCustomizations func(VM) bool
+	CustomizationError string
+	// AskAtPowerOn makes VMs raise a question whenever a client powers them on: the task waits at 95 % for an operator's answer
+	// (pyvmomi-community-samples#55). Raised ones stay. A power-on by Admin raises none.
+	AskAtPowerOn func(VM) bool
+	Question     Question
+
+	// RefuseLate makes a clone fail only at its end, instead of at once, when another VM in creation has its name.
+	RefuseLate bool
+	// NameDirectoriesByID makes the directories of clones, and of disks that are moved, have UUIDs for names, as on vSAN, instead of the
+	// names of their VMs.
+	NameDirectoriesByID bool
+	// DelayEvents hides new events from clients for a time.
+	DelayEvents time.Duration
+	// RaiseEventKeys is added to the keys of all events. They are int32, and overflow (vcenter-event-broker-appliance#809).
+	RaiseEventKeys int32
+
+	// LagFirstClassDisks makes a disk appear in lists this long after its creation.
+	LagFirstClassDisks time.Duration
+	// AllowSecondAttach makes vCenter attach a disk to a second VM. The one that is powered on first then keeps the others from it.
+	AllowSecondAttach bool
+	// RefuseOnlineExtend makes hosts, like those before vSphere 7.0 U2, not extend the disks of running VMs.
+	RefuseOnlineExtend bool
+}
+
+// Behave changes the behavior, from now on.
+func (v *inventory) Behave(change func(*Behavior)) {
+	v.world.Lock()
+	defer v.world.Unlock()
+	change(&v.behavior)
+}
