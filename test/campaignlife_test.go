@@ -187,7 +187,7 @@ func runCourse(t *testing.T, j job, learnt map[string]int, planted *defect, coun
 func (l *life) callsSoFar() map[string]int {
 	n := map[string]int{}
 	for _, wire := range l.wires {
-		for _, c := range wire.Calls() {
+		for _, c := range wire.Log() {
 			n[c.Method]++
 		}
 	}

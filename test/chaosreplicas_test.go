@@ -263,7 +263,7 @@ var changing = []string{"CloneVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
 // change something or of those that the replica called before.
 func (l *life) someMethods(c *chaosReplica) []string {
 	n, one := l.rand.IntN(10), l.rand.IntN(1000)
-	if called := c.wire.Calls(); n >= 8 && len(called) > 0 {
+	if called := c.wire.Log(); n >= 8 && len(called) > 0 {
 		return []string{called[one%len(called)].Method}
 	}
 	switch {

@@ -194,11 +194,10 @@ func (s *soak) trouble() {
 	}
 }
 
-// watched reports whether both replicas are logged in, know it, and watch vCenter. A list view may exist without its collector: the
-// reply to its creation was lost, and it goes with its session.
+// watched reports whether both replicas are logged in, know it, and watch vCenter.
 func (s *soak) watched() bool {
 	c := s.Counts()
-	return c.Sessions == 2 && c.Collectors >= 2 && c.Collectors <= 2+c.ListViews
+	return c.Sessions == 2 && c.Collectors == 2
 }
 
 // endAbandoned ends what nobody uses, as vCenter does with its time limit: a session whose logout took longer, on a busy machine, than
@@ -234,13 +233,12 @@ func (f *failedLogouts) Write(line []byte) (int, error) {
 
 // lostCollectors reports whether all that is left over is at most one collector for each replica.
 func lostCollectors(c vcsim.Counts) bool {
-	more := c.Collectors - c.ListViews - 2
+	more := c.Collectors - 2
 	return c.Sessions == 2 && 0 < more && more <= 2
 }
 
 // quiet waits until nothing is running: all groups are deleted, both replicas watch vCenter, and what they do a moment later is
-// done. (The collector, filter and list view that await tasks in vCenter may or may not exist: they are released 30 s after the
-// last task, together with the entries in the list.)
+// done.
 func (s *soak) quiet() {
 	s.t.Helper()
 	if s.t.Failed() {

@@ -24,7 +24,7 @@ type figures struct {
 	known      int // groups that the replicas remember
 }
 
-const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB  descriptors  tmp  sessions  rest  collectors  filters  list views  entries  container views  series  groups"
+const figuresHead = "   time  when         lived  goroutines  heap kB  in use kB  descriptors  tmp  sessions  rest  collectors  filters  series  groups"
 
 // sample takes the figures, and writes a line of the table.
 func (s *soak) sample(when string) figures {
@@ -46,16 +46,14 @@ func (s *soak) sample(when string) figures {
 			f.series += len(family.GetMetric())
 		}
 	}
-	s.table = append(s.table, fmt.Sprintf("%6.0fs  %-11s %6d  %10d  %7d  %9d  %11d  %3d  %8d  %4d  %10d  %7d  %10d  %7d  %15d  %6d  %6d", time.Since(s.began).Seconds(), when,
-		s.lived.Load(), f.goroutines, f.heap>>10, f.heapInUse>>10, f.files, f.left, f.Sessions, f.RESTSessions, f.Collectors, f.Filters, f.ListViews, f.Listed, f.ContainerViews, f.series, f.known))
+	s.table = append(s.table, fmt.Sprintf("%6.0fs  %-11s %6d  %10d  %7d  %9d  %11d  %3d  %8d  %4d  %10d  %7d  %6d  %6d", time.Since(s.began).Seconds(), when,
+		s.lived.Load(), f.goroutines, f.heap>>10, f.heapInUse>>10, f.files, f.left, f.Sessions, f.RESTSessions, f.Collectors, f.Filters, f.series, f.known))
 	return f
 }
 
 // compare reports what has grown beyond its bound. A deleted group is remembered for an hour, so that no stale call restores it:
-// that may cost a few kB each. One list view with its collector and filter awaits a replica's tasks, and keeps those that have
-// ended until there are new ones: one for each slot. In an outage, a replica may lose the reply to the creation of a view, which
-// then goes with its session: sessions are dropped before each outage. Metrics have a series for each kind of action, call and
-// fault, and the second part may meet some that the first did not.
+// that may cost a few kB each. Metrics have a series for each kind of action, call and fault, and the second part may meet some that the
+// first did not.
 func (s *soak) compare(before, after figures) {
 	s.t.Helper()
 	deleted := s.lived.Load()
@@ -70,11 +68,8 @@ func (s *soak) compare(before, after figures) {
 		{"files in the temporary directory", int64(before.left), int64(after.left), 8},
 		{"sessions", int64(before.Sessions), int64(after.Sessions), 0},
 		{"REST sessions", int64(before.RESTSessions), int64(after.RESTSessions), 2},
-		{"property collectors", 2, int64(after.Collectors - after.ListViews), 0},
-		{"property filters", 2, int64(after.Filters - after.ListViews), 0},
-		{"list views", 2, int64(after.ListViews), 2},
-		{"entries in list views", 2 * (8 + 1), int64(after.Listed), 0},
-		{"container views", int64(before.ContainerViews), int64(after.ContainerViews), 0},
+		{"property collectors", 2, int64(after.Collectors), 0},
+		{"property filters", 2, int64(after.Filters), 0},
 		{"series of metrics", int64(before.series), int64(after.series), 60},
 		{"groups", int64(before.known), int64(after.known), 0},
 	} {

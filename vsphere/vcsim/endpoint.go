@@ -134,8 +134,6 @@ func (v *VCenter) wrapped(ctx *simulator.Context, m *simulator.Method, obj mo.Re
 		return &propertyFilter{PropertyFilter: o, v: v.streams}, nil
 	case *simulator.SearchIndex:
 		return &searchIndex{SearchIndex: o, v: v}, nil
-	case *simulator.ListView, *simulator.ViewManager: // they tell which objects are missing
-		return nil, nil
 	}
 	if fault := v.world.MissingArgument(ctx, m); fault != nil {
 		return nil, fault
@@ -287,8 +285,6 @@ type Counts struct {
 	Sessions, RESTSessions int
 	// Collectors are the PropertyCollectors in addition to each session's default one, Filters the filters in all of them.
 	Collectors, Filters int
-	// ListViews and ContainerViews are the views, Listed the entries in the list views.
-	ListViews, ContainerViews, Listed int
 }
 
 // Counts returns the current counts for all clients but Admin.
@@ -313,11 +309,6 @@ func (v *VCenter) count(registry *simulator.Registry, c *Counts) {
 		}
 	}
 	c.Filters += len(registry.AllReference("PropertyFilter"))
-	c.ContainerViews += len(registry.AllReference("ContainerView"))
-	for _, view := range registry.AllReference("ListView") {
-		c.ListViews++
-		c.Listed += len(view.(*simulator.ListView).View)
-	}
 }
 
 // remember records a session with its objects, because the simulator shows them only to the session's own calls. It forgets sessions that

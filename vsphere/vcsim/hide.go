@@ -53,7 +53,7 @@ func (v *rights) visible(refs []types.ManagedObjectReference) (seen []types.Mana
 
 // hiddenArgument returns the first hidden object that a call names. The collector checks reads itself, because it answers for each object.
 func (v *rights) hiddenArgument(m *simulator.Method) (types.ManagedObjectReference, bool) {
-	if len(v.hidden) > 0 && m.This.Type != "PropertyCollector" && m.This.Type != "ListView" {
+	if len(v.hidden) > 0 && m.This.Type != "PropertyCollector" {
 		for _, ref := range references(reflect.ValueOf(m.Body), nil) {
 			if v.hides(ref) {
 				return ref, true

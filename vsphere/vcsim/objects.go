@@ -182,6 +182,18 @@ func (v *inventory) Find(where string) (types.ManagedObjectReference, error) {
 	return types.ManagedObjectReference{}, fmt.Errorf("%s does not exist", where)
 }
 
+// findAll returns the objects at paths, or the VMs with names.
+func (v *inventory) findAll(all []string) (refs []types.ManagedObjectReference, err error) {
+	for _, where := range all {
+		ref, err := v.Find(where)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, ref)
+	}
+	return refs, nil
+}
+
 // Details is the rest of a VM's configuration, regardless of privileges.
 type Details struct {
 	VM

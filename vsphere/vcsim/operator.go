@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi"
 	"github.com/vmware/govmomi/object"
+	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vapi/tags"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -352,68 +353,53 @@ func (o *operator) AddCustomizationSpec(name string, windows bool) error {
 	return nil
 }
 
-// SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts, whose paths are given; without any, it removes it.
-func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error {
-	ctx := context.Background()
-	ref, err := o.v.Find(clusterPath)
+// reconfigureCluster changes the cluster at a path and waits for the end.
+func (o *operator) reconfigureCluster(path string, change types.ClusterConfigSpecEx) error {
+	ref, err := o.v.Find(path)
 	if err != nil {
 		return err
 	}
-	cluster := object.NewClusterComputeResource(o.admin.Client, ref)
-	config, err := cluster.Configuration(ctx)
-	if err != nil {
-		return fmt.Errorf("set host group %s: %w", name, err)
-	}
-	change := types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}}
-	if slices.ContainsFunc(config.Group, func(g types.BaseClusterGroupInfo) bool { return g.GetClusterGroupInfo().Name == name }) {
-		change.Operation = types.ArrayUpdateOperationEdit
-	}
-	group := &types.ClusterHostGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: name, UserCreated: types.NewBool(true)}}
-	for _, where := range hosts {
-		host, err := o.v.Find(where)
-		if err != nil {
-			return fmt.Errorf("set host group %s: %w", name, err)
-		}
-		group.Host = append(group.Host, host)
-	}
-	if change.Info = group; len(hosts) == 0 {
-		change = types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}}
-	}
-	task, err := cluster.Reconfigure(ctx, &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{change}}, true)
+	task, err := object.NewClusterComputeResource(o.admin.Client, ref).Reconfigure(context.Background(), &change, true)
 	if err == nil {
-		err = task.Wait(ctx)
+		_, err = o.v.Result(task)
 	}
 	if err != nil {
-		return fmt.Errorf("set host group %s: %w", name, err)
+		return fmt.Errorf("reconfigure %s: %w", path, err)
 	}
 	return nil
 }
 
-// AddRule creates an enabled anti-affinity rule in the cluster at a path.
-func (o *operator) AddRule(clusterPath, name string, vms ...string) error {
-	ctx := context.Background()
-	ref, err := o.v.Find(clusterPath)
+// SetHostGroup creates a DRS host group in the cluster at a path, or changes its hosts, whose paths are given; without any, it removes it.
+func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error {
+	refs, err := o.v.findAll(hosts)
 	if err != nil {
+		return fmt.Errorf("set host group %s: %w", name, err)
+	}
+	change := types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
+		Info: &types.ClusterHostGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: name, UserCreated: types.NewBool(true)}, Host: refs}}
+	if err := at(o.v, "set a host group of", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
+		if (&cluster{ClusterComputeResource: c}).group(name) != nil {
+			change.Operation = types.ArrayUpdateOperationEdit
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
-	rule := &types.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: types.ClusterRuleInfo{Name: name, Enabled: types.NewBool(true)}}
-	for _, where := range vms {
-		vm, err := o.v.Find(where)
-		if err != nil {
-			return fmt.Errorf("add rule %s: %w", name, err)
-		}
-		rule.Vm = append(rule.Vm, vm)
+	if len(hosts) == 0 {
+		change = types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}}
 	}
-	task, err := object.NewClusterComputeResource(o.admin.Client, ref).Reconfigure(ctx, &types.ClusterConfigSpecEx{
-		RulesSpec: []types.ClusterRuleSpec{{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}, Info: rule}},
-	}, true)
-	if err == nil {
-		err = task.Wait(ctx)
-	}
+	return o.reconfigureCluster(clusterPath, types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{change}})
+}
+
+// AddRule creates an enabled anti-affinity rule in the cluster at a path.
+func (o *operator) AddRule(clusterPath, name string, vms ...string) error {
+	refs, err := o.v.findAll(vms)
 	if err != nil {
 		return fmt.Errorf("add rule %s: %w", name, err)
 	}
-	return nil
+	rule := &types.ClusterAntiAffinityRuleSpec{ClusterRuleInfo: types.ClusterRuleInfo{Name: name, Enabled: types.NewBool(true)}, Vm: refs}
+	return o.reconfigureCluster(clusterPath, types.ClusterConfigSpecEx{
+		RulesSpec: []types.ClusterRuleSpec{{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd}, Info: rule}}})
 }
 
 // RemoveSnapshots removes all snapshots of a VM or template.
@@ -460,13 +446,9 @@ func (o *operator) AttributesOf(where string) (map[string]string, error) {
 // AddStoragePolicy creates a storage policy for the datastores at these paths or, without any, for all. "vSAN Default Storage Policy" and
 // "VM Encryption Policy" exist from the start, for all datastores.
 func (o *operator) AddStoragePolicy(name string, datastores ...string) (id string, err error) {
-	var refs []types.ManagedObjectReference
-	for _, path := range datastores {
-		ref, err := o.v.Find(path)
-		if err != nil {
-			return "", fmt.Errorf("add storage policy %s: %w", name, err)
-		}
-		refs = append(refs, ref)
+	refs, err := o.v.findAll(datastores)
+	if err != nil {
+		return "", fmt.Errorf("add storage policy %s: %w", name, err)
 	}
 	o.v.world.Lock()
 	defer o.v.world.Unlock()

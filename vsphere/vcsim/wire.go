@@ -162,17 +162,6 @@ func (w *Wire) On(f func(Call) Break) {
 	w.ask = f
 }
 
-// Calls returns the calls so far, in order of arrival.
-func (w *Wire) Calls() []Call {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	calls := make([]Call, len(w.log))
-	for i, e := range w.log {
-		calls[i] = e.Call
-	}
-	return calls
-}
-
 // Log returns the outcome of the calls so far, in order of arrival.
 func (w *Wire) Log() []Entry {
 	w.mu.Lock()
