@@ -160,7 +160,6 @@ func TestReportContainsNoNamesOrSecrets(t *testing.T) {
 		w.Must(w.ToVM(name("template")))
 		w.Must(w.SetExtraConfig(name("template"), "guestinfo.userdata", name("secret")))
 		w.Must(w.ToTemplate(name("template")))
-		vctest.Value(w.AddCategory(name("category")))
 		vctest.Value(w.AddTag(name("category"), name("tag")))
 		vctest.Value(w.AddAttribute(name("attribute")))
 		g := groupOf(func(s *v1alpha1.VmGroupSpec) {

@@ -455,22 +455,14 @@ func (o *operator) AddStoragePolicy(name string, datastores ...string) (id strin
 	return o.v.profiles.add(name, refs...), nil
 }
 
-// AddCategory creates a tag category for all objects.
-func (o *operator) AddCategory(name string) (id string, err error) {
-	if id, err = o.tags.CreateCategory(context.Background(), &tags.Category{Name: name, Cardinality: "MULTIPLE"}); err != nil {
-		return "", fmt.Errorf("add category %s: %w", name, err)
-	}
-	return id, nil
-}
-
 // AddTag creates a tag, and its category if that is missing.
 func (o *operator) AddTag(category, name string) (id string, err error) {
 	ctx := context.Background()
 	var of string
 	if c, err := o.tags.GetCategory(ctx, category); err == nil {
 		of = c.ID
-	} else if of, err = o.AddCategory(category); err != nil {
-		return "", err
+	} else if of, err = o.tags.CreateCategory(ctx, &tags.Category{Name: category, Cardinality: "MULTIPLE"}); err != nil {
+		return "", fmt.Errorf("add category %s: %w", category, err)
 	}
 	if id, err = o.tags.CreateTag(ctx, &tags.Tag{Name: name, CategoryID: of}); err != nil {
 		return "", fmt.Errorf("add tag %s/%s: %w", category, name, err)
