@@ -194,6 +194,7 @@ func (l *Loop) Sync(call plan.Call) plan.Result {
 	if l.callAgain(g, &result, now); says { // a single call, so it needs no share
 		result.Resync, g.due = sayAgain, now.Add(sayAgain)
 	}
+	g.events.news = false
 	if l.cfg.Events && !stale && !repeated {
 		g.answerEvents(&result, now)
 	}
