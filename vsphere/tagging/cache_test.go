@@ -241,6 +241,38 @@ func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
 	})
 }
 
+// govmomi would take such an id for a name, and look for it until the stack overflows.
+func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for call, bodies := range map[string][]string{
+			"GET tagging/category":               {`{"value":[null]}`, `{"value":[""]}`, `{"value":["tier"]}`, `{"value":{"name":"tier"}}`},
+			"GET tagging/tag":                    {`{"value":{"name":"web"}}`},
+			"tagging/tag list-tags-for-category": {`{"value":[null]}`, `{"value":["web"]}`},
+			"POST tagging/category":              {`{"value":""}`, `{"value":null}`},
+			"POST tagging/tag":                   {`{"value":""}`},
+		} {
+			for _, body := range bodies {
+				x := startTagging(t)
+				wanted := v1alpha1.Tag{Category: "tier", Name: "web"}
+				if strings.HasPrefix(call, "POST ") {
+					wanted.Name, wanted.Create = "new", true
+				}
+				if call != "POST tagging/category" {
+					x.make(tags.Category{Name: "tier"}, "web")
+				}
+				for range 20 {
+					x.Answer(call, 200, body)
+				}
+				e := vctest.AsError(x.set([]v1alpha1.Tag{wanted}))
+				if e == nil || e.Reason != vcfault.ReasonNotVCenterAPI {
+					t.Errorf("%s %s: %v", call, body, e)
+				}
+			}
+		}
+	})
+}
+
 func TestManyMembersCostFewCallsEach(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

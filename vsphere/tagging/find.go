@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/vmware/govmomi/vapi/tags"
 
@@ -101,19 +102,17 @@ func (b *Cache) categoryNamed(ctx context.Context, rs *session.RESTSession, name
 		if b.categories[id] != nil {
 			continue
 		}
-		c, err := rs.GetCategory(ctx, id)
-		if session.RESTStatus(err) == http.StatusNotFound {
-			continue // it went since the list was read
-		}
-		if err != nil {
-			return nil, err
-		}
-		b.categories[id] = c
-		if c.Name == name {
-			return c, nil
+		c, err := b.category(ctx, rs, id)
+		if err != nil || c != nil && c.Name == name {
+			return c, err
 		}
 	}
 	return nil, nil
+}
+
+// category is the category with that id; nil if it is gone.
+func (b *Cache) category(ctx context.Context, rs *session.RESTSession, id string) (*tags.Category, error) {
+	return byID(ctx, b.categories, id, rs.GetCategory, func(c *tags.Category) string { return c.ID })
 }
 
 // tagNamed finds a tag of a category, as categoryNamed does.
@@ -145,18 +144,30 @@ func (b *Cache) tagNamed(ctx context.Context, rs *session.RESTSession, category 
 
 // tag is the tag with that id; nil if it is gone.
 func (b *Cache) tag(ctx context.Context, rs *session.RESTSession, id string) (*tags.Tag, error) {
-	if t := b.tags[id]; t != nil {
-		return t, nil
+	return byID(ctx, b.tags, id, rs.GetTag, func(t *tags.Tag) string { return t.ID })
+}
+
+// byID reads what has that id, unless it is known; nil if it is gone. govmomi takes an id that is not a URN for a name, and reads all to
+// find it: if one of them has an empty id, it calls itself until the stack overflows (GetCategory and GetTag of vapi/tags).
+func byID[T any](ctx context.Context, known map[string]*T, id string, get func(context.Context, string) (*T, error), idOf func(*T) string) (*T, error) {
+	if x := known[id]; x != nil {
+		return x, nil
 	}
-	t, err := rs.GetTag(ctx, id)
+	if !strings.HasPrefix(id, "urn:") {
+		return nil, vcfault.NotVCenterAPI("a REST call", fmt.Errorf("%q, the id of a tag or tag category, is not a URN", id))
+	}
+	x, err := get(ctx, id)
 	if session.RESTStatus(err) == http.StatusNotFound {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	b.tags[id] = t
-	return t, nil
+	if idOf(x) != id {
+		return nil, vcfault.NotVCenterAPI("a REST call", fmt.Errorf("asked for the tag or tag category %q, it shows %q", id, idOf(x)))
+	}
+	known[id] = x
+	return x, nil
 }
 
 // madeByUs is the description of what the server makes.
@@ -184,12 +195,9 @@ func (b *Cache) makeCategory(ctx context.Context, rs *session.RESTSession, name 
 	if err != nil {
 		return nil, err
 	}
-	c, err := rs.GetCategory(ctx, id)
-	if session.RESTStatus(err) == http.StatusNotFound {
-		return nil, session.ErrTagGone
-	}
-	if err == nil {
-		b.categories[id] = c
+	c, err := b.category(ctx, rs, id)
+	if err == nil && c == nil {
+		err = session.ErrTagGone
 	}
 	return c, err
 }
