@@ -344,11 +344,12 @@ func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error
 	if g.clones.Ended(g.ref.UID, since) {
 		return nil
 	}
+	began := time.Now()
 	running, err := g.recentClones(ctx)
 	if err != nil {
 		return err
 	}
-	if left := g.clones.Left(g.ref.UID, since, running); left > 0 {
+	if left := g.clones.Left(g.ref.UID, since, began, running); left > 0 {
 		return vcfault.New(vcfault.ReasonCloneRunning, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil

@@ -272,11 +272,9 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 		g.retryLike(a.VM, now)
 		delete(g.failures, a.VM)
 		if a.Op == plan.ConfirmGone { // it counts only for the time that it was started for
-			if since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since; since.IsZero() {
-				g.emptied = g.finalizing
-			} else if since.Equal(g.unselected.since) {
-				g.unselected.emptied = true
-			}
+			since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since
+			g.emptied = g.emptied || since.Equal(g.finalizingSince)
+			g.unselected.emptied = g.unselected.emptied || since.Equal(g.unselected.since)
 		}
 		if g.limit *= 2; g.limit > maxLimit {
 			g.limit = 0

@@ -16,7 +16,7 @@ import "time"
 //	PowerOff                                     PowerOffArgs
 //	DeleteDisks                                  DeleteDisksArgs
 //	Destroy                                      DestroyArgs
-//	ConfirmGone                                  ConfirmArgs
+//	RemoveFolder, ConfirmGone                    ConfirmArgs
 //	CreateFolder, Prepare, SetDisks, SetRules    *Details
 //	the others                                   none
 //
@@ -85,8 +85,8 @@ type DestroyArgs struct {
 	Keeps   []string
 }
 
-// ConfirmArgs say since when a group is known to be no longer selected, for its ConfirmGone; zero otherwise. The clones that it waits for
-// are listed again for each.
+// ConfirmArgs say since when this process has known that a group is deleted, or no longer selected. The clones that its end waits for are
+// listed again for each such time.
 type ConfirmArgs struct{ Since time.Time }
 
 func (CloneArgs) args()       {}

@@ -231,14 +231,14 @@ func (s *steps) removeFolder() {
 		}
 	}
 	if s.folderLeft() {
-		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.State.Folder, Reason: "the group is deleted and its folder is empty"})
+		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.State.Folder, Args: plan.ConfirmArgs{Since: s.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
 		if s.policy.Retain {
 			s.faults = nil // retained VMs in the folder block nothing
 		}
 		return
 	}
 	if !s.Emptied {
-		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Reason: "a fresh read must show that nothing of the group is left"})
+		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.FinalizingSince}, Reason: "a fresh read must show that nothing of the group is left"})
 	}
 }
 

@@ -17,7 +17,7 @@ var defects = []defect{
 		"r.empty() && r.Emptied && r.childless()", "r.empty() && r.childless()",
 		[]layer{planner}},
 	{"4: a group ends although a clone is running", "vsphere/removal.go",
-		"left := g.clones.Left(g.ref.UID, since, running); left > 0", "left := g.clones.Left(g.ref.UID, since, running); left > 100",
+		"left := g.clones.Left(g.ref.UID, since, began, running); left > 0", "left := g.clones.Left(g.ref.UID, since, began, running); left > 100",
 		[]layer{vsphere, through("Clone")}},
 	{"5: a status has the time in it", "sync/planner/status.go",
 		"s.LastMessage = plan.Printable(message)", "s.LastMessage = plan.Printable(message + r.Now.String())",

@@ -12,16 +12,23 @@ import (
 type OlderClones struct {
 	mu      sync.Mutex
 	awaited map[types.UID]cloneList
+	none    time.Time // when the newest read began that showed no clone
 }
 
-// cloneList is the tasks of the clones to wait for, as first listed for that since.
+// cloneList is the tasks of the clones to wait for, as first listed for that since. A forgotten one is not listed.
 type cloneList struct {
-	since time.Time
-	tasks []string
+	listed bool
+	since  time.Time
+	tasks  []string
 }
 
-// olderMost bounds the remembered groups. A forgotten one begins a new list.
-const olderMost = 1024
+const (
+	// olderMost bounds the remembered groups. A group that is no longer among them begins a new list.
+	olderMost = 1024
+	// noneLasts is how long a read that showed no clone answers for the groups that had ended before it began. Many groups end at the same
+	// time, and vCenter shows each reader 200 tasks.
+	noneLasts = time.Second
+)
 
 // NewOlderClones returns an OlderClones without groups.
 func NewOlderClones() *OlderClones { return &OlderClones{awaited: map[types.UID]cloneList{}} }
@@ -32,37 +39,46 @@ func NewOlderClones() *OlderClones { return &OlderClones{awaited: map[types.UID]
 func (c *OlderClones) Forget(uid types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.awaited, uid)
+	c.remember(uid, cloneList{})
 }
 
-// Ended reports whether all of the clones have ended that ran at the first call of Left for a group and that since.
+// Ended reports whether all of the clones have ended that ran at the first call for a group that ended at since, a time of this process.
+// A group that was never listed takes the last read if that began after its end. Since can be zero if it is not known.
 func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was, known := c.awaited[uid]
-	return known && was.since.Equal(since) && len(was.tasks) == 0
+	if !known && !since.IsZero() && since.Before(c.none) && time.Since(c.none) < noneLasts {
+		was = cloneList{listed: true, since: since}
+		c.remember(uid, was)
+	}
+	return was.listed && was.since.Equal(since) && len(was.tasks) == 0
 }
 
-// Left returns how many of the clones that ran at the first call for a group and that since are still running.
-func (c *OlderClones) Left(uid types.UID, since time.Time, running []string) int {
+// Left takes which clones a read showed that are queued or running, and when it began. It returns how many of those are left that ran at
+// the first call for a group and that since.
+func (c *OlderClones) Left(uid types.UID, since, began time.Time, running []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was, known := c.awaited[uid]
-	if !known || !was.since.Equal(since) {
-		for old := range c.awaited {
-			if len(c.awaited) < olderMost {
-				break
-			}
-			delete(c.awaited, old)
-		}
-		was.tasks = running
+	if len(running) == 0 && began.After(c.none) {
+		c.none = began
 	}
-	var still []string
-	for _, task := range was.tasks {
-		if slices.Contains(running, task) {
-			still = append(still, task)
-		}
+	was := c.awaited[uid]
+	if !was.listed || !was.since.Equal(since) {
+		was = cloneList{listed: true, since: since, tasks: running}
 	}
-	c.awaited[uid] = cloneList{since, still}
-	return len(still)
+	was.tasks = slices.DeleteFunc(slices.Clone(was.tasks), func(task string) bool { return !slices.Contains(running, task) })
+	c.remember(uid, was)
+	return len(was.tasks)
+}
+
+// remember makes room for a group, and sets its list. The caller holds c.mu.
+func (c *OlderClones) remember(uid types.UID, list cloneList) {
+	for old := range c.awaited {
+		if len(c.awaited) < olderMost || old == uid {
+			break
+		}
+		delete(c.awaited, old)
+	}
+	c.awaited[uid] = list
 }
