@@ -3,6 +3,7 @@ package test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -30,7 +31,7 @@ func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *test
 
 // callsToDelete returns the calls a member that it takes to delete groups of two, all at once.
 func callsToDelete(t *testing.T, groups int) (perMember float64) {
-	_, calls := deletion(t, groups, 2, 50*time.Millisecond)
+	_, calls, _ := deletion(t, groups, 2, 50*time.Millisecond)
 	return float64(calls) / float64(2*groups)
 }
 
@@ -45,13 +46,23 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 		t.Run(fmt.Sprintf("%d of %d", fleet.Groups, fleet.Members), func(t *testing.T) {
 			t.Parallel()
 			const off = 200 * time.Millisecond
-			took, calls := deletion(t, fleet.Groups, fleet.Members, off)
+			took, calls, _ := deletion(t, fleet.Groups, fleet.Members, off)
 			alone := bareDeletion(t, fleet.Fleet, off)
 			t.Logf("%s and %d calls, %.2f times a bare loop", took, calls, took.Seconds()/alone.Seconds())
 			if took.Seconds() > fleet.most*alone.Seconds() {
 				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, alone)
 			}
 		})
+	}
+}
+
+// Were the groups' members taken in turns, all groups would be gone only at the end.
+func TestGroupsThatAreDeletedTogetherAreGoneOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	took, _, gone := deletion(t, 100, 2, 200*time.Millisecond)
+	slices.Sort(gone)
+	if half := gone[len(gone)/2]; half > took*8/10 {
+		t.Errorf("half of them are gone after %s, and all after %s", half, took)
 	}
 }
 
@@ -67,9 +78,9 @@ func bareDeletion(t *testing.T, fleet bare.Fleet, off time.Duration) (took time.
 	return took
 }
 
-// deletion returns how long it takes to delete groups, all at once, where a VM is powered off in that time, and how many calls that
-// makes. Each group is called when its last answer says so.
-func deletion(t *testing.T, groups, members int, off time.Duration) (took time.Duration, calls int) {
+// deletion returns how long it takes to delete groups, all at once, where a VM is powered off in that time, how many calls that
+// makes, and after which time each group is gone. Each group is called when its last answer says so.
+func deletion(t *testing.T, groups, members int, off time.Duration) (took time.Duration, calls int, gone []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Latency: vcsim.Latency{Clone: 200 * time.Millisecond, Power: off}})
 		server := r.serve()
@@ -80,6 +91,7 @@ func deletion(t *testing.T, groups, members int, off time.Duration) (took time.D
 		each := func(call func(*metacontroller.Group, context.Context) (metacontroller.Answer, error), ends func(metacontroller.Answer) bool) {
 			var wg sync.WaitGroup
 			for _, g := range all {
+				time.Sleep(time.Millisecond) // kubectl makes one call after the other
 				wg.Go(func() {
 					for {
 						a, err := call(g, within(t))
@@ -102,11 +114,19 @@ func deletion(t *testing.T, groups, members int, off time.Duration) (took time.D
 			g.Generation++
 		}
 		before, began := r.Calls(), time.Now()
-		each((*metacontroller.Group).Finalize, func(a metacontroller.Answer) bool { return a.Finalized })
+		var mu sync.Mutex
+		each((*metacontroller.Group).Finalize, func(a metacontroller.Answer) bool {
+			if a.Finalized {
+				mu.Lock()
+				defer mu.Unlock()
+				gone = append(gone, time.Since(began))
+			}
+			return a.Finalized
+		})
 		took = time.Since(began)
 		for method, n := range r.Calls() {
 			calls += n - before[method]
 		}
 	})
-	return took, calls
+	return took, calls, gone
 }

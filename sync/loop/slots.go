@@ -56,12 +56,20 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, limiter.Work{}, waits
 }
 
-// wait queues a group for a slot, behind those that wait already. The caller holds l.mu.
+// wait queues a group for a slot, behind those that wait already. Among deleted groups, the one that was deleted first takes the first
+// place of one: so it is gone when its own members are, while in turns all groups would be gone only at the end. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []limiter.Work) {
-	if !slices.Contains(l.waiting, g.ref.UID) {
-		l.waiting = append(l.waiting, g.ref.UID)
-	}
 	g.waits = works
+	if slices.Contains(l.waiting, g.ref.UID) {
+		return
+	}
+	l.waiting = append(l.waiting, g.ref.UID)
+	for at, i := len(l.waiting)-1, len(l.waiting)-2; i >= 0 && g.finalizing; i-- {
+		if other := l.groups[l.waiting[i]]; other != nil && other.finalizing && g.finalizingSince.Before(other.finalizingSince) {
+			l.waiting[i], l.waiting[at] = l.waiting[at], l.waiting[i]
+			at = i
+		}
+	}
 }
 
 // next gives a round to the groups that have waited longest, while there are slots for them. Afterwards, each group that still waits has no
