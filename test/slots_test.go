@@ -61,7 +61,7 @@ func TestAGroupIsUpAboutAsFastAsAHostsLimitsAllow(t *testing.T) {
 					if c.linked {
 						g.Spec.Clone.Mode = v1alpha1.CloneLinked
 					}
-					g.Every = max(time.Second, bound/1000) // without it, the calls of a group that takes hours come later than its lease ends
+					g.Every = max(5*time.Second, bound/1000) // without it, the calls of a group that takes hours come later than its lease ends
 					all.Go(func() {
 						if _, err := g.Until(ctx, metacontroller.Running); err != nil {
 							t.Error(err)

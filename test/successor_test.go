@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -55,9 +57,13 @@ func clonesFail(f types.BaseMethodFault) func(*rig) {
 // While no new member can be made, for whatever reason, no update takes one down: one that spec.replace names, or that differs from the spec.
 func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
 	t.Parallel()
-	for name, what := range impossible {
-		for _, surge := range []int{0, 1} {
-			for _, standby := range []int32{0, 1} {
+	for i, name := range slices.Sorted(maps.Keys(impossible)) {
+		what := impossible[name]
+		for surge := range 2 {
+			for standby := range int32(2) {
+				if with := surge + 2*int(standby); with > 0 && with != 1+i%3 { // without an extra member for each, and with one of the three kinds
+					continue
+				}
 				t.Run(fmt.Sprintf("%s, maxSurge %d, standby %d", name, surge, standby), func(t *testing.T) {
 					t.Parallel()
 					synctest.Test(t, func(t *testing.T) {
@@ -81,7 +87,7 @@ func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
 							}
 						})
 						a, err := g.Sync(within(t))
-						for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(3 * time.Second) {
+						for began := time.Now(); time.Since(began) < 10*time.Minute; time.Sleep(5 * time.Second) {
 							r.must(err)
 							a, err = g.Sync(within(t))
 						}

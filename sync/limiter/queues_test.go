@@ -57,7 +57,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 				hosts, can int
 			}{{"full, one host", 1, 4}, {"linked, one host", 1, 16}, {"full, four hosts", 4, 4}, {"linked, four hosts", 4, 16}} {
 				t.Run(fmt.Sprintf("%s, %s", tc.name, took), func(t *testing.T) {
-					for seed := range uint64(3) {
+					for seed := range uint64(1) {
 						f, p := &far{now: noon, unseen: unseen, room: always(tc.can), takes: about(took, seed)}, New(256, 0)
 						for i := range tc.hosts {
 							host := fmt.Sprint("host-", i)
@@ -82,7 +82,7 @@ func TestTwoThousandClonesTakeAtMostATenthLongerThanTheLimitsAllow(t *testing.T)
 // How the actions of two users meet is chance, so each case has many courses: in none is the other user far below its share.
 func TestNobodyIsLeftWithLittleWhereNoQueueIsShown(t *testing.T) {
 	const took, perHour = 40 * time.Second, 90
-	seeds := uint64(10)
+	seeds := uint64(5)
 	for _, tc := range []struct{ fixed, room int }{{4, 8}, {8, 16}, {2, 8}, {8, 24}, {16, 32}} {
 		for _, part := range []float64{.02, .2} {
 			t.Run(fmt.Sprintf("always %d, room for %d, varied by %.2f", tc.fixed, tc.room, part), func(t *testing.T) {

@@ -2,6 +2,6 @@
 
 package check
 
-// thinning is the fraction of violations, and of calls that fail, that a run tests: the race detector makes each seven times as expensive.
-// make world tests all of them, without it.
-const thinning = 4
+// thinning says how thinly a run tests violations, calls that fail, and what can be lacking, one of so many: the race detector makes each
+// seven times as expensive. make world tests all of them, without it.
+const thinning = 8

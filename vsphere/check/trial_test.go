@@ -123,7 +123,10 @@ var lacking = []struct {
 
 func TestDeepCheckSaysWhatItCouldNotTryOrSawOtherwise(t *testing.T) {
 	t.Parallel()
-	for _, x := range lacking {
+	for i, x := range lacking {
+		if i%thinning != 0 {
+			continue
+		}
 		t.Run(x.check+": "+x.seen, func(t *testing.T) {
 			config, templates := x.config, []string{"ubuntu"}
 			if config == nil {
