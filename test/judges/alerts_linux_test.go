@@ -44,9 +44,12 @@ func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 			t.Errorf("no test shows when %s fires", name)
 		}
 	}
-	for _, d := range all {
+	for i, d := range all {
 		if said := d.promtool(t, rules, tests); said != "" {
 			t.Errorf("Debian %s: %s", d.release, said)
+		}
+		if i > 0 {
+			continue
 		}
 		for what, bent := range map[string]string{
 			"no expression":   strings.Replace(rules, "== 0", "==", 1),
