@@ -57,10 +57,18 @@ type boundedBody struct {
 	bounds
 	timer            *time.Timer
 	late             atomic.Bool
+	over             bool  // it has ended, or failed
 	size, had, since int64 // bytes, parts, and bytes since the last mark
 }
 
+// Read reads the next part.
 func (b *boundedBody) Read(p []byte) (int, error) {
+	n, err := b.read(p)
+	b.over = b.over || err != nil
+	return n, err
+}
+
+func (b *boundedBody) read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.late.Load() {
 		return 0, vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not end its answer in time; the server tries again.")
@@ -88,8 +96,18 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the answer.
+// What follows an answer's last element before net/http sees its end: mostly the mark that ends a chunked one.
+const (
+	tailMost = 4 << 10
+	tailWait = time.Second
+)
+
+// Close ends the answer. The decoders stop at the last element, and net/http closes a connection whose answer was not read to its end, so
+// that the next call would need another one, with a TLS handshake.
 func (b *boundedBody) Close() error {
+	if !b.over && b.timer.Reset(tailWait) {
+		_, _ = io.CopyN(io.Discard, b.ReadCloser, tailMost)
+	}
 	b.timer.Stop()
 	return b.ReadCloser.Close()
 }

@@ -2,6 +2,8 @@ package session
 
 import (
 	"context"
+	"encoding/xml"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -9,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,5 +129,42 @@ func TestARequestCanBeSentAgainOnAnotherConnection(t *testing.T) {
 	_ = res.Body.Close()
 	if length != 2 || body != "ab" || res.Request.GetBody == nil {
 		t.Errorf("got %d bytes, %q", length, body)
+	}
+}
+
+// The end of a chunked answer comes in a write of its own.
+func TestAConnectionIsKeptThoughTheDecoderStopsBeforeTheAnswersEnd(t *testing.T) {
+	decoded, connections := make(chan bool), atomic.Int32{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "<a></a>\n")
+		_ = http.NewResponseController(w).Flush()
+		<-decoded
+	}))
+	server.Config.ConnState = func(_ net.Conn, is http.ConnState) {
+		if is == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	transport := newTransport(trust{}, "", nil)
+	defer transport.CloseIdleConnections()
+	for range 3 {
+		req, err := http.NewRequest(http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := rewinding{transport, xmlBounds}.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := xml.NewDecoder(res.Body).Decode(new(struct{ XMLName xml.Name })); err != nil {
+			t.Fatal(err)
+		}
+		decoded <- true
+		_ = res.Body.Close()
+	}
+	if n := connections.Load(); n != 1 {
+		t.Errorf("%d connections for three calls, one after the other", n)
 	}
 }
