@@ -43,7 +43,7 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	for _, fleet := range []struct {
 		bare.Fleet
 		most float64
-	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.5}, {bare.Fleet{Groups: 20, Members: 5, Slots: 8}, 1.35}, {bare.Fleet{Groups: 60, Members: 2, Slots: 8}, 1.3}} {
+	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.5}, {bare.Fleet{Groups: 60, Members: 2, Slots: 8}, 1.3}} {
 		t.Run(fmt.Sprintf("%d of %d", fleet.Groups, fleet.Members), func(t *testing.T) {
 			t.Parallel()
 			const off = 200 * time.Millisecond
@@ -54,7 +54,7 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, alone)
 			}
 			slices.Sort(gone)
-			if half := gone[len(gone)/2]; fleet.Groups > 50 && half > took*8/10 {
+			if half := gone[len(gone)/2]; fleet.Groups > 1 && half > took*8/10 {
 				t.Errorf("half of the groups are gone after %s, and all after %s", half, took)
 			}
 		})

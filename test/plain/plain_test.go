@@ -54,7 +54,7 @@ const servesModel = "VMGROUP_PLAIN_MODEL"
 // models are the vCenters that the tests need.
 var models = map[string]func(*simulator.Model) error{
 	"hundreds": func(m *simulator.Model) error {
-		m.Cluster, m.Host, m.Machine, m.Autostart = 1, 0, 380, false
+		m.Cluster, m.Host, m.Machine, m.Autostart = 1, 0, 260, false
 		return m.Create()
 	},
 	"pod": func(m *simulator.Model) error {
