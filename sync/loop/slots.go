@@ -56,8 +56,8 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 	return -1, limiter.Work{}, waits
 }
 
-// wait queues a group for a slot, behind those that wait already. Among deleted groups, the one that was deleted first takes the first
-// place of one: so it is gone when its own members are, while in turns all groups would be gone only at the end. The caller holds l.mu.
+// wait queues a group for a slot, behind those that wait already. The places that deleted groups have in the queue go to those that were
+// deleted first, so that they are gone one after the other: if they took turns, all would be gone only at the end. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []limiter.Work) {
 	g.waits = works
 	if slices.Contains(l.waiting, g.ref.UID) {

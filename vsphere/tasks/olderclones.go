@@ -25,8 +25,8 @@ type cloneList struct {
 const (
 	// olderMost bounds the remembered groups. A group that is no longer among them begins a new list.
 	olderMost = 1024
-	// noneLasts is how long a read that showed no clone answers for the groups that had ended before it began. Many groups end at the same
-	// time, and vCenter shows each reader 200 tasks.
+	// noneLasts is how long a read that showed no clone answers for groups that had ended before it began. Many groups end at the same time,
+	// and each read returns up to 200 tasks.
 	noneLasts = time.Second
 )
 
