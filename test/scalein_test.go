@@ -55,7 +55,7 @@ func TestAScaleInThatAServerDoesNotFinishDestroysNoOtherMember(t *testing.T) {
 	}
 	for i, c := range cases {
 		for _, standsBy := range []bool{false, true} {
-			if standsBy != (i%2 == 0) && i%4 != 0 { // both for some
+			if standsBy != (i%2 == 0) && i%4 != 0 { // beside another replica or alone, and both for every fourth
 				continue
 			}
 			unavailable := "default"

@@ -88,7 +88,7 @@ type Loop struct {
 	mu         sync.Mutex
 	groups     map[types.UID]*group
 	limiter    *limiter.Limiter // of the slots
-	waiting    []types.UID      // groups that found no slot, longest waiting first
+	waiting    []types.UID      // groups that found no slot, in the order of wait
 	swept      time.Time        // when groups to be forgotten were looked for last
 	suspension suspension
 	calls      calls

@@ -72,7 +72,7 @@ func (l *Loop) wait(g *group, works []limiter.Work) {
 	}
 }
 
-// next gives a round to the groups that have waited longest, while there are slots for them. Afterwards, each group that still waits has no
+// next gives a round to the first groups in the queue, while there are slots for them. Afterwards, each group that still waits has no
 // free slot, and a group that did not wait takes none from them. The caller holds l.mu.
 func (l *Loop) next() {
 	type asked struct {
