@@ -130,12 +130,12 @@ func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 // Metacontroller calls again at once after each write of the status of a group that is being deleted.
 func TestADeletionsStatusIsWrittenEveryTwoSeconds(t *testing.T) {
 	m := newModel(10 * time.Millisecond)
-	m.took[plan.PowerOff], m.took[plan.Destroy] = 0, 30*time.Millisecond
+	m.took[plan.PowerOff], m.took[plan.Destroy] = 0, 60*time.Millisecond
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
-		c := call("web", 200)
+		c := call("web", 100)
 		c.Group.Spec.Inventory = v1alpha1.InventoryNone
 		l.Sync(c)
-		until(t, 5*time.Minute, "200 members on", func() bool { _, on := m.members(c.Ref()); return on == 200 })
+		until(t, 5*time.Minute, "100 members on", func() bool { _, on := m.members(c.Ref()); return on == 100 })
 		c.Group.Status = l.Sync(c).Status
 		c = deletion(c)
 		began, writes := time.Now(), 0
@@ -210,13 +210,13 @@ func TestTheProgressOfManyDeletionsIsWrittenLessOften(t *testing.T) {
 
 // Each write of a child brings a call, too.
 func TestTheMembersConfigMapOfABusyGroupIsWrittenEveryTwoSeconds(t *testing.T) {
-	m := newModel(30 * time.Millisecond)
+	m := newModel(60 * time.Millisecond)
 	bubble(t, m, Config{Slots: 1}, func(t *testing.T, l *Loop) {
-		c, key := call("web", 200), plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}
+		c, key := call("web", 100), plan.ChildKey{Kind: plan.KindConfigMap, Name: "web-members"}
 		began, writes := time.Now(), 0
 		for settled := false; !settled; {
 			r := l.Sync(c)
-			settled = r.Status.ReadyReplicas == 200
+			settled = r.Status.ReadyReplicas == 100
 			at := slices.IndexFunc(r.Children, func(child plan.Child) bool { return child.Key == key })
 			text := r.Children[at].LastApplied
 			if text == "" {
