@@ -73,7 +73,7 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=1m or 1000x, FUZZ=<pattern of 
 
 # It continues after a violation, and fails at the end. Without the first go test, tests that don't compile would make it spin.
 .PHONY: campaign
-campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, REPEAT=... times what finds a defect, ROUNDS=..., ROUND=... lives)
+campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, REPEAT=... times to repeat a life that finds a defect, ROUNDS=..., ROUND=... lives)
 	@export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; failed=; \
 	$(GO) test -vet=off -run '^$$' ./test || exit; \
 	lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@" -chaos.repeat $(REPEAT) || failed=1; }; \
