@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -97,18 +98,28 @@ func TestASharedAnswerCountsOnlyForAStepThatCanStillAct(t *testing.T) {
 func TestGroupsThatGoOneAfterAnotherAreConfirmedTogether(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		var all sync.WaitGroup
-		confirm := func(groups int) int {
+		confirm := func(groups int, ended time.Time) int {
 			return w.reads(func() {
-				for range groups {
-					all.Go(func() { noneFailed(t, p.atOnce(plan.Action{Op: plan.ConfirmGone})) })
+				for i := range groups {
+					all.Go(func() {
+						group := plan.Ref{Namespace: web.Namespace, Name: fmt.Sprint(web.Name, i), UID: apitypes.UID(fmt.Sprint(ended, i))}
+						if err := p.Do(t.Context(), group, plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: ended}}); err != nil {
+							t.Error(err)
+						}
+					})
 					time.Sleep(20 * time.Millisecond)
 				}
 				all.Wait()
 			})
 		}
 		// Each lists the running clones when it comes; the reads of everything are shared.
-		if one, twenty := confirm(1), confirm(20); twenty > 20+3*one {
+		one, twenty := confirm(1, time.Time{}), confirm(20, time.Time{})
+		if twenty > 20+7*one {
 			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for twenty within half a second", one, twenty)
+		}
+		// Where it is known since when they go, they share that list, too.
+		if known := confirm(20, time.Now().Add(-time.Millisecond)); known > twenty-15 {
+			t.Errorf("it takes %d calls to confirm that twenty groups are gone, and %d where it is known since when", twenty, known)
 		}
 	})
 }
