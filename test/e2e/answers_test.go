@@ -63,7 +63,7 @@ var answers = sync.OnceValues(func() (a struct{ statuses, children []json.RawMes
 	return a, nil
 })
 
-// telling leaves out each value whose every field, and whose every word in a field (a reason, a phase), enough others have.
+// telling leaves out each value that adds nothing: enough others have each of its fields, and each of its words (a reason, a phase) there.
 func telling(values []json.RawMessage, enough int) (kept []json.RawMessage) {
 	count := map[string]int{}
 	for _, text := range values {
