@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -262,8 +263,12 @@ func TestTheErrorsOfLongListsAreBounded(t *testing.T) {
 // A settled group is checked at each hook call.
 func TestAPlainGroupIsCheckedWithFewAllocations(t *testing.T) {
 	g := web(t, plain())
-	if n := testing.AllocsPerRun(100, func() { g.Validate() }); n > 25 { // the race detector makes pools forget some
-		t.Errorf("%v allocations", n)
+	least := math.Inf(1) // what the runtime allocates meanwhile is counted, too
+	for range 10 {
+		least = min(least, testing.AllocsPerRun(100, func() { g.Validate() }))
+	}
+	if least > 25 {
+		t.Errorf("%v allocations", least)
 	}
 }
 

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -284,11 +285,18 @@ func TestRulesCostNothingForGroupsWithoutThem(t *testing.T) {
 	n := many()
 	n.Publish(Reading{VCenter: "vc", Clusters: ruled(asIs)})
 	ref := plan.Ref{Namespace: "shop", Name: "web", UID: "uid-500"}
-	plain := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu"}) })
+	allocations := func(ask plan.Query) float64 {
+		least := math.Inf(1) // what the runtime allocates meanwhile is counted, too
+		for range 10 {
+			least = min(least, testing.AllocsPerRun(100, func() { n.State(ref, ask) }))
+		}
+		return least
+	}
+	plain := allocations(plan.Query{Template: "ubuntu"})
 	if plain > 1 {
 		t.Errorf("%v allocations", plain)
 	}
-	wanting := testing.AllocsPerRun(100, func() { n.State(ref, plan.Query{Template: "ubuntu", Rules: plan.Rules{AntiAffinity: preferred}}) })
+	wanting := allocations(plan.Query{Template: "ubuntu", Rules: plan.Rules{AntiAffinity: preferred}})
 	if wanting > plain {
 		t.Errorf("%v allocations while nothing changes, not %v", wanting, plain)
 	}
