@@ -117,11 +117,12 @@ type search struct {
 	groups    [3]*v1alpha1.VmGroup
 	revisions [3]string
 	plans     map[string]*decision // by what a replica knows
+	effects   map[effect]machine   // what plan.Apply says of steps
 	cut       int                  // moves left out because a place holds only so many VMs and steps
 }
 
 func newSearch(s scenario, defect string) *search {
-	x := &search{scenario: &s, defect: defect, plans: map[string]*decision{}}
+	x := &search{scenario: &s, defect: defect, plans: map[string]*decision{}, effects: map[effect]machine{}}
 	for gen := range uint8(2) {
 		x.groups[gen+1] = s.group(gen + 1)
 		x.revisions[s.revision(gen+1)] = plan.Revision(&x.groups[gen+1].Spec)

@@ -2,11 +2,13 @@ package planner_test
 
 import (
 	"fmt"
+	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// This file is the small world's vCenter, and package vsphere before it: what becomes of a step.
+// This file is what is between a plan and vCenter in the small world: whether a step is called, refused or lost, and what package vsphere
+// checks. What a step that succeeds does to its VM is plan.Apply's, as in the forecast and in test/world.
 
 // twoMoments reports whether a step's call and the end of its task are two moments, because another step asks in between: Unmark
 // for a running PowerOff, the end of a group for a Clone. An Unmark writes first, then asks; a PowerOn that promotes writes first.
@@ -103,9 +105,14 @@ func (x *search) call(q *place, f *flight) (wrong string, may bool) {
 		if m := &q.vms[f.vm]; m.alive && m.stamped && !m.standby {
 			return "", true // another replica promoted it
 		}
-		return "", x.stamp(q, f, func(m *machine) { m.standby, m.gen = false, max(m.gen, f.gen) })
+		if may = x.guarded(q, f); may { // the stamp comes first
+			m := &q.vms[f.vm]
+			m.standby, m.gen = false, max(m.gen, f.gen)
+			q.changed(f.vm)
+		}
+		return "", may
 	case f.is(plan.Unmark):
-		return "", x.stamp(q, f, func(m *machine) { m.unmark(f.gen) })
+		return "", x.stamp(q, f)
 	}
 	m := &q.vms[f.vm]
 	switch {
@@ -152,18 +159,67 @@ func (x *search) oneTooMany(q *place, f *flight) string {
 	return ""
 }
 
-// stamp is a reconfigure, guarded by changeVersion.
-func (x *search) stamp(q *place, f *flight, change func(*machine)) bool {
-	if f.vm < 0 || !q.vms[f.vm].alive || !q.vms[f.vm].stamped || f.guarded && !f.current && !x.without("the guard by changeVersion") {
+// guarded reports whether a stamp can be written, as its guard by changeVersion says.
+func (x *search) guarded(q *place, f *flight) bool {
+	return f.vm >= 0 && q.vms[f.vm].alive && q.vms[f.vm].stamped && (!f.guarded || f.current || x.without("the guard by changeVersion"))
+}
+
+// stamp is a reconfigure.
+func (x *search) stamp(q *place, f *flight) bool {
+	if !x.guarded(q, f) {
 		return false
 	}
-	change(&q.vms[f.vm])
+	x.apply(&q.vms[f.vm], f)
 	q.changed(f.vm)
 	return true
 }
 
-func (m *machine) unmark(gen uint8) {
-	m.marked, m.why, m.gen = false, 0, max(m.gen, gen)
+// apply changes a VM as a step that succeeds does; a Clone makes it. It asks plan.Apply once for each step and VM that differ.
+func (x *search) apply(m *machine, f *flight) {
+	asked := effect{m.looks, f.op, f.why, f.gen, f.standby}
+	then, known := x.effects[asked]
+	if !known {
+		then = x.applied(m, f)
+		x.effects[asked] = then
+	}
+	m.looks, m.alive = then.looks, then.alive
+	m.ran = m.ran || m.on
+}
+
+// effect is a step that succeeds, and the VM before it.
+type effect struct {
+	looks
+	op, why, gen uint8
+	standby      bool
+}
+
+func (x *search) applied(m *machine, f *flight) machine {
+	o := plan.Observed{Group: x.groups[f.gen], Now: now}
+	a := plan.Action{Op: searchOps[f.op], MoRef: vmName(0), VM: plan.MemberName("web", int32(m.ordinal)), Ordinal: int32(m.ordinal), Generation: int64(f.gen)}
+	switch a.Op {
+	case plan.Clone:
+		a.Args = plan.CloneArgs{CPU: int32(x.size(f.gen)), MemoryMB: o.Group.MemoryMB(), Standby: f.standby}
+	case plan.Mark:
+		a.Args = plan.MarkArgs{Why: searchWhy[f.why]}
+	case plan.Reconfigure:
+		a.Args = plan.ResizeArgs{CPU: int32(x.size(f.gen)), MemoryMB: o.Group.MemoryMB()}
+	case plan.PowerOn:
+		if !f.standby {
+			a.Generation = 0
+		}
+	}
+	if a.Op != plan.Clone {
+		o.State.VMs = []plan.VM{x.vm(m, &glimpse{looks: m.looks}, 0, now)}
+	}
+	plan.Apply(&o, a)
+	if len(o.State.VMs) == 0 { // it is the group's no longer
+		gone := *m
+		gone.stamped, gone.alive = a.Op != plan.Release && m.stamped, a.Op == plan.Release
+		return gone
+	}
+	vm := &o.State.VMs[0]
+	return machine{alive: true, looks: looks{stamped: m.stamped || a.Op == plan.Clone, on: vm.Power == plan.PoweredOn, marked: vm.Marked, standby: vm.Standby,
+		why: uint8(slices.Index(searchWhy, vm.Why)), gen: uint8(vm.Generation), size: uint8(vm.CPU)}}
 }
 
 // carry is what the end of a step's task does. It is done or not done; vm is its object.
@@ -191,30 +247,19 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 		if m == nil || !m.stamped || m.marked && !x.without("the look before a power-on") {
 			return false, vm, ""
 		}
-		m.on, m.ran = true, true
+		x.apply(m, &f)
 	case plan.PowerOff:
 		if m == nil {
 			return false, vm, ""
 		}
-		m.on = false
-	case plan.Mark:
-		return x.stamp(q, &f, func(m *machine) {
-			if f.why != 0 || !m.marked || m.why == whyCycle {
-				m.why = f.why
-			}
-			m.marked, m.gen = true, max(m.gen, f.gen)
-		}), vm, ""
+		x.apply(m, &f)
 	case plan.Reconfigure:
 		if m == nil || m.on { // cold
 			return false, vm, ""
 		}
-		return x.stamp(q, &f, func(m *machine) {
-			if m.size = x.size(f.gen); m.why == whyCycle {
-				m.unmark(m.gen)
-			}
-		}), vm, ""
-	case plan.Release:
-		return x.stamp(q, &f, func(m *machine) { m.stamped = false }), vm, ""
+		return x.stamp(q, &f), vm, ""
+	case plan.Mark, plan.Release:
+		return x.stamp(q, &f), vm, ""
 	case plan.Destroy:
 		switch {
 		case m == nil:
@@ -226,7 +271,7 @@ func (x *search) carry(q *place, f flight, by int8) (done bool, vm int8, wrong s
 		default:
 			wrong = x.oneTooMany(q, &f)
 		}
-		m.alive = false
+		x.apply(m, &f)
 		q.changed(vm)
 	case plan.RemoveFolder:
 		return x.folderRemoved(q, &f, by)
@@ -270,8 +315,8 @@ func (x *search) cloned(q *place, f *flight) (done bool, vm int8, wrong string) 
 	if q.ended {
 		wrong = "4: finalized, and a VM of the group is made"
 	}
-	q.vms[q.n] = machine{ordinal: f.key, revision: x.revision(f.gen), folder: f.folder, alive: true,
-		looks: looks{stamped: true, standby: f.standby, gen: f.gen, size: x.size(f.gen)}}
+	q.vms[q.n] = machine{ordinal: f.key, revision: x.revision(f.gen), folder: f.folder}
+	x.apply(&q.vms[q.n], f)
 	q.n++
 	return true, int8(q.n) - 1, wrong
 }
