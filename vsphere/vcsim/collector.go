@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25"
 	"github.com/vmware/govmomi/vim25/methods"
@@ -20,18 +21,47 @@ type collector struct {
 	gone     <-chan struct{} // closed when the client has gone
 }
 
-// RetrievePropertiesEx takes the faults of reads into account.
+// RetrievePropertiesEx takes the faults of reads into account, and returns the first page.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
-	return pc.changed(ctx, pc.failed(ctx, pc.read(ctx, req)))
-}
-
-// ContinueRetrievePropertiesEx omits objects hidden since the first page.
-func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
-	body := pc.PropertyCollector.ContinueRetrievePropertiesEx(ctx, req).(*methods.ContinueRetrievePropertiesExBody)
-	if pc.hides(ctx) && body.Res != nil {
-		body.Res.Returnval.Objects = pc.v.rights.withoutHidden(body.Res.Returnval.Objects)
+	body := pc.changed(ctx, pc.failed(ctx, pc.read(ctx, req)))
+	if body.Res != nil && body.Res.Returnval != nil {
+		pc.v.reads.page(body.Res.Returnval, int(req.Options.MaxObjects))
 	}
 	return body
+}
+
+// ContinueRetrievePropertiesEx returns the next page, without the objects hidden since the first one.
+func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
+	left, known := pc.v.reads.left[req.Token]
+	if !known {
+		return &methods.ContinueRetrievePropertiesExBody{Fault_: simulator.Fault("", &types.InvalidPropertyFault{Name: "token"})}
+	}
+	delete(pc.v.reads.left, req.Token)
+	next := types.RetrieveResult{Objects: left.objects}
+	pc.v.reads.page(&next, left.most)
+	if pc.hides(ctx) {
+		next.Objects = pc.v.rights.withoutHidden(next.Objects)
+	}
+	return &methods.ContinueRetrievePropertiesExBody{Res: &types.ContinueRetrievePropertiesExResponse{Returnval: next}}
+}
+
+// page keeps what does not fit into one page: the client's maximum, if it names one, and at most 100 objects, as in vCenter 8.0
+// (vmware/vsphere-automation-sdk-java#217).
+func (r *reads) page(result *types.RetrieveResult, most int) {
+	size := defaultUpdate
+	if most > 0 {
+		size = min(size, most)
+	}
+	if all := result.Objects; len(all) > size {
+		result.Objects, result.Token = all[:size:size], uuid.NewString()
+		r.left[result.Token] = pages{all[size:], most}
+	}
+}
+
+// pages are those of a read that the client has not asked for yet.
+type pages struct {
+	objects []types.ObjectContent
+	most    int
 }
 
 // read answers a read. The caller holds the world lock.
@@ -43,22 +73,20 @@ func (pc *collector) read(ctx *simulator.Context, req *types.RetrievePropertiesE
 		return pc.readAll(ctx, req)
 	}
 	specs, refused := pc.v.rights.splitNamed(req.SpecSet)
-	body := pc.readAll(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: specs, Options: req.Options})
+	body := pc.readAll(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: specs})
 	if body.Res != nil {
 		body.Res.Returnval.Objects = append(pc.v.rights.withoutHidden(body.Res.Returnval.Objects), refused...)
 	}
 	return body
 }
 
-// readAll also reads hidden objects. The simulator answers clients without a session, reads of several pages, and of all properties.
+// readAll also reads hidden objects. The simulator answers clients without a session, and reads of all properties.
 func (pc *collector) readAll(ctx *simulator.Context, req *types.RetrievePropertiesEx) *methods.RetrievePropertiesExBody {
 	if ctx.Session != nil && !slices.ContainsFunc(req.SpecSet, ofAll) {
-		body := retrieve(ctx, pc.v.objects, req.SpecSet)
-		if most := int(req.Options.MaxObjects); most == 0 || body.Res == nil || len(body.Res.Returnval.Objects) <= most {
-			return body
-		}
+		return retrieve(ctx, pc.v.objects, req.SpecSet)
 	}
-	return pc.PropertyCollector.RetrievePropertiesEx(ctx, req).(*methods.RetrievePropertiesExBody)
+	whole := &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet}
+	return pc.PropertyCollector.RetrievePropertiesEx(ctx, whole).(*methods.RetrievePropertiesExBody)
 }
 
 // ofAll reports whether a read is of all properties of a type.
@@ -121,6 +149,7 @@ type reads struct {
 	failing map[types.ManagedObjectReference]types.BaseMethodFault
 	first   time.Duration
 	change  func(*types.ObjectContent)
+	left    map[string]pages // by token
 }
 
 // FailReadsOf makes every read whose result includes an object fail as a whole with a fault; nil ends this.

@@ -33,7 +33,7 @@ type streams struct {
 
 // newStreams returns an empty set of streams.
 func newStreams(w *world, r *rights) *streams {
-	return &streams{reads: &reads{world: w, failing: make(map[types.ManagedObjectReference]types.BaseMethodFault)}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
+	return &streams{reads: &reads{world: w, failing: make(map[types.ManagedObjectReference]types.BaseMethodFault), left: make(map[string]pages)}, world: w, objects: w.Objects, rights: r, all: make(map[*simulator.PropertyCollector]*stream)}
 }
 
 // Collector wraps a PropertyCollector for one call, whose client has gone when gone is closed.
@@ -262,39 +262,24 @@ func (pc *collector) updates(ctx *simulator.Context, s *stream) ([]types.Propert
 	return updates, nil
 }
 
-// compare returns the objects that entered or left a filter's selection and the changes of the others. It selects first and then reads only
-// new and changed objects. The caller holds the world lock.
-func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([]types.ObjectUpdate, types.BaseMethodFault) {
-	first := f.sent == nil
-	if first {
-		f.sent = make(map[types.ManagedObjectReference]values)
-	}
-	selection := f.selection()
-	if !first {
-		// [doc] An object that a filter names leaves when it is deleted.
-		selection.ReportMissingObjectsInResults = types.NewBool(true)
-	}
-	selected, fault := pc.contents(ctx, selection)
-	if fault != nil {
-		return nil, fault
-	}
+// compare returns the objects that entered or left a filter's selection and the changes of the others. It selects first, unless no change
+// can change the selection, and then reads only new and changed objects. The caller holds the world lock.
+func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) (updates []types.ObjectUpdate, _ types.BaseMethodFault) {
 	unsent := types.PropertyFilterSpec{PropSet: f.spec.PropSet, ReportMissingObjectsInResults: types.NewBool(true)}
-	present := make(map[types.ManagedObjectReference]bool, len(selected))
-	for _, o := range selected {
-		present[o.Obj] = true
-		if _, known := f.sent[o.Obj]; !known || pc.v.world.Since(o.Obj, since) {
-			unsent.ObjectSet = append(unsent.ObjectSet, types.ObjectSpec{Obj: o.Obj})
+	changed := pc.v.world.Since(since)
+	if f.sent == nil || slices.ContainsFunc(changed, func(ref types.ManagedObjectReference) bool { return f.reselects(ctx.Session.Get(ref)) }) {
+		var fault types.BaseMethodFault
+		if changed, updates, fault = pc.selected(ctx, f, since); fault != nil {
+			return nil, fault
 		}
+	} else {
+		changed = slices.DeleteFunc(changed, func(ref types.ManagedObjectReference) bool { return !f.has(ref) })
 	}
-	var updates []types.ObjectUpdate
-	for ref := range f.sent {
-		if !present[ref] {
-			delete(f.sent, ref)
-			updates = append(updates, types.ObjectUpdate{Kind: types.ObjectUpdateKindLeave, Obj: ref})
-		}
-	}
-	if len(unsent.ObjectSet) == 0 {
+	if len(changed) == 0 {
 		return updates, nil
+	}
+	for _, ref := range changed {
+		unsent.ObjectSet = append(unsent.ObjectSet, types.ObjectSpec{Obj: ref})
 	}
 	read, fault := pc.contents(ctx, unsent)
 	if fault != nil {
@@ -306,6 +291,59 @@ func (pc *collector) compare(ctx *simulator.Context, f *filter, since uint64) ([
 		}
 	}
 	return updates, nil
+}
+
+// selected selects again, and returns the objects that entered or changed, and the updates of those that left.
+func (pc *collector) selected(ctx *simulator.Context, f *filter, since uint64) (read []types.ManagedObjectReference, left []types.ObjectUpdate, _ types.BaseMethodFault) {
+	selection := f.selection()
+	if f.sent == nil {
+		f.sent = make(map[types.ManagedObjectReference]values)
+	} else {
+		// [doc] An object that a filter names leaves when it is deleted.
+		selection.ReportMissingObjectsInResults = types.NewBool(true)
+	}
+	all, fault := pc.contents(ctx, selection)
+	if fault != nil {
+		return nil, nil, fault
+	}
+	present := make(map[types.ManagedObjectReference]bool, len(all))
+	for _, o := range all {
+		present[o.Obj] = true
+		if !f.has(o.Obj) || pc.v.world.ChangedSince(o.Obj, since) {
+			read = append(read, o.Obj)
+		}
+	}
+	for ref := range f.sent {
+		if !present[ref] {
+			delete(f.sent, ref)
+			left = append(left, types.ObjectUpdate{Kind: types.ObjectUpdateKindLeave, Obj: ref})
+		}
+	}
+	return read, left, nil
+}
+
+// has reports whether the client has the object.
+func (f *filter) has(ref types.ManagedObjectReference) bool {
+	_, sent := f.sent[ref]
+	return sent
+}
+
+// reselects reports whether the change of an object can change what the filter selects: whether the filter traverses it, as it does the
+// folder of a new, moved or removed object. What is only named can always have been removed. A datacenter always has the same folders,
+// and each of its tasks changes it.
+func (f *filter) reselects(o mo.Reference) bool {
+	_, fixed := o.(*simulator.Datacenter)
+	return slices.ContainsFunc(f.spec.ObjectSet, func(named types.ObjectSpec) bool {
+		return len(named.SelectSet) == 0 || o != nil && !fixed && traverses(named.SelectSet, propertiesOf(o).Type())
+	})
+}
+
+// traverses reports whether a traversal leads from objects of a type to others.
+func traverses(set []types.BaseSelectionSpec, of reflect.Type) bool {
+	return slices.ContainsFunc(set, func(s types.BaseSelectionSpec) bool {
+		t, is := s.(*types.TraversalSpec)
+		return is && (isA(of, t.Type) || traverses(t.SelectSet, of))
+	})
 }
 
 // selection returns the filter's selection without properties.

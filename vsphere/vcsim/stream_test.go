@@ -3,6 +3,8 @@ package vcsim_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/vmware/govmomi/property"
 	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -92,6 +95,8 @@ func TestStreamReportsChanges(t *testing.T) {
 		makeFolder(t, v, "/DC0/vm/a/b")
 		vm := addVM(t, v, "/DC0/vm/a/b", "vm")
 		c := login(t, v)
+		named := c.watch(t, types.PropertyFilterSpec{ObjectSet: []types.ObjectSpec{{Obj: vm}}, PropSet: []types.PropertySpec{{Type: "VirtualMachine", PathSet: []string{"name"}}}})
+		named.next(t, 5)
 		w := c.watch(t, tree(c.ServiceContent.RootFolder, "name", "config.hardware.numCPU", "runtime.powerState", `config.extraConfig["k"].value`))
 
 		want := func(what string, wants ...string) {
@@ -123,6 +128,13 @@ func TestStreamReportsChanges(t *testing.T) {
 		ok(t, v.Move("unseen", "/DC0/vm"))
 		ok(t, v.Destroy("unseen"))
 		want("destroyed", "leave "+vm.Value)
+		var last []string
+		for got := named.next(t, 0); len(got) > 0; got = named.next(t, 0) {
+			last = got
+		}
+		if !slices.Equal(last, []string{"leave " + vm.Value}) {
+			t.Errorf("of the VM that it names, a stream shows %v last", last)
+		}
 	})
 }
 
@@ -171,5 +183,141 @@ func TestWaitEndsWhenItsClientDisconnects(t *testing.T) {
 		c.ctx = all
 		// A collector serves one wait at a time, so an answer means that the first one has ended.
 		within(t, 5*time.Second, "the next wait", func() { w.next(t, 0) })
+	})
+}
+
+// TestAStreamShowsWhatAReadShows: the stream selects again only after changes that can change what it selects.
+func TestAStreamShowsWhatAReadShows(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inABubble(t, vcsim.Config{Hosts: 2}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				for _, f := range []string{"a", "b", "a/c"} {
+					makeFolder(t, v, "/DC0/vm/"+f)
+				}
+				spec := tree(c.ServiceContent.RootFolder, "name", "parent", "runtime.powerState", "config.changeVersion")
+				w, has := c.watch(t, spec), map[types.ManagedObjectReference]map[string]any{}
+				hidden := map[types.ManagedObjectReference]bool{}
+				for n := range 150 {
+					folder := "/DC0/vm" + []string{"", "/a", "/b", "/a/c"}[random.IntN(4)]
+					vm := vcsim.VM{Path: "/DC0/vm/none", Ref: c.folder.Reference()}
+					if vms := v.VMs(); len(vms) > 0 {
+						vm = vms[random.IntN(len(vms))]
+					}
+					switch random.IntN(9) { // what is refused changes nothing
+					case 0, 1:
+						_, _ = v.AddVM(folder, fmt.Sprint("vm-", n))
+					case 2:
+						_ = v.PowerOn(vm.Path)
+					case 3:
+						_ = v.Move(vm.Path, folder)
+					case 4:
+						_ = v.Rename(vm.Path, fmt.Sprint("again-", n))
+					case 5:
+						_ = v.Destroy(vm.Path)
+					case 6:
+						ref, err := v.Find(folder)
+						if ok(t, err); random.IntN(2) == 0 && folder != "/DC0/vm" {
+							vm.Ref = ref
+						}
+						if hidden[vm.Ref] = !hidden[vm.Ref]; hidden[vm.Ref] {
+							v.Hide(vm.Ref)
+						} else {
+							v.Show(vm.Ref)
+						}
+					case 7:
+						if gone := v.RemovedHosts(); len(gone) > 0 {
+							ok(t, v.AddHost(gone[0]))
+						} else {
+							ok(t, v.RemoveHost("/DC0/host/DC0_C0/DC0_C0_H1"))
+						}
+					case 8:
+						_ = v.SetExtraConfig(vm.Path, "k", fmt.Sprint(n))
+					}
+					for {
+						set, err := w.ask(w.version, 0)
+						if ok(t, err); set == nil {
+							break
+						}
+						w.version = set.Version
+						take(has, set)
+					}
+					read, err := property.DefaultCollector(c.Client.Client).RetrieveProperties(c.ctx, types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{spec}})
+					ok(t, err)
+					all := map[types.ManagedObjectReference]map[string]any{}
+					for _, o := range read.Returnval {
+						all[o.Obj] = map[string]any{}
+						for _, p := range o.PropSet {
+							all[o.Obj][p.Name] = p.Val
+						}
+					}
+					if !reflect.DeepEqual(has, all) {
+						t.Fatalf("after %d changes the stream shows %v, and a read %v", n+1, has, all)
+					}
+				}
+			})
+		})
+	}
+}
+
+// take applies updates.
+func take(has map[types.ManagedObjectReference]map[string]any, set *types.UpdateSet) {
+	for _, f := range set.FilterSet {
+		for _, o := range f.ObjectSet {
+			if o.Kind == types.ObjectUpdateKindLeave {
+				delete(has, o.Obj)
+				continue
+			}
+			if o.Kind == types.ObjectUpdateKindEnter {
+				has[o.Obj] = map[string]any{}
+			}
+			for _, p := range o.ChangeSet {
+				if has[o.Obj][p.Name] = p.Val; p.Val == nil {
+					delete(has[o.Obj], p.Name)
+				}
+			}
+		}
+	}
+}
+
+func TestReadsComeInPages(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		addVM(t, v, "/DC0/vm", "source")
+		ok(t, v.PowerOn("source"))
+		var names []string
+		for i := range 250 {
+			names = append(names, fmt.Sprint("copy-", i))
+		}
+		ok(t, v.AddCopies("source", "/DC0/vm", names, func(int, *mo.VirtualMachine) {}))
+		read := func(most int32) (sizes []int) {
+			page, err := methods.RetrievePropertiesEx(c.ctx, c.Client.Client, &types.RetrievePropertiesEx{This: c.ServiceContent.PropertyCollector,
+				SpecSet: []types.PropertyFilterSpec{tree(c.ServiceContent.RootFolder, "name")}, Options: types.RetrieveOptions{MaxObjects: most}})
+			ok(t, err)
+			result, got := *page.Returnval, map[string]bool{}
+			for {
+				sizes = append(sizes, len(result.Objects))
+				for _, o := range result.Objects {
+					got[o.PropSet[0].Val.(string)] = true
+				}
+				if result.Token == "" {
+					break
+				}
+				token := result.Token
+				next, err := methods.ContinueRetrievePropertiesEx(c.ctx, c.Client.Client, &types.ContinueRetrievePropertiesEx{This: c.ServiceContent.PropertyCollector, Token: token})
+				ok(t, err)
+				result = next.Returnval
+				_, err = methods.ContinueRetrievePropertiesEx(c.ctx, c.Client.Client, &types.ContinueRetrievePropertiesEx{This: c.ServiceContent.PropertyCollector, Token: token})
+				wantFault[*types.InvalidPropertyFault](t, err)
+			}
+			if len(got) != 252 {
+				t.Errorf("%d names of 252 VMs", len(got))
+			}
+			return sizes
+		}
+		for most, want := range map[int32][]int{0: {100, 100, 52}, 1000: {100, 100, 52}, 90: {90, 90, 72}} {
+			if got := read(most); !slices.Equal(got, want) {
+				t.Errorf("at most %d: pages of %v, want %v", most, got, want)
+			}
+		}
 	})
 }

@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -159,11 +160,26 @@ func (c *changes) Read() (now uint64, next <-chan struct{}) {
 	return c.now, c.wake
 }
 
-// Since reports whether an object changed after a time that Read returned.
-func (c *changes) Since(ref types.ManagedObjectReference, then uint64) bool {
+// ChangedSince reports whether an object changed after a time that Read returned.
+func (c *changes) ChangedSince(ref types.ManagedObjectReference, then uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at[ref] > then
+}
+
+// Since lists the objects that changed after a time that Read returned, in this order, but for those that were removed.
+func (c *changes) Since(then uint64) (changed []types.ManagedObjectReference) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ref, at := range c.at {
+		if at > then {
+			changed = append(changed, ref)
+		}
+	}
+	slices.SortFunc(changed, func(a, b types.ManagedObjectReference) int {
+		return cmp.Or(cmp.Compare(c.at[a], c.at[b]), strings.Compare(a.Value, b.Value))
+	})
+	return changed
 }
 
 // Reference implements simulator.RegisterObject. It identifies the listener in the registry.
