@@ -44,8 +44,8 @@ type figures struct {
 	Members, Machines int
 }
 
-// serveFleet is the process of the server, whose vCenter is the model. It has what `vmgroup serve` has by default but for the page, the
-// probes, and who did what by vCenter's events, which the model doesn't have.
+// serveFleet is the process of the server. It has what `vmgroup serve` has by default but for the page, the probes, and who did what by
+// vCenter's events.
 func serveFleet() {
 	began := time.Now()
 	var groups *loop.Loop
