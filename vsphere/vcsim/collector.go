@@ -30,6 +30,15 @@ func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.Ret
 	return body
 }
 
+// RetrieveProperties returns everything in one page.
+func (pc *collector) RetrieveProperties(ctx *simulator.Context, req *types.RetrieveProperties) soap.HasFault {
+	body := pc.changed(ctx, pc.failed(ctx, pc.read(ctx, &types.RetrievePropertiesEx{This: req.This, SpecSet: req.SpecSet})))
+	if body.Fault_ != nil {
+		return &methods.RetrievePropertiesBody{Fault_: body.Fault_}
+	}
+	return &methods.RetrievePropertiesBody{Res: &types.RetrievePropertiesResponse{Returnval: body.Res.Returnval.Objects}}
+}
+
 // ContinueRetrievePropertiesEx returns the next page, without the objects hidden since the first one.
 func (pc *collector) ContinueRetrievePropertiesEx(ctx *simulator.Context, req *types.ContinueRetrievePropertiesEx) soap.HasFault {
 	left, known := pc.v.reads.left[req.Token]
