@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/simulator"
@@ -329,12 +330,13 @@ func (f *filter) has(ref types.ManagedObjectReference) bool {
 }
 
 // reselects reports whether the change of an object can change what the filter selects: whether the filter traverses it, as it does the
-// folder of a new, moved or removed object. What is only named can always have been removed. A datacenter always has the same folders,
-// and each of its tasks changes it.
+// folder of a new, moved or removed object. What is only named can always have been removed, and the simulator does not announce what
+// enters a view. A datacenter always has the same folders, and each of its tasks changes it.
 func (f *filter) reselects(o mo.Reference) bool {
 	_, fixed := o.(*simulator.Datacenter)
 	return slices.ContainsFunc(f.spec.ObjectSet, func(named types.ObjectSpec) bool {
-		return len(named.SelectSet) == 0 || o != nil && !fixed && traverses(named.SelectSet, propertiesOf(o).Type())
+		return len(named.SelectSet) == 0 || strings.HasSuffix(named.Obj.Type, "View") ||
+			o != nil && !fixed && traverses(named.SelectSet, propertiesOf(o).Type())
 	})
 }
 

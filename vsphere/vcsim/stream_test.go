@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/property"
+	"github.com/vmware/govmomi/view"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/mo"
 	"github.com/vmware/govmomi/vim25/types"
@@ -195,8 +196,12 @@ func TestAStreamShowsWhatAReadShows(t *testing.T) {
 				for _, f := range []string{"a", "b", "a/c"} {
 					makeFolder(t, v, "/DC0/vm/"+f)
 				}
+				inAView, err := view.NewManager(c.Client.Client).CreateContainerView(c.ctx, c.ServiceContent.RootFolder, []string{"VirtualMachine"}, true)
+				ok(t, err)
 				spec := tree(c.ServiceContent.RootFolder, "name", "parent", "runtime.powerState", "config.changeVersion")
-				w, has := c.watch(t, spec), map[types.ManagedObjectReference]map[string]any{}
+				ofView := types.PropertyFilterSpec{PropSet: spec.PropSet, ObjectSet: []types.ObjectSpec{{Obj: inAView.Reference(), Skip: types.NewBool(true),
+					SelectSet: []types.BaseSelectionSpec{&types.TraversalSpec{Type: "ContainerView", Path: "view"}}}}}
+				streams := []*shown{{spec: spec, w: c.watch(t, spec)}, {spec: ofView, w: c.watch(t, ofView)}}
 				hidden := map[types.ManagedObjectReference]bool{}
 				for n := range 150 {
 					folder := "/DC0/vm" + []string{"", "/a", "/b", "/a/c"}[random.IntN(4)]
@@ -234,25 +239,8 @@ func TestAStreamShowsWhatAReadShows(t *testing.T) {
 					case 8:
 						_ = v.SetExtraConfig(vm.Path, "k", fmt.Sprint(n))
 					}
-					for {
-						set, err := w.ask(w.version, 0)
-						if ok(t, err); set == nil {
-							break
-						}
-						w.version = set.Version
-						take(has, set)
-					}
-					read, err := property.DefaultCollector(c.Client.Client).RetrieveProperties(c.ctx, types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{spec}})
-					ok(t, err)
-					all := map[types.ManagedObjectReference]map[string]any{}
-					for _, o := range read.Returnval {
-						all[o.Obj] = map[string]any{}
-						for _, p := range o.PropSet {
-							all[o.Obj][p.Name] = p.Val
-						}
-					}
-					if !reflect.DeepEqual(has, all) {
-						t.Fatalf("after %d changes the stream shows %v, and a read %v", n+1, has, all)
+					for _, s := range streams {
+						s.compare(t, c, n)
 					}
 				}
 			})
@@ -260,20 +248,54 @@ func TestAStreamShowsWhatAReadShows(t *testing.T) {
 	}
 }
 
-// take applies updates.
-func take(has map[types.ManagedObjectReference]map[string]any, set *types.UpdateSet) {
+// shown is what a stream has shown.
+type shown struct {
+	spec types.PropertyFilterSpec
+	w    *watcher
+	has  map[types.ManagedObjectReference]map[string]any
+}
+
+// compare compares it with a read.
+func (s *shown) compare(t *testing.T, c *client, n int) {
+	t.Helper()
+	if s.has == nil {
+		s.has = map[types.ManagedObjectReference]map[string]any{}
+	}
+	for {
+		set, err := s.w.ask(s.w.version, 0)
+		if ok(t, err); set == nil {
+			break
+		}
+		s.w.version = set.Version
+		s.take(set)
+	}
+	read, err := property.DefaultCollector(c.Client.Client).RetrieveProperties(c.ctx, types.RetrieveProperties{SpecSet: []types.PropertyFilterSpec{s.spec}})
+	ok(t, err)
+	all := map[types.ManagedObjectReference]map[string]any{}
+	for _, o := range read.Returnval {
+		all[o.Obj] = map[string]any{}
+		for _, p := range o.PropSet {
+			all[o.Obj][p.Name] = p.Val
+		}
+	}
+	if !reflect.DeepEqual(s.has, all) {
+		t.Fatalf("after %d changes the stream of %s shows %v, and a read %v", n+1, s.spec.ObjectSet[0].Obj, s.has, all)
+	}
+}
+
+func (s *shown) take(set *types.UpdateSet) {
 	for _, f := range set.FilterSet {
 		for _, o := range f.ObjectSet {
 			if o.Kind == types.ObjectUpdateKindLeave {
-				delete(has, o.Obj)
+				delete(s.has, o.Obj)
 				continue
 			}
 			if o.Kind == types.ObjectUpdateKindEnter {
-				has[o.Obj] = map[string]any{}
+				s.has[o.Obj] = map[string]any{}
 			}
 			for _, p := range o.ChangeSet {
-				if has[o.Obj][p.Name] = p.Val; p.Val == nil {
-					delete(has[o.Obj], p.Name)
+				if s.has[o.Obj][p.Name] = p.Val; p.Val == nil {
+					delete(s.has[o.Obj], p.Name)
 				}
 			}
 		}
