@@ -246,6 +246,10 @@ func (s *soak) quiet() {
 	}
 	s.Heal()
 	s.await("all members are gone", func() bool { return len(s.members()) == 0 })
+	s.outage = true
+	s.Down() // a client keeps up to as many connections as it had calls at once
+	s.Up()
+	time.Sleep(1200 * time.Millisecond)
 	s.endAbandoned()
 	s.await("both replicas are logged in, and nobody else", s.watched)
 	s.await("no replica has a lease", func() bool {
