@@ -138,7 +138,7 @@ func (v *inventory) addVM(ctx *simulator.Context, d *removedVM, folder *simulato
 }
 
 // AddCopies adds a copy of a VM with each name to a folder, on all hosts of its cluster in turn, and without the files, tasks and events of
-// clones: for inventories of many thousands of VMs. set can change a copy, but for what its objects share with the VM.
+// clones: for inventories of many thousands of VMs. set can replace properties of a copy; what their pointers lead to is the VM's, too.
 func (v *inventory) AddCopies(of, folderPath string, names []string, set func(i int, vm *mo.VirtualMachine)) error {
 	folder, err := v.Find(folderPath)
 	if err != nil {
