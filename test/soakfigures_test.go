@@ -64,7 +64,7 @@ func (s *soak) compare(before, after figures) {
 	}{
 		{"goroutines", int64(before.goroutines), int64(after.goroutines), 4},
 		{"bytes of the servers' heap", before.heap, after.heap, 1<<20 + 2*4<<10*deleted},
-		{"open files", int64(before.files), int64(after.files), 16}, // a connection has two, and a client keeps some
+		{"open files", int64(before.files), int64(after.files), 8},
 		{"files in the temporary directory", int64(before.left), int64(after.left), 8},
 		{"sessions", int64(before.Sessions), int64(after.Sessions), 0},
 		{"REST sessions", int64(before.RESTSessions), int64(after.RESTSessions), 2},
