@@ -68,47 +68,6 @@ func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 	}
 }
 
-func TestAMarkForASizeIsRemovedWhenTheSizeIsNoLongerWanted(t *testing.T) {
-	for _, power := range []plan.PowerState{plan.PoweredOn, plan.PoweredOff} {
-		o := toBeCycled(2)
-		o.Group.Spec.CPU = o.State.VMs[0].CPU
-		marked(&o, 1, plan.WhyPowerCycle)
-		o.State.VMs[1].Power = power
-		r := planner.Make(o)
-		if len(r.Actions) != 1 || !r.Wants("web-1", plan.Unmark) {
-			t.Fatalf("%s: it does %+v", power, r.Actions)
-		}
-		plan.Apply(&o, r.Actions[0])
-		if r := planner.Make(o); r.Wants("web-1", plan.PowerOn) != (power == plan.PoweredOff) {
-			t.Errorf("%s: then it does %+v", power, r.Actions)
-		}
-	}
-}
-
-// A mark for a size does not permit removing a member, and does not make it go before those that an operator names.
-func TestAMemberMarkedForItsSizeIsMarkedAgainToBeRemoved(t *testing.T) {
-	o := toBeCycled(3)
-	*o.Group.Spec.Replicas = 2
-	marked(&o, 1, plan.WhyPowerCycle)
-	r := planner.Make(o)
-	if !r.Wants("web-1", plan.Mark) || down(r) {
-		t.Fatalf("it does %+v", r.Actions)
-	}
-	for _, a := range r.Actions {
-		plan.Apply(&o, a)
-	}
-	if m := o.State.VMs[1]; m.Why != plan.WhyScaleIn || !m.MarkedAt.Equal(now) {
-		t.Errorf("the mark is %q of %v", m.Why, m.MarkedAt)
-	}
-	o = toBeCycled(3)
-	*o.Group.Spec.Replicas = 2
-	marked(&o, 1, plan.WhyPowerCycle)
-	o.Group.Spec.ScaleIn.Remove = []string{"web-0"}
-	if r := planner.Make(o); !r.Wants("web-0", plan.Mark) || r.Wants("web-1", plan.Mark) {
-		t.Errorf("web-0 is named for removal; it does %+v", r.Actions)
-	}
-}
-
 func TestAMemberMarkedForItsSizeIsDrainedAndSaysSo(t *testing.T) {
 	o := toBeCycled(2)
 	o.Group.Spec.Service = &v1alpha1.Service{DrainSeconds: 30}

@@ -63,19 +63,6 @@ func TestAMemberDiffersByTheDisksInItsStamp(t *testing.T) {
 	}
 }
 
-// The first disk replaces members, so that their guests see uuids; others, and sizes, do not.
-func TestOnlyTheFirstDiskIsInTheRevision(t *testing.T) {
-	none, one := spec{Template: "ubuntu"}, spec{Template: "ubuntu", Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 1}}}
-	two := spec{Template: "ubuntu", RootDisk: &v1alpha1.RootDisk{SizeGiB: 9}, Disks: []v1alpha1.Disk{{Name: "data", SizeGiB: 2, StoragePolicy: "gold"}, {Name: "log", SizeGiB: 1}}}
-	root := spec{Template: "ubuntu", RootDisk: &v1alpha1.RootDisk{SizeGiB: 9}}
-	if plan.Revision(&none) == plan.Revision(&one) || plan.Revision(&one) != plan.Revision(&two) || plan.Revision(&none) != plan.Revision(&root) {
-		t.Error("the revisions are not those of the disks")
-	}
-	if plan.PreparationOf(&none) != "" || plan.PreparationOf(&root) != "" || plan.PreparationOf(&one) != plan.PreparationOf(&two) {
-		t.Error("the preparations are not those of the disks")
-	}
-}
-
 // A member whose disks were deleted as it was scaled in, and that stays after all, gets new ones first. So does one that an operator
 // powered on before it had any. (Found by test/world, seeds 2651 and 1213.)
 func TestAMemberThatLostItsPersistentDisksGetsThemBeforeItIsPoweredOn(t *testing.T) {

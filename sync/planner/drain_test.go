@@ -32,33 +32,6 @@ func calls(t *testing.T, o *plan.Observed, pause time.Duration) (takenDown bool)
 	return r.Wants("web-1", plan.PowerOff) || r.Wants("web-1", plan.ShutdownGuest)
 }
 
-func TestADrainBeginsWhenKubernetesShowsTheEndpointAsTerminating(t *testing.T) {
-	t.Parallel()
-	o := leaving(t, 3)
-	late := o.Children
-	if calls(t, &o, 10*time.Second) {
-		t.Fatal("taken down while Kubernetes learns of it")
-	}
-	shown := o.Children
-	o.Children = late // Metacontroller has not written it yet
-	if calls(t, &o, 10*time.Second) {
-		t.Fatal("taken down before its endpoint is terminating")
-	}
-	o.Children = shown
-	if calls(t, &o, 300*time.Millisecond) {
-		t.Fatal("taken down when its endpoint was first seen as terminating")
-	}
-	seen := o.Now
-	for !calls(t, &o, 100*time.Millisecond) {
-		if o.Now.Sub(seen) > 5*time.Second {
-			t.Fatal("it is drained forever")
-		}
-	}
-	if took := o.Now.Sub(seen); took < 3*time.Second || took > 4*time.Second {
-		t.Errorf("drained for %s, and drainSeconds are 3", took)
-	}
-}
-
 func TestADrainContinuesAfterARestartAndWithAnotherReplica(t *testing.T) {
 	t.Parallel()
 	o := leaving(t, 60)
@@ -88,18 +61,6 @@ func objectOf(t *testing.T, o *plan.Observed, key plan.ChildKey) string {
 	return objects(t, &r)[key]
 }
 
-func TestAnUnmarkedMemberThatIsChosenAgainIsDrainedAgain(t *testing.T) {
-	t.Parallel()
-	o := leaving(t, 30)
-	calls(t, &o, time.Second)
-	calls(t, &o, time.Second) // a replica still knows what it saw then
-	o.Now = o.Now.Add(time.Minute)
-	o.State.VMs[1].MarkedAt = o.Now
-	if calls(t, &o, 10*time.Second) {
-		t.Error("taken down for an endpoint that was terminating before it was chosen")
-	}
-}
-
 func TestAnEndpointThatIsNotShownDelaysNoRemoval(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*plan.Observed){
@@ -125,39 +86,6 @@ func TestAnEndpointThatIsNotShownDelaysNoRemoval(t *testing.T) {
 		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) {
 			t.Errorf("%s: it does %+v", name, r.Actions)
 		}
-	}
-}
-
-func TestADeletedGroupsDrainBeginsWhenItsEndpointsAreShownAsTerminating(t *testing.T) {
-	t.Parallel()
-	o := served(2, v1alpha1.Service{Ports: web, DrainSeconds: 3})
-	r := planner.Make(o)
-	apply(t, &o, &r)
-	remove(&o)
-	o.FinalizingSince = now
-	marked(&o, 0, "")
-	for range 3 { // Metacontroller's writes of the slices fail
-		children := o.Children
-		if calls(t, &o, 10*time.Second) {
-			t.Fatal("taken down before its endpoints are terminating")
-		}
-		o.Children = children
-	}
-	calls(t, &o, time.Second)
-	seen := o.Now
-	for !calls(t, &o, 100*time.Millisecond) {
-		if len(o.Children) != 4 || o.Now.Sub(seen) > 5*time.Second {
-			t.Fatalf("after %s it has the children %v", o.Now.Sub(seen), o.Children)
-		}
-	}
-	if took := o.Now.Sub(seen); took < 3*time.Second {
-		t.Errorf("drained for %s", took)
-	}
-	if len(o.Children) > 0 {
-		t.Errorf("it keeps %v", o.Children)
-	}
-	if !calls(t, &o, time.Second) || len(o.Children) > 0 {
-		t.Errorf("the drain begins again when the children are gone: %v", o.Children)
 	}
 }
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -178,32 +177,6 @@ func TestADuplicateWithPersistentDisksIsNotRemoved(t *testing.T) {
 			}
 			if goes != c.goes {
 				t.Errorf("%q goes, want %q", goes, c.goes)
-			}
-		})
-	}
-}
-
-// A member that was chosen to go may be made again by a replica that does not know of the scale-in: whichever of the two goes, no
-// other member goes instead.
-func TestNothingGoesInsteadOfADuplicateThatWasChosen(t *testing.T) {
-	for name, on := range map[string]bool{"it is still on": true, "it is off": false} {
-		t.Run(name, func(t *testing.T) {
-			o := observed(2)
-			one := intstr.FromInt32(1)
-			o.Group.Spec.Update.MaxUnavailable = &one
-			addMembers(&o, 3)
-			chosen := &o.State.VMs[2]
-			chosen.Marked, chosen.MarkedAt, chosen.Why = true, o.Now.Add(-time.Minute), plan.WhyScaleIn
-			if !on {
-				chosen.Power = plan.PoweredOff
-			}
-			again := *chosen
-			again.MoRef, again.Marked, again.Why, again.Power = "vm-again", false, "", plan.PoweredOff
-			o.State.VMs = append(o.State.VMs, again)
-			for _, a := range planner.Make(o).Actions {
-				if a.Ordinal != chosen.Ordinal {
-					t.Errorf("%s of %s: %s", a.Op, a.VM, a.Reason)
-				}
 			}
 		})
 	}

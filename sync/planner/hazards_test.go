@@ -133,46 +133,6 @@ func TestNoMemberGetsAnAddressThatAnotherOneStillHas(t *testing.T) {
 	}
 }
 
-// Its stamp says whether it has to be prepared before it runs, not the spec, which may have got its tags since.
-func TestAnOldMemberIsNotKeptOffForATag(t *testing.T) {
-	o := observed(1)
-	addMembers(&o, 1, func(m *plan.VM) { m.Power, m.Prepared = plan.PoweredOff, "" })
-	o.Group.Spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shpo"}}
-	if r := planner.Make(o); !r.Wants("web-0", plan.PowerOn) {
-		t.Errorf("an old one: %+v", r.Actions)
-	}
-	o.State.VMs[0].Prepared = plan.Unprepared
-	if r := planner.Make(o); !r.Wants("web-0", plan.Prepare) {
-		t.Errorf("a new one: %+v", r.Actions)
-	}
-}
-
-func TestNoMemberIsReplacedThatCannotBeCreated(t *testing.T) {
-	o := observed(1)
-	o.Group.Spec.Readiness.Check, o.Group.Spec.Healing.Action = v1alpha1.ReadyToolsRunning, v1alpha1.HealReplace
-	addMembers(&o, 1, func(m *plan.VM) { m.Boot = now.Add(-time.Hour) })
-	r := planner.Make(o)
-	store(t, &o, &r)
-	o.Now = now.Add(time.Hour)
-	if r := planner.Make(o); !r.Wants("web-0", plan.Mark) {
-		t.Fatalf("it is not healed at all: %+v", r.Actions)
-	}
-	o.State.Template = plan.Template{Datacenter: "DC0"}
-	if r := planner.Make(o); len(r.Actions) > 0 {
-		t.Errorf("there is no template, and it does %+v", r.Actions)
-	}
-}
-
-// Clients find a Service's endpoints by its name.
-func TestAForeignServiceGetsNoEndpointSlices(t *testing.T) {
-	o := served(2, v1alpha1.Service{})
-	o.Children = nil
-	r := planner.Make(o)
-	if _, leads := objects(t, &r)[sliceKey]; leads || objects(t, &r)[serviceKey] == "" {
-		t.Errorf("before the Service is seen: %v", objects(t, &r))
-	}
-}
-
 func TestAPausedGroupKeepsItsChildrenThoughItIsDeleted(t *testing.T) {
 	o := served(2, v1alpha1.Service{DrainSeconds: 30})
 	r := planner.Make(o)

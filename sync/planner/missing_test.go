@@ -68,38 +68,6 @@ func TestAMemberIsMissingWhenAnotherVMThatGotItsMoRefIsDestroyed(t *testing.T) {
 	}
 }
 
-func TestAMemberThatIsBackWithAnotherMoRefIsTheMember(t *testing.T) {
-	o := atWork(2)
-	vanish(1, hostRemoved)(&o)
-	o.Group.Status = planner.Make(o).Status
-	comeBack(1, "vm-101")(&o)
-	o.State.Gone = []plan.Gone{{MoRef: "vm-101"}} // no VM has that moRef any more
-	r := planner.Make(o)
-	if r.Status.Phase != v1alpha1.PhaseRunning || len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "vm-101-back" {
-		t.Errorf("%s: %+v", r.Status.LastMessage, r.Status.Members)
-	}
-	if len(r.Events) != 1 || r.Events[0].Reason != "MemberReappeared" {
-		t.Errorf("events: %+v", r.Events)
-	}
-}
-
-// What one replica found out counts for another that is still asking; but that one gives no member up because of it.
-func TestAReplicaThatIsStillReadingEventsReportsWhatIsKnownAndGivesUpNoMember(t *testing.T) {
-	o := atWork(2)
-	vanish(1, hostRemoved)(&o)
-	o.Group.Status = planner.Make(o).Status
-	o.State.Vanished[0].How = ""
-	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
-	r := planner.Make(o)
-	if m := r.Status.Members[1]; m.Reason != plan.ReasonMemberVanished || m.Message != hostRemoved || r.Wants("web-1", plan.Clone) {
-		t.Errorf("%+v, %+v", m, r.Actions)
-	}
-	o.State.Vanished = nil // not even read yet
-	if r = planner.Make(o); r.Wants("web-1", plan.Clone) || r.Status.Members[1].Reason != plan.ReasonMemberNotSeen && r.Status.Members[1].Reason != plan.ReasonMemberVanished {
-		t.Errorf("%+v, %+v", r.Actions, r.Status.Members)
-	}
-}
-
 // Found by a randomized test (test, seed 204145): it was to be replaced when its host was removed, ran on there, and was cloned again.
 func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T) {
 	for _, finalizing := range []bool{false, true} {
@@ -177,29 +145,5 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // the entry can go now
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.CurrentReplicas != 2 || !r.Wants("web-1", plan.PowerOn) {
 		t.Errorf("%+v, %+v", r.Status.Members, r.Actions)
-	}
-}
-
-func TestAnEntryOfReplaceThatIsTakenBackBeforeTheCloneGivesNobodyUp(t *testing.T) {
-	o := atWork(2)
-	vanish(1, hostRemoved)(&o)
-	o.Group.Status = planner.Make(o).Status
-	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
-	o.Group.Status = planner.Make(o).Status
-	o.Group.Spec.Replace = nil
-	if r := planner.Make(o); r.Wants("web-1", plan.Clone) || r.Status.Members[1].Reason != plan.ReasonMemberVanished || r.Status.CurrentReplicas != 2 {
-		t.Errorf("%+v, %+v", r.Actions, r.Status.Members)
-	}
-}
-
-// One that the group does not need any more is not replaced, and delays nothing.
-func TestAGivenUpMemberOfAGroupThatWasScaledInDelaysNothing(t *testing.T) {
-	o := atWork(2)
-	vanish(1, hostRemoved)(&o)
-	o.Group.Status = planner.Make(o).Status
-	one := int32(1)
-	o.Group.Spec.Replicas, o.Group.Spec.Replace = &one, []v1alpha1.Replacement{{Name: "web-1", MoRef: "vm-101"}}
-	if r := planner.Make(o); len(r.Actions) != 0 || r.Status.Phase != v1alpha1.PhaseRunning || r.Status.CurrentReplicas != 1 {
-		t.Errorf("%s: %+v, %+v", r.Status.LastMessage, r.Actions, r.Status.Members)
 	}
 }

@@ -14,24 +14,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
 )
 
-// Two installs select one new group, or its label changes while the first VMs are cloned: no two vCenters must create them.
-func TestNothingIsCreatedForAGroupThatAnotherInstallHas(t *testing.T) {
-	const other = "metacontroller.io/compositecontroller-vmgroup-east"
-	o := observed(2)
-	if len(planner.Make(o).Actions) == 0 {
-		t.Fatal("without another install nothing is made either")
-	}
-	o.Group.Finalizers = []string{other}
-	o.Children = map[plan.ChildKey]plan.ObservedChild{{Kind: "ConfigMap.v1", Name: "theirs"}: {LastApplied: `{"kind":"ConfigMap"}`}}
-	r := planner.Make(o)
-	if len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhasePending || !strings.Contains(r.Status.LastMessage, other) {
-		t.Errorf("%v, %s: %s", r.Actions, r.Status.Phase, r.Status.LastMessage)
-	}
-	if len(r.Children) != 1 || r.Children[0].LastApplied == "" {
-		t.Errorf("the children of the other install: %v", r.Children)
-	}
-}
-
 // Two installs that see each other's finalizers both write the status: if they wrote different ones, they would do so in turns, forever.
 func TestTwoInstallsThatWaitForEachOtherWriteTheSame(t *testing.T) {
 	finalizers := []string{"metacontroller.io/compositecontroller-vmgroup", "metacontroller.io/compositecontroller-vmgroup-east"}
@@ -75,15 +57,6 @@ func TestAnInstallThatHasSomethingOfAGroupContinues(t *testing.T) {
 		if r := planner.Make(o); strings.Contains(r.Status.LastMessage, "another install") {
 			t.Errorf("%s: %s", name, r.Status.LastMessage)
 		}
-	}
-}
-
-func TestADeletionDoesNotWaitForAnotherInstall(t *testing.T) {
-	o := observed(2)
-	o.Finalizing, o.Group.DeletionTimestamp = true, &o.Group.CreationTimestamp
-	o.Group.Finalizers = []string{"metacontroller.io/compositecontroller-vmgroup-east"}
-	if r := planner.Make(o); strings.Contains(r.Status.LastMessage, "another install") {
-		t.Error(r.Status.LastMessage)
 	}
 }
 

@@ -18,30 +18,6 @@ func closed(o *plan.Observed) {
 	o.Group.Spec.Update.Windows = []v1alpha1.Window{{Start: "22:00", DurationSeconds: 3600}}
 }
 
-func TestWhatWasBegunIsFinishedAfterTheWindowCloses(t *testing.T) {
-	t.Parallel()
-	for why, change := range map[plan.Why]func(*plan.Observed){
-		plan.WhyUpdate:     func(o *plan.Observed) { o.Group.Spec.Template = "ubuntu-26.04" },
-		plan.WhyPowerCycle: func(o *plan.Observed) { o.Group.Spec.Memory = 2 },
-	} {
-		o := observed(4)
-		addMembers(&o, 4)
-		change(&o)
-		closed(&o)
-		if r := planner.Make(o); len(r.Actions) > 0 || r.Wake != 10*time.Hour {
-			t.Errorf("%s: outside the windows: %+v, and it wakes in %s", why, r.Actions, r.Wake)
-		}
-		marked(&o, 1, why)
-		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) || strings.Contains(asJSON(t, r.Actions), `"Op":"Mark"`) {
-			t.Errorf("%s: of web-1, which is marked: %+v", why, r.Actions)
-		}
-		o.Now = now.Add(10 * time.Hour)
-		if r := planner.Make(o); !r.Wants("web-1", plan.PowerOff) || r.Status.UpdatedReplicas != 0 {
-			t.Errorf("%s: in the window: %+v", why, r.Actions)
-		}
-	}
-}
-
 func TestHealingAndScalingDoNotWaitForAWindow(t *testing.T) {
 	t.Parallel()
 	o := observed(4)
@@ -81,33 +57,6 @@ func TestAnAdoptedMemberThatReportsNothingIsHealedOnlyAfterItsNextPowerOn(t *tes
 		o.Group.Status.Members = []v1alpha1.Member{{MoRef: "vm-102", LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
 		if r := planner.Make(o); r.Wants("web-2", plan.Mark) != heals {
 			t.Errorf("%s: %+v", what, r.Actions)
-		}
-	}
-}
-
-func TestAMembersAgeIsThatOfItsStamp(t *testing.T) {
-	t.Parallel()
-	for what, c := range map[string]struct {
-		created time.Time
-		old     bool
-	}{
-		"made by an older server":         {time.Time{}, false},
-		"young":                           {now.Add(-30 * time.Minute), false},
-		"older than it can become":        {now.Add(-61 * time.Minute), true},
-		"by a clock that is far ahead":    {now.Add(100 * time.Hour), false},
-		"younger than nine tenths of it":  {now.Add(-53 * time.Minute), false},
-		"much older than it can become":   {now.Add(-5000 * time.Hour), true},
-		"as old as it can become exactly": {now.Add(-time.Hour), true},
-	} {
-		o := observed(1)
-		o.Group.Spec.Update.MaxAgeSeconds = in(3600)
-		addMembers(&o, 1, func(m *plan.VM) { m.Created = c.created })
-		r := planner.Make(o)
-		if old := strings.Contains(r.Status.Members[0].Message, "maxAgeSeconds"); old != c.old || old != (r.Status.UpdatedReplicas == 0) {
-			t.Errorf("%s: too old: %t: %+v", what, old, r.Status.Members[0])
-		}
-		if !c.old && !c.created.IsZero() && r.Wake == 0 {
-			t.Errorf("%s: nothing wakes it", what)
 		}
 	}
 }

@@ -35,27 +35,6 @@ func stepFor(r *plan.Result, vm string) plan.Op {
 	return ""
 }
 
-func TestWhatComesBeforeAPromotion(t *testing.T) {
-	t.Parallel()
-	o := withStandby(3, 1)
-	drop(2)(&o)
-	o.Group.Spec.Deletion.QuarantineSeconds = 600
-	q := vm(&o, 2)
-	q.MoRef, q.Name, q.Folder, q.Power, q.Marked, q.Why, q.Quarantined = "vm-900", "web-2-vm-900", "group-v7", plan.PoweredOff, true, plan.WhyScaleIn, now
-	o.State.VMs = append(o.State.VMs, q)
-	if r := planner.Make(o); stepFor(&r, "web-2-vm-900") != plan.Rename || stepFor(&r, "web-3") != "" {
-		t.Errorf("a VM that fits is not brought back from quarantine first: %+v", r.Actions)
-	}
-
-	o = withStandby(3, 1)
-	drop(2)(&o)
-	o.Group.Spec.Adopt = []string{"/DC0/vm/old/db"}
-	o.State.Candidates = []plan.Candidate{{Entry: "/DC0/vm/old/db", MoRef: "vm-7", Name: "db", Folder: "group-v9", Ordinal: -1}}
-	if r := planner.Make(o); stepFor(&r, "web-2") != plan.Adopt || stepFor(&r, "web-3") != "" {
-		t.Errorf("a VM that spec.adopt names does not come first: %+v", r.Actions)
-	}
-}
-
 func TestTheDisksOfAStandbyMemberGrow(t *testing.T) {
 	t.Parallel()
 	o := withStandby(2, 1)
