@@ -162,24 +162,6 @@ func TestGroupsThatFailedLongAgoAreNoneThatFailAtOnce(t *testing.T) {
 	}
 }
 
-func TestAPathThatWasSuspectedBeforeIsSuspectedUntilOneAnswers(t *testing.T) {
-	b := newTable()
-	b.enter("a", "1", true, 1, 1)
-	g, x := b.find("a", "1")
-	g.suspect(b.now, false)
-	for range 3 {
-		b.asks(g, x)
-		b.fail(g, x, "refused", b.now)
-	}
-	if got := b.concluded("a"); got != "1; suspected" {
-		t.Error(got)
-	}
-	g.answer(x, b.now)
-	if got := b.concluded("a"); got != "1 Answering" {
-		t.Error(got)
-	}
-}
-
 // Whatever happens: when the path breaks and is mended, nobody is silent whose service ran all the time.
 func TestNobodyIsSilentBecauseThePathBroke(t *testing.T) {
 	for seed := range uint64(400) {
