@@ -226,42 +226,6 @@ func TestAVMOutsideTheInventoryKeepsItsDiskOpen(t *testing.T) {
 	})
 }
 
-func TestTheNextVMHasWhatAGuestWrote(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		made := r.made()
-		for _, name := range []string{"web-0", "web-1"} {
-			r.Must(r.attach(name, made))
-			r.Must(r.PowerOn(name))
-			r.Must(r.PowerOff(name))
-			r.Must(r.Destroy(name)) // with the disk
-		}
-		var by []string
-		for _, w := range r.real(made.ID).Written {
-			by = append(by, w.VM)
-		}
-		if !slices.Equal(by, []string{"web-0", "web-1"}) {
-			t.Errorf("written by %v", by)
-		}
-	})
-}
-
-// Storage vMotion moves a disk's files into the folder of its VM.
-func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		made := r.made()
-		r.Must(r.attach("web-0", made))
-		_, devices := r.vm("web-0")
-		r.Must(r.MoveDisk("web-0", disks.Attached(devices, made.ID).Key, first))
-		r.Must(r.detach("web-0", made))
-		r.Must(r.Destroy("web-0"))
-		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
-		if len(f.Disks) != 1 || !strings.HasPrefix(f.Disks[0].File, "[LocalDS_0] web-0/") {
-			t.Fatalf("%+v", f)
-		}
-		r.Must(r.attach("web-1", f.Disks[0]))
-	})
-}
-
 func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		kept, dropped := r.made(), r.made()
@@ -274,17 +238,6 @@ func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
 			t.Errorf("left: %v of %s and %s", ids, kept.ID, dropped.ID)
 		}
 		r.Must(r.Delete(t.Context(), kept.Ref))
-	})
-}
-
-func TestACloneOfAVMHasADiskOfItsOwn(t *testing.T) {
-	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
-		made := r.made()
-		r.Must(r.attach("web-0", made))
-		r.Must(r.CloneVM("web-0", "/DC0/vm", "copy"))
-		if _, devices := r.vm("copy"); disks.Attached(devices, made.ID) != nil {
-			t.Error("the clone has the disk")
-		}
 	})
 }
 
