@@ -110,16 +110,6 @@ func TestANameOfAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 	})
 }
 
-func TestAVMWithTheFoldersNameIsAConflict(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		_, err := w.AddVM("/DC0/vm/vm-operator", "shop")
-		w.must(err)
-		if f := p.fault(plan.Action{Op: plan.CreateFolder}); f.Reason != plan.ReasonNameConflict {
-			t.Errorf("%+v", f)
-		}
-	})
-}
-
 func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
@@ -255,17 +245,5 @@ func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
 		if _, err := w.Find("/DC0/vm/vm-operator/shop/web"); err != nil {
 			t.Error(err)
 		}
-	})
-}
-
-func TestATemplateThatIsGoneIsSeenAndTheCloneFails(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		p.do(plan.Action{Op: plan.CreateFolder})
-		a := p.cloning(0)
-		w.must(w.Destroy("ubuntu"))
-		if f := p.fault(a); f.Reason != vcfault.ReasonGone || f.NeedsOperator {
-			t.Errorf("%+v", f)
-		}
-		p.until("it is seen", func() bool { return len(p.state().Template.Paths) == 0 })
 	})
 }

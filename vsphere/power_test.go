@@ -45,25 +45,6 @@ func guarded(op plan.Op, vm plan.VM) plan.Action {
 	return a
 }
 
-func TestAGuestIsAskedToShutDownAndTheStampSaysWhenAndInWhichBoot(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.running(0, true)
-		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
-		p.do(guarded(plan.ShutdownGuest, vm))
-		asked := p.vm(vm.MoRef)
-		if asked.Shutdown.At.IsZero() || asked.Boot.IsZero() || !asked.Shutdown.Boot.Equal(asked.Boot) || asked.Power != plan.PoweredOn {
-			t.Fatalf("asked: %+v", asked)
-		}
-		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = nil })
-		p.do(guarded(plan.ShutdownGuest, asked))
-		p.until("it is off", func() bool { off := p.vm(vm.MoRef); return off.Power == plan.PoweredOff && off.Boot.IsZero() })
-		p.do(actionOn(plan.PowerOn, vm))
-		if again := p.vm(vm.MoRef); again.Boot.IsZero() || again.Shutdown.Boot.Equal(again.Boot) {
-			t.Errorf("it was powered on again, and that is not seen: %+v", again)
-		}
-	})
-}
-
 func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
@@ -90,22 +71,6 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 		}
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
 			t.Errorf("it was asked %d times", n)
-		}
-	})
-}
-
-func TestALostReplyToAShutdownAsksOnceMore(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.running(0, true)
-		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
-		w.LoseReply("ShutdownGuest", 1)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonVCenterUnreachable || f.Untried {
-			t.Errorf("%+v", f)
-		}
-		p.until("it is known again", func() bool { return p.state().Known })
-		p.do(guarded(plan.ShutdownGuest, p.vm(vm.MoRef)))
-		if p.vm(vm.MoRef).Shutdown.At.IsZero() || w.Calls()["ShutdownGuest"] != 2 {
-			t.Errorf("%+v after %v", p.vm(vm.MoRef), w.Calls())
 		}
 	})
 }

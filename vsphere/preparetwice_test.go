@@ -71,15 +71,3 @@ func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T
 		}
 	})
 }
-
-func TestAPreparationRaisesTheGenerationInTheStamp(t *testing.T) {
-	inABubble(t, func(t *testing.T, _ *world, p *process) {
-		vm := p.member(0)
-		a := preparing(vm, attributes("owner", "shop"))
-		a.Generation = vm.Generation + 3
-		p.do(a)
-		if got := p.vm(vm.MoRef).Generation; got != a.Generation {
-			t.Errorf("generation %d, not %d", got, a.Generation)
-		}
-	})
-}

@@ -76,19 +76,6 @@ func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
 	})
 }
 
-func TestAStandbyMemberThatSomebodyPoweredOnIsNotPoweredOnAgain(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.standby(0)
-		w.must(w.PowerOn("web-0"))
-		p.until("it is on", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
-		on := p.vm(vm.MoRef)
-		p.do(promotion(on))
-		if now := p.vm(vm.MoRef); now.Standby || !now.Boot.Equal(on.Boot) {
-			t.Errorf("%+v", now)
-		}
-	})
-}
-
 // It never ran, so it runs nowhere else: another takes its ordinal.
 func TestAStandbyMemberThatLeftVCentersInventoryIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
@@ -55,24 +54,6 @@ func TestAPowerOnReportsTheVMsQuestionAtOnceAndIsStalledAfterAMinute(t *testing.
 		if now := p.vm(vm.MoRef); now.Question != "" || now.Power != plan.PoweredOn || p.state().Stalled != nil {
 			t.Errorf("%+v, %v", now, p.state().Stalled)
 		}
-	})
-}
-
-func TestAPowerOnThatIsCancelledByAnAnswerFails(t *testing.T) {
-	withMember(t, func(t *testing.T, w *world, p *process, vm plan.VM) {
-		w.Behave(func(b *vcsim.Behavior) {
-			b.AskAtPowerOn, b.Question = func(vcsim.VM) bool { return true }, vcsim.MovedOrCopied
-		})
-		ended := p.begun(actionOn(plan.PowerOn, vm))
-		p.until("it asks", func() bool { return p.vm(vm.MoRef).Question != "" })
-		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonTaskInProgress {
-			t.Errorf("a VM that asks is not busy: %+v", f)
-		}
-		w.must(w.Answer("web-0", "Cancel"))
-		if err := <-ended; vcfault.Classify("", err).Reason != vcfault.ReasonCancelled {
-			t.Error(err)
-		}
-		p.until("it no longer asks", func() bool { return p.vm(vm.MoRef).Question == "" })
 	})
 }
 

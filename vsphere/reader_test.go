@@ -76,31 +76,6 @@ func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) 
 	})
 }
 
-func TestAScanRepairsWhatTheStreamMissed(t *testing.T) {
-	inABubble(t, func(t *testing.T, _ *world, p *process) {
-		vm := p.member(0)
-		p.inventory.Publish(inventory.Reading{VCenter: p.inventory.VCenter(), Gone: []string{vm.MoRef}}) // as if it were gone
-		if len(p.state().VMs) != 0 {
-			t.Fatal("it is not forgotten")
-		}
-		if err := p.reader.Scan(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if s := p.state(vm.MoRef); len(s.VMs) != 1 || len(s.Gone) != 0 {
-			t.Fatalf("%+v", s)
-		}
-	})
-}
-
-func TestAnAwaitedReadEndsWithItsContext(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		p.stop()
-		if err := p.reader.Read(context.Background(), w.Unmanaged); err == nil {
-			t.Error("it reads after the end")
-		}
-	})
-}
-
 // The stream shows no change that was undone before it read.
 func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {

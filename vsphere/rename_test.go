@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/vmware/govmomi/object"
@@ -116,25 +115,6 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 	})
 }
 
-func TestAMoveOntoANameOfTheGroupsOwnWaits(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p := newWorld(t).start()
-		vm, other := p.member(0), p.member(1)
-		quarantine := p.makeQuarantine()
-		p.do(moving(other, quarantine))
-		p.do(renaming(p.vm(other.MoRef), "web-0")) // in another folder the name is free
-		if f := p.fault(moving(vm, quarantine)); f.Reason != vcfault.ReasonNameHeld || !f.Transient || f.NeedsOperator {
-			t.Errorf("%+v", f)
-		}
-		if now := p.vm(vm.MoRef); now.Folder != p.state().Folder || now.Name != "web-0" {
-			t.Errorf("%+v", now)
-		}
-		p.do(renaming(p.vm(other.MoRef), "web-1"))
-		p.do(moving(vm, quarantine))
-	})
-}
-
 // For a server that knew no power cycles every mark permitted removal.
 func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
@@ -146,24 +126,6 @@ func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing
 		last := actionOn(plan.Destroy, vm)
 		last.Marked = true
 		p.do(last)
-	})
-}
-
-func TestAVMWhoseTimeInQuarantineIsOverIsDestroyedThere(t *testing.T) {
-	inABubble(t, func(t *testing.T, _ *world, p *process) {
-		vm := p.quarantine(p.running(0, false))
-		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
-		p.do(moving(vm, p.makeQuarantine()))
-		p.do(p.cloning(0))
-		for _, op := range []plan.Op{plan.PowerOff, plan.Destroy} {
-			last := actionOn(op, vm)
-			last.Marked = true
-			p.do(last)
-		}
-		s := p.state(vm.MoRef)
-		if len(s.VMs) != 1 || s.VMs[0].MoRef == vm.MoRef || s.VMs[0].Name != "web-0" || len(s.Gone) != 1 || s.Quarantine == "" {
-			t.Errorf("%+v", s)
-		}
 	})
 }
 

@@ -6,8 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	vim "github.com/vmware/govmomi/vim25/types"
-
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -46,19 +44,6 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 		}
 		if now := one.vm(vm.MoRef); now.Shutdown.At.IsZero() || !now.Marked || w.Calls()["ShutdownGuest"] != 1 {
 			t.Errorf("%+v after %v", now, w.Calls())
-		}
-	})
-}
-
-func TestAGuestIsNotAskedWhenItsVMChangedMeanwhile(t *testing.T) {
-	inABubble(t, func(t *testing.T, w *world, p *process) {
-		vm := p.running(0, true)
-		w.FailTask(vcsim.Reconfigure, nil, &vim.ConcurrentAccess{}, 1)
-		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
-			t.Errorf("%+v", f)
-		}
-		if n := w.Calls()["ShutdownGuest"]; n != 0 || !p.vm(vm.MoRef).Shutdown.At.IsZero() {
-			t.Errorf("asked %d times, and the stamp says %v", n, p.vm(vm.MoRef).Shutdown)
 		}
 	})
 }
