@@ -189,23 +189,6 @@ func TestTwoReplicasGiveOneEventOneName(t *testing.T) {
 	}
 }
 
-func TestAStaleParentGetsNoEventTwice(t *testing.T) {
-	m := newModel(time.Second)
-	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
-		c := newCluster(call("web", 1))
-		c.calls(l, time.Minute)
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef}}, nil })
-		stale := *c.Group
-		c.sync(l)
-		c.Group = &stale
-		c.sync(l)
-		c.calls(l, time.Minute)
-		if got := c.says(1); len(got) != 2 {
-			t.Errorf("%q", got)
-		}
-	})
-}
-
 func TestTheRateOfEventsIsLimitedAndNoNoteIsLost(t *testing.T) {
 	var e events
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -241,16 +224,6 @@ func TestTheRateOfEventsIsLimitedAndNoNoteIsLost(t *testing.T) {
 	if children := e.answer(ref, now); len(children) > 0 {
 		t.Errorf("%d more", len(children))
 	}
-}
-
-func TestEventsCanBeSwitchedOff(t *testing.T) {
-	bubble(t, newModel(time.Second), Config{Slots: 8}, func(t *testing.T, l *Loop) {
-		c := newCluster(call("web", 2))
-		c.calls(l, time.Minute)
-		if len(c.events) > 0 {
-			t.Errorf("%q", c.says(0))
-		}
-	})
 }
 
 func TestAnEventNamesTheOperatorThatVCenterNamesAndNotTheServersAccount(t *testing.T) {
@@ -296,28 +269,6 @@ func TestANewMemberThatNobodyPoweredOffIsNotReportedAsPoweredOff(t *testing.T) {
 			c.calls(l, time.Minute)
 			if got := strings.Join(c.says(1), "; "); got != want {
 				t.Errorf("made %s ago: %q, not %q", made, got, want)
-			}
-		})
-	}
-}
-
-func TestAnEventSaysWhoDestroyedAMember(t *testing.T) {
-	for want, by := range map[string]plan.Actor{
-		"Warning MemberGone x1: Gone from vCenter: web-0 (new-web-0)":                         {},
-		`Warning MemberGone x1: Removed in vCenter by VSPHERE.LOCAL\alice: web-0 (new-web-0)`: {User: `VSPHERE.LOCAL\alice`},
-		"": {Ours: true},
-		`Normal MemberRemoved x1: Removed with the server's account VSPHERE.LOCAL\vmgroup: web-0 (new-web-0): ` +
-			"by the server before it was restarted, another replica of it, or somebody else who has that account": {User: `VSPHERE.LOCAL\vmgroup`, Ours: true},
-	} {
-		m := newModel(time.Second)
-		bubble(t, m, Config{Events: true}, func(t *testing.T, l *Loop) {
-			c := newCluster(call("web", 1))
-			c.calls(l, time.Minute)
-			m.change(c.Ref(), func(s *plan.VCenterState) { s.Gone, s.VMs = []plan.Gone{{MoRef: s.VMs[0].MoRef, By: by}}, nil })
-			c.calls(l, time.Minute)
-			got := slices.DeleteFunc(c.says(1), func(text string) bool { return strings.Contains(text, "MemberCreated") })
-			if strings.Join(got, "; ") != want {
-				t.Errorf("%q, not %q", got, want)
 			}
 		})
 	}

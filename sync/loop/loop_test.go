@@ -2,7 +2,6 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -180,21 +179,6 @@ func TestAReplicaRecreatesNothingThatAnotherOneFinalizes(t *testing.T) {
 	})
 }
 
-func TestAFolderThatWasSeenIsRecreatedOnlyForALaterCall(t *testing.T) {
-	m := newModel(0)
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		c := call("web", 1)
-		m.bringUp(t, c)
-		m.change(c.Ref(), func(s *plan.VCenterState) { s.VMs, s.Folder = nil, "" })
-		time.Sleep(5 * time.Second)
-		if all, _ := m.members(c.Ref()); all != 0 {
-			t.Error("the folder was recreated without a call")
-		}
-		l.Sync(c)
-		until(t, time.Second, "up again", func() bool { _, on := m.members(c.Ref()); return on == 1 })
-	})
-}
-
 func TestACloneInProgressWhenTheDeleteArrivesIsNotLeftBehind(t *testing.T) {
 	m := newModel(10 * time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
@@ -242,27 +226,6 @@ func TestAFailingGroupBacksOffAndDelaysNoOther(t *testing.T) {
 		}
 		m.setFault(nil)
 		until(t, 5*time.Minute, "the bad group is up", func() bool { l.Sync(bad); _, on := m.members(bad.Ref()); return on == 50 })
-	})
-}
-
-func TestANewGenerationIsTriedAtOnce(t *testing.T) {
-	m := newModel(0)
-	m.fault = func(plan.Ref, plan.Action) error {
-		return fault{Reason: "ResourcePoolNotFound", Message: "no pool", NeedsOperator: true}
-	}
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		c := call("web", 1)
-		l.Sync(c)
-		time.Sleep(80 * time.Second)
-		synctest.Wait()
-		if r := l.Sync(c); r.Status.Phase != v1alpha1.PhaseError {
-			t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
-		}
-		m.setFault(nil)
-		c = call("web", 1)
-		c.Group.Generation = 2
-		l.Sync(c)
-		until(t, 50*time.Millisecond, "up", func() bool { _, on := m.members(c.Ref()); return on == 1 })
 	})
 }
 
@@ -331,19 +294,6 @@ func TestAPreviewDoesNothing(t *testing.T) {
 		time.Sleep(time.Minute)
 		if n := len(m.begun()); n > 0 {
 			t.Errorf("%d actions", n)
-		}
-	})
-}
-
-func TestAnUntypedFaultIsReported(t *testing.T) {
-	m := newModel(0)
-	m.fault = func(plan.Ref, plan.Action) error { return errors.New("odd") }
-	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		c := call("web", 1)
-		l.Sync(c)
-		synctest.Wait()
-		if r := l.Sync(c); !strings.Contains(r.Status.LastMessage, "odd") {
-			t.Error(r.Status.LastMessage)
 		}
 	})
 }

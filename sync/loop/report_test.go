@@ -180,17 +180,6 @@ func TestReportsShowGroupsThatWaitForASlotAndTheirNextSteps(t *testing.T) {
 	})
 }
 
-func TestAReportKeepsItsActionsWhileOthersEnd(t *testing.T) {
-	g := newGroup(call("web", 1))
-	g.renew(call("web", 1), time.Now())
-	g.record(plan.ActionReport{VM: "web-0"})
-	r := g.report(time.Minute, true, time.Now())
-	g.record(plan.ActionReport{VM: "web-1"})
-	if len(r.Actions) != 1 || r.Actions[0].VM != "web-0" {
-		t.Errorf("%+v", r.Actions)
-	}
-}
-
 func TestTheLastFiftyActionsAreKept(t *testing.T) {
 	g := newGroup(call("web", 1))
 	g.renew(call("web", 1), time.Now())
