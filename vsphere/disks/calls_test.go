@@ -226,6 +226,23 @@ func TestAVMOutsideTheInventoryKeepsItsDiskOpen(t *testing.T) {
 	})
 }
 
+// Storage vMotion moves a disk's files into the folder of its VM.
+func TestADiskThatStorageVMotionMovedOutlivesItsVM(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
+		made := r.made()
+		r.Must(r.attach("web-0", made))
+		_, devices := r.vm("web-0")
+		r.Must(r.MoveDisk("web-0", disks.Attached(devices, made.ID).Key, first))
+		r.Must(r.detach("web-0", made))
+		r.Must(r.Destroy("web-0"))
+		f := r.FirstClass.Find(t.Context(), r.here, func(o disks.Owner) bool { return o == data })
+		if len(f.Disks) != 1 || !strings.HasPrefix(f.Disks[0].File, "[LocalDS_0] web-0/") {
+			t.Fatalf("%+v", f)
+		}
+		r.Must(r.attach("web-1", f.Disks[0]))
+	})
+}
+
 func TestOnlyTheFlagKeepsADiskWhenItsVMIsDestroyed(t *testing.T) {
 	inABubble(t, vcsim.Config{}, func(t *testing.T, r *rig) {
 		kept, dropped := r.made(), r.made()
