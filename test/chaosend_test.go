@@ -42,14 +42,18 @@ func (l *life) reach() {
 		}
 		l.helpWith(l.call(l.any()))
 	}
-	l.reap()
-	for _, c := range slices.Clone(l.replicas) {
-		for began, a := time.Now(), l.call(c); !metacontroller.Running(a) && !c.dead.Load(); a = l.call(c) {
-			l.helpWith(a) // one that was disconnected may remember a VM that the others know to be gone
-			time.Sleep(3 * time.Second)
-			if l.watch.still(began) {
-				l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
+	for agreed := false; !agreed; {
+		l.reap()
+		agreed = true
+		for _, c := range slices.Clone(l.replicas) {
+			for began, a := time.Now(), l.call(c); !metacontroller.Running(a) && !c.dead.Load(); a = l.call(c) {
+				l.helpWith(a) // one that was disconnected may remember a VM that the others know to be gone
+				time.Sleep(3 * time.Second)
+				if l.watch.still(began) {
+					l.t.Fatalf("never RUNNING: %s %s", l.group.Status.Phase, l.group.Status.LastMessage)
+				}
 			}
+			agreed = agreed && !c.dead.Load() // otherwise the replica that takes its place is asked too
 		}
 	}
 	// A replica that saw fewer members a moment ago may have marked one too many: it withdraws the mark, or the group makes another
