@@ -504,6 +504,17 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		for _, privilege := range []string{"Datastore.FileManagement", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk"} {
 			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privilege, Fail, "", "the group needs it")
 		}
+		w.Restrict(roleIDs()...)
+		w.AddStoragePolicy("gold")
+		w.Withdraw("VirtualMachine.Config.Settings")
+		w.Withdraw("StorageProfile.View")
+		for _, privilege := range []string{"VirtualMachine.Config.Settings", "StorageProfile.View"} {
+			w.checked(nil, o).has("privilege "+privilege, Warn, "", "or accept this")
+		}
+		g.Spec.Hardware.BootFirst, g.Spec.Disks[0].StoragePolicy = v1alpha1.BootDisk, "gold"
+		for _, privilege := range []string{"VirtualMachine.Config.Settings", "StorageProfile.View"} {
+			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privilege, Fail, "", "the group needs it")
+		}
 		w.FailCall("FetchUserPrivilegeOnEntities", &types.NoPermission{PrivilegeId: "System.View"}, 1)
 		w.checked(nil, o).has("privileges", Warn, "System.View", "docs/reference.md")
 	})

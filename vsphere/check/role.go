@@ -23,7 +23,8 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	},
 	"VirtualMachine.Provisioning.Customize":        func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs":    func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
-	"StorageProfile.View":                          func(s *v1alpha1.VmGroupSpec) bool { return s.Placement.StoragePolicy != "" },
+	"VirtualMachine.Config.Settings":               func(s *v1alpha1.VmGroupSpec) bool { return s.Hardware.BootFirst != "" },
+	"StorageProfile.View":                          hasStoragePolicy,
 	"Host.Inventory.EditCluster":                   func(s *v1alpha1.VmGroupSpec) bool { return plan.RulesOf(s).Wanted() },
 	"InventoryService.Tagging.AttachTag":           func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
 	"InventoryService.Tagging.ObjectAttachable":    func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
@@ -45,6 +46,10 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 var toEncrypt = []string{"Cryptographer.Encrypt", "VirtualMachine.Config.EditDevice"}
 
 func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootDisk != nil }
+
+func hasStoragePolicy(s *v1alpha1.VmGroupSpec) bool {
+	return s.Placement.StoragePolicy != "" || slices.ContainsFunc(s.Disks, func(d v1alpha1.Disk) bool { return d.StoragePolicy != "" })
+}
 
 // reserves reports whether VMs of a group have reservations, limits or shares of their own.
 func reserves(s *v1alpha1.VmGroupSpec) bool {

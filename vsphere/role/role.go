@@ -71,7 +71,7 @@ var least = []Privilege{
 	{ID: "Resource.AssignVMToPool", On: []Scope{OnPool}, Why: "where a clone runs"},
 	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "a clone's networks"},
 
-	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`", Without: "clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
+	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`", Without: "no `hardware.bootFirst`; clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted (`healing.action`)"},
 	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
@@ -95,7 +95,7 @@ var least = []Privilege{
 	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "grow `disks`", Without: "`disks` keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
-	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`placement.storagePolicy`", Without: "no `placement.storagePolicy`"},
+	{ID: "StorageProfile.View", On: []Scope{OnRoot}, Why: "`storagePolicy`", Without: "no `storagePolicy`"},
 	{ID: "Host.Inventory.EditCluster", On: []Scope{OnCluster}, Why: "`placement.antiAffinity`, `placement.hostGroup`", Without: "no `placement.antiAffinity` and `placement.hostGroup`"},
 	{ID: privTagging + "AttachTag", On: []Scope{OnGlobal}, Why: "`tags`", Without: "no `tags`"},
 	{ID: privTagging + "ObjectAttachable", On: []Scope{OnFolder}, Why: "`tags`", Without: "no `tags`"},
