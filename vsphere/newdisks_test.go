@@ -101,6 +101,36 @@ func TestAMemberIsClonedWithItsDisksAndItsGuestFindsThem(t *testing.T) {
 	})
 }
 
+func TestEachDiskHasItsOwnStoragePolicyOrThatOfTheGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w, p := placed(t, vcsim.Config{})
+		gold, err := w.AddStoragePolicy("gold")
+		w.must(err)
+		silver, err := w.AddStoragePolicy("silver")
+		w.must(err)
+		spec := withDisks(v1alpha1.Disk{Name: "own", SizeGiB: 1, StoragePolicy: "gold"}, v1alpha1.Disk{Name: "groups", SizeGiB: 1})
+		spec.Placement.StoragePolicy = "silver"
+		p.preparedWith(spec)
+		later := withDisks(append(spec.Disks, v1alpha1.Disk{Name: "later", SizeGiB: 1, StoragePolicy: "gold"},
+			v1alpha1.Disk{Name: "kept", SizeGiB: 1, StoragePolicy: "gold", Persistent: true}, v1alpha1.Disk{Name: "kept-groups", SizeGiB: 1, Persistent: true})...)
+		later.Placement.StoragePolicy = "silver"
+		p.do(p.settingDisks(later))
+		var got []string
+		d, err := w.Details("web-0")
+		w.must(err)
+		for _, disk := range d.Disks[:4] {
+			got = append(got, disk.Policies...)
+		}
+		for _, disk := range w.FirstClassDisks() {
+			got = append(got, disk.Policies...)
+		}
+		if want := []string{silver, gold, silver, gold, gold, silver}; !slices.Equal(got, want) {
+			t.Errorf("the policies of the template's disk, own, groups, later, kept and kept-groups are %q, want %q", got, want)
+		}
+	})
+}
+
 func TestAllDisksThatTheSpecGaveGoWithTheMember(t *testing.T) {
 	t.Parallel()
 	for _, prepared := range []bool{false, true} {

@@ -93,11 +93,11 @@ func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachi
 	}
 	inheritHardware(vm, point.config)
 	v.cloneTPM(ctx, vm, tpmOf(point.config.Hardware.Device), spec.TpmProvisionPolicy)
+	v.policies[vm.Self] = policies
 	if fault := v.finishClone(ctx, vm, spec); fault != nil {
 		_, _ = v.destroy(ctx, vm)
 		return nil, fault
 	}
-	v.policies[vm.Self] = policies
 	if spec.PowerOn {
 		// As in a real vCenter, this is a separate task, and the clone task does not wait for it.
 		on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnVM_Task"}, v: v}

@@ -91,7 +91,7 @@ func (v *inventory) encryptDisk(change *types.VirtualDeviceConfigSpec) {
 	}
 }
 
-// assign records the policies that a change gave a VM and disks that it had, and encrypts the VM's files.
+// assign records the policies that a change gave a VM and its disks, and encrypts the VM's files.
 func (v *inventory) assign(ctx *simulator.Context, vm *simulator.VirtualMachine, spec *types.VirtualMachineConfigSpec) {
 	now := v.policies[vm.Self]
 	if ids, fault := v.profileIDs(spec.VmProfile, ""); fault == nil && len(ids) > 0 {
@@ -102,7 +102,7 @@ func (v *inventory) assign(ctx *simulator.Context, vm *simulator.VirtualMachine,
 	}
 	for _, change := range spec.DeviceChange {
 		c := change.GetVirtualDeviceConfigSpec()
-		if ids, fault := v.profileIDs(c.Profile, ""); fault == nil && len(ids) > 0 && c.Operation == types.VirtualDeviceConfigSpecOperationEdit {
+		if ids, fault := v.profileIDs(c.Profile, ""); fault == nil && len(ids) > 0 && c.Operation != types.VirtualDeviceConfigSpecOperationRemove {
 			if now.disks == nil {
 				now.disks = make(map[int32][]string)
 			}

@@ -36,6 +36,7 @@ type fcd struct {
 	created     time.Time
 	provisioned string
 	metadata    map[string]string
+	policies    []string
 	moving      time.Time // vCenter does not find it before
 	written     []Write
 	DiskState
@@ -191,11 +192,15 @@ func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference
 	if fault := d.usable(at); fault != nil {
 		return nil, fault
 	}
+	policies, fault := d.vms.profileIDs(spec.Profile, "spec.profile")
+	if fault != nil {
+		return nil, fault
+	}
 	if d.full[at] {
 		return nil, &types.NoDiskSpace{FileFault: types.FileFault{File: spec.Name}, Datastore: d.world.Objects.Get(at).(*simulator.Datastore).Name}
 	}
 	one := &fcd{id: uuid.NewString(), name: spec.Name, datastore: at, capacityMB: spec.CapacityInMB, created: time.Now(),
-		metadata: map[string]string{}, DiskState: DiskState{Keep: spec.KeepAfterDeleteVm == nil || *spec.KeepAfterDeleteVm}}
+		metadata: map[string]string{}, policies: policies, DiskState: DiskState{Keep: spec.KeepAfterDeleteVm == nil || *spec.KeepAfterDeleteVm}}
 	for _, entry := range spec.Metadata {
 		one.metadata[entry.Key] = entry.Value
 	}

@@ -19,6 +19,7 @@ type FirstClassDisk struct {
 	CapacityMB int64
 	Keep       bool // when the VM is destroyed
 	Metadata   map[string]string
+	Policies   []string // the ids of the storage policies requested for it
 	VMs        []string // the paths of the VMs that have it; the names of those outside the inventory
 	UUIDs      []string // their instanceUuids
 	Written    []Write  // by guests, the oldest first
@@ -39,7 +40,7 @@ func (d *fcds) FirstClassDisks() (all []FirstClassDisk) {
 			continue
 		}
 		f := FirstClassDisk{ID: one.id, Name: one.name, Datastore: d.world.Path(one.datastore), File: one.file, CapacityMB: one.capacityMB, Keep: one.Keep,
-			Metadata: maps.Clone(one.metadata), Written: slices.Clone(one.written)}
+			Metadata: maps.Clone(one.metadata), Policies: one.policies, Written: slices.Clone(one.written)}
 		for _, u := range d.usesOf(one.id) {
 			path := u.vm.Name
 			if d.world.Objects.Get(u.vm.Self) != nil {
