@@ -505,7 +505,9 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privilege, Fail, "", "the group needs it")
 		}
 		w.Restrict(roleIDs()...)
-		w.AddStoragePolicy("gold")
+		if _, err := w.AddStoragePolicy("gold"); err != nil {
+			t.Fatal(err)
+		}
 		w.Withdraw("VirtualMachine.Config.Settings")
 		w.Withdraw("StorageProfile.View")
 		for _, privilege := range []string{"VirtualMachine.Config.Settings", "StorageProfile.View"} {
