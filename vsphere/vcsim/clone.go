@@ -256,7 +256,7 @@ type requested struct {
 func (v *inventory) policiesOf(source *simulator.VirtualMachine, at types.VirtualMachineRelocateSpec) (requested, types.BaseMethodFault) {
 	var fault types.BaseMethodFault
 	p := requested{disks: make(map[int32][]string)}
-	if p.home, fault = v.profileIDs(at.Profile, "profile"); fault != nil {
+	if p.home, fault = v.profileIDs(at.Profile, "spec.location.profile"); fault != nil {
 		return p, fault
 	}
 	disks := disksIn(source.Config.Hardware.Device)
@@ -267,7 +267,7 @@ func (v *inventory) policiesOf(source *simulator.VirtualMachine, at types.Virtua
 		if v.objects.Get(disk.Datastore) == nil {
 			return p, &types.ManagedObjectNotFound{Obj: disk.Datastore}
 		}
-		if p.disks[disk.DiskId], fault = v.profileIDs(disk.Profile, fmt.Sprintf("disk[%d].profile", i)); fault != nil {
+		if p.disks[disk.DiskId], fault = v.profileIDs(disk.Profile, fmt.Sprintf("spec.location.disk[%d].profile", i)); fault != nil {
 			return p, fault
 		}
 	}
@@ -281,7 +281,7 @@ func (v *inventory) profileIDs(specs []types.BaseVirtualMachineProfileSpec, prop
 			continue // the default or an empty profile
 		}
 		if !v.profiles.has(defined.ProfileId) {
-			return nil, wrongLocation(property)
+			return nil, &types.InvalidArgument{InvalidProperty: property}
 		}
 		ids = append(ids, defined.ProfileId)
 	}
