@@ -63,8 +63,13 @@ func TestOnlyAsManyAreMarkedForTheirSizeAsCanBeDown(t *testing.T) {
 		t.Errorf("two are marked, and one can be down; it does %+v", r.Actions)
 	}
 	o.Group.Spec.Update.MaxUnavailable = of(2)
+	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Unmark {
+		t.Errorf("two can be down, and no member serves with its new size; it does %+v", r.Actions)
+	}
+	first := &o.State.VMs[0]
+	first.CPU, first.Boot = 1, now
 	if r := planner.Make(o); !r.Wants("web-1", plan.ShutdownGuest) || !r.Wants("web-3", plan.ShutdownGuest) || len(r.Actions) != 2 {
-		t.Errorf("two can be down; it does %+v", r.Actions)
+		t.Errorf("two can be down, and one serves with its new size; it does %+v", r.Actions)
 	}
 }
 

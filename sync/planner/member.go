@@ -181,13 +181,16 @@ func (f *facts) cloneDifference(vm *plan.VM) string {
 	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
 		return "was cloned from an older version of the template"
 	case f.tooOld(vm):
-		return "is as old as update.maxAgeSeconds lets it become"
+		return agedText
 	}
 	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" && f.revision != "" {
 		return "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
 	}
 	return ""
 }
+
+// agedText says that a member differs from one cloned now in its age alone.
+const agedText = "is as old as update.maxAgeSeconds lets it become"
 
 // madeOtherwise says what a member of another revision was cloned from. Where the template is the only field in the spec that
 // enters the revision, it is the template.

@@ -38,20 +38,28 @@ func (f *facts) wantsCycle(m *member) bool {
 
 // chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
 func (d *decision) chooseCycles(order []int) {
-	slack := d.slack
+	slack, begun := d.slack, 0
 	for _, i := range order {
 		m := &d.members[i]
 		switch {
 		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && d.halting(m):
 			m.cycles = true
-		case !d.wantsCycle(m):
+		case !d.wantsCycle(m), m.mayServe() && !d.comesBack(m, begun):
 		case d.halting(m):
 			m.cycles = slack >= 0 || !m.mayServe()
 		case !m.mayServe(), m.serving && slack > 0, (d.takenDown(m) || !m.ready) && slack >= 0:
 			m.cycles = true
 			slack -= int(oneIf(m.serving))
 		}
+		begun += int(oneIf(m.cycles))
 	}
+}
+
+// comesBack reports whether a member can be expected to serve with its new size after a power cycle, as its successor is expected to if it is
+// replaced: others do that were powered on since, or it is the only one that is cycled.
+func (d *decision) comesBack(m *member, begun int) bool {
+	s := &d.successors
+	return (!s.unfinished || m.Marked) && (begun == 0 || d.isLate(s.booted, m))
 }
 
 // resizeInPlace plans the next step that changes a member's size.

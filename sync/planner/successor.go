@@ -1,9 +1,14 @@
 package planner
 
 import (
+	"math"
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -11,39 +16,72 @@ import (
 // replaced, for whatever reason, unless its successor exists or can be made, and right before the mark is written the step looks up what
 // that clone needs (Action.Successor). A mark is withdrawn if it turns out that no member can be made.
 //
+// A clone can succeed, and its VM never become a member that serves: its preparation fails, its host group has no room, its guest never
+// reports an address. So a successor counts, and shows that others can be made, once it is finished: of the present spec, prepared, on, and
+// ready for as long as the spec asks. All of that is read from vCenter, because what failed before is forgotten when the process ends.
+//
 //	what is known                                                      | who is replaced
 //	-------------------------------------------------------------------+---------------------------------------------------------
 //	no member can be made until an operator acts                       | nobody: see stays
 //	the last clone failed, and is tried again                          | only who is marked
-//	the successor is here: an extra member, a fit standby member,      | it goes
-//	or a VM in quarantine that fits the spec                           |
-//	a member of the same zone was cloned from this spec within an hour | it goes
-//	none was, and an extra member can come first (maxSurge)            | nobody before that one is here, but for healing
-//	none was, and none can come first                                  | one at a time: what only the clone itself shows, such as a
-//	                                                                   | missing privilege, costs one member at most
+//	the place of the member can't be filled again (refillable)         | not this member
+//	a member of the present spec is unfinished, or being made          | no member that may serve, but for healing
+//	the successor is here: a finished extra member                     | it goes
+//	a member of the same zone was cloned from this spec within an      | it goes
+//	hour, and is finished
+//	a fit standby member is here, or a VM in quarantine that fits the  | it goes
+//	spec, and a member of this spec was powered on within an hour, and
+//	is finished
+//	none of these, and an extra member can come first (maxSurge)       | nobody before that one is finished, but for healing
+//	none of these                                                      | one at a time: what only a clone, its preparation or its
+//	                                                                   | guest shows costs one member at most
 type successors struct {
-	// here is how many more members there are than the group needs, when those that go are gone.
-	here int
-	// newest is when the newest member of each zone was cloned that is as the spec says; nil until it is asked for.
-	newest []time.Time
+	// here is how many more members there are than the group needs, when those that go are gone. reserve are the fit standby members, and
+	// the VMs in quarantine that fit the spec.
+	here, reserve int
+	// unfinished: a member of the present spec is not finished, or is being made, or is about to be. unfit: so is a standby member.
+	unfinished, unfit bool
+	// cloned is when the newest finished member of each zone was cloned from the present spec, booted when the last of all was powered on;
+	// zero if none is finished. since is when the group ceased to be as its spec says.
+	cloned        []time.Time
+	booted, since time.Time
 	// blocked are the members whose clone, or whose successor's, an operator has to make possible; failing are those for which the last
 	// try failed, for whatever reason. none: no member at all can be made until an operator acts.
 	blocked, failing []string
 	none             bool
+	// unfillable are the members that stay because their places can't be filled again.
+	unfillable []string
 }
 
-// provenFor is how long a clone shows that others like it can be made.
+// provenFor is how long a finished member shows that others like it can be made.
 const provenFor = time.Hour
 
 func (d *decision) findSuccessors() {
 	s := &d.successors
-	s.here = d.ordinals - d.want
-	for i := range d.standby {
-		s.here += int(oneIf(d.fit(&d.standby[i])))
+	vacant := max(0, d.want-d.ordinals-len(d.arriving))
+	fillable := d.freePlaces(vacant, nil)
+	s.here = d.ordinals - d.want + vacant - fillable
+	s.since = d.outOfStepSince()
+	s.cloned = make([]time.Time, max(1, len(d.Group.Spec.Placement.Zones)))
+	for i := range d.members {
+		m := &d.members[i]
+		switch {
+		case d.isFinished(m):
+			s.note(m)
+		case d.isUnfinished(m):
+			s.unfinished = true
+		}
 	}
+	s.unfinished = s.unfinished || len(d.arriving)+fillable > 0
+	for i := range d.standby {
+		m := &d.standby[i]
+		s.reserve += int(oneIf(d.fit(m)))
+		s.unfit = s.unfit || !d.fit(m) && !d.unfit(m) && !m.going() && m.Reachable
+	}
+	s.unfit = s.unfit || len(d.standbyComing) > 0
 	for i := range d.quarantined {
 		q := &d.quarantined[i]
-		s.here += int(oneIf(d.fitsAgain(q) && !d.has(q.Ordinal)))
+		s.reserve += int(oneIf(d.fitsAgain(q) && !d.has(q.Ordinal)))
 	}
 	for name, p := range d.Pending {
 		if p.Fault.Reason != "" && (p.Op == plan.Clone || p.Unrehearsed()) {
@@ -53,23 +91,61 @@ func (d *decision) findSuccessors() {
 			}
 		}
 	}
-	s.none = d.sourceFault() != nil || d.ordinals+len(d.arriving) < d.want && plan.AddressCount(&d.Group.Spec) < d.want
+	s.none = d.sourceFault() != nil
 }
 
-// isProven reports whether a member like the successor of this one was cloned lately. Adoption is no proof.
-func (d *decision) isProven(m *member) bool {
-	s, zones := &d.successors, max(1, len(d.Group.Spec.Placement.Zones))
-	if s.newest == nil {
-		s.newest = make([]time.Time, zones)
-		for _, list := range [][]member{d.members, d.standby} {
-			for i := range list {
-				if x := &list[i]; x.outdated == "" && x.Former == (plan.Former{}) && x.Created.After(s.newest[int(x.Ordinal)%zones]) {
-					s.newest[int(x.Ordinal)%zones] = x.Created
-				}
-			}
+// isFinished reports whether a member shows that others of the present spec can be made. An adopted one was not cloned.
+func (d *decision) isFinished(m *member) bool {
+	return m.differs() == "" && m.available() && !m.duplicate && m.Former == (plan.Former{})
+}
+
+// isUnfinished reports whether a member of the present spec, or one that is off for its new size, does not serve yet, and may never. Of one
+// that can't be reached, vCenter shows only that it was prepared and powered on.
+func (d *decision) isUnfinished(m *member) bool {
+	switch {
+	case m.duplicate || m.available():
+		return false
+	case m.going() && (m.ready || m.Why == plan.WhyScaleIn): // it is not needed any more, or serves until it is taken down
+		return false
+	case m.outdated == "" && m.resize != "":
+		return m.Marked && m.Power != plan.PoweredOn
+	}
+	return m.outdated == "" && (m.Reachable || m.unprepared())
+}
+
+// note notes when a finished member was cloned, and powered on.
+func (s *successors) note(m *member) {
+	if zone := int(m.Ordinal) % len(s.cloned); m.Created.After(s.cloned[zone]) {
+		s.cloned[zone] = m.Created
+	}
+	for _, at := range []time.Time{m.Created, m.Boot} {
+		if at.After(s.booted) {
+			s.booted = at
 		}
 	}
-	until := s.newest[int(m.Ordinal)%zones].Add(provenFor)
+}
+
+// outOfStepSince is when the group ceased to be as its spec says, by its Ready condition. A member of the same spec that was made before that
+// says nothing about the members that are made now.
+func (f *facts) outOfStepSince() time.Time {
+	if ready := meta.FindStatusCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+		return ready.LastTransitionTime.Time
+	}
+	return f.Now
+}
+
+// isProven reports whether a member like the successor of this one was cloned lately, and is finished.
+func (d *decision) isProven(m *member) bool {
+	return d.isLate(d.successors.cloned[int(m.Ordinal)%len(d.successors.cloned)], m)
+}
+
+// isLate reports whether a time of a finished member is late enough to say something about the successor of a member. Unless that member was
+// cloned from another spec, the finished one may have been made like it, in better times, or have got its size without a power cycle.
+func (d *decision) isLate(at time.Time, m *member) bool {
+	until := at.Add(provenFor + d.policy.MinReady)
+	if at.IsZero() || (m.outdated == "" || m.outdated == agedText) && at.Before(d.successors.since) {
+		return false
+	}
 	d.wakeAt(until)
 	return d.Now.Before(until)
 }
@@ -89,18 +165,67 @@ func (d *decision) cloneBlocked(m *member) bool {
 
 // follows reports whether a member that is to be replaced can be marked, or be taken down if it is.
 func (d *decision) follows(m *member) bool {
-	left := d.successors.here - 1
+	s := &d.successors
+	left := s.here - 1
 	switch {
-	case m.going():
-		return true
-	case another(d.successors.failing, m):
+	case left < 0 && !d.refillable(m, left):
+		s.unfillable = append(s.unfillable, m.name)
 		return false
-	case left >= 0 || d.isProven(m):
+	case m.going() && !m.mayServe():
 		return true
-	case m.retire != plan.WhyHealing && d.extraComesFirst():
+	case another(s.failing, m) && !m.going():
+		return false
+	case s.unfinished && !m.going() && m.mayServe() && m.retire != plan.WhyHealing:
+		return false
+	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
+		return true
+	case m.retire != plan.WhyHealing && !m.going() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
+}
+
+// refillable reports whether the places of the members that go, this one among them, can be filled again: as many as left says there are too
+// few.
+func (d *decision) refillable(m *member, left int) bool {
+	leaves := map[int32]bool{m.Ordinal: true}
+	for i := range d.members {
+		if x := &d.members[i]; x.leaves && !x.duplicate {
+			leaves[x.Ordinal] = true
+		}
+	}
+	if d.dense() {
+		return d.isFree(m.Ordinal, leaves, d.takenBeside(leaves))
+	}
+	return d.freePlaces(-left, leaves) >= -left
+}
+
+// freePlaces counts the ordinals that new members can have once those with the ordinals in leaves are gone, up to most.
+func (s *sets) freePlaces(most int, leaves map[int32]bool) (n int) {
+	addresses := plan.AddressCount(&s.Group.Spec)
+	if addresses == math.MaxInt32 {
+		return most
+	}
+	taken := s.takenBeside(leaves)
+	for ordinal := int32(0); int(ordinal) < addresses && n < most; ordinal++ {
+		n += int(oneIf(s.isFree(ordinal, leaves, taken)))
+	}
+	return n
+}
+
+// isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone.
+func (s *sets) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
+	given, ok := plan.AddressesOf(&s.Group.Spec, ordinal)
+	return ok && (leaves[ordinal] || !s.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
+}
+
+// takenBeside returns the addresses that are taken once the members with the ordinals in leaves are gone. One that goes into quarantine keeps
+// its addresses.
+func (s *sets) takenBeside(leaves map[int32]bool) takenAddresses {
+	if s.policy.Quarantine > 0 {
+		leaves = nil
+	}
+	return takenAddressesOf(slices.DeleteFunc(slices.Clone(s.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
 }
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
@@ -112,9 +237,11 @@ func (s *sets) extraComesFirst() bool {
 	return ok
 }
 
-// remakes reports whether a standby member can be removed so that it is made again, where so many are missing.
+// remakes reports whether a standby member can be removed so that it is made again, where so many are missing. While another one of the
+// present spec is not fit yet, it may never be.
 func (d *decision) remakes(m *member, missing int) bool {
-	return !d.cloneBlocked(m) && (m.going() || !another(d.successors.failing, m) && (missing <= 0 || d.isProven(m)))
+	s := &d.successors
+	return !d.cloneBlocked(m) && d.refillable(m, -1) && (m.going() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
 }
 
 // replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
@@ -141,6 +268,8 @@ func (s *steps) tellStaying() {
 	}
 	if fault := s.sourceFault(); fault != nil {
 		s.blockClone("", *fault)
+	} else if stay := s.successors.unfillable; len(stay) > 0 && !s.successors.unfinished && !slices.ContainsFunc(s.members, func(m member) bool { return m.leaves }) {
+		s.blockClone(slices.Min(stay), s.addressesFault())
 	} else if slices.Sort(s.successors.blocked); len(s.successors.blocked) > 0 {
 		name := s.successors.blocked[0]
 		s.blockClone(name, s.Pending[name].Fault)
