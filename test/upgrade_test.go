@@ -83,9 +83,10 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 // differently today. (An EndpointSlice also has when a drain began.)
 //   - the conditions Reconciling and Stalled, and MembersDiffer as False, which e44e18e left out; Progressing as False is left out today;
 //   - instanceUUID of members;
-//   - canary.target, what the canary members are.
+//   - canary.target, what the canary members are;
+//   - trial, which says that members were ready.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer)/\w+: ->|^/conditions/Progressing/\w+: .* -> $` +
-	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:`)
+	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

@@ -86,12 +86,33 @@ type VmGroupStatus struct {
 	// update is the progress of an update.
 	// +optional
 	Update *UpdateProgress `json:"update,omitempty"`
+	// trial says whether members that are made from the present spec become ready.
+	// +optional
+	Trial *Trial `json:"trial,omitempty"`
 	// canary is what spec.update.canary needs to know of the past.
 	// +optional
 	Canary *CanaryProgress `json:"canary,omitempty"`
 	// orphaned says that the group was deleted with --cascade=orphan: its VMs are released, as with spec.deletion.policy Retain.
 	// +optional
 	Orphaned bool `json:"orphaned,omitempty"`
+}
+
+// Trial is what was seen of members that were made from one target. Healing replaces one member at most of a target of which none has ever been
+// ready: another clone of it would be no better.
+type Trial struct {
+	// target is what the members were made from, as in status.update.
+	Target string `json:"target"`
+	// ready: a member made from target has been ready.
+	// +optional
+	Ready bool `json:"ready,omitempty"`
+	// generation is the generation of the spec since which replaced is noted.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+	// replaced are the moRefs of the VMs that healing has begun to replace although none made from target has been ready: at most 2.
+	// +kubebuilder:validation:MaxItems=2
+	// +listType=atomic
+	// +optional
+	Replaced []string `json:"replaced,omitempty"`
 }
 
 // UpdateProgress is the progress of an update.

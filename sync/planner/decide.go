@@ -16,6 +16,7 @@ type decision struct {
 	stuck     *plan.Fault              // why an update has stopped
 	closed    string                   // why an update begins nothing now: see outsideWindows
 	suspended string                   // why healing is suspended
+	trial     *v1alpha1.Trial          // whether members made from the present spec become ready
 	// withdrawing: some members have a mark that is to be withdrawn. Until then it is not settled who stays, and no other serving member
 	// is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
@@ -34,6 +35,7 @@ func decide(s *sets) *decision {
 	}
 	order := d.victims()
 	d.findSuccessors()
+	d.findTrial()
 	d.findChanges(order)
 	d.heal(order)
 	d.cloneElsewhere(order)

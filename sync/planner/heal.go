@@ -104,9 +104,10 @@ func (d *decision) heal(order []int) {
 			len(seen), d.want, d.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
+	never := d.neverReady(sick)
 	room := min(len(sick), max(0, d.policy.AtOnce-running))
 	for _, m := range sick[:room] {
-		d.healOne(m)
+		d.healOne(m, never)
 	}
 	for _, m := range sick[room:] {
 		m.awaits = "others that are being healed (spec.healing.maxConcurrent)"
@@ -136,6 +137,57 @@ func (s *sets) unwellOtherwise() []string {
 	}
 	for _, f := range s.untaken() {
 		names = append(names, f.Who+" (has not taken its addresses)")
+	}
+	return names
+}
+
+// findTrial finds out whether members that are made from the present spec become ready. It is kept in the status, since the VM that was
+// replaced is gone. An edit of the spec begins a new trial, unless one of its members was ready already.
+func (d *decision) findTrial() {
+	stored := d.Group.Status.Trial
+	if d.revision == "" { // the target is unknown
+		d.trial = stored
+		return
+	}
+	t := v1alpha1.Trial{Target: d.target()}
+	if stored != nil && stored.Target == t.Target {
+		t.Ready = stored.Ready
+		if t.Generation = stored.Generation; t.Generation == d.Group.Generation {
+			t.Replaced = slices.Clone(stored.Replaced)
+		}
+	}
+	t.Ready = t.Ready || slices.ContainsFunc(d.members, func(m member) bool { return m.differs() == "" && m.ready })
+	for i := range d.members {
+		if m := &d.members[i]; m.differs() == "" && m.going() && m.Why == plan.WhyHealing {
+			note(&t, m.MoRef)
+		}
+	}
+	if t.Generation = d.Group.Generation; t.Ready {
+		t.Generation, t.Replaced = 0, nil
+	}
+	if d.trial = &t; len(d.members) == 0 && !t.Ready && len(t.Replaced) == 0 {
+		d.trial = nil // nothing was tried yet
+	}
+}
+
+// note notes a VM that healing replaces.
+func note(t *v1alpha1.Trial, moRef string) {
+	if !slices.Contains(t.Replaced, moRef) && len(t.Replaced) < hopeless {
+		t.Replaced = append(t.Replaced, moRef)
+	}
+}
+
+// neverReady names the members made from the present spec that never became ready, if none made from it ever did: those that healing has
+// replaced, and those that it would replace now.
+func (d *decision) neverReady(sick []*member) (names []string) {
+	if d.trial == nil || d.trial.Ready {
+		return nil
+	}
+	names = slices.Clone(d.trial.Replaced)
+	for _, m := range sick {
+		if m.differs() == "" && !slices.Contains(names, m.MoRef) {
+			names = append(names, m.displayWith(m.MoRef))
+		}
 	}
 	return names
 }
@@ -171,11 +223,20 @@ func (f *facts) sickText(m *member) string {
 	return fmt.Sprintf("healing: not ready for %d s (%s)", int((f.policy.InitialDelay + f.policy.Timeout).Seconds()), f.checkOf(m))
 }
 
-func (d *decision) healOne(m *member) {
+// hopeless is how many members of one spec never became ready before healing stops to replace them.
+const hopeless = 2
+
+// healOne restarts or replaces a member. never are the members of the present spec that never became ready, if none ever did.
+func (d *decision) healOne(m *member, never []string) {
 	m.awaits = ""
 	switch {
 	case d.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
 		m.restart = m.why
+		return
+	case m.differs() == "" && len(never) >= hopeless:
+		m.awaits = "an edit of the spec: no member made from it has been ready"
+		d.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and %s timed out: another clone would be no better; edit the spec (or name members in spec.replace to try again)",
+			plan.AtMost(never, 5))
 		return
 	case d.stuck != nil && m.differs() == "": // a new clone of the same spec would not become ready either
 		m.awaits = "an edit of the spec: the update has stopped"
@@ -185,6 +246,9 @@ func (d *decision) healOne(m *member) {
 		return
 	}
 	m.retire = plan.WhyHealing
+	if d.trial != nil && !d.trial.Ready && m.differs() == "" {
+		note(d.trial, m.MoRef)
+	}
 	if m.restarted() {
 		m.why += ", despite a restart"
 	}

@@ -36,9 +36,9 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 			s.UpdatedReplicas = min(s.CurrentReplicas, r.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.update
-		s.Disks, s.Canary = r.diskStatuses(), r.canary
+		s.Disks, s.Canary, s.Trial = r.diskStatuses(), r.canary, r.trial
 		if r.blockedBy != nil || r.Finalizing {
-			s.Canary = r.Group.Status.Canary
+			s.Canary, s.Trial = r.Group.Status.Canary, r.Group.Status.Trial
 		}
 	} else {
 		was := &r.Group.Status
@@ -46,7 +46,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
 		s.Standby = was.Standby
-		s.Disks, s.Canary = was.Disks, was.Canary
+		s.Disks, s.Canary, s.Trial = was.Disks, was.Canary, was.Trial
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
 	s.ObservedGeneration = r.Group.Generation
