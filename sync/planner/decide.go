@@ -20,9 +20,11 @@ type decision struct {
 	// withdrawing: some members have a mark that is to be withdrawn. Until then it is not settled who stays, and no other serving member
 	// is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
-	successors  successors
-	incorrect   []named  // entries of spec.replace and spec.adopt that an operator has to correct
-	adoption    []string // why entries of spec.adopt are not carried out
+	// remarking: this replica is writing the mark of a member that stays, as after an edit of the spec: it is about to be withdrawn.
+	remarking  bool
+	successors successors
+	incorrect  []named  // entries of spec.replace and spec.adopt that an operator has to correct
+	adoption   []string // why entries of spec.adopt are not carried out
 }
 
 // decide finds a verdict for each VM and each free ordinal. The order matters, because earlier decisions bind later ones: which members
@@ -44,6 +46,7 @@ func decide(s *sets) *decision {
 	for i := range d.members {
 		m := &d.members[i]
 		d.withdrawing = d.withdrawing || m.isKept()
+		d.remarking = d.remarking || d.isMarking(m) && !m.leaves && !m.cycles
 		m.needs = d.needsOf(m)
 		d.conclude(m)
 	}

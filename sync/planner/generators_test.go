@@ -430,7 +430,10 @@ func precedes(other, m plan.VM) bool {
 
 // serving counts the members that are ready, have been so for minReadySeconds as far as is recorded, and that neither
 // pending nor these actions take down.
-func serving(o *plan.Observed, actions []plan.Action) (n int) {
+func serving(o *plan.Observed, actions []plan.Action) (n int) { return servingBut(o, actions, nil) }
+
+// servingBut is serving without some VMs, by moRef.
+func servingBut(o *plan.Observed, actions []plan.Action, without map[string]bool) (n int) {
 	for _, m := range o.State.VMs {
 		down := func(op plan.Op, hot bool) bool {
 			switch op {
@@ -449,7 +452,7 @@ func serving(o *plan.Observed, actions []plan.Action) (n int) {
 				since = r.LastTransitionTime.Time
 			}
 		}
-		if ready(o, m) && !taken && o.Now.Sub(since) >= time.Duration(o.Group.Spec.Update.MinReadySeconds)*time.Second {
+		if ready(o, m) && !taken && !without[m.MoRef] && o.Now.Sub(since) >= time.Duration(o.Group.Spec.Update.MinReadySeconds)*time.Second {
 			n++
 		}
 	}

@@ -32,11 +32,14 @@ type precondition struct {
 // draining is the precondition of a member that is ready, and to which endpoints lead.
 var draining = precondition{(*decision).drained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
+// choice is the precondition of a member beside which others have marks that are to be withdrawn.
+var choice = precondition{(*decision).choiceIsMade, "", "the marks of others, which are being written or withdrawn"}
+
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{
 	&draining,
 	{(*decision).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
-	{(*decision).choiceIsMade, "", "the marks of others, which are being written or withdrawn"},
+	&choice,
 }
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.

@@ -73,7 +73,7 @@ func (s *steps) resizeInPlace(m *member, why string) {
 	case s.hot(m):
 		a.Args = s.resizeArgs(m, true)
 		goesOn = s.act(a)
-	case !m.cycles:
+	case !m.cycles, !m.Marked && !s.canMark(m):
 	case !m.Marked:
 		goesOn = s.act(s.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 	case !s.passes(m), s.halting(m) && m.mayServe() && s.slack < 0:

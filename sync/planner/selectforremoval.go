@@ -241,7 +241,7 @@ func (s *steps) unmark(m *member, why string) {
 func (s *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
-	case !m.Reachable:
+	case !m.Reachable, !m.going() && !s.canMark(m):
 	case !m.going() && m.replaced:
 		goesOn = s.act(s.replacing(m, m.retire, why))
 		s.tellUnrehearsed(m)
@@ -261,6 +261,22 @@ func (f *facts) announcing() bool {
 			return true
 		}
 	}
+	return false
+}
+
+// isMarking reports whether this replica is writing the mark of a member.
+func (f *facts) isMarking(m *member) bool {
+	p := f.Pending[m.name]
+	return p.Op == plan.Mark && p.State == plan.Running && (p.MoRef == "" || p.MoRef == m.MoRef)
+}
+
+// canMark reports whether a member that could serve can be marked. From its mark on, its endpoints are terminating, and so are those of
+// a member whose mark is withdrawn, until it is: both at once would be more than the promise allows.
+func (d *decision) canMark(m *member) bool {
+	if !m.mayServe() || d.isMarking(m) || !d.withdrawing && !d.remarking {
+		return true
+	}
+	m.waits = &choice
 	return false
 }
 
