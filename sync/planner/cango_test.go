@@ -43,6 +43,10 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 		{chosen, another, map[string]func(*decision, *member){
 			"it is the member": func(_ *decision, m *member) { m.duplicate = false },
 			"it is not marked": func(_ *decision, m *member) { m.Marked = false },
+			"it serves, and the member of its ordinal does not yet": func(d *decision, m *member) {
+				m.Power, m.Tools, d.slack = plan.PoweredOn, true, -1
+				d.members = append(d.members, member{VM: plan.VM{Power: plan.PoweredOn}})
+			},
 			"an annotation holds it": func(d *decision, m *member) {
 				d.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
 				d.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)

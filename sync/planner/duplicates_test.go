@@ -181,3 +181,41 @@ func TestADuplicateWithPersistentDisksIsNotRemoved(t *testing.T) {
 		})
 	}
 }
+
+// A duplicate whose guest runs serves people whom no endpoint leads there. It is not shut down for a member that is not ready while fewer
+// members serve than are promised. (Found by the model in test/world, seed 1200000280.)
+func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(o *plan.Observed, member *plan.VM)
+		goes   bool
+	}{
+		"the member boots":                      {func(*plan.Observed, *plan.VM) {}, false},
+		"the member serves":                     {func(_ *plan.Observed, m *plan.VM) { m.Tools = true }, true},
+		"the member boots, and one can be down": {func(o *plan.Observed, _ *plan.VM) { o.Group.Spec.Update.MaxUnavailable = of(1) }, true},
+		"the duplicate's guest is silent":       {func(o *plan.Observed, _ *plan.VM) { o.State.VMs[2].Tools = false }, true},
+		"the duplicate's guest halts": {func(o *plan.Observed, _ *plan.VM) {
+			o.State.VMs[2].Shutdown = plan.Moment{At: o.Now.Add(-30 * time.Second), Boot: o.State.VMs[2].Boot}
+		}, true},
+		"the member is off, and waits for the duplicate": {func(_ *plan.Observed, m *plan.VM) {
+			m.Power, m.Marked, m.Why, m.CPU, m.Boot = plan.PoweredOff, true, plan.WhyPowerCycle, 1, time.Time{}
+		}, true},
+	} {
+		o := atWork(2)
+		o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		o.Group.Spec.Deletion.ShutdownTimeoutSeconds = new(int32)
+		o.State.VMs[0].Tools, o.State.VMs[1].Created = true, o.Now.Add(-time.Minute)
+		another(&o, 1, func(x *plan.VM) {
+			x.Tools, x.Marked, x.Why, x.Boot = true, true, plan.WhyDuplicate, o.Now.Add(-time.Hour)
+		})
+		c.change(&o, &o.State.VMs[1])
+		r := planner.Make(o)
+		if goes := slices.ContainsFunc(r.Actions, func(a plan.Action) bool { return a.MoRef == "vm-back" && a.Op.TakesDown() }); goes != c.goes {
+			t.Errorf("%s: it goes: %v, want %v; %+v", name, goes, c.goes, r.Actions)
+		}
+		for _, v := range r.Verdicts {
+			if v.MoRef == "vm-back" && !c.goes && v.WaitsFor != "other members to be available" {
+				t.Errorf("%s: it waits for %q", name, v.WaitsFor)
+			}
+		}
+	}
+}

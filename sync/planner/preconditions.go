@@ -2,7 +2,11 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // A voluntary step takes down a member that could keep serving: to remove it, or to power it off for a while. It passes
@@ -17,6 +21,7 @@ import (
 //	drain    by a marked member            its endpoints were terminating for drainSeconds            drained
 //	hold     by a marked member            no annotation holds it any more, or its time is over       released
 //	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   choiceIsMade
+//	relief   by a duplicate that serves    the member of its ordinal serves, or enough others do      isRelieved
 //
 // A precondition that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
 // member down can leave out passes.
@@ -40,6 +45,7 @@ var preconditions = []*precondition{
 	&draining,
 	{(*decision).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
 	&choice,
+	{(*decision).isRelieved, "", otherMembers},
 }
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
@@ -57,6 +63,17 @@ func (d *decision) passes(m *member) bool {
 // choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
 func (d *decision) choiceIsMade(m *member) bool {
 	return d.Finalizing || m.duplicate || !d.withdrawing && !(m.ready && d.announcing())
+}
+
+// isRelieved reports whether a duplicate can be taken down. No endpoint leads to it, and people may use it all the same: while fewer members
+// serve than are promised, it stays until the member of its ordinal, which runs, serves too. A member that is off waits for it in turn.
+// (test/world, seed 1200000280: an operator renamed the only member that served while another replica cloned its ordinal again, and it was
+// shut down before the other guest had booted.)
+func (d *decision) isRelieved(m *member) bool {
+	serves := m.Power == plan.PoweredOn && (m.HasReported() || d.policy.Check == v1alpha1.ReadyPoweredOn) && !d.halting(m)
+	return d.Finalizing || !m.duplicate || !serves || d.slack >= 0 || !slices.ContainsFunc(d.members, func(x member) bool {
+		return x.Ordinal == m.Ordinal && !x.duplicate && x.Power == plan.PoweredOn && !x.serving
+	})
 }
 
 // waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
