@@ -38,7 +38,18 @@ func least(s *v1alpha1.VmGroupSpec) int {
 // works reports whether a member works: it is on and healthy, and nothing that takes it down has begun, except for a step that was
 // planned while it did not work. (vCenter refuses to destroy a VM that is on.)
 func (w *world) works(m *machine) bool {
-	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools || w.set.spec.Readiness.Probes() && !m.heard {
+	return w.runs(m) && (!w.set.spec.Readiness.Probes() || m.heard)
+}
+
+// mayWork is works, and includes a member whose service answers, as one replica knows and another one does not yet (seeds 1200003041 and
+// 1200004132: a replica counts on a member that it has heard, whatever others have heard).
+func (w *world) mayWork(m *machine) bool {
+	return w.works(m) || w.runs(m) && m.serves && slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.concluded[m.MoRef].Concluded == plan.Answering })
+}
+
+// runs is works, whether or not its service answers.
+func (w *world) runs(m *machine) bool {
+	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
 		return false
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
@@ -59,10 +70,13 @@ func takesDown(op plan.Op) bool {
 	return op == plan.PowerOff || op == plan.ShutdownGuest || op == plan.Reset || op == plan.Destroy
 }
 
-func (w *world) working() (n int) {
+func (w *world) working() (n int) { return w.count(w.works) }
+
+// count counts the members that work in that sense, and those that are down through no step.
+func (w *world) count(work func(*machine) bool) (n int) {
 	w.hear()
 	for _, m := range w.vc.vms {
-		if w.works(m) || m.faulty && m.member(w.kube.uid()) {
+		if work(m) || m.faulty && m.member(w.kube.uid()) {
 			n++
 		}
 	}
@@ -91,10 +105,9 @@ func (w *world) look() {
 	}
 	// 10: in a peaceful life, only the server's steps take members down.
 	floor := w.floor()
-	switch n := w.working(); {
-	case n >= floor:
+	if w.working() >= floor {
 		w.promise = floor
-	case w.set.peaceful && n < min(floor, w.promise):
+	} else if n := w.count(w.mayWork); w.set.peaceful && n < min(floor, w.promise) {
 		w.violated("10: %d members work; %d are promised", n, w.promise)
 	}
 }
@@ -217,6 +230,7 @@ func (s *step) judge() {
 	if s.a.Op != plan.Reset && !plan.ArgsOf[plan.DestroyArgs](s.a.Args).NeverOn && !m.Marked {
 		s.violated("7: %s takes down a member that is not marked", s)
 	}
+	m.takenFor = s.wants
 	s.judgeScaleIn(m)
 	if !s.asks {
 		s.judgePromise(m)
@@ -224,8 +238,9 @@ func (s *step) judge() {
 }
 
 // judgeScaleIn checks that a scale-in leaves as many members as the spec wants, by the lowest count of any spec that may be in use. Those
-// that went by themselves count: the replica may not have seen it. A member that is only taken down comes up again if it stays after all, so
-// a Destroy counts it, too (seed 11547).
+// that went by themselves count: the replica may not have seen it. So do those that another step takes down for a spec that wanted fewer: it
+// completes what it has begun (seed 1200004646). A member that is only taken down comes up again if it stays after all, so a Destroy counts
+// it, too (seed 11547).
 func (s *step) judgeScaleIn(m *machine) {
 	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.Standby || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
 		return // one that differs may be replaced with that mark
@@ -235,7 +250,8 @@ func (s *step) judgeScaleIn(m *machine) {
 	}
 	stay := 0
 	for _, x := range s.vc.vms {
-		if x != m && x.uid == m.uid && !x.Standby && (x.claims(m.uid) && !s.isTaken(x, s.a.Op) || x.gone && x.faulty) {
+		taken := !x.claims(m.uid) && !(x.gone && x.faulty) || s.isTaken(x, s.a.Op)
+		if x != m && x.uid == m.uid && !x.Standby && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
 			stay++
 		}
 	}
@@ -258,15 +274,16 @@ func (s *step) judgePromise(m *machine) {
 	if s.deleted(s.ref.UID) || s.a.Op == plan.Destroy || !m.member(s.ref.UID) || !s.works(m) || !slices.Contains(s.saw, m.MoRef) {
 		return
 	}
-	// 10: a member that no step took down counts as the replica saw it when it planned the step.
-	n := 0
+	// 10: a member that no step took down counts as the replica saw it when it planned the step, and a member of which the replica has
+	// heard counts. Two VMs of one ordinal are one.
+	left := map[int32]bool{}
 	for _, x := range s.vc.vms {
-		if x != m && (s.works(x) || (x.faulty || x.hidden || x.gone) && slices.Contains(s.saw, x.MoRef)) {
-			n++
+		if x != m && (s.works(x) || (x.faulty || x.hidden || x.gone || s.mayWork(x)) && slices.Contains(s.saw, x.MoRef)) {
+			left[x.Ordinal] = true
 		}
 	}
-	if promised := s.floor(); n < promised {
-		s.violated("10: %s leaves %d working members; %d are promised", s, n, promised)
+	if promised := s.floor(); len(left) < promised && !left[m.Ordinal] {
+		s.violated("10: %s leaves %d working members; %d are promised", s, len(left), promised)
 	}
 }
 

@@ -32,6 +32,7 @@ type machine struct {
 	halts    bool      // and will, within patience
 	wasOn    bool
 	marked   bool // it has been marked
+	takenFor int  // how many members the spec wanted for which a scale-in began to take it down
 	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
 	// faulty: it is down, or unhealthy, through no step.
