@@ -34,7 +34,7 @@ var kinds []kind
 
 func init() { // their functions refer to kinds
 
-	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos)
+	kinds = slices.Concat(ordinary, users, selections, servers, operators, storage, probing, typos, troubles)
 }
 
 // one returns an element of a list, or the zero value if the list is empty.
@@ -180,6 +180,9 @@ func script(set setting) []event {
 	var from []kind
 	total := 0
 	of := slices.Concat(ordinary, users, selections, servers, operators)
+	if set.trouble.any() {
+		of = slices.Concat(ordinary, servers)
+	}
 	if set.disks {
 		of = append(of, storage...)
 	}
@@ -193,6 +196,9 @@ func script(set setting) []event {
 		if !k.harm || !set.peaceful {
 			from, total = append(from, k), total+k.weight
 		}
+	}
+	if set.trouble.any() {
+		return troubledScript(r, from, total)
 	}
 	events := make([]event, 40+r.IntN(80))
 	for i := range events {

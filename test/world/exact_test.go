@@ -39,10 +39,11 @@ func TestTheSameSeedGivesTheSameHistoryByteForByte(t *testing.T) {
 func TestEveryKindOfEventOccurs(t *testing.T) {
 	came := map[string]bool{}
 	for seed := uint64(1); seed <= 200; seed++ {
-		set := settingOf(seed)
-		for _, e := range script(set) {
-			if came[e.kind.name] = true; e.kind.harm && set.peaceful {
-				t.Errorf("seed %d: %q in a peaceful life", seed, e.kind.name)
+		for _, set := range []setting{settingOf(seed), troubledSettingOf(seed)} {
+			for _, e := range script(set) {
+				if came[e.kind.name] = true; e.kind.harm && set.peaceful {
+					t.Errorf("seed %d: %q in a peaceful life", seed, e.kind.name)
+				}
 			}
 		}
 	}

@@ -47,9 +47,14 @@ func (w *world) mayWork(m *machine) bool {
 	return w.works(m) || w.runs(m) && m.serves && slices.ContainsFunc(w.replicas, func(r *replica) bool { return r.concluded[m.MoRef].Concluded == plan.Answering })
 }
 
+// isWell reports whether a guest that runs is ready, but for its service.
+func (s *setting) isWell(vm *plan.VM) bool {
+	return !s.tools || vm.Tools && (s.spec.Readiness.Check != v1alpha1.ReadyGuestIP || len(vm.IPs) > 0) && vm.Customization.State == ""
+}
+
 // runs is works, whether or not its service answers.
 func (w *world) runs(m *machine) bool {
-	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || w.set.tools && !m.Tools {
+	if !m.member(w.kube.uid()) || m.Power != plan.PoweredOn || m.halting() || !w.set.isWell(&m.VM) {
 		return false
 	}
 	return !slices.ContainsFunc(w.steps, func(s *step) bool {
@@ -136,7 +141,7 @@ func (w *world) floor() int {
 func (w *world) judgeBegun(s *step) {
 	s.promised, s.wants = w.promisedBy(s.by), w.wantedBy(s.by)
 	for _, m := range w.vc.vms {
-		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && (g.vm.Tools || !w.set.tools) &&
+		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && w.set.isWell(&g.vm) &&
 			(!w.set.spec.Readiness.Probes() || s.by.concluded[m.MoRef].Concluded == plan.Answering) {
 			s.saw = append(s.saw, m.MoRef)
 		}

@@ -28,6 +28,15 @@ const failuresMost = 5
 //
 // A failure is shrunk and printed with the flags that repeat it exactly.
 func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
+	runLives(t, settingOf, *worldLives, *worldFor)
+}
+
+// TestLivesWithALastingTroubleConverge runs lives with a lasting trouble: see trouble_test.go. A life takes as long as thirty others.
+func TestLivesWithALastingTroubleConverge(t *testing.T) {
+	runLives(t, troubledSettingOf, max(1, *worldLives/40), *worldFor/10)
+}
+
+func runLives(t *testing.T, settingOf func(seed uint64) setting, lives uint64, lasts time.Duration) {
 	began := time.Now()
 	var ran, steps, virtual, failed atomic.Int64
 	var mu sync.Mutex
@@ -39,7 +48,7 @@ func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
 		crew.Go(func() {
 			for failed.Load() < failuresMost {
 				seed := next.Add(1)
-				if *worldFor > 0 && time.Since(began) > *worldFor || *worldFor == 0 && seed >= *worldSeed+*worldLives {
+				if lasts > 0 && time.Since(began) > lasts || lasts == 0 && seed >= *worldSeed+lives {
 					return
 				}
 				set := settingOf(seed)

@@ -100,6 +100,9 @@ func (w *world) rest() {
 			w.vc.removes(m)
 		}
 	}
+	if w.endure(); w.troubled() {
+		return
+	}
 	if w.await("the members of the spec", w.off); w.wrong != "" {
 		return
 	}
@@ -158,8 +161,11 @@ func (w *world) goOn(n int) (busy bool) {
 			w.vc.power(m, false)
 		case m.Power == plan.PoweredOn && !m.Tools && !m.halting():
 			w.vc.boots(m)
-		case m.Tools:
+		case m.Tools && !w.ails(m, noService):
 			m.serves = true
+			if len(m.IPs) == 0 && !w.ails(m, noAddress) {
+				w.vc.boots(m)
+			}
 		}
 	}
 	w.call(one(w.running(), n), 0, false)

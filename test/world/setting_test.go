@@ -2,6 +2,7 @@ package world
 
 import (
 	"math/rand/v2"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -24,6 +25,7 @@ type setting struct {
 	holds    bool // somebody holds each member, and lets every second one go when asked: see kube.hold
 	disks    bool // the group has persistent disks
 	typos    bool // users mistype the template
+	trouble  trouble
 	defect   defect
 }
 
@@ -88,6 +90,9 @@ func (w *world) begin() {
 		for i := range *g.Spec.Replicas {
 			m := w.vc.add(g.UID, plan.Action{Op: plan.Clone, VM: plan.MemberName(g.Name, i), Ordinal: i, Args: plan.CloneArgs{Folder: w.vc.folder, Revision: plan.Revision(&g.Spec), CPU: g.Spec.CPU, MemoryMB: g.MemoryMB(), Details: &plan.Details{Home: plan.HomeOf(&g.Spec).String()}}, Generation: 1})
 			w.vc.furnish(m, &g.Spec)
+			if w.set.trouble.any() { // they are too old to show that others can be made
+				m.Created = m.Created.Add(-2 * time.Hour)
+			}
 			w.vc.power(m, true)
 			w.vc.boots(m)
 			m.serves = true

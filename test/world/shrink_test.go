@@ -74,12 +74,16 @@ func kept(events []event, numbers string) ([]event, error) {
 func report(t *testing.T, set setting, events []event, wrong string) string {
 	least := leastOf(t, set, events, wrong)
 	o := run(t, set, least, true)
+	test := "TestLivesConvergeAndKeepEveryInvariant"
+	if set.trouble.any() {
+		test = "TestLivesWithALastingTroubleConverge"
+	}
 	keep := numbers(least)
 	if keep == "" {
 		keep = "none"
 	}
-	return fmt.Sprintf("seed %d: %s\nshrunk from %d events to %d: %s\nagain: go test ./test/world -run TestLivesConvergeAndKeepEveryInvariant -world.lives 1 -world.seed %d -world.keep %s\n%+v\n%s",
-		set.seed, wrong, len(events), len(least), o.wrong, set.seed, keep, describe(&set), o.history)
+	return fmt.Sprintf("seed %d: %s\nshrunk from %d events to %d: %s\nagain: go test ./test/world -run %s -world.lives 1 -world.seed %d -world.keep %s\n%+v\n%s",
+		set.seed, wrong, len(events), len(least), o.wrong, test, set.seed, keep, describe(&set), o.history)
 }
 
 func describe(s *setting) string {

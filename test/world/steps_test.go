@@ -68,6 +68,9 @@ const (
 
 // advance takes a step one call further.
 func (w *world) advance(s *step, how, which int) {
+	if s.phase == running && s.failsAlways() {
+		how, which = refused, w.set.trouble.fault
+	}
 	switch s.phase {
 	case begun:
 		switch {

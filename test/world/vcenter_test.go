@@ -161,7 +161,16 @@ func (m *machine) guestStops() {
 }
 
 func (v *vcenter) boots(m *machine) {
+	if v.ails(m, noTool) {
+		return
+	}
 	m.Tools, m.IPs, m.faulty = true, []string{"192.0.2.1"}, false
+	if v.ails(m, noAddress) {
+		m.IPs = nil
+	}
+	if v.ails(m, noCustomization) {
+		m.Customization.State = plan.CustomizationFailed
+	}
 	m.changed()
 }
 

@@ -1,0 +1,165 @@
+package world
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// A lasting trouble begins with an edit of the spec that replaces all members: one kind of step fails each time, or the guests of new
+// members never become ready. It lasts for hours, in some lives to the end. Where it ends, the group becomes as its spec says.
+
+// trouble is a lasting trouble of a life. It is part of the setting, so it is not shrunk.
+type trouble struct {
+	fails  plan.Op // the steps of this kind fail; empty: none
+	fault  int     // the place of what they fail with in refusals
+	guests ailment // what keeps new guests from being ready; empty: nothing
+	lasts  time.Duration
+	ends   bool // otherwise it lasts to the end of the life
+	edit   string
+}
+
+// ailment is what new guests lack.
+type ailment string
+
+const (
+	noTool          ailment = "their Tools never run"
+	noAddress       ailment = "they report no address"
+	noService       ailment = "their service never answers"
+	noCustomization ailment = "their customization fails"
+)
+
+// The edits that a trouble begins with.
+const (
+	editTemplate = "the template"
+	editSize     = "the size"
+	editReplace  = "spec.replace"
+)
+
+// troubledSettingOf is the setting of a life with a lasting trouble. Only the server's replicas do anything else.
+func troubledSettingOf(seed uint64) setting {
+	s, r := settingOf(seed), rand.New(rand.NewPCG(seed, 4))
+	s.peaceful, s.up, s.typos, s.holds = true, true, false, false
+	s.spec.Deletion.HoldTimeoutSeconds = 0
+	n := 2 + int32(r.IntN(5))
+	s.spec.Replicas = &n
+	percent := func(text string) *intstr.IntOrString { v := intstr.FromString(text); return &v }
+	switch one, none := intstr.FromInt32(1), intstr.FromInt32(0); r.IntN(4) {
+	case 0:
+		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge = percent("50%"), &none
+	case 1:
+		s.spec.Update.MaxUnavailable, s.spec.Update.MaxSurge = percent("50%"), &one
+	}
+	switch r.IntN(4) {
+	case 0:
+		s.spec.Tags = []v1alpha1.Tag{{Category: "team", Name: "shop"}}
+	case 1:
+		s.spec.Hardware.Version = 19
+	case 2:
+		s.spec.Hardware.Version, s.spec.Hardware.VTPM = 19, true
+	}
+	s.spec.Update.Resize = v1alpha1.ResizeReplace // a power cycle needs no successor
+	t := trouble{fault: r.IntN(len(refusals)), lasts: time.Duration(20+r.IntN(160)) * time.Minute, ends: r.IntN(2) == 0,
+		edit: []string{editTemplate, editTemplate, editSize, editReplace}[r.IntN(4)]}
+	if r.IntN(2) == 0 {
+		t.fails = []plan.Op{plan.Clone, plan.Prepare, plan.PowerOn}[r.IntN(3)]
+		if s.disks && r.IntN(2) == 0 {
+			t.fails = plan.SetDisks
+		}
+		s.trouble = t
+		return s
+	}
+	t.guests = []ailment{noTool, noAddress, noService, noCustomization}[r.IntN(4)]
+	s.tools, s.spec.Readiness = true, v1alpha1.Readiness{Check: v1alpha1.ReadyToolsRunning}
+	switch t.guests {
+	case noAddress:
+		s.spec.Readiness.Check = v1alpha1.ReadyGuestIP
+	case noService:
+		s.spec.Readiness.TCPSocket = &v1alpha1.TCPSocket{Port: 22}
+	case noCustomization:
+		s.spec.CustomizationSpec = "linux"
+	}
+	s.trouble = t
+	return s
+}
+
+func (t *trouble) any() bool { return t.edit != "" }
+
+// troubles is the event with which a lasting trouble begins.
+var troubles = []kind{{"a lasting trouble begins with an edit", 1, false, func(w *world, _, _ int) { w.trouble() }}}
+
+// troubledScript is what happens in a life with a lasting trouble, before hours pass: see endure.
+func troubledScript(r *rand.Rand, from []kind, total int) []event {
+	events := make([]event, 20+r.IntN(60))
+	begins := r.IntN(20)
+	for i := range events {
+		n := r.IntN(total)
+		at := slices.IndexFunc(from, func(k kind) bool { n -= k.weight; return n < 0 })
+		if events[i] = (event{at: i, kind: from[at], a: r.IntN(840), b: r.IntN(840)}); i == begins {
+			events[i].kind = troubles[0]
+		}
+	}
+	return events
+}
+
+// trouble begins the life's trouble.
+func (w *world) trouble() {
+	if w.kube.group == nil || !w.troubledSince.IsZero() {
+		return
+	}
+	w.say("trouble: %+v", w.set.trouble)
+	w.troubledSince = time.Now()
+	for _, m := range w.vc.vms {
+		if m.member(w.kube.uid()) && !m.Standby {
+			w.before = append(w.before, m.MoRef)
+		}
+	}
+	w.edit(func(s *v1alpha1.VmGroupSpec) {
+		switch w.set.trouble.edit {
+		case editTemplate:
+			s.Template = "debian"
+		case editSize:
+			s.CPU++
+		case editReplace:
+			for _, ref := range w.before {
+				s.Replace = append(s.Replace, v1alpha1.Replacement{Name: plan.MemberName("web", w.vc.find(ref).Ordinal), MoRef: ref})
+			}
+		}
+	})
+}
+
+// troubled reports whether the life's trouble lasts.
+func (w *world) troubled() bool {
+	return w.set.trouble.any() && !w.troubledSince.IsZero() && !(w.set.trouble.ends && w.resting && time.Since(w.troubledSince) >= w.set.trouble.lasts)
+}
+
+// ails reports whether a guest has that ailment: of all VMs that were powered on since the trouble began.
+func (w *world) ails(m *machine, a ailment) bool {
+	return w.set.trouble.guests == a && w.troubled() && !m.Boot.Before(w.troubledSince)
+}
+
+// failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.
+func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
+
+// endure passes the hours of a trouble, in which everything else goes on, and ends it.
+func (w *world) endure() {
+	for n := 0; time.Since(w.troubledSince) < w.set.trouble.lasts && w.wrong == ""; n++ {
+		w.goOn(n)
+		w.pass(25 * time.Second)
+	}
+	if w.troubled() {
+		return
+	}
+	w.say("the trouble ends")
+	for _, m := range w.vc.vms {
+		if m.Customization.State != "" {
+			m.Customization = plan.Customization{}
+			m.changed()
+		}
+	}
+}
