@@ -2,6 +2,7 @@ package test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -122,6 +123,105 @@ func TestMembersWhoseHostIsRemovedAreNotClonedAgainAndReturnWithTheHost(t *testi
 			t.Errorf("%d VMs are left", left)
 		}
 	})
+}
+
+// What served all the time stays, with the same VMs, whichever process and status meet those that come back.
+func TestNoMemberThatServedGoesForOneThatReturns(t *testing.T) {
+	t.Parallel()
+	for _, givenUp := range []bool{true, false} {
+		for _, restarted := range []string{"no", "yes", "yes, with an older status"} {
+			t.Run(fmt.Sprintf("given up %t, restarted %s", givenUp, restarted), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := newVanishRig(t)
+					s := r.serve()
+					g := s.group("web", 6)
+					before := up(t, g).Status
+					host, n := r.removeHostOf("web-0")
+					kept := 0
+					if givenUp {
+						kept = n
+					}
+					for _, m := range hasVanished(t, g, n, host).Status.Members {
+						if givenUp && m.Reason == plan.ReasonMemberVanished {
+							g.Spec.Replace = append(g.Spec.Replace, v1alpha1.Replacement{Name: m.Name, MoRef: m.MoRef})
+						}
+					}
+					g.Scale(int32(6 - n))
+					a := until(t, g, "the group is as its spec says", func(a metacontroller.Answer) bool {
+						return a.Status.ReadyReplicas == int32(6-n) && (a.Status.Phase == v1alpha1.PhaseRunning) == givenUp
+					})
+					served := refs(r.members())
+					if len(served) != 6-n || givenUp != (len(a.Status.GivenUp) == n) {
+						t.Fatalf("%d serve, %+v were given up", len(served), a.Status.GivenUp)
+					}
+					if restarted != "no" {
+						s.stop()
+						if restarted != "yes" {
+							g.Status = before
+						}
+						r.must(r.AddHost(host))
+						g.URL = r.serve().url
+					} else {
+						r.must(r.AddHost(host))
+					}
+					until(t, g, "those that returned are gone, or kept", func(a metacontroller.Answer) bool {
+						return metacontroller.Running(a) && len(a.Status.Members) == 6-n && len(a.Status.Quarantined) == kept
+					})
+					for name, ref := range served {
+						if vm := r.vm(web + "/" + name); vm == nil || vm.Reference().Value != ref {
+							t.Errorf("%s (%s) is gone", name, ref)
+						}
+					}
+					off := tally(r.VMs(), func(vm vcsim.VM) bool {
+						stamp, err := stampOf(vm)
+						return err == nil && stamp.Why == plan.WhyDuplicate && !isOn(vm)
+					})
+					if there := tally(r.VMs(), isStamped); off != kept || there != 6-n+kept {
+						t.Errorf("%d of %d are off and kept, want %d", off, there, kept)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Five of six members are missing, and nobody gives them up.
+func TestTheOnlyMemberThatServedStaysWhenFiveReturn(t *testing.T) {
+	t.Parallel()
+	for _, restarted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("restarted %t", restarted), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{Hosts: 6, Guest: vcsim.Guest{Tools: true}})
+				s := r.serve()
+				g := s.group("web", 6)
+				up(t, g)
+				var hosts []string
+				for i := 1; len(r.members()) > 1; i++ {
+					if name := fmt.Sprint("web-", i); refs(r.members())[name] != "" {
+						host, _ := r.removeHostOf(web + "/" + name)
+						hosts = append(hosts, host)
+					}
+				}
+				hasVanished(t, g, 5, "was removed from the inventory")
+				g.Scale(1)
+				until(t, g, "one is wanted", func(a metacontroller.Answer) bool { return a.Status.DesiredReplicas == 1 })
+				served := refs(r.members())
+				if restarted {
+					s.stop()
+					g.URL = r.serve().url
+				}
+				for _, host := range hosts {
+					r.must(r.AddHost(host))
+				}
+				up(t, g)
+				if is := refs(r.members()); len(served) != 1 || !maps.Equal(is, served) {
+					t.Errorf("%v served, and %v stays", served, is)
+				}
+			})
+		})
+	}
 }
 
 func TestNoMemberIsClonedAgainAfterVCenterIsRestoredFromABackup(t *testing.T) {

@@ -73,6 +73,12 @@ type VmGroupStatus struct {
 	// +listType=atomic
 	// +optional
 	Quarantined []Quarantined `json:"quarantined,omitempty"`
+	// givenUp are VMs that were missing and that the group gave up, the latest last: at most 100. The server shuts one down and keeps it if it
+	// comes back while the group has its members without it.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	// +optional
+	GivenUp []GivenUp `json:"givenUp,omitempty"`
 	// adopted are the entries of spec.adopt that became members.
 	// +listType=atomic
 	// +optional
@@ -155,13 +161,29 @@ type Quarantined struct {
 	// moRef is the VM's managed object reference.
 	// +required
 	MoRef string `json:"moRef"`
-	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, and this one is kept
-	// until somebody deletes it.
+	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, or the group gave this one
+	// up before it came back. Then it is kept until somebody deletes it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// since is when its quarantine began.
 	// +required
 	Since metav1.Time `json:"since"`
+}
+
+// MaxVMsGivenUp bounds status.givenUp.
+const MaxVMsGivenUp = 100
+
+// GivenUp is a VM that was missing and that the group gave up.
+type GivenUp struct {
+	// name of the member that it was, <group>-<ordinal>.
+	// +required
+	Name string `json:"name"`
+	// moRef that it had.
+	// +required
+	MoRef string `json:"moRef"`
+	// instanceUUID is the VM's instanceUuid, by which the server recognizes it when it comes back with another moRef.
+	// +required
+	InstanceUUID string `json:"instanceUUID"`
 }
 
 // Member is one VM of a group, as vCenter shows it.
@@ -207,7 +229,8 @@ type Member struct {
 	// lastTransitionTime is when ready was last seen to change.
 	// +optional
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitzero"`
-	// vanishedAt is when the server found the member missing: vCenter no longer has its VM, and nothing says that it was destroyed.
+	// vanishedAt is when the server found the member missing: vCenter no longer has its VM, and nothing says that it was destroyed. It stays
+	// while a member that came back is one too many.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
 	// heldUntil is when the member is taken down at the latest that is about to be, and that annotations of the group hold

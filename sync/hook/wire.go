@@ -177,7 +177,7 @@ const maxUID = 128
 const maxRecorded = 10 * v1alpha1.MaxReplicas
 
 func statusBounds(s *v1alpha1.VmGroupStatus) error {
-	for name, n := range map[string]int{"members": len(s.Members), "standby": len(s.Standby), "quarantined": len(s.Quarantined), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
+	for name, n := range map[string]int{"members": len(s.Members), "standby": len(s.Standby), "quarantined": len(s.Quarantined), "givenUp": len(s.GivenUp), "adopted": len(s.Adopted), "conditions": len(s.Conditions)} {
 		if n > maxRecorded {
 			return fmt.Errorf("parent.status.%s has %d entries: it can have at most %d", name, n, maxRecorded)
 		}

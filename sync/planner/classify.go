@@ -31,6 +31,7 @@ type sets struct {
 	ordinalsNotFound int               // of these, those that only notFound members have
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
 	givenUp          []notFoundMember  // the missing members that were given up, and whose ordinal no other VM has
+	replaced         []v1alpha1.Member // the same whose ordinal another VM has
 	// suppressed is why the members' answers are not believed; nil if they are.
 	suppressed *plan.Fault
 }
@@ -46,6 +47,7 @@ func classify(f *facts) *sets {
 	s.judgeStandby()
 	s.shadow()
 	s.sortArriving()
+	s.sortReturned()
 	return s
 }
 

@@ -177,6 +177,15 @@ func anyVM(t *rapid.T, o *plan.Observed, ordinal int32, moRef string) plan.VM {
 		m.Restarted = ago("restart")
 	}
 	m.MoRef = moRef
+	switch rapid.IntRange(0, 19).Draw(t, "was missing") {
+	case 0:
+		m.InstanceUUID = "id-of-" + moRef
+		o.Group.Status.GivenUp = append(o.Group.Status.GivenUp, v1alpha1.GivenUp{Name: m.Name, MoRef: "vm-8", InstanceUUID: m.InstanceUUID})
+	case 1:
+		m.InstanceUUID = "id-of-" + moRef
+		o.Group.Status.Members = append(o.Group.Status.Members, v1alpha1.Member{Name: m.Name, Ordinal: ordinal, MoRef: "was-" + moRef, InstanceUUID: m.InstanceUUID})
+		o.Group.Status.VCenterUUID = vcenter
+	}
 	if o.Group.Spec.Readiness.Probes() && rapid.IntRange(0, 4).Draw(t, "asked") > 0 {
 		a := plan.Answer{Address: plan.AskedAddress(m.Reached()), Refused: rapid.IntRange(0, 9).Draw(t, "refused") == 0,
 			Concluded: rapid.SampledFrom([]plan.Conclusion{plan.Answering, plan.Answering, plan.Silent, ""}).Draw(t, "answer")}
@@ -346,11 +355,16 @@ func ordinals(o plan.Observed) map[int32]bool {
 		}
 	}
 	for _, m := range o.Group.Status.Members {
-		if !here[m.MoRef] && !o.State.IsGone(m.MoRef, m.InstanceUUID) {
+		if !here[m.MoRef] && !o.State.IsGone(m.MoRef, m.InstanceUUID) && !wasMissing(&o, m.InstanceUUID) {
 			set[m.Ordinal] = true
 		}
 	}
 	return set
+}
+
+// wasMissing reports whether anyVM drew a VM with that instanceUuid, as one that was missing before.
+func wasMissing(o *plan.Observed, instanceUUID string) bool {
+	return instanceUUID != "" && slices.ContainsFunc(o.State.VMs, func(m plan.VM) bool { return m.InstanceUUID == instanceUUID })
 }
 
 // withArriving are the ordinals that are held or being cloned.

@@ -21,6 +21,10 @@ type member struct {
 	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
 	duplicate, contested bool
 
+	// returned: it was missing, it is back, and the group has more members than it wants: see missing.go. givenUp: likewise, and the group had
+	// given it up.
+	returned, givenUp bool
+
 	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
 	// disks says how its disks differ in what can change in place; nothing delays it.

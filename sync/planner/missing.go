@@ -23,6 +23,21 @@ import (
 //
 // One that was given up stays in status.members until another VM has its ordinal. If it comes back beside that, there are two VMs of one
 // ordinal: see duplicates.go.
+//
+// A member that is back is a member as before, unless the group has more than it wants by then. It never stays instead of one that served
+// all the time:
+//
+//	while it was missing, it was  known by                                          it
+//	----------------------------  ------------------------------------------------  --------------------------------------------------
+//	given up                      status.givenUp; or spec.replace, or the time      goes first, and is kept in quarantine as a
+//	                              that is over, and its record in status.members    duplicate; one with persistent disks: see below
+//	not given up                  its record in status.members: vanishedAt, or its  goes first in the scale-in
+//	                              instanceUUID with another moRef
+//
+// Neither a restart nor an older status changes that. The spec that gives a member up and the status that called it missing are parts of one
+// object, so no status that comes with that spec is older. status.givenUp keeps the fact after another VM had the ordinal and was scaled
+// away; vCenter has nothing that would, since what it shows of a VM that came back is as it was before. The records stay until the group
+// has no member too many, or the VM's stamp has the mark.
 
 // notFoundMember is a member that vCenter does not show, and that is not gone: unconfirmed, or missing.
 type notFoundMember struct {
@@ -133,7 +148,9 @@ func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 			return
 		}
 		if s.givesUp(&a.Member) {
-			if !s.has(m.Ordinal) { // else another VM is this member now
+			if s.has(m.Ordinal) { // another VM is this member now
+				s.replaced = append(s.replaced, a.Member)
+			} else {
 				s.givenUp = append(s.givenUp, a)
 			}
 			return
@@ -148,13 +165,18 @@ func (f *facts) names(m *v1alpha1.Member) bool {
 }
 
 // givesUp reports whether a missing member is given up: a new one can have its ordinal. An entry of spec.replace that was there before it
-// was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. A deletion does not give
-// up by itself: nothing would remember a VM that is left behind.
+// was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. One that was given up
+// stays so, although the entry is taken out of the spec. A deletion does not give up by itself: nothing would remember a VM that is left
+// behind.
 func (f *facts) givesUp(m *v1alpha1.Member) bool {
-	if f.names(m) && m.Replace != v1alpha1.ReplaceHeld {
+	switch {
+	case f.names(m) && m.Replace != v1alpha1.ReplaceHeld:
 		return true
-	}
-	if f.policy.ReplaceMissing == 0 || f.Finalizing {
+	case f.Finalizing:
+		return false
+	case f.isListedGivenUp(m.InstanceUUID):
+		return true
+	case f.policy.ReplaceMissing == 0 || m.VanishedAt.IsZero():
 		return false
 	}
 	due := m.VanishedAt.Add(f.policy.ReplaceMissing)
@@ -201,4 +223,84 @@ func (s *sets) missingNames() (names []string) {
 		}
 	}
 	return names
+}
+
+func (f *facts) isListedGivenUp(instanceUUID string) bool {
+	return instanceUUID != "" && slices.ContainsFunc(f.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID })
+}
+
+// sortReturned finds the members that were missing and are back, while the group has more than it wants. A clone that is running counts, since
+// it will be a member; so does a missing member, which may come back, too.
+func (s *sets) sortReturned() {
+	if s.Finalizing || s.ordinals+len(s.arriving) <= s.want {
+		return
+	}
+	for i := range s.members {
+		if m := &s.members[i]; !m.duplicate {
+			away := s.awayAs(m)
+			listed := s.isListedGivenUp(m.InstanceUUID)
+			m.returned = listed || away != nil
+			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.givesUp(away))) && !hasData(m)
+		}
+	}
+}
+
+// awayAs returns the record of a member that shows that it was missing: one with another moRef, or that says since when it was; nil if
+// there is none.
+func (f *facts) awayAs(m *member) *v1alpha1.Member {
+	for i := range f.Group.Status.Members {
+		r := &f.Group.Status.Members[i]
+		known := r.InstanceUUID != "" && m.InstanceUUID != ""
+		switch same := r.MoRef == m.MoRef; {
+		case same && !r.VanishedAt.IsZero() && (!known || r.InstanceUUID == m.InstanceUUID):
+			return r
+		case !same && known && r.InstanceUUID == m.InstanceUUID:
+			return r
+		}
+	}
+	return nil
+}
+
+// vanishedAt is when a member vanished that is back and one too many; zero for others.
+func (r *report) vanishedAt(m *member) metav1.Time {
+	if !m.returned {
+		return metav1.Time{}
+	}
+	if was := r.awayAs(m); was != nil && !was.VanishedAt.IsZero() {
+		return metav1.NewTime(was.VanishedAt.UTC())
+	}
+	return metav1.NewTime(r.Now.UTC().Truncate(time.Second))
+}
+
+// givenUpStatuses lists the VMs that were given up, until they are members again, or in quarantine.
+func (r *report) givenUpStatuses() []v1alpha1.GivenUp {
+	var all []v1alpha1.GivenUp
+	add := func(name, moRef, instanceUUID string) {
+		if instanceUUID != "" && !slices.ContainsFunc(all, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID }) {
+			all = append(all, v1alpha1.GivenUp{Name: name, MoRef: moRef, InstanceUUID: instanceUUID})
+		}
+	}
+	for _, g := range r.Group.Status.GivenUp {
+		if !r.isSettled(g.InstanceUUID) {
+			add(g.Name, g.MoRef, g.InstanceUUID)
+		}
+	}
+	for _, m := range r.replaced {
+		add(plan.MemberName(r.Group.Name, m.Ordinal), m.MoRef, m.InstanceUUID)
+	}
+	for i := range r.givenUp {
+		add(plan.MemberName(r.Group.Name, r.givenUp[i].Ordinal), r.givenUp[i].MoRef, r.givenUp[i].InstanceUUID)
+	}
+	for i := range r.members {
+		if m := &r.members[i]; m.givenUp {
+			add(m.name, m.MoRef, m.InstanceUUID)
+		}
+	}
+	return all[max(0, len(all)-v1alpha1.MaxVMsGivenUp):]
+}
+
+// isSettled reports whether a VM that was given up is back, and what becomes of it is settled: it is the member, or in quarantine.
+func (r *report) isSettled(instanceUUID string) bool {
+	return slices.ContainsFunc(r.members, func(m member) bool { return m.InstanceUUID == instanceUUID && !m.duplicate && !m.givenUp }) ||
+		slices.ContainsFunc(r.quarantined, func(q member) bool { return q.InstanceUUID == instanceUUID })
 }

@@ -155,6 +155,11 @@ func TestEveryObservation(t *testing.T) {
 				if a.Op == plan.Destroy && m.Why == plan.WhyDuplicate {
 					t.Fatalf("%s of %s, which is kept", a.Op, a.VM)
 				}
+			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2 &&
+				slices.ContainsFunc(o.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == m.InstanceUUID }):
+				if len(perOrdinal) <= int(o.Group.Replicas()) {
+					t.Fatalf("%s of %s, which was given up, and is needed", a.Op, a.VM)
+				}
 			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate && perOrdinal[m.Ordinal] < 2:
 				t.Fatalf("%s of %s, which is the member", a.Op, a.VM)
 			case a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyDuplicate:
@@ -255,7 +260,7 @@ func TestEveryObservation(t *testing.T) {
 			}
 			for _, m := range o.State.VMs {
 				_, pending := o.Pending[plan.MemberName("web", m.Ordinal)]
-				if x := find(&o, a.MoRef); rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && duplicate[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
+				if x := find(&o, a.MoRef); !wasMissing(&o, x.InstanceUUID) && rank(m) < rank(x) && !goes[m.MoRef] && !m.Marked && !m.Standby && m.Reachable && m.Question == "" && !pending && m.Quarantined.IsZero() && duplicate[m.Ordinal] == 1 && m.Revision == x.Revision && m.CPU == x.CPU && m.Fingerprint == x.Fingerprint {
 					t.Fatalf("%s goes (%d), and web-%d stays (%d)", a.VM, rank(x), m.Ordinal, rank(m))
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -45,7 +46,7 @@ func (d *decision) bringBack(count int) (back int) {
 			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.has(q.Ordinal) || d.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.mayReturn(q.Ordinal) || d.has(q.Ordinal) || d.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
 				continue
 			}
 			back++
@@ -56,6 +57,14 @@ func (d *decision) bringBack(count int) (back int) {
 		}
 	}
 	return back
+}
+
+// mayReturn reports whether a VM of that ordinal was given up. If it comes back, the one that was made last is the member
+// (duplicates.go), and that must be the one that serves.
+func (s *sets) mayReturn(ordinal int32) bool {
+	name := plan.MemberName(s.Group.Name, ordinal)
+	return slices.ContainsFunc(s.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.Name == name }) ||
+		slices.ContainsFunc(s.givenUp, func(m notFoundMember) bool { return m.Ordinal == ordinal })
 }
 
 // returnMember plans the next step that makes a VM in quarantine a member again.

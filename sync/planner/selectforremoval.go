@@ -11,6 +11,7 @@ import (
 
 // victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
 // spec.scaleIn.remove names, the unhealthy, the outdated, the others, and the protected last; equals in the order of spec.scaleIn.order.
+// Those that came back and are too many go before all others, in the same order.
 // Updates, healing, changes of size and standby members follow the same order.
 // withinCanary changes that where a canary bounds updates. Duplicates are left out: see duplicates.go.
 func (s *sets) victims() []int { return s.orderOf(s.members) }
@@ -59,6 +60,9 @@ func (s *sets) rank(m *member) int {
 	}
 	if s.policy.Protects(m.name) {
 		rank += 8
+	}
+	if m.returned {
+		rank -= 16
 	}
 	return rank
 }
@@ -131,6 +135,7 @@ func (d *decision) withinCanary(order []int) []int {
 // not count as serving, and goes only while enough others serve.
 func (d *decision) selectForRemoval(order []int) {
 	order = d.withinCanary(order)
+	d.letReturnedGo()
 	serving, idle, retiring := d.countServing()
 	slack := serving - d.policy.MinAvailable
 	shown := d.ordinals - d.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
@@ -140,7 +145,12 @@ func (d *decision) selectForRemoval(order []int) {
 		surplus = d.tooMany()
 	}
 	blocked, queued := false, 0
-	scaleIn := fmt.Sprintf("scale-in: from %s to %d", count(d.ordinals, "member"), d.want)
+	scaleIn := func(m *member) string {
+		if m.givenUp {
+			return "it was given up while vCenter did not have it, and the group has its members without it"
+		}
+		return fmt.Sprintf("scale-in: from %s to %d", count(d.ordinals, "member"), d.want)
+	}
 	canGo := func(m *member) bool { // one that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
@@ -164,7 +174,7 @@ func (d *decision) selectForRemoval(order []int) {
 		case surplus > 0:
 			blocked = true // members further down in the order must not go instead
 			if queued++; queued <= surplus {
-				m.decide(plan.Remove, scaleIn)
+				m.decide(plan.Remove, scaleIn(m))
 				m.awaits = otherMembers
 			}
 		}
@@ -175,10 +185,20 @@ func (d *decision) selectForRemoval(order []int) {
 		d.successors.here--
 		slack -= int(oneIf(m.serving))
 		if !m.replaced {
-			m.decide(plan.Remove, scaleIn)
+			m.decide(plan.Remove, scaleIn(m))
 		}
 	}
 	d.slack = slack
+}
+
+// letReturnedGo replaces none of the members that came back and are too many: they go without a successor.
+func (d *decision) letReturnedGo() {
+	for i := range d.members {
+		if m := &d.members[i]; m.returned && m.retire != "" {
+			m.retire, m.awaits = "", ""
+			m.decide("", "")
+		}
+	}
 }
 
 // waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
@@ -246,7 +266,11 @@ func (s *steps) removeChosen(m *member, why string) {
 		goesOn = s.act(s.replacing(m, m.retire, why))
 		s.tellUnrehearsed(m)
 	case !m.going():
-		goesOn = s.act(s.marking(m, plan.WhyScaleIn, why))
+		to := plan.WhyScaleIn
+		if m.givenUp { // it is kept: see duplicates.go
+			to = plan.WhyDuplicate
+		}
+		goesOn = s.act(s.marking(m, to, why))
 	default:
 		goesOn = s.remove(m, chosen, why)
 	}

@@ -36,6 +36,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 			s.UpdatedReplicas = min(s.CurrentReplicas, r.Group.Status.UpdatedReplicas)
 		}
 		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.update
+		s.GivenUp = r.givenUpStatuses()
 		s.Disks, s.Canary, s.Trial = r.diskStatuses(), r.canary, r.trial
 		if r.blockedBy != nil || r.Finalizing {
 			s.Canary, s.Trial = r.Group.Status.Canary, r.Group.Status.Trial
@@ -45,7 +46,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
-		s.Standby = was.Standby
+		s.Standby, s.GivenUp = was.Standby, was.GivenUp
 		s.Disks, s.Canary, s.Trial = was.Disks, was.Canary, was.Trial
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
@@ -110,7 +111,7 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
 			BootTime: r.bootTime(m, i), Zone: plan.ZoneOf(&r.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
-			HeldUntil: metav1.NewTime(m.heldUntil),
+			HeldUntil: metav1.NewTime(m.heldUntil), VanishedAt: r.vanishedAt(m),
 		})
 	}
 	for _, a := range r.notFound {
