@@ -164,3 +164,47 @@ func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
 		})
 	}
 }
+
+// The group's status goes with it, so only Events say what an abandoned group leaves behind: also while vCenter is cut off, and by a server
+// that was started then.
+func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {
+	t.Parallel()
+	for _, outage := range []string{"no", "yes", "yes, and a restart"} {
+		t.Run("outage: "+outage, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, vcsim.Config{})
+				s := r.serve()
+				g := s.group("web", 21)
+				g.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+				a := up(t, g)
+				if outage != "no" {
+					r.Down()
+				}
+				if outage == "yes, and a restart" {
+					s.stop()
+					g.URL = r.serve().url
+				}
+				g.Spec.Paused = true
+				_, err := g.Finalize(within(t))
+				r.must(err)
+				g.Annotations = map[string]string{v1alpha1.AnnotationAbandon: "true"}
+				began := time.Now()
+				_, err = g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+				r.must(err)
+				all := eventsOf(t, g)
+				for _, m := range a.Status.Members {
+					if text := fmt.Sprintf("%s (%s)", m.Name, m.MoRef); strings.Count(all["Abandoned"], text) != 1 {
+						t.Errorf("not one Event says that %s is left: %q", text, all["Abandoned"])
+					}
+				}
+				if took := time.Since(began); len(a.Status.Members) != 21 || !strings.Contains(all["DisksKept"], a.Status.Disks[0].ID) || took > time.Minute {
+					t.Errorf("%d members, %q, %s", len(a.Status.Members), all["DisksKept"], took)
+				}
+				if outage != "no" {
+					r.Up()
+				}
+			})
+		})
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -31,6 +32,7 @@ import (
 //	a member that is not held       held                                 MemberHeld
 //	a held member                   its time is over                     Warning HoldTimedOut
 //	members of a deleted group      none                                 DisksKept
+//	any                             abandoned                            Warning Abandoned, and DisksKept
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
 //	the same                        destroyed with the server's account  MemberRemoved
 //	a member that was on            off, and not by us                   MemberPoweredOff
@@ -104,9 +106,39 @@ func (r *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Eve
 	for _, d := range is.Disks {
 		i := slices.IndexFunc(r.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
 		if !attached[d.ID] || i < 0 || r.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
-			kept = append(kept, fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.Group.Name, d.Ordinal), d.ID))
+			kept = append(kept, r.diskText(&d))
 		}
 	}
+	return r.disksKept(kept)
+}
+
+// namesInEvent is how many VMs an Event of abandonedEvents names, so that none exceeds the length of an Event's message.
+const namesInEvent = 8
+
+// abandonedEvents tell what an abandoned group leaves behind.
+func (r *report) abandonedEvents(left []string) (all []plan.Event) {
+	tell := func(what, key string) {
+		all = append(all, plan.Event{Warning: true, Reason: plan.ReasonAbandoned, What: what, Key: "abandoned/" + key, At: r.Now})
+	}
+	if len(left) == 0 {
+		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; no VM is known to be left behind", "")
+	}
+	for names := range slices.Chunk(left, namesInEvent) {
+		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; left behind in vCenter: "+strings.Join(names, ", "), names[0])
+	}
+	var disks []string
+	for _, d := range r.Group.Status.Disks {
+		disks = append(disks, r.diskText(&d))
+	}
+	return append(all, r.disksKept(disks)...)
+}
+
+func (r *report) diskText(d *v1alpha1.PersistentDisk) string {
+	return fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.Group.Name, d.Ordinal), d.ID)
+}
+
+// disksKept tells of persistent disks that a deleted group leaves.
+func (r *report) disksKept(kept []string) []plan.Event {
 	if len(kept) == 0 {
 		return nil
 	}

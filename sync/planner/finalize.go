@@ -63,9 +63,26 @@ func (f *facts) abandoned() bool {
 	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
-// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind.
+// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind. The status goes with the
+// group, so Events name all of that.
 func abandon(s *sets) plan.Result {
-	var left []string
+	left := s.leftBehind()
+	message := "abandoned; no VM is known to be left behind"
+	if len(left) > 0 {
+		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
+	}
+	s.blockedBy, s.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	r := &report{stepsToEnd(decide(s))}
+	result := plan.Result{Status: r.status(message), Finalized: r.childless(), Events: r.abandonedEvents(left)}
+	r.setNextCall(&result)
+	if r.orphaned() {
+		result.Children = r.children()
+	}
+	return result
+}
+
+// leftBehind names the VMs that vCenter, or else the stored status, shows of a group.
+func (s *sets) leftBehind() (left []string) {
 	for _, vms := range [][]member{s.members, s.standby, s.quarantined} {
 		for i := range vms {
 			left = append(left, fmt.Sprintf("%s (%s)", vms[i].VM.Name, vms[i].MoRef))
@@ -74,29 +91,20 @@ func abandon(s *sets) plan.Result {
 	for i := range s.notFound {
 		left = append(left, fmt.Sprintf("%s (%s)", s.notFound[i].NameInVCenter(), s.notFound[i].MoRef))
 	}
+	standby, quarantined := s.notFoundStandby, s.notFoundQuarantined
 	if !s.sighted {
+		standby, quarantined = s.Group.Status.Standby, s.Group.Status.Quarantined
 		for _, m := range s.Group.Status.Members {
 			left = append(left, fmt.Sprintf("%s (%s)", m.NameInVCenter(), m.MoRef))
 		}
-		for _, m := range s.Group.Status.Standby {
-			left = append(left, fmt.Sprintf("%s (%s)", cmp.Or(m.VMName, m.Name), m.MoRef))
-		}
-		for _, q := range s.Group.Status.Quarantined {
-			left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
-		}
 	}
-	message := "abandoned; no VM is known to be left behind"
-	if len(left) > 0 {
-		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
+	for _, m := range standby {
+		left = append(left, fmt.Sprintf("%s (%s)", cmp.Or(m.VMName, m.Name), m.MoRef))
 	}
-	s.blockedBy, s.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	r := &report{stepsToEnd(decide(s))}
-	result := plan.Result{Status: r.status(message), Finalized: r.childless()}
-	r.setNextCall(&result)
-	if r.orphaned() {
-		result.Children = r.children()
+	for _, q := range quarantined {
+		left = append(left, fmt.Sprintf("%s (%s)", q.Name, q.MoRef))
 	}
-	return result
+	return left
 }
 
 // orphaned reports whether the group was deleted with --cascade=orphan: its VMs stay, and so do its children. The API server refuses such
