@@ -165,6 +165,60 @@ func TestWhatAServerRemovedBeforeItEndedIsNobodysDoing(t *testing.T) {
 	}
 }
 
+// A process that is killed after it removed a member, before its answer had the Event, leaves that to the next one.
+func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
+	t.Parallel()
+	for _, deleted := range []bool{false, true} {
+		for _, settles := range []time.Duration{0, time.Second, time.Minute} {
+			t.Run(fmt.Sprintf("deleted %t, down for %s", deleted, settles), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					r := newRig(t, vcsim.Config{})
+					s := r.serve()
+					g := s.group("web", 3)
+					up(t, g)
+					was := refs(r.members())
+					left := 0
+					if deleted {
+						g.Generation++
+						_, err := g.Finalize(within(t))
+						r.must(err)
+					} else {
+						left = 1
+						g.Scale(1)
+						until(t, g, "both are marked", func(a metacontroller.Answer) bool { return tallyReason(a.Status, plan.ReasonRemoving) == 2 })
+					}
+					eventually(t, patience, "they are gone", func() bool { return len(r.members()) == left })
+					s.stop()
+					time.Sleep(settles)
+					g.URL = r.serve().url
+					if deleted {
+						_, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized })
+						r.must(err)
+					} else {
+						up(t, g)
+					}
+					told := eventsOf(t, g)["MemberRemoved"]
+					for name, ref := range was {
+						if text := fmt.Sprintf("%s (%s)", name, ref); strings.Count(told, text) != 1 && refs(r.members())[name] == "" {
+							t.Errorf("not one Event says that %s was removed: %q", text, told)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
+	for _, m := range s.Members {
+		if m.Reason == reason {
+			n++
+		}
+	}
+	return n
+}
+
 // The group's status goes with it, so only Events say what an abandoned group leaves behind: also while vCenter is cut off, and by a server
 // that was started then.
 func TestAnAbandonedGroupTellsWhatItLeavesBehind(t *testing.T) {

@@ -34,7 +34,8 @@ import (
 //	members of a deleted group      none                                 DisksKept
 //	any                             abandoned                            Warning Abandoned, and DisksKept
 //	a member that was to stay       its VM is gone for certain           Warning MemberGone
-//	the same                        destroyed with the server's account  MemberRemoved
+//	any member                      destroyed with the server's account  MemberRemoved
+//	                                  by another process
 //	a member that was on            off, and not by us                   MemberPoweredOff
 //	a member                        missing, to be replaced in time      Warning MemberVanished
 //	a member                        missing and given up                 Warning MemberGivenUp
@@ -73,7 +74,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	}
 	all = append(all, r.holdEvents()...)
 	if r.Finalizing {
-		return append(all, r.keptDisks(is, before.Reason)...)
+		return slices.Concat(all, r.goneByOthers(), r.keptDisks(is, before.Reason))
 	}
 	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, shared.Type) {
@@ -183,12 +184,19 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 }
 
 // changesByOthers tell what happened to members without the server: what operators did, and failures.
-func (r *report) changesByOthers() (all []plan.Event) {
+func (r *report) changesByOthers() []plan.Event {
+	return append(r.goneByOthers(), r.poweredOff()...)
+}
+
+// goneByOthers tell of members that this process did not remove. A process that was killed after it removed one, before an answer had its
+// Event, leaves that to the next: the stored status still has the member, and vCenter's events name the account.
+func (r *report) goneByOthers() (all []plan.Event) {
 	stored := r.Group.Status.Members
 	for i := range stored {
 		was := &stored[i]
 		by, gone := r.State.GoneAs(was.MoRef, was.InstanceUUID)
-		if !gone || r.isBack(was) || by.Ours && by.User == "" || was.Reason == plan.ReasonRemoving || was.Reason == plan.ReasonDuplicateMember ||
+		chosen := was.Reason == plan.ReasonRemoving || was.Reason == plan.ReasonDuplicateMember
+		if !gone || r.isBack(was) || by.Ours && by.User == "" || (chosen || r.Finalizing) && !by.Ours ||
 			r.Pending[plan.MemberName(r.Group.Name, was.Ordinal)].Op == plan.Destroy {
 			continue
 		}
@@ -202,6 +210,11 @@ func (r *report) changesByOthers() (all []plan.Event) {
 		}
 		all = append(all, n)
 	}
+	return all
+}
+
+// poweredOff tell of members that were found powered off.
+func (r *report) poweredOff() (all []plan.Event) {
 	for i := range r.members {
 		m := &r.members[i]
 		asked := m.Shutdown.At.Add(r.policy.Shutdown + haltGrace)
