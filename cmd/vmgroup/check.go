@@ -144,6 +144,7 @@ func (s *checkSettings) options(in io.Reader, progress io.Writer) (check.Options
 		return o, fmt.Errorf("--guest-timeout %s: must be positive", s.guestTimeout)
 	}
 	var data []*other
+	s.none = s.orphans
 	groups, err := s.read(in, func(o *other) {
 		if o.holdsData() {
 			data = append(data, o)

@@ -31,6 +31,11 @@ import (
 type manifests struct {
 	files     []string
 	namespace string
+	// none lets a List without a VmGroup pass, as kubectl prints it where there is none. An empty file is none: the command that was to write
+	// it may have failed.
+	none bool
+	// emptyList reports whether such a List was read.
+	emptyList bool
 }
 
 func (m *manifests) flags(c *cobra.Command, usage string) {
@@ -113,7 +118,7 @@ func (m *manifests) read(in io.Reader, others func(*other)) (groups []*v1alpha1.
 		}
 		groups = append(groups, some...)
 	}
-	if len(groups) == 0 && len(m.files) > 0 {
+	if len(groups) == 0 && len(m.files) > 0 && (!m.none || !m.emptyList) {
 		return nil, usageError{fmt.Errorf("--file %s contains no VmGroup", strings.Join(m.files, ", "))}
 	}
 	return groups, nil
@@ -215,6 +220,7 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	case err != nil:
 		return nil, fmt.Errorf("%s: not a Kubernetes object", where)
 	case object.Kind == "List" && object.APIVersion == "v1", object.Kind == v1alpha1.Kind+"List" && object.APIVersion == v1alpha1.GroupVersion.String():
+		m.emptyList = m.emptyList || len(object.Items) == 0
 		for i := range object.Items {
 			some, err := m.groupsIn(fmt.Sprintf("%s, item %d", where, i+1), object.Items[i].Raw, others)
 			if err != nil {

@@ -72,6 +72,10 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder and deployed template of the server's belongs to one of 4 VmGroups") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
+	if said, warnings = orphans(); warnings < 6 || !strings.Contains(said, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed") ||
+		!strings.Contains(said, "of shop/web (UID uid-web)") {
+		t.Errorf("%d warnings of an empty list: %s", warnings, said)
+	}
 	of.Spec.Template = "vm-operator-template"
 	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups given names that version") {
 		t.Errorf("%d warnings: %s", warnings, said)
@@ -85,5 +89,16 @@ func TestACheckOfOrphansWantsVmGroups(t *testing.T) {
 	t.Parallel()
 	if _, errs, status := runCheck(t, nil, "--simulator", "--orphans"); status != 2 || !strings.Contains(errs, "kubectl get vmgroups -A") {
 		t.Errorf("exit status %d: %s", status, errs)
+	}
+	for list, want := range map[string]int{
+		"apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n": 0, // kubectl get -o yaml, where there is none
+		"": 2, // kubectl failed
+	} {
+		c := vmgroup(nil, "check", "--simulator", "--orphans", "-f", "-")
+		c.Stdin = strings.NewReader(list)
+		out, errs, status := run(t, c)
+		if status != want || (want == 0) != strings.Contains(out, "none: vCenter shows no VM") || (want == 2) != strings.Contains(errs, "contains no VmGroup") {
+			t.Errorf("%q: exit status %d: %s%s", list, status, out, errs)
+		}
 	}
 }

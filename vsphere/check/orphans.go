@@ -24,6 +24,10 @@ func (c *checker) orphans(ctx context.Context) {
 	if !c.Orphans {
 		return
 	}
+	if len(c.Existing) == 0 {
+		c.add("orphans", Warn, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed",
+			"before you delete anything, make sure that the list is right: kubectl's context is the cluster's, its account can list VmGroups in all namespaces (-A), and --cluster-id is this cluster's")
+	}
 	before := len(c.findings)
 	cluster := c.parts.Config.ClusterID
 	vms, folders := c.parts.Inventory.Orphans(cluster, c.roots(), c.exists)
@@ -37,7 +41,11 @@ func (c *checker) orphans(ctx context.Context) {
 	}
 	c.orphanedDisks(ctx, cluster)
 	c.orphanedTemplates(ctx)
-	if len(c.findings) == before {
+	switch {
+	case len(c.findings) > before:
+	case len(c.Existing) == 0:
+		c.ok("orphans", "none: vCenter shows no VM, disk, folder or deployed template of the server's")
+	default:
 		c.ok("orphans", "none: every VM, disk, folder and deployed template of the server's belongs to one of %d VmGroups", len(c.Existing))
 	}
 }
