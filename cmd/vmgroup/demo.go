@@ -110,7 +110,7 @@ func (d *demo) run(ctx context.Context, in io.Reader, out io.Writer) error {
 	var ended sync.WaitGroup
 	urls, failed := make(chan string, 1), make(chan error, 1)
 	ended.Go(func() {
-		failed <- d.serve.run(serving, zerolog.Nop(), func(open *opened) { urls <- "http://" + open.hooks.Addr().String() })
+		failed <- d.serve.run(serving, zerolog.Nop(), newRegistry(), func(open *opened) { urls <- "http://" + open.hooks.Addr().String() })
 	})
 	calls, giveUp := context.WithCancel(context.WithoutCancel(ctx)) // the deletion continues after Ctrl-C
 	defer giveUp()

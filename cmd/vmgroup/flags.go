@@ -145,6 +145,9 @@ func usage(c *cobra.Command) error {
 
 // isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
+	if b, is := w.(*backlog); is {
+		w = b.to
+	}
 	f, isFile := w.(*os.File)
 	return isFile && term.IsTerminal(int(f.Fd()))
 }

@@ -19,19 +19,29 @@ import (
 )
 
 func main() {
+	if status := execute(); status != 0 {
+		os.Exit(status)
+	}
+}
+
+// execute runs a command, and returns the exit status.
+func execute() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	c, err := command().ExecuteContextC(ctx)
+	errs := newBacklog(os.Stderr)
+	defer errs.close() // also before a panic is printed
+	c, err := command(errs).ExecuteContextC(ctx)
 	if status := exitStatus(0); errors.As(err, &status) {
-		os.Exit(int(status))
+		return int(status)
 	}
 	if err != nil {
 		for line := range strings.SplitSeq(err.Error(), "\n") { // an error may quote vCenter or the server
-			fmt.Fprintln(os.Stderr, "vmgroup:", plan.Printable(line))
+			fmt.Fprintln(errs, "vmgroup:", plan.Printable(line))
 		}
-		os.Exit(exitCode(c.Name(), err))
+		return exitCode(c.Name(), err)
 	}
+	return 0
 }
 
 // usageError is a mistake in the command line or the environment; the exit status is 2, as for other Unix tools.
@@ -50,7 +60,8 @@ func exitCode(command string, err error) int {
 	return 1
 }
 
-func command() *cobra.Command {
+// command returns the command line. The server writes its log to log.
+func command(log *backlog) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "vmgroup",
 		Short: "vSphere VM groups as Kubernetes objects",
@@ -80,7 +91,7 @@ Every flag has an environment variable, which its help names; a flag wins over i
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
-	for _, c := range []*cobra.Command{serveCommand(), planCommand(), checkCommand(), demoCommand()} {
+	for _, c := range []*cobra.Command{serveCommand(log), planCommand(), checkCommand(), demoCommand()} {
 		c.SetUsageFunc(usage)
 		root.AddCommand(c)
 	}

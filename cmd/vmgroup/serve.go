@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	stdlog "log"
 	"net/http"
-	"os"
+	"os/signal"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -16,6 +18,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
@@ -36,7 +39,7 @@ type serveSettings struct {
 	events        bool
 }
 
-func serveCommand() *cobra.Command {
+func serveCommand(errs *backlog) *cobra.Command {
 	s := &serveSettings{}
 	c := &cobra.Command{
 		Use:   "serve",
@@ -55,11 +58,13 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 			if err := refuseEmptyFiles(c); err != nil {
 				return err
 			}
-			log, err := s.logger(os.Stderr)
+			log, err := s.logger(errs)
 			if err != nil {
 				return err
 			}
-			return s.run(c.Context(), log, func(open *opened) { s.announce(log, open) })
+			registry := newRegistry()
+			s.keepWriting(errs, log, registry)
+			return s.run(c.Context(), log, registry, func(open *opened) { s.announce(log, open) })
 		},
 	}
 	f := c.Flags()
@@ -92,12 +97,26 @@ const (
 	readyAnyway = 30 * time.Second // after this, the server is ready without vCenter's inventory
 )
 
+// keepWriting sends whatever this process writes to standard error through errs, so that its reader can neither stop nor end the server:
+// lines that errs has no room for are counted, and so is what is written when the reader is gone (SIGPIPE would end the process).
+func (s *serveSettings) keepWriting(errs *backlog, log zerolog.Logger, registry *prometheus.Registry) {
+	signal.Ignore(syscall.SIGPIPE)
+	direct, _ := s.logger(errs.to) // the same settings were accepted for log
+	errs.count(metrics.LogLinesDropped.Counter(registry).WithLabelValues(), func(lines int) {
+		direct.Error().Int("lines", lines).Msg("log lines were dropped: standard error was not read for a while, and 1 MiB of lines waited already")
+	})
+	others := otherLines{log, zerolog.WarnLevel} // of net/http's clients and the Kubernetes libraries
+	stdlog.SetFlags(0)
+	stdlog.SetOutput(others)
+	klog.LogToStderr(false)
+	klog.SetOutput(others)
+}
+
 // run serves until ctx ends. It calls serving once it listens.
-func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, serving func(*opened)) error {
+func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *prometheus.Registry, serving func(*opened)) error {
 	if err := s.check(); err != nil {
 		return err
 	}
-	registry := newRegistry()
 	var pages *page.Page
 	s.listeners.guard.Browser = &guard.Browser{Covers: page.Covers, Open: page.IsAsset, SignIn: page.SignIn, SignOut: page.SignOut,
 		Form: func(w http.ResponseWriter, r *http.Request, denied bool) { pages.AskToken(w, r, denied) }}

@@ -175,11 +175,14 @@ func (s *settings) checkSimulatorAddress(log zerolog.Logger) error {
 // instead of waiting for a vCenter that never comes back.
 const simulatorUUID = "5171a7ed-0000-4000-8000-000000000001"
 
-// debugLines logs each line of another logger at the level debug.
-type debugLines struct{ log zerolog.Logger }
+// otherLines logs each line of another logger.
+type otherLines struct {
+	log   zerolog.Logger
+	level zerolog.Level
+}
 
-func (d debugLines) Write(line []byte) (int, error) {
-	d.log.Debug().Str("line", strings.TrimSpace(string(line))).Msg("line of another logger")
+func (o otherLines) Write(line []byte) (int, error) {
+	o.log.WithLevel(o.level).Str("line", strings.TrimSpace(string(line))).Msg("line of another logger")
 	return len(line), nil
 }
 
@@ -212,7 +215,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 			return nil, nil, fmt.Errorf("start the embedded vCenter: %w", err)
 		}
 		stdlog.SetFlags(0)
-		stdlog.SetOutput(debugLines{log}) // govmomi's simulator logs there, in the midst of what the command shows
+		stdlog.SetOutput(otherLines{log, zerolog.DebugLevel}) // govmomi's simulator logs there, in the midst of what the command shows
 		closeSimulator = func() {
 			if err := sim.Close(); err != nil {
 				log.Warn().Err(err).Msg("the embedded vCenter did not close cleanly")

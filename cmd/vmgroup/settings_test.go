@@ -161,7 +161,7 @@ func TestTheChartTakesEveryVariableOfTheServer(t *testing.T) {
 	for _, name := range regexp.MustCompile(`- name: (V[A-Z_]+)\n`).FindAllStringSubmatch(string(deployment), -1) {
 		own[name[1]] = true
 	}
-	serveCommand().Flags().VisitAll(func(f *pflag.Flag) {
+	serveCommand(nil).Flags().VisitAll(func(f *pflag.Flag) {
 		variable := f.Annotations[envAnnotation][0]
 		if own[variable] == (taken[variable] != nil) {
 			t.Errorf("%s is a setting of the chart: %t; the chart sets it itself: %t", variable, taken[variable] != nil, own[variable])

@@ -56,6 +56,7 @@ var (
 	HookDuration = add("vmgroup_hook_duration_seconds", "How long calls of the hooks, /groups, /sd and the page took, by path and HTTP status.", "hook", "code").
 			in(prometheus.ExponentialBuckets(0.0001, 3, 11))
 	Refused            = add("vmgroup_refused_total", "Refused connections and calls, by reason.", "reason")
+	LogLinesDropped    = add("vmgroup_log_lines_dropped_total", "Log lines that were not written, because standard error was not read.")
 	KeyFilesUnreadable = add("vmgroup_key_files_unreadable", "Files of tokens, certificates and authorities that cannot be read.")
 	CertificateExpiry  = add("vmgroup_certificate_expiry_timestamp_seconds", "When the hooks' certificate expires, in seconds since 1970.")
 )
