@@ -44,6 +44,8 @@ type Reader struct {
 	// publishing is held while a reading is published, and before mu. epoch is that of the newest session of one.
 	publishing sync.Mutex
 	epoch      int64
+	// withoutNet are the VMs that the log names for that.
+	withoutNet map[string]bool
 
 	mu      sync.Mutex
 	next    job
@@ -77,7 +79,7 @@ const readAgain = time.Second
 
 // NewReader returns the only reader of an inventory.
 func NewReader(c Caller, n *Inventory, log zerolog.Logger) *Reader {
-	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{})}
+	r := &Reader{calls: c, inventory: n, log: log, wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), facts: make(chan fact), done: make(chan struct{}), withoutNet: map[string]bool{}}
 	n.want = func(moRef string) { r.Touch(VMRef(moRef)) }
 	return r
 }
@@ -317,6 +319,12 @@ func (r *Reader) publish(epoch int64, result Reading) error {
 		return errSuperseded
 	}
 	r.epoch = epoch
+	for _, moRef := range result.WithoutNet {
+		if !r.withoutNet[moRef] {
+			r.withoutNet[moRef] = true
+			r.log.Warn().Str("moRef", moRef).Msg("a VM has no address but the primary one for this server: its guest reports more than the server reads at once, 32 MiB or 1,048,576 values")
+		}
+	}
 	r.inventory.Publish(result)
 	return nil
 }

@@ -25,6 +25,8 @@ type Reading struct {
 	Clusters []Cluster
 	// Gone are the moRefs that vCenter answered with ManagedObjectNotFound.
 	Gone []string
+	// WithoutNet are the moRefs of Machines whose guests report more of their adapters than can be read.
+	WithoutNet []string
 	// Off are the moRefs of members that a task of this server has powered off.
 	Off []string
 }

@@ -45,6 +45,9 @@ func readRefs(ctx context.Context, s *session.Session, refs []types.ManagedObjec
 			living = slices.DeleteFunc(living, func(ref types.ManagedObjectReference) bool { return ref == gone })
 		}
 		r.hide(living)
+		for _, ref := range n.WithoutNet {
+			r.WithoutNet = append(r.WithoutNet, ref.Value)
+		}
 		for i := range r.Machines[before:] {
 			r.Machines[before+i].Whole = true
 		}

@@ -76,7 +76,8 @@ type Stream struct {
 	}
 }
 
-// WatchSpec lists the properties that vCenter sends updates of, for all places and VMs below root. They are few, because vcsim compares
+// WatchSpec lists the properties that vCenter sends updates of, for all places and VMs below root. Their values are dropped while they are
+// read (session.WithoutValues): a VM is a member by its stamp, and guests of all others report addresses, too. The properties are few, because vcsim compares
 // all of them for each update. A change of the hardware, or of the stamp, shows as config.changeVersion; bootTime shows that a guest was
 // off for a moment only.
 func WatchSpec(root types.ManagedObjectReference) types.PropertyFilterSpec {
@@ -342,7 +343,7 @@ func (st *Stream) wait(ctx context.Context, vim *vim25.Client, pc types.ManagedO
 	ctx, cancel := context.WithTimeoutCause(ctx, bound, errSilent)
 	defer cancel()
 	seconds := int32(most / time.Second)
-	res, err := methods.WaitForUpdatesEx(ctx, vim, &types.WaitForUpdatesEx{
+	res, err := methods.WaitForUpdatesEx(session.WithoutValues(ctx), vim, &types.WaitForUpdatesEx{
 		This: pc, Version: version, Options: &types.WaitOptions{MaxWaitSeconds: &seconds, MaxObjectUpdates: updatesMost}})
 	if err != nil {
 		if cause := context.Cause(ctx); cause == errSilent || cause == errDeaf {

@@ -30,6 +30,8 @@ type Bisection struct {
 	Gone    []types.ManagedObjectReference
 	// Unread says why each cannot be read.
 	Unread map[types.ManagedObjectReference]error
+	// WithoutNet are those of Objects that were read without guest.net, which is more than one answer can have.
+	WithoutNet []types.ManagedObjectReference
 }
 
 // ReadSpec says what is read of objects.
@@ -95,7 +97,13 @@ func (n *Bisection) each(ctx context.Context, refs []types.ManagedObjectReferenc
 
 // readPlain reads one object without the traversals from it: the unreadable object may be its host.
 func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectReference) error {
-	objects, err := Retrieve(ctx, n.session, n.plain(refs))
+	spec := n.plain(refs)
+	objects, err := Retrieve(ctx, n.session, spec)
+	if isTooLarge(err) && dropNet(spec.PropSet) {
+		if objects, err = Retrieve(ctx, n.session, spec); err == nil {
+			n.WithoutNet = append(n.WithoutNet, refs[0])
+		}
+	}
 	switch {
 	case err == nil:
 		n.Objects = append(n.Objects, objects...)
@@ -110,6 +118,21 @@ func (n *Bisection) readPlain(ctx context.Context, refs []types.ManagedObjectRef
 		n.Unread[refs[0]] = err
 	}
 	return nil
+}
+
+func isTooLarge(err error) bool {
+	return err != nil && vcfault.Classify("", err).Reason == vcfault.ReasonAnswerTooLarge
+}
+
+// dropNet removes what guests report of their adapters from a spec, and reports whether it was there: nothing else that is read of a VM has
+// a size that its guest chooses.
+func dropNet(specs []types.PropertySpec) (had bool) {
+	for i := range specs {
+		before := len(specs[i].PathSet)
+		specs[i].PathSet = slices.DeleteFunc(slices.Clone(specs[i].PathSet), func(path string) bool { return path == "guest.net" })
+		had = had || len(specs[i].PathSet) < before
+	}
+	return had
 }
 
 // unanswered returns the objects that an answer lacks.

@@ -41,7 +41,13 @@ func (b bounds) checked(res *http.Response, err error) (*http.Response, error) {
 		return nil, err
 	}
 	res.Status = fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode)) // its words may be anything
-	body := &boundedBody{ReadCloser: res.Body, bounds: b}
+	if res.Request != nil && hasNoValues(res.Request.Context()) {
+		res.Body = newValueless(res.Body)
+	}
+	body := &boundedBody{ReadCloser: res.Body, bounds: b, beyond: endless}
+	if isLoggedIn(res.Request) {
+		body.beyond = tooLarge
+	}
 	body.timer = time.AfterFunc(answerTimeout, func() {
 		body.late.Store(true)
 		_ = body.ReadCloser.Close()
@@ -59,6 +65,7 @@ type boundedBody struct {
 	late             atomic.Bool
 	over             bool  // it has ended, or failed
 	size, had, since int64 // bytes, parts, and bytes since the last mark
+	beyond           func(what string) error
 }
 
 // Read reads the next part.
@@ -81,17 +88,17 @@ func (b *boundedBody) read(p []byte) (int, error) {
 			break
 		}
 		if b.since+int64(at) > b.run && b.run > 0 {
-			return 0, endless(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
+			return 0, b.beyond(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
 		}
 		b.had, b.since, rest = b.had+1, 0, rest[at+1:]
 	}
 	switch {
 	case b.size > b.bytes:
-		return 0, endless(fmt.Sprintf("more than %d MiB", b.bytes>>20))
+		return 0, b.beyond(fmt.Sprintf("more than %d MiB", b.bytes>>20))
 	case b.had > b.parts:
-		return 0, endless(fmt.Sprintf("more than %d values", b.parts))
+		return 0, b.beyond(fmt.Sprintf("more than %d values", b.parts))
 	case b.run > 0 && b.since > b.run:
-		return 0, endless(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
+		return 0, b.beyond(fmt.Sprintf("a text of more than %d MiB", b.run>>20))
 	}
 	return n, err
 }
@@ -112,7 +119,17 @@ func (b *boundedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
+// isLoggedIn reports whether a request has a session, of SOAP or of REST: then vCenter itself answers it.
+func isLoggedIn(req *http.Request) bool {
+	return req != nil && (req.Header.Get("Cookie") != "" || req.Header.Get("vmware-api-session-id") != "")
+}
+
 func endless(what string) error {
 	return vcfault.New(vcfault.ReasonNotVCenterAPI, false,
 		"An answer from vCenter's address has %s, which no answer of vCenter has: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", what)
+}
+
+func tooLarge(what string) error {
+	return vcfault.New(vcfault.ReasonAnswerTooLarge, false,
+		"An answer of vCenter has %s: the server reads no more at once, because that might need more memory than it has.", what)
 }

@@ -90,6 +90,9 @@ const (
 // page or another server answers, or vCenter is broken. The server concludes nothing from such an answer, and retries the call.
 const ReasonNotVCenterAPI = "NotVCenterAPI"
 
+// ReasonAnswerTooLarge means that an answer of vCenter has more than the server takes at once; reads of several objects are divided then.
+const ReasonAnswerTooLarge = "AnswerTooLarge"
+
 // ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
 const ReasonAttributeConflict = "AttributeConflict"
 

@@ -258,8 +258,8 @@ func (v *inventory) StartDocker(where string) error {
 	})
 }
 
-// AddIP makes a guest with running Tools report one more address on its last adapter. The primary address stays.
-func (v *inventory) AddIP(where, ip string) error {
+// AddIP makes a guest with running Tools report more addresses on its last adapter. The primary address stays.
+func (v *inventory) AddIP(where string, ips ...string) error {
 	return v.changeVM("add an address to", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustHaveTools(vm); fault != nil {
 			return fault
@@ -268,7 +268,7 @@ func (v *inventory) AddIP(where, ip string) error {
 			g.Net = slices.Clone(g.Net)
 			for i := len(g.Net) - 1; i >= 0; i-- {
 				if ofAdapter(g.Net[i]) {
-					g.Net[i].IpAddress = append(slices.Clone(g.Net[i].IpAddress), ip)
+					g.Net[i].IpAddress = slices.Concat(g.Net[i].IpAddress, ips)
 					return
 				}
 			}

@@ -1,0 +1,105 @@
+package session
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/soap"
+	"github.com/vmware/govmomi/vim25/types"
+	"github.com/vmware/govmomi/vim25/xml"
+)
+
+// withoutValuesOf returns what is left of an answer, however it is cut into parts.
+func withoutValuesOf(t *testing.T, text string) string {
+	t.Helper()
+	whole := ""
+	for _, cut := range []func(io.Reader) io.Reader{func(r io.Reader) io.Reader { return r }, iotest.OneByteReader, iotest.HalfReader, iotest.DataErrReader} {
+		left, err := io.ReadAll(newValueless(io.NopCloser(cut(strings.NewReader(text)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole != "" && string(left) != whole {
+			t.Fatalf("it depends on the parts: %q, %q", left, whole)
+		}
+		whole = string(left)
+	}
+	return whole
+}
+
+func TestTheValuesOfAnAnswerAreDroppedAndNothingElse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`<a><name>n</name><val xsi:type="T"><ip>1</ip><ip>2</ip></val><op>o</op></a>`: `<a><name>n</name><op>o</op></a>`,
+		`<a><val>1</val><val/><val xsi:nil="true" /><b/></a>`:                         `<a><b/></a>`,
+		`<a><val><val>1</val><val/>2</val >3</a>`:                                     `<a>3</a>`,
+		`<a><value>1</value><valu/><va>2</va><vals a="b">3</vals></a>`:                `<a><value>1</value><valu/><va>2</va><vals a="b">3</vals></a>`,
+		"<?xml version=\"1.0\"?>\n<a b='/'>text</a>\n":                                "<?xml version=\"1.0\"?>\n<a b='/'>text</a>\n",
+		`</val><a>1</a><val>2`:                                                        `<a>1</a>`,
+		``:                                                                            ``,
+	} {
+		if got := withoutValuesOf(t, text); got != want {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
+
+// updates is an answer of the stream.
+func updates(addresses int) *types.UpdateSet {
+	nic := types.GuestNicInfo{IpAddress: make([]string, addresses)}
+	for i := range nic.IpAddress {
+		nic.IpAddress[i] = "10.0.0.1"
+	}
+	ref := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}
+	return &types.UpdateSet{Version: "2", Truncated: types.NewBool(true), FilterSet: []types.PropertyFilterUpdate{{Filter: ref, ObjectSet: []types.ObjectUpdate{
+		{Kind: types.ObjectUpdateKindEnter, Obj: ref, ChangeSet: []types.PropertyChange{
+			{Name: "name", Op: types.PropertyChangeOpAssign, Val: "a<b&val"},
+			{Name: "guest.net", Op: types.PropertyChangeOpAssign, Val: types.ArrayOfGuestNicInfo{GuestNicInfo: []types.GuestNicInfo{nic}}},
+			{Name: "runtime.host", Op: types.PropertyChangeOpAssign, Val: ref},
+			{Name: "runtime.question", Op: types.PropertyChangeOpRemove}}},
+		{Kind: types.ObjectUpdateKindLeave, Obj: types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-2"}},
+	}}}}
+}
+
+func TestAnAnswerOfTheStreamIsTheSameWithoutItsValues(t *testing.T) {
+	t.Parallel()
+	set := updates(3)
+	made, err := xml.Marshal(soap.Envelope{Body: &methods.WaitForUpdatesExBody{Res: &types.WaitForUpdatesExResponse{Returnval: set}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := withoutValuesOf(t, string(made))
+	var body methods.WaitForUpdatesExBody
+	if err := xml.NewDecoder(strings.NewReader(left)).Decode(&soap.Envelope{Body: &body}); err != nil {
+		t.Fatalf("%v: %s", err, left)
+	}
+	for i := range set.FilterSet[0].ObjectSet[0].ChangeSet {
+		set.FilterSet[0].ObjectSet[0].ChangeSet[i].Val = nil
+	}
+	want, _ := xml.Marshal(set)
+	got, _ := xml.Marshal(body.Res.Returnval)
+	if !bytes.Equal(want, got) {
+		t.Errorf("%s\nnot %s", got, want)
+	}
+}
+
+// However many addresses guests have, the answer takes the same memory.
+func TestValuesThatAreDroppedNeedNoMemory(t *testing.T) {
+	allocated := func(addresses int) int64 {
+		made, err := xml.Marshal(updates(addresses))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testing.Benchmark(func(b *testing.B) {
+			for b.Loop() {
+				_, _ = io.Copy(io.Discard, newValueless(io.NopCloser(bytes.NewReader(made))))
+			}
+		}).AllocedBytesPerOp()
+	}
+	if few, many := allocated(1), allocated(100_000); many > 2*few {
+		t.Errorf("%d bytes, and %d with a hundred thousand times as many addresses", few, many)
+	}
+}
