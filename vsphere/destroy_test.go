@@ -135,7 +135,7 @@ func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 		before, of := w.Calls(), w.stampOf("web-0")
 		p.do(actionOn(plan.PowerOn, vm))
 		after := w.Calls()
-		for _, method := range []string{"ReconfigVM_Task", "QueryEvents"} {
+		for _, method := range []string{"ReconfigVM_Task", "CreateCollectorForEvents"} {
 			if n := after[method] - before[method]; n != 0 {
 				t.Errorf("%d calls of %s", n, method)
 			}

@@ -436,21 +436,18 @@ func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.
 
 // ask queries who recently powered any VM off.
 func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
-	begin, own := time.Now().Add(-auditSince), ""
-	var events []types.BaseEvent
-	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		own = s.User
-		var err error
-		events, err = session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}})
-		return err
-	})
+	begin := time.Now().Add(-auditSince)
 	who, last := map[string]plan.Actor{}, map[string]time.Time{}
-	for _, event := range events {
-		e := event.GetEvent()
-		if e.Vm == nil || e.UserName == "" || e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
-			continue
-		}
-		who[e.Vm.Vm.Value], last[e.Vm.Vm.Value] = plan.Actor{User: e.UserName, Ours: strings.EqualFold(e.UserName, own)}, e.CreatedTime
-	}
+	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		clear(who)
+		clear(last)
+		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, func(event types.BaseEvent) bool {
+			e := event.GetEvent()
+			if e.Vm != nil && e.UserName != "" && !e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
+				who[e.Vm.Vm.Value], last[e.Vm.Vm.Value] = plan.Actor{User: e.UserName, Ours: strings.EqualFold(e.UserName, s.User)}, e.CreatedTime
+			}
+			return true
+		})
+	})
 	return who, err
 }

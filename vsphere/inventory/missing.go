@@ -24,7 +24,8 @@ type Missing struct {
 	UID types.UID
 	// Host is the name of the host that it was on; empty if not known.
 	Host string
-	// SeenAt is when it was last read; zero if this process never saw it.
+	// SeenAt is when it was last known to be in the inventory: when it was last read, or, if this process never saw it, by its group's
+	// status; zero if that doesn't tell.
 	SeenAt time.Time
 	// Since is when it was found missing.
 	Since time.Time
@@ -89,7 +90,11 @@ func (n *Inventory) miss(old *Member, reused bool) {
 
 // recordedMissing returns a missing member that is known only from its group's status.
 func recordedMissing(uid types.UID, r *v1alpha1.Member, reused bool) Missing {
-	return Missing{UID: uid, Host: r.Host, Reused: reused,
+	seen := r.BootTime.Time
+	if r.Ready && r.LastTransitionTime.After(seen) { // otherwise it may have left before it was found not to be ready
+		seen = r.LastTransitionTime.Time
+	}
+	return Missing{UID: uid, Host: r.Host, Reused: reused, SeenAt: seen,
 		Vanished: plan.Vanished{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID, Name: r.NameInVCenter(), Ordinal: r.Ordinal}}
 }
 

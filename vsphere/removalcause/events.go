@@ -31,18 +31,28 @@ const (
 	kept = 30 * 24 * time.Hour
 )
 
-// fromEvents queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing.
-func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (map[string]inventory.Cause, error) {
-	var causes map[string]inventory.Cause
-	err := f.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
+// fromEvents queries vCenter's events about VMs. It has no cause for a VM of which they tell nothing. Of all VMs' events, which may be
+// hundreds of thousands, it keeps those of these VMs and their hosts, in their inquiries, and asks only for what came since the last time.
+func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (causes map[string]inventory.Cause, err error) {
+	now := time.Now()
+	err = f.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		causes = map[string]inventory.Cause{}
-		events, err := session.Events(ctx, s, between(beginOf(of), time.Now().Add(clocksApart)))
-		if err != nil {
+		begin, some := now, search{}
+		for _, m := range of {
+			q := f.cases[keyOf(m)]
+			some.add(m, q.events)
+			if since := q.beginOf(m, now); since.Before(begin) {
+				begin = since
+			}
+		}
+		if err := session.Events(ctx, s, between(begin, now.Add(clocksApart)), some.take); err != nil {
 			return err
 		}
 		chains := map[int32][]types.BaseEvent{}
 		for _, m := range of {
-			removed := lastOf(events, m)
+			q := f.cases[keyOf(m)]
+			q.events, q.searched = some.about(m), now
+			removed := lastOf(q.events, m)
 			if removed == nil {
 				continue
 			}
@@ -61,12 +71,59 @@ func (f *Finder) fromEvents(ctx context.Context, of []inventory.Missing) (map[st
 	return causes, err
 }
 
-// chainOf are the events of a chain; 0 is none.
-func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEvent, error) {
+// search has the events about some VMs, by their moRefs, and about their hosts, by name.
+type search struct{ vms, hosts map[string][]types.BaseEvent }
+
+// add adds a VM, and what is known of it already.
+func (x *search) add(m inventory.Missing, known []types.BaseEvent) {
+	if x.vms == nil {
+		x.vms, x.hosts = map[string][]types.BaseEvent{}, map[string][]types.BaseEvent{}
+	}
+	x.vms[m.MoRef] = slices.Clone(known)
+	if m.Host != "" {
+		x.hosts[m.Host] = nil
+	}
+}
+
+// take keeps an event that is about one of them.
+func (x *search) take(event types.BaseEvent) bool {
+	e, by, name := event.GetEvent(), x.vms, ""
+	switch _, ofHost := event.(*types.HostRemovedEvent); {
+	case ofHost && e.Host != nil:
+		by, name = x.hosts, e.Host.Name
+	case !ofHost && e.Vm != nil:
+		name = e.Vm.Vm.Value
+	}
+	if before, wanted := by[name]; wanted && !slices.ContainsFunc(before, func(b types.BaseEvent) bool { return b.GetEvent().Key == e.Key }) {
+		by[name] = append(before, event)
+	}
+	return true
+}
+
+// about returns the events about a VM and its host.
+func (x *search) about(m inventory.Missing) []types.BaseEvent {
+	all := x.vms[m.MoRef]
+	for _, e := range x.hosts[m.Host] {
+		if !slices.ContainsFunc(all, func(b types.BaseEvent) bool { return b.GetEvent().Key == e.GetEvent().Key }) {
+			all = append(slices.Clip(all), e)
+		}
+	}
+	return all
+}
+
+// chainOf are the events of a chain that say what removed a VM; 0 is none. A chain may be of thousands of VMs that were in one folder.
+func chainOf(ctx context.Context, s *session.Session, id int32) (chain []types.BaseEvent, err error) {
 	if id == 0 {
 		return nil, nil
 	}
-	return session.Events(ctx, s, types.EventFilterSpec{EventChainId: id})
+	err = session.Events(ctx, s, types.EventFilterSpec{EventChainId: id}, func(e types.BaseEvent) bool {
+		switch e.(type) {
+		case *types.TaskEvent, *types.HostRemovedEvent:
+			chain = append(chain, e)
+		}
+		return true
+	})
+	return chain, err
 }
 
 // Destroyed asks vCenter's events about one VM, which was in the inventory at a time: whether it was destroyed, and how it left; how is ""
@@ -74,8 +131,10 @@ func chainOf(ctx context.Context, s *session.Session, id int32) ([]types.BaseEve
 func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectReference, at time.Time) (destroyed bool, how string, err error) {
 	var m inventory.Missing
 	m.MoRef, m.SeenAt = vm.Value, at
-	events, err := session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)))
-	removed := lastOf(events, m)
+	var some search
+	some.add(m, nil)
+	err = session.Events(ctx, s, between(at.Add(-clocksApart), time.Now().Add(clocksApart)), some.take)
+	removed := lastOf(some.about(m), m)
 	if err != nil || removed == nil {
 		return false, "", err
 	}
@@ -87,16 +146,14 @@ func Destroyed(ctx context.Context, s *session.Session, vm types.ManagedObjectRe
 	return c.Destroyed, c.How, nil
 }
 
-// beginOf returns the begin of the query: when the VMs were last seen, or the oldest events.
-func beginOf(of []inventory.Missing) time.Time {
-	begin := time.Now()
-	for _, m := range of {
-		if m.SeenAt.IsZero() {
-			return begin.Add(-kept)
-		}
-		if m.SeenAt.Before(begin) {
-			begin = m.SeenAt
-		}
+// beginOf returns the begin of a query about a VM: when it was last known to be there, or the oldest events; but not what was searched.
+func (q *inquiry) beginOf(m inventory.Missing, now time.Time) time.Time {
+	begin := m.SeenAt
+	if begin.IsZero() {
+		begin = now.Add(-kept)
+	}
+	if q.searched.After(begin) {
+		begin = q.searched
 	}
 	return begin.Add(-clocksApart)
 }

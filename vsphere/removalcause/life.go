@@ -2,8 +2,9 @@ package removalcause
 
 import (
 	"context"
+	"reflect"
+	"slices"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -18,25 +19,18 @@ var (
 	onEvents   = []string{"VmStartingEvent", "VmPoweredOnEvent", "DrsVmPoweredOnEvent", "VmResumingEvent"}
 )
 
-// Life reports whether vCenter's events have a VM's creation, and a power-on.
+// Life reports whether vCenter's events have a VM's creation, and a power-on. If they have a power-on, made may be false.
 func Life(ctx context.Context, calls inventory.Caller, moRef string) (made, on bool, err error) {
-	if made, err = hadEvents(ctx, calls, moRef, madeEvents); err == nil {
-		on, err = hadEvents(ctx, calls, moRef, onEvents)
-	}
-	return made, on, err
-}
-
-// hadEvents reports whether vCenter has any of these events of a VM.
-func hadEvents(ctx context.Context, calls inventory.Caller, moRef string, kinds []string) (had bool, err error) {
 	err = calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.QueryEvents(ctx, s.Vim, &types.QueryEvents{This: *s.Vim.ServiceContent.EventManager, Filter: types.EventFilterSpec{
+		made, on = false, false
+		return session.Events(ctx, s, types.EventFilterSpec{
 			Entity:      &types.EventFilterSpecByEntity{Entity: inventory.VMRef(moRef), Recursion: types.EventFilterSpecRecursionOptionSelf},
-			EventTypeId: kinds,
-		}})
-		if err == nil {
-			had = len(res.Returnval) > 0
-		}
-		return err
+			EventTypeId: slices.Concat(madeEvents, onEvents),
+		}, func(e types.BaseEvent) bool {
+			kind := reflect.TypeOf(e).Elem().Name()
+			made, on = made || slices.Contains(madeEvents, kind), on || slices.Contains(onEvents, kind)
+			return !on
+		})
 	})
-	return had, err
+	return made, on, err
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
@@ -57,11 +58,16 @@ type Finder struct {
 // key identifies a missing VM.
 type key struct{ moRef, instanceUUID string }
 
+func keyOf(m inventory.Missing) key { return key{m.MoRef, m.InstanceUUID} }
+
 // inquiry is what was done to find out about a VM.
 type inquiry struct {
 	since time.Time // the VM was found missing then: at another time it is another inquiry
 	asked int       // how often
 	due   time.Time // when it is to be asked about next; zero: events name the cause
+
+	searched time.Time         // when events were last read and had no cause: those from before are known
+	events   []types.BaseEvent // what they tell of the VM and its host
 }
 
 // New returns a Finder that does nothing until Run.
@@ -117,10 +123,10 @@ func (f *Finder) round(ctx context.Context) error {
 		return err
 	}
 	for _, m := range due {
-		q := f.cases[key{m.MoRef, m.InstanceUUID}]
+		q := f.cases[keyOf(m)]
 		q.asked++
 		if c := causes[m.MoRef]; c.How != "" {
-			q.due = time.Time{}
+			q.due, q.events = time.Time{}, nil
 			f.decide(m, c)
 			continue
 		}
@@ -149,7 +155,7 @@ func withoutEvents(m inventory.Missing, denied *vcfault.Error) string {
 func (f *Finder) due(now time.Time) (due []inventory.Missing) {
 	missing := map[key]bool{}
 	for _, m := range f.inventory.Missing() {
-		k := key{m.MoRef, m.InstanceUUID}
+		k := keyOf(m)
 		missing[k] = true
 		q := f.cases[k]
 		if q == nil || !q.since.Equal(m.Since) {

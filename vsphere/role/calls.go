@@ -44,7 +44,6 @@ var calls = map[string][]string{
 	"WaitForUpdatesEx":                {privView},
 	"FindByInventoryPath":             {privView},
 	"FindChild":                       {privView},
-	"QueryEvents":                     {privView},
 	"CreateCollectorForEvents":        {privView},
 	"ReadNextEvents":                  {privView}, // as CreateCollectorForEvents
 	"DestroyCollector":                {privView}, // as CreateCollectorForEvents

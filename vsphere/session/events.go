@@ -11,13 +11,14 @@ import (
 // eventPage is how many events one call asks for; vCenter allows no more.
 const eventPage = 1000
 
-// Events reads vCenter's events that match a filter, from the oldest on, with a collector: QueryEvents returns one page only, and not
-// what vCenter's filter of bursts leaves out. vCenter drops events that the account is not allowed to see from a page after it was filled
-// (govmomi#3450), so a page with fewer than were asked for is not the last; an empty one is, or all of it was dropped.
-func Events(ctx context.Context, s *Session, filter types.EventFilterSpec) (events []types.BaseEvent, err error) {
+// Events reads vCenter's events that match a filter, from the oldest on, and passes each to take, until take returns false. Nothing is kept
+// of a page when the next one is read: a vCenter may have hundreds of thousands. It uses a collector: QueryEvents returns one page only,
+// and not what vCenter's filter of bursts leaves out. vCenter drops events that the account is not allowed to see from a page after it was
+// filled (govmomi#3450), so a page with fewer than were asked for is not the last; an empty one is, or all of it was dropped.
+func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take func(types.BaseEvent) bool) error {
 	made, err := methods.CreateCollectorForEvents(ctx, s.Vim, &types.CreateCollectorForEvents{This: *s.Vim.ServiceContent.EventManager, Filter: filter})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	collector := made.Returnval
 	defer func() { // a session has few; what is left of it ends with the session
@@ -27,15 +28,12 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec) (even
 	}()
 	for {
 		page, err := methods.ReadNextEvents(ctx, s.Vim, &types.ReadNextEvents{This: collector, MaxCount: eventPage})
-		if err != nil {
-			return nil, err
-		}
-		if len(page.Returnval) == 0 {
-			return events, nil
+		if err != nil || len(page.Returnval) == 0 {
+			return err
 		}
 		for _, e := range page.Returnval {
-			if e != nil { // govmomi leaves nil where it doesn't know the type
-				events = append(events, e)
+			if e != nil && !take(e) { // govmomi leaves nil where it doesn't know the type
+				return nil
 			}
 		}
 	}
