@@ -2,6 +2,8 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -203,6 +205,48 @@ func TestTheEndpointOfAMemberIsItsOwnAddress(t *testing.T) {
 		})
 		if c := condition(a, v1alpha1.ConditionDuplicateAddress); c.Status == "True" {
 			t.Errorf("%s", c.Message)
+		}
+	})
+}
+
+// A node of a Kubernetes in IPVS mode reports an address for each Service, and any guest can report what it likes.
+func TestAMembersAddressesAreBoundedInTheGuestsOrder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r, g := answering(t)
+		g.Spec.Readiness = v1alpha1.Readiness{Check: v1alpha1.ReadyGuestIP}
+		g.Spec.Service = &v1alpha1.Service{}
+		own := up(t, g).Status.Members[0].IPs[0]
+		report := []types.NetIpConfigInfoIpAddress{{IpAddress: own, PrefixLength: 9}}
+		for i := range 1999 {
+			report = append(report, types.NetIpConfigInfoIpAddress{IpAddress: fmt.Sprintf("10.1.%d.%d", i/250, i%250+1), PrefixLength: 9})
+		}
+		report = append(report, types.NetIpConfigInfoIpAddress{IpAddress: "fd00::7", PrefixLength: 64})
+		r.must(r.Report(webFolder+"web-0", own, report...))
+		want := []string{own, "10.1.0.1", "10.1.0.2", "10.1.0.3", "10.1.0.4", "10.1.0.5", "10.1.0.6", "10.1.0.7", "10.1.0.8", "fd00::7"}
+		until(t, g, "the report is seen", func(a metacontroller.Answer) bool { return len(a.Status.Members[0].IPs) > 1 })
+		syncFor(t, g, 10*time.Second, "its children are written", func(metacontroller.Answer) bool { return true })
+		a := mustSync(t, g)
+		if got := a.Status.Members[0].IPs; !slices.Equal(got, want) {
+			t.Errorf("the status has %d addresses, of which the first are %q", len(got), got[:min(len(got), 11)])
+		}
+		answer, err := g.Client.Get(g.URL + "/sd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = answer.Body.Close() }()
+		sd, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := string(sd)
+		for _, child := range a.Children {
+			all += "\n" + string(child)
+		}
+		for text, times := range map[string]int{"10.1.0.8": 2, "fd00::7": 4, "10.1.0.9": 0} { // ConfigMap, slice, /sd twice
+			if n := strings.Count(all, text); n != times {
+				t.Errorf("the children and /sd have %s %d times, in %d bytes", text, n, len(all))
+			}
 		}
 	})
 }

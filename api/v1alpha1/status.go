@@ -207,7 +207,7 @@ type Member struct {
 	// +optional
 	PowerState string `json:"powerState,omitempty"`
 	// ips are the addresses that the guest reports: its static ones first, then those of the first of spec.networks, then its primary one.
-	// They stay while VMware Tools are silent, until the VM is powered off.
+	// At most 10 beside the static ones, and at least one of each family. They stay while VMware Tools are silent, until the VM is powered off.
 	// +optional
 	// +listType=atomic
 	IPs []string `json:"ips,omitempty"`

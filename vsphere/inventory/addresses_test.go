@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -147,4 +148,27 @@ func FuzzGuestAddresses(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestAMemberHasItsStaticAddressesAndTenOthers(t *testing.T) {
+	t.Parallel()
+	var four, six []string
+	for i := range 12 {
+		four, six = append(four, fmt.Sprintf("10.0.0.%d", i)), append(six, fmt.Sprintf("fd00::%d", i))
+	}
+	for name, c := range map[string]struct{ ips, static, want []string }{
+		"none":                              {nil, nil, nil},
+		"ten":                               {four[:10], nil, four[:10]},
+		"eleven":                            {four[:11], nil, four[:10]},
+		"twelve of each family":             {slices.Concat(four, six), nil, append(slices.Clone(four[:9]), six[0])},
+		"the other family first":            {slices.Concat(six, four), nil, append(slices.Clone(six[:9]), four[0])},
+		"both families among the first":     {slices.Concat(four[:5], six), nil, slices.Concat(four[:5], six[:5])},
+		"static ones last":                  {slices.Concat(six, four), four[10:], slices.Concat(six[:9], four[:1], four[10:])},
+		"static ones first, and ten others": {slices.Concat(four[:2], six[:10]), four[:2], slices.Concat(four[:2], six[:10])},
+		"twelve static ones":                {slices.Concat(four, six[:3]), four, slices.Concat(four, six[:3])},
+	} {
+		if got := firstAddresses(c.ips, c.static); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
 }

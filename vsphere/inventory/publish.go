@@ -137,7 +137,7 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 	n.objects.dropUnmanaged(m.MoRef, w)
 	n.requests.dropAdoptCandidate(m.MoRef, w)
 	x := &Member{Machine: *m, Stamp: has, ReadAt: began}
-	x.IPs, x.firstIPs = addressesInOrder(m.IPs, m.firstIPs, &has), nil
+	x.IPs, x.firstIPs = firstAddresses(addressesInOrder(m.IPs, m.firstIPs, &has), plan.AddressesIn(has.Addresses)), nil
 	n.recall(x, old)
 	if old == nil || old.Template != x.Template || x.Template && (old.Name != x.Name || old.Parent != x.Parent || old.Contents != x.Contents || old.HostRef != x.HostRef) {
 		n.objects.unlistTemplate(m.MoRef, old, w)

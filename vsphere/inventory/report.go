@@ -47,7 +47,7 @@ func (n *Inventory) recorded(vms []plan.VM, ask *plan.Query) []plan.VM {
 			continue
 		}
 		vm.Reported = true
-		vm.IPs = addressesWithin(n.guestNetworks, ask.Recorded[at].IPs)
+		vm.IPs = firstAddresses(addressesWithin(n.guestNetworks, ask.Recorded[at].IPs), vm.Given())
 		n.compare(&vm)
 		if !changed {
 			vms, changed = slices.Clone(vms), true
