@@ -250,7 +250,7 @@ func complete(record string, devices []types.BaseVirtualDevice, vm string) error
 		return nil
 	}
 	return vcfault.New(vcfault.ReasonDiskMissing, true, "%s was cloned without disks of its template (%s): look at the clone's task in vCenter and at the datastore, and name the member in spec.replace.",
-		vm, strings.Join(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), ", "))
+		vm, plan.AtMost(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), 10))
 }
 
 // obtainPersistent finds or creates the persistent disks among those that a member lacks, whose VM is in that datacenter and pool.

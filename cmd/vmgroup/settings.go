@@ -133,6 +133,13 @@ func init() {
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.DurationFieldUnit = time.Second
+	// vCenter, and whatever answers in its place, says how long an error is.
+	zerolog.ErrorMarshalFunc = func(err error) any {
+		if err == nil {
+			return nil
+		}
+		return plan.Bounded(err.Error(), plan.TextMost)
+	}
 }
 
 // logger returns the log, which writes to w.
@@ -182,7 +189,7 @@ type otherLines struct {
 }
 
 func (o otherLines) Write(line []byte) (int, error) {
-	o.log.WithLevel(o.level).Str("line", strings.TrimSpace(string(line))).Msg("line of another logger")
+	o.log.WithLevel(o.level).Str("line", plan.Bounded(strings.TrimSpace(string(line)), plan.TextMost)).Msg("line of another logger")
 	return len(line), nil
 }
 

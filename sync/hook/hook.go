@@ -354,5 +354,5 @@ func refuse(w http.ResponseWriter, code int, sentence string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, plan.Printable(sentence)+"\n")
+	_, _ = io.WriteString(w, plan.Bounded(plan.Printable(sentence), plan.TextMost)+"\n")
 }

@@ -322,11 +322,13 @@ func faultOf(err error) plan.Fault {
 	if err == nil {
 		return plan.Fault{}
 	}
+	fault := plan.Fault{Reason: "Internal", Message: err.Error()}
 	var typed interface{ PlanFault() plan.Fault }
 	if errors.As(err, &typed) {
-		return typed.PlanFault()
+		fault = typed.PlanFault()
 	}
-	return plan.Fault{Reason: "Internal", Message: err.Error()}
+	fault.Message = plan.Bounded(fault.Message, plan.TextMost)
+	return fault
 }
 
 // answered remembers the answer, and logs a line if the group's state changed.

@@ -4,11 +4,9 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -111,21 +109,9 @@ func EventOf(ref Ref, events []Event) Child {
 		Key: ChildKey{Kind: KindEvent, Name: ref.Name + "." + hex.EncodeToString(sum[:8])},
 		Fields: EventFields{
 			InvolvedObject: EventObject{APIVersion: v1alpha1.GroupVersion.String(), Kind: v1alpha1.Kind, Namespace: ref.Namespace, Name: ref.Name, UID: string(ref.UID)},
-			Reason:         n.Reason, Message: bounded(Printable(message), eventMessageMost), Type: kind, Source: EventSource{eventComponent},
+			Reason:         n.Reason, Message: Bounded(Printable(message), eventMessageMost), Type: kind, Source: EventSource{eventComponent},
 			FirstTimestamp: metav1.NewTime(first.UTC().Truncate(time.Second)), LastTimestamp: metav1.NewTime(last.UTC().Truncate(time.Second)),
 			Count: len(events), ReportingComponent: eventComponent,
 		},
 	}
-}
-
-// bounded cuts a text to at most that many bytes, between two runes.
-func bounded(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	cut := most - len("…")
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return fmt.Sprint(text[:cut], "…")
 }

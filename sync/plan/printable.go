@@ -40,10 +40,49 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// AtMost joins the first n items and says how many more there are.
-func AtMost(items []string, n int) string {
-	if len(items) <= n {
-		return strings.Join(items, ", ")
+// Bounds of texts, in bytes. None is meant to be reached: each list in a text is bounded (AtMost), and so is each name.
+const (
+	// TextMost bounds a text about a group: status.lastMessage, a condition's message, a verdict, a refusal. The API server takes 32,768
+	// characters in a condition (the CRD's schema, from metav1.Condition), and a status can have 26 of them: with this bound they have
+	// 0.1 MB together, of the 1.5 MiB that etcd takes in one request.
+	TextMost = 4000
+	// MemberTextMost bounds a text about one member: 1,000 of them have 0.5 MB.
+	MemberTextMost = 512
+	// itemMost bounds what a list has of one item. A name in vCenter has at most 80 characters, and one in Kubernetes 253.
+	itemMost = 253
+)
+
+// Bounded cuts a text to at most that many bytes, between two characters, and ends it with "…" then.
+func Bounded(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(items[:n], ", "), len(items)-n)
+	cut := most - len("…")
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return strings.ToValidUTF8(text[:cut], "") + "…"
+}
+
+// AtMost joins the first n items, each cut to 253 bytes, and says how many more there are. Every list in a text for people is one of its.
+func AtMost(items []string, n int) string {
+	var b strings.Builder
+	for i, item := range items[:min(n, len(items))] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(Bounded(item, itemMost))
+	}
+	if more := len(items) - n; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}
+
+// SentencesAtMost is AtMost for sentences, which it does not cut.
+func SentencesAtMost(items []string, n int) string {
+	if len(items) <= n {
+		return strings.Join(items, "; ")
+	}
+	return fmt.Sprintf("%s; and %d more", strings.Join(items[:n], "; "), len(items)-n)
 }

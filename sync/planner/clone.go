@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -224,13 +223,13 @@ func (f *facts) templateFault() *plan.Fault {
 		return nil
 	case len(t.Paths) > 1:
 		return &plan.Fault{Reason: plan.ReasonTemplateAmbiguous, NeedsOperator: true, Message: fmt.Sprintf(
-			"template %q is ambiguous: give the inventory path of one of %s", name, strings.Join(t.Paths, ", "))}
+			"template %q is ambiguous: give the inventory path of one of %s", name, plan.AtMost(t.Paths, 5))}
 	case t.Fault != nil:
 		return t.Fault
 	}
 	there := "no templates there"
 	if len(t.Others) > 0 {
-		there = "templates there: " + strings.Join(t.Others, ", ")
+		there = "templates there: " + plan.AtMost(t.Others, 10)
 	}
 	return &plan.Fault{Reason: plan.ReasonTemplateNotFound, NeedsOperator: true, Message: fmt.Sprintf(
 		"template %q not found in datacenter %s; %s", name, t.Datacenter, there)}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -47,7 +46,7 @@ func factsOf(o *plan.Observed) *facts {
 		for i, err := range errs {
 			fields[i] = err.Error()
 		}
-		f.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: strings.Join(fields, "; ")}
+		f.invalid = &plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: plan.SentencesAtMost(fields, 10)}
 	}
 	if o.Related.Fault == nil {
 		f.revision = plan.RevisionWith(&o.Group.Spec, o.Related.Digest)

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +33,7 @@ func (f *facts) contested() bool {
 
 // installs names the installs that have the group, in the same words in each of them.
 func (f *facts) installs() string {
-	return "the finalizers are " + strings.Join(f.Group.Finalizers, ", ")
+	return "the finalizers are " + plan.AtMost(f.Group.Finalizers, 5)
 }
 
 // servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers

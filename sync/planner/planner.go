@@ -36,7 +36,9 @@ import (
 // "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected.go).
 //
 // properties_test.go has the properties that are true of every observation, a sentence each.
-func Make(o plan.Observed) plan.Result {
+func Make(o plan.Observed) plan.Result { return bounded(resultOf(o)) }
+
+func resultOf(o plan.Observed) plan.Result {
 	if o.Unselected() {
 		return answerUnselected(&o)
 	}

@@ -247,7 +247,7 @@ func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.
 		return inventory.Cause{How: "it was unregistered" + user}
 	case len(tasks) > 0:
 		slices.Sort(tasks)
-		return inventory.Cause{How: "it was taken off the inventory" + user + " (" + strings.Join(slices.Compact(tasks), ", ") + ")"}
+		return inventory.Cause{How: "it was taken off the inventory" + user + " (" + plan.AtMost(slices.Compact(tasks), 5) + ")"}
 	}
 	return inventory.Cause{How: "it was taken off the inventory" + user}
 }

@@ -3,9 +3,10 @@ package vcfault
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // Lack is a privilege and the object that it is missing on.
@@ -57,5 +58,5 @@ func (l Lack) Text(path string) string {
 // LackMessage is the message of missing privileges, of which each text is one. Equal texts in any order give equal messages.
 func LackMessage(texts []string) string {
 	slices.Sort(texts)
-	return "vCenter's user lacks the privilege " + strings.Join(slices.Compact(texts), ", ") + ": grant it."
+	return "vCenter's user lacks the privilege " + plan.AtMost(slices.Compact(texts), 20) + ": grant it."
 }

@@ -1,29 +1,15 @@
 package vcfault
 
 import (
-	"fmt"
 	"slices"
-	"strings"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Listing returns names in order, for a message.
+// Listing returns names in order, for a message: each once, and at most ten.
 func Listing(names []string) string {
-	names = slices.Compact(slices.Sorted(slices.Values(names)))
-	more := ""
-	if n := len(names) - listingMost; n > 0 {
-		names, more = names[:listingMost], fmt.Sprintf(" and %d more", n)
-	}
-	return strings.Join(names, ", ") + more
+	return plan.AtMost(slices.Compact(slices.Sorted(slices.Values(names))), 10)
 }
 
-// listingMost bounds how many names a message lists.
-const listingMost = 10
-
-// FirstFew returns the first few names, in order.
-func FirstFew(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + ", …"
-	}
-	return strings.Join(names, ", ")
-}
+// FirstFew returns the first few names, in their order.
+func FirstFew(names []string) string { return plan.AtMost(names, 5) }

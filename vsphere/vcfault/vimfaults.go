@@ -185,7 +185,7 @@ func joined(texts []string) string {
 		kept = slices.Delete(kept, 1, 2)
 		said = kept[0] + " … " + strings.Join(kept[1:], " ")
 	}
-	return bounded(said)
+	return plan.Bounded(said, messageMax)
 }
 
 // carrierIn finds the error in the tree that carries a vCenter fault, or nil. (fault.In would do that too, but
@@ -220,12 +220,5 @@ const messageMax = 600
 // Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line, without our own secrets.
 func Steady(message string) string {
 	message = secret.Clean(message) // before it is cut
-	return bounded(strings.Join(strings.Fields(varying.ReplaceAllString(message, "…")), " "))
-}
-
-func bounded(message string) string {
-	if len(message) > messageMax {
-		message = strings.ToValidUTF8(message[:messageMax], "") + "…"
-	}
-	return message
+	return plan.Bounded(strings.Join(strings.Fields(varying.ReplaceAllString(message, "…")), " "), messageMax)
 }

@@ -124,7 +124,7 @@ func (pub Publisher) Conflicting() []string {
 
 // ConflictText says that other objects have these children's names. saidToConflict parses it.
 func ConflictText(names []string) string {
-	return "another object has the name of " + strings.Join(names, ", ") + ": delete it, or recreate it under another name"
+	return "another object has the name of " + plan.AtMost(names, 20) + ": delete it, or recreate it under another name"
 }
 
 // wants reports whether an earlier child is still wanted: the spec may have changed.
@@ -164,6 +164,6 @@ func (pub Publisher) Conflicts(key plan.ChildKey) bool {
 func (pub Publisher) saidToConflict(name string) bool {
 	return slices.ContainsFunc(pub.Group.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Type == v1alpha1.ConditionChildConflict && c.Status == metav1.ConditionTrue &&
-			(strings.Contains(c.Message, " "+name+",") || strings.Contains(c.Message, " "+name+":"))
+			slices.ContainsFunc([]string{",", ":", " and "}, func(after string) bool { return strings.Contains(c.Message, " "+name+after) })
 	})
 }
