@@ -161,10 +161,10 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 		g := r.serve(inDC0).group("web", 2)
 		g.Spec.Placement.Datacenter, g.Spec.Placement.Folder = "DC1", "teams/shop"
 		up(t, g)
-		equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
+		equal(t, r.names("/DC1/vm/teams/shop/vmgroups/default/web"), running(2))
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "" })
 		blocked(t, g, "PlacementImmutable")
-		equal(t, r.names("/DC1/vm/teams/shop/default/web"), running(2))
+		equal(t, r.names("/DC1/vm/teams/shop/vmgroups/default/web"), running(2))
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Placement.Folder = "teams/shop" })
 		up(t, g)
 		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Deletion.QuarantineSeconds = 600 })
@@ -173,7 +173,7 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 		g.Scale(2)
 		up(t, g)
 		remove(t, g)
-		if _, err := r.find.Folder(within(t), "/DC1/vm/teams/shop/default/web"); err == nil {
+		if _, err := r.find.Folder(within(t), "/DC1/vm/teams/shop/vmgroups/default/web"); err == nil {
 			t.Error("the group's folder is left behind")
 		}
 		g = r.serve(inDC0).group("other", 1)
@@ -188,3 +188,20 @@ func TestAGroupIsPlacedInTheDatacenterAndFolderOfItsSpec(t *testing.T) {
 // inCluster0 and inDC0 decide what would be ambiguous to the server.
 func inCluster0(c *vsphere.Config, _ *loop.Config) { c.Pool, c.Datastore = "DC0_C0", "LocalDS_0" }
 func inDC0(c *vsphere.Config, _ *loop.Config)      { c.Datacenter = "DC0" }
+
+// Another tenant's group has its folder apps/shop/web/web-1 if it is web/web-1 in apps/shop, and a folder takes the name from a member.
+func TestNoGroupTakesTheNameOfAnothersMemberByItsFolder(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		s := r.serve()
+		victim, other := s.groupOf("shop", "web", "uid-victim", 1), s.groupOf("web", "web-1", "uid-other", 1)
+		victim.Spec.Placement.Folder, other.Spec.Placement.Folder = "apps", "apps/shop"
+		up(t, victim)
+		up(t, other)
+		victim.Scale(2)
+		up(t, victim)
+		remove(t, victim)
+		up(t, other)
+	})
+}

@@ -28,11 +28,11 @@ func TestAGroupsFolderIsCreatedInAnotherDatacenterAndRemoved(t *testing.T) {
 		p := w.run(v)
 		folderIn := func(placement plan.Home) string { return p.State(web, plan.Query{Home: placement}).Folder }
 		for path, placement := range map[string]plan.Home{
-			"/DC1/vm/teams/a b/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
-			"/DC1/vm/vm-operator/shop/web":   {Datacenter: "DC1"},
-			"/DC0/vm/teams/shop/web":         {Folder: "teams"},
-			"/DC0/vm/vm-operator/shop/web":   {Datacenter: "DC0", Folder: "vm-operator"},
-			"/DC0/vm/vm-operator.2/shop/web": {Folder: "vm-operator.2"},
+			"/DC1/vm/teams/a b/vmgroups/shop/web":     {Datacenter: "DC1", Folder: "teams/a b"},
+			"/DC1/vm/vm-operator/shop/web":            {Datacenter: "DC1"},
+			"/DC0/vm/teams/vmgroups/shop/web":         {Folder: "teams"},
+			"/DC0/vm/vm-operator/shop/web":            {Datacenter: "DC0", Folder: "vm-operator"},
+			"/DC0/vm/vm-operator.2/vmgroups/shop/web": {Folder: "vm-operator.2"},
 		} {
 			if got := folderIn(placement); got != "" {
 				t.Errorf("%s: before it is created it is %s", path, got)

@@ -1,5 +1,14 @@
 package v1alpha1
 
+import "strings"
+
+// GroupsFolder is the folder in spec.placement.folder that contains <namespace>/<group>. spec.placement.folder can't contain it, so no
+// group's folder can be in another's.
+const GroupsFolder = "vmgroups"
+
+// IsGroupsFolder reports whether a folder's name is GroupsFolder for vCenter, which ignores case.
+func IsGroupsFolder(name string) bool { return strings.EqualFold(name, GroupsFolder) }
+
 // Bounds of the fields for placement and identity.
 const (
 	// MaxInventoryPath bounds a name or inventory path in vCenter, in characters.
@@ -123,12 +132,13 @@ type Placement struct {
 	// +kubebuilder:validation:MaxLength=80
 	// +optional
 	StoragePolicy string `json:"storagePolicy,omitempty"`
-	// folder is a path below the datacenter's VM folder ("teams/shop") that contains the group's folder <namespace>/<group>: names of at most
-	// 80 characters, 1024 in total. It cannot change while the group has members.
+	// folder is a path below the datacenter's VM folder ("teams/shop") that contains the group's folder vmgroups/<namespace>/<group>: names of
+	// at most 80 characters, 1024 in total, none of them vmgroups. It cannot change while the group has members.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule=`!self.matches(r'[\p{C}\p{Zl}\p{Zp}]')`,message="must not have control characters or other invisible ones"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/')",message="must be a path below the datacenter's VM folder, such as teams/shop: omit the leading '/' and the datacenter's name"
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.startsWith('/') || self.split('/').all(name, name.size() >= 1 && name.size() <= 80 && name != '.' && name != '..')",message="must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().split('/').exists(name, name == 'vmgroups')",message="must not have a folder vmgroups: the server creates that one in it, for the groups' folders"
 	// +optional
 	Folder string `json:"folder,omitempty"`
 	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most 32, instead of pool.

@@ -82,6 +82,10 @@ func validateFolder(path *field.Path, folder string) field.ErrorList {
 			return field.ErrorList{field.Invalid(path, bounded(folder),
 				"must be names of 1 to 80 characters separated by '/', such as teams/shop; '.' and '..' are not names")}
 		}
+		if IsGroupsFolder(name) {
+			return field.ErrorList{field.Invalid(path, bounded(folder),
+				"must not have a folder "+GroupsFolder+": the server creates that one in it, for the groups' folders")}
+		}
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	}
 	asked, _ := n.requests.requesterOf(ref.Namespace, ref.Name)
 	at := n.folders.groupFolder(asked.placement)
-	if fault := n.folders.refusal(ref, at); fault != nil {
+	if fault := at.refusal(ref); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
 	if n.objects.members[moRef] == nil {

@@ -1,12 +1,12 @@
 package inventory
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
@@ -55,43 +55,6 @@ func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 		return forbidden(f.placement.Folder)
 	}
 	return f.fault
-}
-
-// refusal returns why a group can't have its folder there; nil if it can. The caller holds mu.
-func (fs *folders) refusal(ref plan.Ref, f *GroupFolder) *plan.Fault {
-	if fault := f.refusal(ref); fault != nil {
-		return fault
-	}
-	if ref.Name == plan.QuarantineFolder && fs.isAnothersQuarantine(ref, f) {
-		return &vcfault.New(vcfault.ReasonHomeForbidden, true,
-			"The group's folder %s/%s would be the quarantine of another group: give the group another name, or set another spec.placement.folder.", ref.Namespace, ref.Name).Fault
-	}
-	return nil
-}
-
-// isAnothersQuarantine reports whether the folder that contains a group's is itself a group's: a group with another placement, whose name
-// equals this one's namespace. Such a group is known by its VMs in the folder, or because it asked for it.
-// The caller holds mu.
-func (fs *folders) isAnothersQuarantine(ref plan.Ref, f *GroupFolder) bool {
-	above := fs.objects.places.below(f.Root, ref.Namespace)
-	if above == "" {
-		return false
-	}
-	for _, m := range fs.objects.members {
-		if m.Folder == above && m.Stamp.UID != ref.UID {
-			return true
-		}
-	}
-	fs.requests.mu.Lock()
-	asking := maps.Clone(fs.requests.formerRequesters)
-	maps.Copy(asking, fs.requests.requesters)
-	fs.requests.mu.Unlock()
-	for at, a := range asking {
-		if a.uid != ref.UID && fs.objects.places.below(fs.groupFolder(a.placement).Root, at.parent, at.name) == above {
-			return true
-		}
-	}
-	return false
 }
 
 func forbidden(folder string) *plan.Fault {
@@ -173,19 +136,12 @@ func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 		f.fault = &err.Fault
 		return f
 	}
-	f.Path = fs.own.Path
-	if placement.Folder != "" {
-		f.Path = canonicalPath(strings.Split(strings.Trim(placement.Folder, "/"), "/"))
+	if f.Path = fs.pathOf(placement.Folder); f.Path == nil {
+		f.fault = forbidden(placement.Folder)
+		return f
 	}
-	if f.VMFolder == fs.own.VMFolder {
-		here, own := len(f.Path), len(fs.own.Path)
-		switch {
-		case here > own && slices.EqualFunc(f.Path[:own], fs.own.Path, strings.EqualFold):
-			f.fault = forbidden(placement.Folder)
-			return f
-		case here < own && slices.EqualFunc(f.Path, fs.own.Path[:here], strings.EqualFold):
-			f.reserved = fs.own.Path[here]
-		}
+	if here := len(f.Path); here < len(fs.own.Path) && slices.EqualFunc(f.Path, fs.own.Path[:here], strings.EqualFold) {
+		f.reserved = fs.own.Path[here]
 	}
 	f.Root = f.VMFolder
 	for i, name := range f.Path {
@@ -197,6 +153,28 @@ func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 		}
 	}
 	return f
+}
+
+// pathOf returns the names that lead from a datacenter's VM folder to the folder that contains <namespace>/<group>: those of the settings, or
+// those of spec.placement.folder and then v1alpha1.GroupsFolder, which spec.placement.folder can't contain. So no group's folder is in
+// another's, whose members' names it could take: if one such path began another, both would have their first GroupsFolder at the same place,
+// and be equally long. It is nil for a folder in that of the settings, where groups have their folders without GroupsFolder, in every
+// datacenter.
+func (fs *folders) pathOf(folder string) []string {
+	if folder == "" {
+		return fs.own.Path
+	}
+	path, own := canonicalPath(strings.Split(strings.Trim(folder, "/"), "/")), len(fs.own.Path)
+	if slices.EqualFunc(path, fs.own.Path, strings.EqualFold) {
+		return fs.own.Path
+	}
+	if slices.ContainsFunc(path, v1alpha1.IsGroupsFolder) {
+		return nil
+	}
+	if path = append(path, v1alpha1.GroupsFolder); len(path) > own && slices.EqualFunc(path[:own], fs.own.Path, strings.EqualFold) {
+		return nil
+	}
+	return path
 }
 
 // keptDatacenter returns the name of the datacenter that a placement was found in before, if it still exists. The caller holds mu.
@@ -294,7 +272,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
 	}
 	f := n.folders.groupFolder(placement)
-	if fault := n.folders.refusal(ref, f); fault != nil {
+	if fault := f.refusal(ref); fault != nil {
 		return nil, &vcfault.Error{Fault: *fault}
 	}
 	return f, nil

@@ -16,12 +16,12 @@ import (
 // abroad is a filled with a group's folder in another datacenter, and two datacenters with the same name.
 func abroad() *filled {
 	s := newFilled()
-	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"shop1", "Folder", "shop", "teams"},
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"teams", "Folder", "teams", "vm1"}, {"groups1", "Folder", "vmgroups", "teams"}, {"shop1", "Folder", "shop", "groups1"},
 		{"web1", "Folder", "web", "shop1"}, {"q1", "Folder", plan.QuarantineFolder, "web1"}, {"app", "VirtualApp", "app", "vm"},
 		{"north", "Folder", "north", "top"}, {"south", "Folder", "south", "top"}, {"twinA", "Datacenter", "twin", "north"},
 		{"twinB", "Datacenter", "twin", "south"}, {"vmA", "Folder", "vm", "twinA"}, {"own1", "Folder", "vm-operator", "vm1"},
 		{"shopOwn1", "Folder", "shop", "own1"}, {"webOwn1", "Folder", "web", "shopOwn1"},
-		{"odd", "Folder", "50%25", "teams"}, {"odder", "Folder", "a%2fb", "odd"}, {"shopOdd", "Folder", "shop", "odder"}, {"webOdd", "Folder", "web", "shopOdd"}}})
+		{"odd", "Folder", "50%25", "teams"}, {"odder", "Folder", "a%2fb", "odd"}, {"groupsOdd", "Folder", "vmgroups", "odder"}, {"shopOdd", "Folder", "shop", "groupsOdd"}, {"webOdd", "Folder", "web", "shopOdd"}}})
 	s.publish(template("vm-1", "ubuntu", "vm"), template("vm-2", "ubuntu", "vm1"))
 	s.notified, s.asked = nil, nil
 	return s
@@ -109,6 +109,8 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 		{plan.Home{Datacenter: "south/twin"}, vcfault.ReasonFolderNotFound, []string{"twin"}}, // its VM folder cannot be seen
 		{plan.Home{Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, []string{"spec.placement.folder", "vm-operator/shop"}},
 		{plan.Home{Datacenter: "DC0", Folder: "vm-operator/x/y"}, vcfault.ReasonHomeForbidden, nil},
+		{plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}, vcfault.ReasonHomeForbidden, nil}, // where groups that name only DC1 have theirs
+		{plan.Home{Folder: "teams/%76mgroups"}, vcfault.ReasonHomeForbidden, nil},
 		{plan.Home{Folder: "app/x"}, vcfault.ReasonFolderNotFound, []string{"/DC0/vm/app ", "spec.placement.folder"}},
 	} {
 		got := s.at(c.home)
@@ -126,11 +128,8 @@ func TestAnImpossiblePlacementAffectsOnlyItsGroup(t *testing.T) {
 	if got := s.at(plan.Home{}); got.Fault != nil || got.Folder != "web" {
 		t.Errorf("another group: %+v", got)
 	}
-	if got := s.at(plan.Home{Datacenter: "DC1", Folder: "vm-operator/shop"}); got.Fault != nil {
-		t.Errorf("in another datacenter than the server's own folder: %+v", got.Fault)
-	}
-	s.Publish(Reading{VCenter: "vc", Places: []Place{{"deep", "Folder", "deep", "shop"}}})
-	s.locate("dc", "DC0", "vm", "deep") // --folder vm-operator/shop/deep
+	s.Publish(Reading{VCenter: "vc", Places: []Place{{"groups", "Folder", "vmgroups", "root"}, {"deepShop", "Folder", "shop", "groups"}, {"deep", "Folder", "deep", "deepShop"}}})
+	s.locate("dc", "DC0", "vm", "deep") // --folder vm-operator/vmgroups/shop/deep
 	for namespace, refused := range map[string]bool{"shop": true, "bank": false} {
 		got := s.State(plan.Ref{Namespace: namespace, Name: "deep", UID: "uid"}, plan.Query{Home: plan.Home{Folder: "vm-operator"}})
 		if (got.Fault != nil) != refused {
@@ -193,7 +192,7 @@ func TestAGroupIsNotifiedOfItsFolderInAnotherDatacenter(t *testing.T) {
 		}
 	}
 	publish("the folder and those that it is in come, in any order", Reading{Places: []Place{{"web2", "Folder", "web", "shop2"},
-		{"shop2", "Folder", "shop", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
+		{"shop2", "Folder", "shop", "groups2"}, {"groups2", "Folder", "vmgroups", "teams2"}, {"teams2", "Folder", "teams", "new"}, {"new", "Folder", "new", "vm1"}}}, web.UID)
 	if got := s.at(placement); got.Folder != "web2" {
 		t.Fatalf("%+v", got)
 	}

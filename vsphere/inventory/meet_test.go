@@ -3,7 +3,10 @@ package inventory
 import (
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
@@ -39,34 +42,28 @@ func TestAFolderIsFoundInAnyCaseAndTheExactOneFirst(t *testing.T) {
 	}
 }
 
-// The group quarantine of the namespace web has its folder at teams/shop/web/quarantine, where the group web of the namespace shop
-// has its quarantine, if the one has its home in teams/shop and the other in teams.
-func TestAGroupNamedQuarantineDoesNotShareAnothersQuarantine(t *testing.T) {
+// Wherever two groups have their folders, no name in the one's, such as web-1 or quarantine, is on the path to the other's.
+func TestNoFolderOfAGroupIsInAnothers(t *testing.T) {
 	t.Parallel()
-	places := []Place{{"teams", "Folder", "teams", "vm"}, {"teams-shop", "Folder", "shop", "teams"}, {"teams-web", "Folder", "web", "teams-shop"},
-		{"theirs", "Folder", "quarantine", "teams-web"}}
-	other := plan.Ref{Namespace: "web", Name: "quarantine", UID: "uid-other"}
-	look := func(s *filled) *plan.Fault {
-		return s.State(other, plan.Query{Home: plan.Home{Folder: "teams/shop"}}).Fault
-	}
-	s := newFilled()
-	s.Publish(Reading{VCenter: "vc", Places: places})
-	if fault := look(s); fault != nil {
-		t.Errorf("without another group: %+v", fault)
-	}
-	s.State(web, plan.Query{Home: plan.Home{Folder: "teams"}})
-	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden || !fault.NeedsOperator {
-		t.Errorf("beside a group that asks: %+v", fault)
-	}
-	s = newFilled()
-	s.Publish(Reading{VCenter: "vc", Places: places})
-	s.publish(stamped(old("vm-1", "web-0", "teams-web"), func(st *stamp.Stamp) { st.UID = web.UID }))
-	if fault := look(s); fault == nil || fault.Reason != vcfault.ReasonHomeForbidden {
-		t.Errorf("beside a group that has members: %+v", fault)
-	}
-	if fault := s.State(plan.Ref{Namespace: "shop", Name: "quarantine", UID: "uid-third"}, plan.Query{}).Fault; fault != nil {
-		t.Errorf("a group of that name elsewhere is as it was: %+v", fault)
-	}
+	name := rapid.SampledFrom([]string{"apps", "shop", "web", "web-1", "quarantine", "vm-operator", "VM-Operator", "vmgroups"})
+	rapid.Check(t, func(t *rapid.T) {
+		s := newFilled()
+		s.folders.own.Path = rapid.SliceOfN(name, 1, 3).Draw(t, "--folder")
+		groupAt := func(folder []string, namespace, group string) []string {
+			at := s.folders.lookUp(plan.Home{Folder: strings.Join(folder, "/")}, nil)
+			if at.refusal(plan.Ref{Namespace: namespace, Name: group, UID: "uid"}) != nil {
+				return nil
+			}
+			return slices.Concat(at.Path, []string{namespace, group})
+		}
+		victim := groupAt(rapid.SliceOfN(name, 0, 3).Draw(t, "victim's folder"), name.Draw(t, "victim's namespace"), name.Draw(t, "victim"))
+		// The other one takes as much of the victim's path as it likes, and goes on.
+		path := slices.Concat(victim[:rapid.IntRange(0, len(victim)).Draw(t, "of the victim's path")], rapid.SliceOfN(name, 2, 4).Draw(t, "rest"))
+		other := groupAt(path[:len(path)-2], path[len(path)-2], path[len(path)-1])
+		if victim != nil && len(victim) < len(other) && slices.EqualFunc(victim, other[:len(victim)], strings.EqualFold) {
+			t.Fatalf("%q is in %q, with --folder %q", other, victim, s.folders.own.Path)
+		}
+	})
 }
 
 func TestAddressesOfGuestsAreWithinTheNetworksThatTheFlagAllows(t *testing.T) {

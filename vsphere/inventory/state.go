@@ -55,7 +55,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	if !ask.Preview {
 		n.folders.keepPlacement(at)
 	}
-	if fault := n.folders.refusal(ref, at); fault != nil {
+	if fault := at.refusal(ref); fault != nil {
 		if s.Fault == nil {
 			s.Fault = fault
 		}
