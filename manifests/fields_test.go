@@ -152,7 +152,7 @@ func enum(t *testing.T, schema *apiextensionsv1.JSONSchemaProps) (words []string
 var mostItems = map[string]int64{
 	"update.windows":                   v1alpha1.MaxWindows,
 	"update.windows[].days":            int64(len(v1alpha1.Weekdays)),
-	"placement.hostGroup.names":        v1alpha1.MaxZones,
+	"placement.hostGroup.names":        v1alpha1.MaxHostGroups,
 	"placement.zones":                  v1alpha1.MaxZones,
 	"disks":                            v1alpha1.MaxDisks,
 	"networks":                         v1alpha1.MaxNetworks,

@@ -22,7 +22,8 @@ var unbounded = []string{
 	"rootDisk", "disks[].name", // of the member
 	"disks[].sizeGiB", "disks[].provisioning", "disks[].persistent", "disks[].retention", // docs/tenants.md says that the space is bounded in vCenter
 	"networks[].dhcp", "networks[].ipv4", "networks[].ipv6", "networks[].nameservers[]", "networks[].searchDomains[]", // what the guest reads
-	"hardware",      // of the member; docs/tenants.md says that reservations and shares are bounded in vCenter
+	// of the member; docs/tenants.md says that reservations and shares are bounded in vCenter
+	"hardware.version", "hardware.coresPerSocket", "hardware.cpuHotAdd", "hardware.memoryHotAdd", "hardware.cpuReservationMHz", "hardware.cpuLimitMHz", "hardware.cpuShares", "hardware.reserveAllMemory", "hardware.memoryReservationMiB", "hardware.memoryLimitMiB", "hardware.memoryShares", "hardware.secureBoot", "hardware.vtpm", "hardware.bootDelaySeconds", "hardware.bootFirst",
 	"extraConfig[]", // the server's --extra-config bounds it
 	"placement.antiAffinity", "placement.hostGroup.rule",
 	"tags[].create", // of a tag that is allowed

@@ -59,7 +59,7 @@ func (l *life) start() *chaosReplica {
 	})
 	c.serverReplica = l.serve(inCluster0, func(v *vsphere.Config, cfg *loop.Config) {
 		l.through(wire, v)
-		v.UserAgent, v.ExtraKeys = c.agent, vsphere.ExtraKeys{"sched.*"}
+		v.UserAgent, v.ExtraKeys, v.PCIDevices = c.agent, vsphere.ExtraKeys{"sched.*"}, vsphere.PCIDevices{"*"}
 		cfg.Slots = 4
 	})
 	l.t.Cleanup(c.resume)

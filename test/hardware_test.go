@@ -67,6 +67,11 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 2)
+		g.Spec.Hardware.PCIDevices = []string{"10de:1eb8"}
+		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, `"10de:1eb8"`) || !strings.Contains(text, "--pci-devices") || len(r.members()) > 0 {
+			t.Errorf("without --pci-devices, the status is: %s", text)
+		}
+		g.URL = r.serve(func(c *vsphere.Config, _ *loop.Config) { c.PCIDevices = vsphere.PCIDevices{"10de:1eb8", "grid_t4-*"} }).url
 		for _, want := range [][]string{{"grid_t4-4c"}, {"10de:1eb8", "grid_t4-4c"}, nil} {
 			before := refs(r.members())
 			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.PCIDevices = want })

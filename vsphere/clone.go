@@ -401,6 +401,11 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 
 // fillPCIDevices adds the devices of spec.hardware to those of the template.
 func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
+	for _, device := range b.details.Spec.Hardware.PCIDevices {
+		if !Patterns(b.cfg.PCIDevices).allow(device) {
+			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The server does not allow the device %q of spec.hardware.pciDevices: remove it, or start the server with --pci-devices that match it.", device)
+		}
+	}
 	devices, err := pciDevices(b.details.Spec.Hardware.PCIDevices)
 	b.spec.Config.DeviceChange = append(b.spec.Config.DeviceChange, devices...)
 	return err

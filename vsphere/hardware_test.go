@@ -100,5 +100,32 @@ func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
 		if !reflect.DeepEqual(got, want) || *c.MemoryAllocation.Reservation != 1024 {
 			t.Errorf("devices %+v, %d MiB reserved", got, *c.MemoryAllocation.Reservation)
 		}
+		p.refused(1, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{PCIDevices: []string{"grid_t4-4c", "15b3:1018"}}}, vcfault.ReasonInvalidConfiguration, `"15b3:1018"`, "--pci-devices")
 	})
+}
+
+func TestAStarAllowsAnyTextAndEverythingElseItself(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, text string
+		want          bool
+	}{
+		{"svga.*", "SVGA.vramSize", true}, {"svga.*", "svga.", true}, {"svga.*", "svga", false}, {"svga.*", "xsvga.a", false},
+		{"*", "", true}, {"*", "a/b", true}, {"a.*", "a./b/c", true}, {"*.b", "a.b.b", true}, {"*.b", "a.b.c", false},
+		{"a*b*c", "a1b2c", true}, {"a*b*c", "ac", false}, {"a*b*c", "abbc", true}, {"a*a", "a", false}, {"a**a", "aa", true},
+		{"disk.EnableUUID", "disk.enableuuid", true}, {"disk.EnableUUID", "disk.EnableUUID2", false},
+		{"a?", "ab", false}, {"a?", "a?", true}, {"[ab]", "a", false}, {"[ab]", "[AB]", true}, {`a\*`, `a\b`, true}, {"a+b", "aab", false},
+	} {
+		if got := (Patterns{"none", c.pattern}).allow(c.text); got != c.want {
+			t.Errorf("%q allows %q: %t", c.pattern, c.text, got)
+		}
+	}
+	if (ExtraKeys{"*"}).allow("guestInfo.x") || (Patterns{}).allow("a") {
+		t.Error("more is allowed")
+	}
+	for _, pattern := range []string{"", " a", "a "} {
+		if (ExtraKeys{"a", pattern}).Validate() == nil || (PCIDevices{pattern}).Validate() == nil {
+			t.Errorf("%q is a pattern", pattern)
+		}
+	}
 }

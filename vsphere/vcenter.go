@@ -66,7 +66,7 @@ type parts struct {
 
 // New checks the configuration. It sends nothing before Run.
 func New(cfg Config) (*VCenter, error) {
-	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate(), cfg.ExtraKeys.Validate()); err != nil {
+	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate(), cfg.ExtraKeys.Validate(), cfg.PCIDevices.Validate()); err != nil {
 		return nil, err
 	}
 	c, err := session.New(cfg.Config)
@@ -171,6 +171,8 @@ type Config struct {
 	inventory.Selection
 	// ExtraKeys are the keys that groups can set in spec.extraConfig.
 	ExtraKeys ExtraKeys
+	// PCIDevices are the devices that groups can name in spec.hardware.pciDevices.
+	PCIDevices PCIDevices
 	// AcceptEULAs accepts the license agreements of the content libraries' items that are deployed, and LibraryNetwork is the network, by name
 	// or inventory path, for adapters of theirs on a network that the hosts of the pool do not have.
 	AcceptEULAs    bool

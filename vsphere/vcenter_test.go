@@ -60,7 +60,7 @@ func (p *process) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 }
 
 func (w *world) config() Config {
-	cfg := Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}}
+	cfg := Config{Config: sessiontest.Config(w.World), Selection: inventory.Selection{ClusterID: "test"}, PCIDevices: PCIDevices{"10de:1eb8", "grid_t4-*"}}
 	if os.Getenv("VSPHERE_TEST_LOG") != "" {
 		cfg.Log = zerolog.New(zerolog.NewConsoleWriter())
 	}

@@ -19,7 +19,7 @@ func (g *VmGroup) Bound() {
 	}
 	cut(&s.Placement.Zones, MaxZones)
 	if s.Placement.HostGroup != nil {
-		cut(&s.Placement.HostGroup.Names, MaxZones)
+		cut(&s.Placement.HostGroup.Names, MaxHostGroups)
 	}
 	cut(&s.Tags, MaxMarks)
 	cutMap(&s.CustomAttributes, MaxMarks)

@@ -122,7 +122,8 @@ type Hardware struct {
 	// or Network, the network adapters, and then the first disk.
 	// +optional
 	BootFirst BootDevice `json:"bootFirst,omitempty"`
-	// pciDevices are devices of the host that each member gets: at most 16. All memory is then reserved. Needs hardware version 17 or newer.
+	// pciDevices are devices of the host that each member gets and that the server's --pci-devices allows: at most 16. All memory is then
+	// reserved. Needs hardware version 17 or newer.
 	// Each is the vendor and device id in hexadecimal, as lspci -n prints it ("10de:1eb8"), of a device that hosts pass through, or the name
 	// of a vGPU profile ("grid_t4-4c") of at most 80 characters.
 	// +kubebuilder:validation:MaxItems=16

@@ -15,8 +15,10 @@ const (
 	MaxInventoryPath = 1024
 	// MaxVimName bounds a vSphere name (of a snapshot, a specification, a tag, an attribute), in characters.
 	MaxVimName = 80
-	// MaxZones bounds spec.placement.zones and spec.placement.hostGroup.names.
+	// MaxZones bounds spec.placement.zones.
 	MaxZones = 32
+	// MaxHostGroups bounds spec.placement.hostGroup.names: each costs a DRS VM group and a rule in the cluster, which all tenants share.
+	MaxHostGroups = 8
 	// MaxNetworks is the most network adapters of a VM (VMware Configuration Maximums, vSphere 8: 10).
 	MaxNetworks = 10
 	// MaxRanges bounds the entries of a list of address ranges, MaxNameservers those of the DNS lists.
@@ -92,11 +94,11 @@ const (
 
 // HostGroup binds members to DRS host groups: those of a site of a stretched cluster, or those with a license.
 type HostGroup struct {
-	// names are DRS host groups of the cluster that members run in, at most 32, each of at most 80 characters: one for all members, or
-	// several to spread them evenly over. The member with ordinal n runs on the (n modulo their number)-th, counted from 0; with zones,
-	// there is one for all of them or one for each.
+	// names are DRS host groups of the cluster that members run in, at most 8, each of at most 80 characters: one for all members, or
+	// several, different ones to spread them evenly over. The member with ordinal n runs on the (n modulo their number)-th, counted from 0;
+	// with zones, there is one for all of them or one for each.
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=80
 	// +listType=atomic
@@ -112,6 +114,7 @@ type HostGroup struct {
 // Placement says where members run. The server's settings apply to fields that are not set. Objects are given by name or inventory path.
 //
 // +kubebuilder:validation:XValidation:rule="self.?pool.orValue(\"\") == \"\" || self.?zones.orValue([]).size() == 0",message="zones and pool exclude each other: name the pool as one of zones, or remove one of them",fieldPath=".zones",reason=FieldValueInvalid
+// +kubebuilder:validation:XValidation:rule="!has(self.hostGroup) || self.?zones.orValue([]).size() > 0 || self.hostGroup.names.all(name, self.hostGroup.names.exists_one(other, other == name))",message="must not name a host group twice: members spread over different ones",fieldPath=".hostGroup.names",reason=FieldValueInvalid
 // +kubebuilder:validation:XValidation:rule="!has(self.hostGroup) || self.?zones.orValue([]).size() == 0 || self.hostGroup.names.size() == 1 || self.hostGroup.names.size() == self.zones.size()",message="name one host group for all zones, or one for each of them, in their order",fieldPath=".hostGroup.names",reason=FieldValueInvalid
 type Placement struct {
 	// datacenter is its name or inventory path, of at most 1024 characters. It cannot change while the group has members.

@@ -226,11 +226,13 @@ type VmGroupSpec struct {
 	CustomAttributes map[string]string `json:"customAttributes,omitempty"`
 
 	// extraConfig are advanced settings of members' VMX files, by key ("disk.EnableUUID": "TRUE"), that the server's --extra-config allows: at
-	// most 20, with keys of at most 128 and values of at most 1024 characters. An empty value removes the template's. A change replaces the
-	// members.
+	// most 20, with keys of at most 128 and values of at most 1024 characters. Keys have no blanks at an end and no control characters, and no
+	// two differ in case only. An empty value removes the template's. A change replaces the members.
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.size() >= 1 && name.size() <= 128)",message="must have names of 1 to 128 characters",reason=FieldValueInvalid
 	// +kubebuilder:validation:XValidation:rule="self.all(name, self[name].size() <= 1024)",message="must have values of at most 1024 characters",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule=`self.all(name, name.size() > 128 || name.trim() == name && !name.matches(r'[\p{C}\p{Zl}\p{Zp}]'))`,message="must not have keys with blanks at an end, or with control characters or other invisible ones",reason=FieldValueInvalid
+	// +kubebuilder:validation:XValidation:rule="self.all(name, self.exists_one(other, other.lowerAscii() == name.lowerAscii()))",message="must not have two keys that differ in case only: they are one setting",reason=FieldValueInvalid
 	// +optional
 	ExtraConfig map[string]string `json:"extraConfig,omitempty"`
 

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -90,7 +91,15 @@ func IsReservedKey(key string) bool {
 
 func validateExtraConfig(spec *field.Path, values map[string]string) field.ErrorList {
 	errs := validateNamed(spec, "extraConfig", values, MaxExtraKey, MaxExtraValue)
+	lower := map[string]bool{}
 	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if strings.TrimSpace(key) != key || strings.ContainsFunc(key, func(r rune) bool { return unicode.In(r, unicode.C, unicode.Zl, unicode.Zp) }) {
+			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys with blanks at an end, or with control characters or other invisible ones"))
+		}
+		if lower[strings.ToLower(key)] {
+			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have two keys that differ in case only: they are one setting"))
+		}
+		lower[strings.ToLower(key)] = true
 		if IsReservedKey(key) {
 			errs = append(errs, field.Invalid(spec.Child("extraConfig"), bounded(key), "must not have keys that begin with "+strings.Join(reservedKeys, " or ")+", which the server sets"))
 		}

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -46,8 +47,8 @@ func (h *HostGroup) validate(path *field.Path, zones int) (errs field.ErrorList)
 	switch n := len(h.Names); {
 	case n == 0:
 		errs = append(errs, field.Required(names, "name a DRS host group"))
-	case n > MaxZones:
-		return field.ErrorList{field.TooMany(names, n, MaxZones)}
+	case n > MaxHostGroups:
+		return field.ErrorList{field.TooMany(names, n, MaxHostGroups)}
 	case zones > 0 && n != 1 && n != zones:
 		errs = append(errs, field.Invalid(names, n, "name one host group for all zones, or one for each of them, in their order"))
 	}
@@ -57,6 +58,8 @@ func (h *HostGroup) validate(path *field.Path, zones int) (errs field.ErrorList)
 			errs = append(errs, field.Required(names.Index(i), "name a DRS host group"))
 		case utf8.RuneCountInString(name) > MaxVimName:
 			errs = append(errs, field.TooLongCharacters(names.Index(i), name, MaxVimName))
+		case zones == 0 && slices.Contains(h.Names[:i], name): // with zones, each is in the cluster of its zone
+			errs = append(errs, field.Invalid(names, bounded(name), "must not name a host group twice: members spread over different ones"))
 		}
 	}
 	if h.Rule != "" {

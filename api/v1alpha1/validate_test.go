@@ -92,7 +92,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{cpu: 768, memory: 24576, hardware: {coresPerSocket: 768, memoryReservationMiB: 25165824, memoryLimitMiB: 25165824, reserveAllMemory: false}}`,
 		`{placement: {zones: [C0, C1], hostGroup: {names: [licensed]}}}`,
 		`{placement: {zones: [C0, C1], hostGroup: {names: [site-a, site-b], rule: Required}}}`,
-		`{placement: {pool: C0, hostGroup: {names: [site-a, site-b, site-b], rule: Preferred}}}`,
+		`{placement: {pool: C0, hostGroup: {names: [site-a, site-b, site-c], rule: Preferred}}}`,
 		`{placement: {folder: "` + strings.Repeat(strings.Repeat("é", MaxVimName)+"/", 3) + `.../a b/100%25"}}`,
 		`{networks: [{network: a}, {network: b, dhcp: true}, {network: /DC0/network/c, dhcp: true, ipv6: {ranges: ["2001:db8::7"], prefixLength: 128}}]}`,
 		`{networks: [{network: a, ipv4: {ranges: [10.0.0.7], additionalRanges: [10.0.0.107, 10.0.0.207-10.0.0.209], prefixLength: 24}}]}`,

@@ -69,7 +69,8 @@ func (s *settings) flags(c *cobra.Command) {
 	f.StringVar(&v.ClusterID, "cluster-id", "", "name of this Kubernetes cluster in the VMs' stamps: for people to read, and required to adopt VMs of a former incarnation of a group (such as one restored from a backup)")
 	// Lists are split at commas, in the flag as in its variable.
 	f.StringSliceVar(&s.adoptFrom, "adopt-from", nil, "`namespace=/DC0/vm/folder`: groups of that namespace can adopt VMs in that folder, or below it; * for any namespace; repeat the flag, or separate several with commas (a comma in a name is %2c)")
-	f.StringSliceVar((*[]string)(&v.ExtraKeys), "extra-config", nil, "`sched.*,disk.EnableUUID`: keys that spec.extraConfig can set, with * for any text; repeat the flag, or separate several with commas (default: none)")
+	f.StringSliceVar((*[]string)(&v.ExtraKeys), "extra-config", nil, "`svga.*,disk.EnableUUID`: keys that spec.extraConfig can set, with * for any text; repeat the flag, or separate several with commas (default: none)")
+	f.StringSliceVar((*[]string)(&v.PCIDevices), "pci-devices", nil, "`10de:1eb8,grid_t4-*`: devices that spec.hardware.pciDevices can name, with * for any text; repeat the flag, or separate several with commas (default: none)")
 	f.StringSliceVar(&s.guestNetworks, "guest-networks", nil, "`10.0.0.0/8`: networks of guests' addresses that reach EndpointSlices, /sd and the status; repeat the flag, or separate several with commas (default: all)")
 	f.StringSliceVar(&s.probeNetworks, "probe-networks", nil, "`10.0.0.0/8`: networks in which the server can ask members whether their service answers (spec.readiness.tcpSocket, httpGet); repeat the flag, or separate several with commas (default: none)")
 	section(f, "Groups and their guests")
@@ -202,7 +203,7 @@ func (s *settings) connect(log zerolog.Logger) (vc *vsphere.VCenter, closeSimula
 	if err = s.networks(); err != nil {
 		return nil, nil, err
 	}
-	if err = s.vcenter.ExtraKeys.Validate(); err != nil {
+	if err = errors.Join(s.vcenter.ExtraKeys.Validate(), s.vcenter.PCIDevices.Validate()); err != nil {
 		return nil, nil, usageError{err}
 	}
 	if s.simulator {

@@ -24,6 +24,7 @@ spec:
   datastores: ["", team-a]
   storagePolicies: [gold, ""]
   networks: [app, db]
+  pciDevices: [grid_t4-4c]
   tags: [backup/daily]
   customAttributes: [owner, tier]
   customizationSpecs: ["", windows]
@@ -125,6 +126,8 @@ func TestALimitBoundsTheGroupsOfItsNamespaceAndTheRefusalNamesFieldBoundAndNames
 		{"spec.networks[].network", "'admin'", "'app', 'db'", with(within(), "networks", network("app", "admin"))},
 		{"spec.networks[].network", "''", "'app', 'db'", with(within(), "networks", nil)},
 		{"spec.tags", "'backup/never'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "backup", "name": "never"}})},
+		{"spec.tags", "'back%2fup/dai%25ly'", "'backup/daily'", with(within(), "tags", []any{map[string]any{"category": "back/up", "name": "dai%ly"}})},
+		{"spec.hardware.pciDevices", "'10de:1eb8'", "'grid_t4-4c'", with(within(), "hardware", map[string]any{"pciDevices": []string{"grid_t4-4c", "10de:1eb8"}})},
 		{"spec.customAttributes", "'litter'", "'owner', 'tier'", with(within(), "customAttributes", map[string]any{"owner": "a", "litter": "b"})},
 		{"spec.customizationSpec", "'linux'", "'', 'windows'", with(within(), "customizationSpec", "linux")},
 	} {

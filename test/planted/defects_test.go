@@ -186,7 +186,7 @@ var defects = []defect{
 		[]layer{{"./vsphere/inventory", "TestNoFolderOfAGroupIsInAnothers"}}},
 	{"bounds: a member has all addresses that its guest reports", "vsphere/inventory/guest.go",
 		"const addressesMost = 10", "const addressesMost = 1 << 20",
-		[]layer{{"./test", "TestAMembersAddressesAreBounded"}}},
+		[]layer{{"./test", "TestAMembersAddressesAreBoundedInTheGuestsOrder"}}},
 	{"bounds: a status has texts of any length", "sync/planner/planner.go",
 		"return bounded(resultOf(o))", "return resultOf(o)",
 		[]layer{{"./sync/hook", "TestEveryTextOfAnAnswerIsBounded"}}},
