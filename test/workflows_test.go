@@ -1,0 +1,34 @@
+package test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// The token of the release can write releases and packages: only the steps that do so have it, and none that builds or runs what it downloads.
+func TestOnlyTheStepsThatPublishHaveTheTokenOfTheRelease(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../.github/workflows/release.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, steps, _ := strings.Cut(string(text), "\n    steps:\n")
+	if strings.Contains(before, "github.token") || strings.Contains(before, "secrets.") {
+		t.Error("all steps have a token")
+	}
+	publishing := 0
+	for _, step := range strings.Split(steps, "\n      - ")[1:] {
+		has := strings.Contains(step, "github.token") || strings.Contains(step, "secrets.")
+		needs := strings.Contains(step, "registry login") || strings.Contains(step, "gh release")
+		if has != needs {
+			t.Errorf("has a token: %t, publishes: %t: %s", has, needs, step)
+		}
+		if needs {
+			publishing++
+		}
+	}
+	if publishing != 2 {
+		t.Errorf("%d steps publish", publishing)
+	}
+}
