@@ -171,7 +171,7 @@ func (r *rig) runningTasks() (n int) {
 		}
 		state := properties["info.state"]
 		if (state == types.TaskInfoStateRunning || state == types.TaskInfoStateQueued) && properties["info.descriptionId"] != string(vcsim.UnregisterAndDestroy) &&
-			properties["info.descriptionId"] != "Datacenter.ExecuteVmPowerOnLRO" {
+			properties["info.descriptionId"] != string(vcsim.PowerOnMulti) {
 			n++
 		}
 	}

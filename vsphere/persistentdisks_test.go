@@ -443,7 +443,10 @@ func TestAMemberIsNotPoweredOnWithoutItsDisks(t *testing.T) {
 // its disks.)
 func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 	t.Parallel()
-	for _, op := range []plan.Op{plan.Destroy, plan.DeleteDisks} {
+	for _, c := range []struct {
+		op   plan.Op
+		held vcsim.Kind // the power-on is a task of the datacenter before it is one of the VM
+	}{{plan.Destroy, vcsim.PowerOn}, {plan.Destroy, vcsim.PowerOnMulti}, {plan.DeleteDisks, vcsim.PowerOn}, {plan.DeleteDisks, vcsim.PowerOnMulti}} {
 		synctest.Test(t, func(t *testing.T) {
 			w, p := placed(t, vcsim.Config{})
 			vm, err := p.attached()
@@ -452,23 +455,23 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 			spec.Template = "ubuntu"
 			p.do(preparing(vm, spec))
 			_, _, vm = p.given("web-0")
-			w.Hold(vcsim.PowerOn)
+			w.Hold(c.held)
 			done := make(chan error, 2)
 			go func() { done <- p.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
 			p.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"]+w.Calls()["PowerOnVM_Task"] == 1 })
 			p.do(guarded(plan.Mark, vm))
 			_, _, vm = p.given("web-0")
-			a := guarded(op, vm)
+			a := guarded(c.op, vm)
 			a.Marked, a.Args = true, plan.DeleteDisksArgs{IDs: []string{plan.Persistent(vm.Disks)[0].ID}}
 			go func() { done <- p.Do(context.Background(), web, a) }()
 			time.Sleep(time.Minute)
-			w.Release(vcsim.PowerOn)
+			w.Release(c.held)
 			if one, two := <-done, <-done; (one == nil) == (two == nil) {
-				t.Errorf("%s: not exactly one of the two succeeds: %v, %v", op, one, two)
+				t.Errorf("%v: not exactly one of the two succeeds: %v, %v", c, one, two)
 			}
 			_, devices, vm := p.given("web-0")
 			if vm.Power != plan.PoweredOn || disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) == nil {
-				t.Errorf("%s: it is %s, its disk attached: %t", op, vm.Power, disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) != nil)
+				t.Errorf("%v: it is %s, its disk attached: %t", c, vm.Power, disks.Attached(devices, plan.ArgsOf[plan.DeleteDisksArgs](a.Args).IDs[0]) != nil)
 			}
 		})
 	}

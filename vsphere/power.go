@@ -139,24 +139,14 @@ func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 
 // awaitPower waits for the running tasks that change a VM's power state, and then reads the VM. Another replica may have begun one before this
 // one set or withdrew the VM's mark, and the VM's state doesn't show it before it ends. A datacenter's task that powers VMs on does not say
-// which, so awaitPower waits for all such tasks of our user, and then for the tasks of the VM that they began.
+// which before it has begun theirs, so awaitPower waits for those, and then for the tasks of the VM that they began.
 func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
 	for range 2 {
 		var under []types.ManagedObjectReference
-		many := false
+		undecided := false
 		err := c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 			infos, err := tasks.Recent(ctx, s)
-			under, many = nil, false
-			for i := range infos {
-				info := &infos[i]
-				if !tasks.Unfinished(info) || !slices.Contains(kinds, info.DescriptionId) {
-					continue
-				}
-				of := info.DescriptionId == tasks.PoweringOnMany && tasks.ByUser(info, s.User)
-				if many = many || of; of || info.Entity != nil && *info.Entity == vm {
-					under = append(under, info.Task)
-				}
-			}
+			under, undecided = tasks.Of(infos, vm, s.User, kinds...)
 			return err
 		})
 		if err != nil || len(under) == 0 {
@@ -165,7 +155,7 @@ func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, 
 		for _, task := range under {
 			_, _ = c.tasks.Wait(ctx, task, "") // the result does not matter: the read shows the state
 		}
-		if err := c.reader.Read(ctx, vm); err != nil || !many {
+		if err := c.reader.Read(ctx, vm); err != nil || !undecided {
 			return err
 		}
 	}

@@ -200,30 +200,59 @@ func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
 
 // Of two replicas that know different specs one powers on a member that the other removes. (Found by
 // a random life: two VMs of one ordinal were on, one of them in quarantine.)
+// The other replica's power-on is at first a task of the datacenter, which does not say of which VM, and then one of the VM.
 func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		one, two := w.start(), w.start()
-		vm := one.member(0)
-		two.until("it sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+	for _, held := range []vcsim.Kind{vcsim.PowerOn, vcsim.PowerOnMulti} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			one, two := w.start(), w.start()
+			vm := one.member(0)
+			two.until("it sees the member", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).ChangeVersion == vm.ChangeVersion })
+			w.Hold(held)
+			done := make(chan error, 2)
+			go func() { done <- one.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
+			one.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
+			two.do(guarded(plan.Mark, vm))
+			gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
+			gone.Marked = true
+			go func() { done <- two.Do(context.Background(), web, gone) }()
+			if time.Sleep(time.Minute); len(done) > 0 {
+				t.Fatalf("%s: it did not wait for the running power-on: %v", held, <-done)
+			}
+			w.Release(held)
+			if one, two := <-done, <-done; (one == nil) == (two == nil) {
+				t.Errorf("%s: not exactly one of the two succeeds: %v, %v", held, one, two)
+			}
+			if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
+				t.Errorf("%s: %+v", held, now)
+			}
+		})
+	}
+}
+
+// Each power-on of a member by DRS is a task of its VM, and can take as long as a question of it is open.
+func TestAQuarantineDoesNotWaitForPowerOnsOfOtherMembers(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		gone, other := p.member(0), p.member(1)
+		p.do(guarded(plan.Mark, gone))
+		a := guarded(plan.Quarantine, p.vm(gone.MoRef))
+		a.Marked = true
 		w.Hold(vcsim.PowerOn)
-		done := make(chan error, 2)
-		go func() { done <- one.Do(context.Background(), web, actionOn(plan.PowerOn, vm)) }()
-		one.until("it is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
-		two.do(guarded(plan.Mark, vm))
-		gone := guarded(plan.Quarantine, two.vm(vm.MoRef))
-		gone.Marked = true
-		go func() { done <- two.Do(context.Background(), web, gone) }()
-		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it did not wait for the running power-on: %v", <-done)
-		}
-		w.Release(vcsim.PowerOn)
-		if one, two := <-done, <-done; (one == nil) == (two == nil) {
-			t.Errorf("not exactly one of the two succeeds: %v, %v", one, two)
-		}
-		if now := two.vm(vm.MoRef); !now.Quarantined.IsZero() || now.Power != plan.PoweredOn || !now.Marked {
-			t.Errorf("%+v", now)
+		defer w.Release(vcsim.PowerOn)
+		go func() { _ = p.Do(context.Background(), web, actionOn(plan.PowerOn, other)) }()
+		p.until("the other is being powered on", func() bool { return w.Calls()["PowerOnMultiVM_Task"] == 1 })
+		time.Sleep(time.Minute) // its own task runs
+		done := make(chan error, 1)
+		go func() { done <- p.Do(context.Background(), web, a) }()
+		time.Sleep(time.Minute)
+		select {
+		case err := <-done:
+			if err != nil || p.vm(gone.MoRef).Quarantined.IsZero() {
+				t.Errorf("%v, %+v", err, p.vm(gone.MoRef))
+			}
+		default:
+			t.Error("it waits for the power-on of another member")
 		}
 	})
 }

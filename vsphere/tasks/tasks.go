@@ -27,6 +27,7 @@ const (
 	taskKind     = "info.descriptionId"
 	taskReason   = "info.reason"
 	taskEntity   = "info.entity"
+	taskParent   = "info.parentTaskKey"
 )
 
 const (

@@ -9,11 +9,12 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// The kinds of the tasks of PowerOnMultiVM_Task (govmomi's capture of a vCenter, simulator/vpx/task_manager.go): the call's own,
-// and one per VM, which otherwise behaves as PowerOn.
+// The kinds of the tasks of PowerOnMultiVM_Task: the call's own, whose entity is the datacenter (recorded by ManageIQ, 2022), and one for each
+// VM, whose entity is the VM and whose parent is the first (recorded by ManageIQ, 2015: ManageIQ/integration_tests). The latter otherwise
+// behaves as PowerOn. [doc] TaskInfo.parentTaskKey: "Tasks can be created by another task. This shows key of the parent task."
 const (
-	powerOnMulti Kind = "Datacenter.ExecuteVmPowerOnLRO"
-	PowerOnByDRS Kind = "Drm.ExecuteVmPowerOnLRO"
+	PowerOnMulti Kind = "Datacenter.powerOnVm"
+	PowerOnByDRS Kind = "Datacenter.ExecuteVmPowerOnLRO"
 )
 
 // DRS is how a cluster places VMs. The zero value is fully automated.
@@ -161,6 +162,7 @@ type datacenter struct {
 // OverrideAutomationLevel has a DrsBehavior.
 func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOnMultiVM_Task) soap.HasFault {
 	override := overrideIn(req.Option)
+	var own types.ManagedObjectReference
 	do := func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 		var res types.ClusterPowerOnVmResult
 		var vms []*simulator.VirtualMachine
@@ -178,16 +180,16 @@ func (d *datacenter) PowerOnMultiVMTask(_ *simulator.Context, req *types.PowerOn
 			return res, nil
 		}
 		for _, vm := range vms {
-			d.attempt(ctx, vm, &res)
+			d.attempt(ctx, vm, own, &res)
 		}
 		return res, nil
 	}
-	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{
-		Returnval: d.v.begin(d.call, work{kind: powerOnMulti, entity: d.Datacenter, name: d.Name, do: do})}}
+	own = d.v.begin(d.call, work{kind: PowerOnMulti, entity: d.Datacenter, name: d.Name, do: do}) // under the world lock, as do is called
+	return &methods.PowerOnMultiVM_TaskBody{Res: &types.PowerOnMultiVM_TaskResponse{Returnval: own}}
 }
 
-// attempt begins a VM's own task or records why it does not. The caller holds the world lock.
-func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, res *types.ClusterPowerOnVmResult) {
+// attempt begins a VM's own task, below the call's, or records why it does not. The caller holds the world lock.
+func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachine, parent types.ManagedObjectReference, res *types.ClusterPowerOnVmResult) {
 	level, drs := d.v.levelOf(vm)
 	kind, fault := PowerOn, types.BaseMethodFault(nil)
 	switch {
@@ -204,7 +206,7 @@ func (d *datacenter) attempt(ctx *simulator.Context, vm *simulator.VirtualMachin
 		return
 	}
 	on := &machine{VirtualMachine: vm, call: &call{ctx, "PowerOnMultiVM_Task"}, v: d.v}
-	task := on.powerOn(kind)
+	task := on.powerOn(kind, parent.Value)
 	info := types.ClusterAttemptedVmInfo{Vm: vm.Self, Task: &task}
 	if drs.NoTasks {
 		info.Task = nil

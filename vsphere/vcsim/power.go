@@ -19,8 +19,8 @@ func (vm *machine) power(kind Kind, call func(*simulator.Context) soap.HasFault)
 }
 
 // powerOn begins a power-on task with this kind.
-func (vm *machine) powerOn(as Kind) types.ManagedObjectReference {
-	return vm.v.begin(vm.call, work{kind: PowerOn, as: as, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
+func (vm *machine) powerOn(as Kind, parent string) types.ManagedObjectReference {
+	return vm.v.begin(vm.call, work{kind: PowerOn, as: as, parent: parent, entity: vm.VirtualMachine, name: vm.Name, pause: vm.awaitAnswer,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			fault := vm.v.fullHost(vm.VirtualMachine)
 			if as == PowerOn {
@@ -105,7 +105,7 @@ func (v *inventory) bootTime() time.Time {
 
 // PowerOnVMTask has a latency.
 func (vm *machine) PowerOnVMTask(*simulator.Context, *types.PowerOnVM_Task) soap.HasFault {
-	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{Returnval: vm.powerOn(PowerOn)}}
+	return &methods.PowerOnVM_TaskBody{Res: &types.PowerOnVM_TaskResponse{Returnval: vm.powerOn(PowerOn, "")}}
 }
 
 // PowerOffVMTask has a latency.

@@ -40,7 +40,8 @@ const (
 // work is what a task does.
 type work struct {
 	kind   Kind
-	as     Kind // the kind that clients see; default: kind
+	as     Kind   // the kind that clients see; default: kind
+	parent string // the key of the task that began it; "" if none
 	entity mo.Entity
 	name   string // of the VM, folder or cluster
 	claim  claim
@@ -72,6 +73,7 @@ func (v *inventory) begin(c *call, w work) types.ManagedObjectReference {
 		latency, held = 0, nil
 	}
 	j := v.newJob(c.method, cmp.Or(w.as, w.kind), w.entity, c.ctx.Session.UserName)
+	j.Info.ParentTaskKey, j.Info.RootTaskKey = w.parent, w.parent
 	ctx := fork(c.ctx)
 	if !v.world.Enter() {
 		return j.Self

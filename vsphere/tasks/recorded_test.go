@@ -1,0 +1,72 @@
+package tasks
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
+)
+
+func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
+	kinds := recorded.TaskKinds(t)
+	if len(kinds) < 2000 {
+		t.Fatalf("%d kinds", len(kinds))
+	}
+	ours := slices.Concat(PoweringOff, PoweringOn, []string{clone})
+	for _, k := range []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Reset, vcsim.Reconfigure, vcsim.Rename, vcsim.Destroy,
+		vcsim.Relocate, vcsim.Upgrade, vcsim.CreateVM, vcsim.RegisterVM, vcsim.MoveInto, vcsim.RenameFolder, vcsim.DestroyFolder,
+		vcsim.UnregisterAndDestroy, vcsim.RemoveSnapshots, vcsim.ImportVApp, vcsim.ReconfigureCluster, vcsim.PowerOnMulti, vcsim.PowerOnByDRS,
+		vcsim.CreateDisk, vcsim.ExtendDisk, vcsim.DeleteDisk, vcsim.UpdateDiskMetadata} {
+		ours = append(ours, string(k))
+	}
+	for _, k := range ours {
+		if !slices.Contains(kinds, k) {
+			t.Errorf("no vCenter calls a task %s", k)
+		}
+	}
+}
+
+// The task of PowerOnMultiVM_Task, by the event of it that ManageIQ recorded, and the task of a VM below it.
+func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
+	event, is := recorded.Event(t, "manageiq/events/TaskEvent-PowerOnMultiVM.yml", "").(*types.TaskEvent)
+	if !is || event.Info.Name != "PowerOnMultiVM_Task" || event.Info.Entity.Type != "Datacenter" {
+		t.Fatalf("%+v", event)
+	}
+	many := event.Info
+	vm, other := types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-1"}, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-2"}
+	below := func(kind string, of types.ManagedObjectReference, state types.TaskInfoState) types.TaskInfo {
+		return types.TaskInfo{Task: types.ManagedObjectReference{Type: "Task", Value: "task-1"}, DescriptionId: kind, Entity: &of, State: state, Reason: many.Reason,
+			ParentTaskKey: many.Key}
+	}
+	for _, c := range []struct {
+		name      string
+		infos     []types.TaskInfo
+		user      string
+		of        []string
+		undecided bool
+	}{
+		{"of our user", []types.TaskInfo{many}, "ROOT", []string{many.Key}, true},
+		{"of another user", []types.TaskInfo{many}, "vmgroup", nil, false},
+		{"it is of this VM", []types.TaskInfo{many, below("Datacenter.ExecuteVmPowerOnLRO", vm, types.TaskInfoStateRunning)}, "root", []string{"task-1"}, false},
+		{"and DRS's", []types.TaskInfo{many, below("Drm.ExecuteVmPowerOnLRO", vm, types.TaskInfoStateQueued)}, "root", []string{"task-1"}, false},
+		{"of another VM", []types.TaskInfo{many, below("Datacenter.ExecuteVmPowerOnLRO", other, types.TaskInfoStateRunning)}, "root", nil, false},
+		{"of another VM, which is on", []types.TaskInfo{many, below("Datacenter.ExecuteVmPowerOnLRO", other, types.TaskInfoStateSuccess)}, "root", nil, false},
+		{"another's, of this VM", []types.TaskInfo{below("VirtualMachine.powerOn", vm, types.TaskInfoStateRunning)}, "vmgroup", []string{"task-1"}, false},
+		{"it has ended", []types.TaskInfo{below("VirtualMachine.powerOn", vm, types.TaskInfoStateError)}, "root", nil, false},
+	} {
+		refs, undecided := Of(c.infos, vm, c.user, PoweringOn...)
+		var of []string
+		for _, ref := range refs {
+			of = append(of, ref.Value)
+		}
+		if !slices.Equal(of, c.of) || undecided != c.undecided {
+			t.Errorf("%s: %v %t, not %v %t", c.name, of, undecided, c.of, c.undecided)
+		}
+	}
+	if of, _ := Of([]types.TaskInfo{many}, vm, "root", PoweringOff...); of != nil {
+		t.Errorf("it powers nothing off: %v", of)
+	}
+}
