@@ -2,6 +2,7 @@ package vsphere
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
@@ -88,10 +90,19 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	})
 }
 
-// A session that has ended is no reason to think that members cannot be reached.
+// A session that has ended is no reason to think that members cannot be reached, or that there is nothing.
 func TestAReadWithoutASessionFailsAndReportsNoObject(t *testing.T) {
+	for _, silent := range []bool{false, true} {
+		t.Run(fmt.Sprintf("silent=%t", silent), func(t *testing.T) { readsWithoutASession(t, silent) })
+	}
+}
+
+func readsWithoutASession(t *testing.T, silent bool) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
+		if silent {
+			w.EmptyReadsWithoutSession()
+		}
 		s, err := p.client.Session(context.Background())
 		if err != nil {
 			t.Fatal(err)
@@ -101,6 +112,9 @@ func TestAReadWithoutASessionFailsAndReportsNoObject(t *testing.T) {
 			if objects, err := session.Retrieve(context.Background(), s, whole(refs)); !vcfault.NotAuthenticated(err) {
 				t.Errorf("got %v, %+v", err, objects)
 			}
+		}
+		if running, err := tasks.Clones(context.Background(), s); !vcfault.NotAuthenticated(err) {
+			t.Errorf("running clones: %v, %v", running, err)
 		}
 		if err := p.reader.Read(context.Background(), inventory.VMRef(vm.MoRef)); err != nil || !p.state().VMs[0].Reachable {
 			t.Errorf("%v, %+v", err, p.state().VMs)

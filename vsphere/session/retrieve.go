@@ -55,8 +55,11 @@ func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, eac
 		first, vim = bounded, s.Slow
 	}
 	res, err := methods.RetrievePropertiesEx(first, vim, req)
-	if err != nil || res.Returnval == nil {
+	if err != nil {
 		return err
+	}
+	if res.Returnval == nil || len(res.Returnval.Objects) == 0 {
+		return lives(ctx, s)
 	}
 	page, token := res.Returnval.Objects, res.Returnval.Token
 	for n := 1; ; n++ {
@@ -75,6 +78,14 @@ func pages(ctx context.Context, s *Session, req *types.RetrievePropertiesEx, eac
 		}
 		page, token = more.Returnval.Objects, more.Returnval.Token
 	}
+}
+
+// lives returns an error if a session has ended: a server whose session timed out may answer a read with nothing, instead of
+// NotAuthenticated (OpenStack's oslo.vmware, vim.py: "ESX SOAP server sends an empty RetrievePropertiesExResponse"). So no empty answer counts
+// before the server has answered another call, which it refuses without a session.
+func lives(ctx context.Context, s *Session) error {
+	_, err := methods.GetCurrentTime(ctx, s.Vim)
+	return err
 }
 
 // unauthenticated returns an error if properties are missing because the session has ended: vCenter may report that for

@@ -23,6 +23,9 @@ type collector struct {
 
 // RetrievePropertiesEx takes the faults of reads into account, and returns the first page.
 func (pc *collector) RetrievePropertiesEx(ctx *simulator.Context, req *types.RetrievePropertiesEx) soap.HasFault {
+	if pc.v.reads.silent && ctx.Session == nil {
+		return &methods.RetrievePropertiesExBody{Res: new(types.RetrievePropertiesExResponse)}
+	}
 	body := pc.changed(ctx, pc.failed(ctx, pc.read(ctx, req)))
 	if body.Res != nil && body.Res.Returnval != nil {
 		pc.v.reads.page(body.Res.Returnval, int(req.Options.MaxObjects))
@@ -159,6 +162,15 @@ type reads struct {
 	first   time.Duration
 	change  func(*types.ObjectContent)
 	left    map[string]pages // by token
+	silent  bool
+}
+
+// EmptyReadsWithoutSession makes RetrievePropertiesEx answer without objects, instead of NotAuthenticated, when a session has ended: "ESX SOAP
+// server sends an empty RetrievePropertiesExResponse" when it has timed out (OpenStack's oslo.vmware, vim.py).
+func (r *reads) EmptyReadsWithoutSession() {
+	r.world.Lock()
+	defer r.world.Unlock()
+	r.silent = true
 }
 
 // FailReadsOf makes every read whose result includes an object fail as a whole with a fault; nil ends this.
