@@ -427,17 +427,30 @@ func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.
 // ask queries who recently powered any VM off.
 func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
 	begin := time.Now().Add(-auditSince)
-	who, last := map[string]plan.Actor{}, map[string]time.Time{}
+	var found poweredOff
 	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		clear(who)
-		clear(last)
-		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, func(event types.BaseEvent) bool {
-			e := event.GetEvent()
-			if e.Vm != nil && e.UserName != "" && !e.CreatedTime.Before(last[e.Vm.Vm.Value]) {
-				who[e.Vm.Vm.Value], last[e.Vm.Vm.Value] = plan.Actor{User: e.UserName, Ours: strings.EqualFold(e.UserName, s.User)}, e.CreatedTime
-			}
-			return true
-		})
+		found = newPoweredOff(s.User)
+		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, found.note)
 	})
-	return who, err
+	return found.who, err
+}
+
+// poweredOff is, by moRef, who powered VMs off last. own is the server's account.
+type poweredOff struct {
+	own  string
+	who  map[string]plan.Actor
+	last map[string]time.Time
+}
+
+func newPoweredOff(own string) poweredOff {
+	return poweredOff{own, map[string]plan.Actor{}, map[string]time.Time{}}
+}
+
+// note takes an event into account, and reports that more are wanted.
+func (p poweredOff) note(event types.BaseEvent) (more bool) {
+	e := event.GetEvent()
+	if user := session.UserOf(e); e.Vm != nil && user != "" && !e.CreatedTime.Before(p.last[e.Vm.Vm.Value]) {
+		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = plan.Actor{User: user, Ours: strings.EqualFold(user, p.own)}, e.CreatedTime
+	}
+	return true
 }

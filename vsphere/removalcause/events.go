@@ -240,7 +240,7 @@ func read(event types.BaseEvent, chain []types.BaseEvent, own string) inventory.
 	}
 	switch {
 	case slices.ContainsFunc(tasks, func(t string) bool { return slices.Contains(destroys, t) }):
-		actor := plan.Actor{User: event.GetEvent().UserName}
+		actor := plan.Actor{User: session.UserOf(event.GetEvent())}
 		actor.Ours = own != "" && strings.EqualFold(actor.User, own)
 		return inventory.Cause{Destroyed: true, By: actor, How: "it was destroyed" + user}
 	case slices.Contains(tasks, "VirtualMachine.unregister"):
@@ -260,8 +260,9 @@ func hostRemoved(e *types.Event) string {
 }
 
 func by(e *types.Event) string {
-	if e.UserName == "" {
+	user := session.UserOf(e)
+	if user == "" {
 		return ""
 	}
-	return " by " + e.UserName
+	return " by " + user
 }

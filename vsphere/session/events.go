@@ -38,3 +38,12 @@ func Events(ctx context.Context, s *Session, filter types.EventFilterSpec, take 
 		}
 	}
 }
+
+// UserOf returns the account that an event names; "" for none. Events that a host reports name "User", which is no account: ManageIQ recorded a
+// VmMessageEvent with it (ManageIQ/integration_tests, event benchmarks).
+func UserOf(e *types.Event) string {
+	if e.UserName == "User" {
+		return ""
+	}
+	return e.UserName
+}
