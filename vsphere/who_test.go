@@ -6,9 +6,11 @@ import (
 	"time"
 
 	"github.com/vmware/govmomi/object"
+	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	pieces "codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
 func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
@@ -39,4 +41,19 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 			t.Errorf("%d calls in %s for one VM that is known and three that are not", n, time.Since(began))
 		}
 	})
+}
+
+// A host reports "User" where it knows no account; a later event without one is no reason to forget who it was.
+func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
+	off := pieces.Event(t, "veba/events/VmPoweredOffEvent.json", "VmPoweredOffEvent")
+	vm, user := off.GetEvent().Vm.Vm.Value, off.GetEvent().UserName
+	if who := poweredOffBy([]vim.BaseEvent{off}, `vsphere.local\administrator`); who[vm] != (plan.Actor{User: user, Ours: true}) {
+		t.Errorf("%+v", who)
+	}
+	host := &vim.VmPoweredOffEvent{}
+	host.Event = *off.GetEvent()
+	host.UserName = "User"
+	if who := poweredOffBy([]vim.BaseEvent{host}, "User"); len(who) != 0 {
+		t.Errorf("%+v", who)
+	}
 }

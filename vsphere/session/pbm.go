@@ -21,7 +21,7 @@ func (c *Client) PBM(ctx context.Context, s *Session) (*pbm.Client, error) {
 	wire.Client.Transport = rewinding{c.transport, xmlBounds}
 	wire.UserAgent, wire.Namespace, wire.Cookie = c.cfg.UserAgent, "urn:"+pbm.Namespace, s.Vim.SessionCookie
 	known := wire.Types
-	wire.Types = func(name string) (reflect.Type, bool) { // SPBM omits its own types' prefix
+	wire.Types = func(name string) (reflect.Type, bool) { // govmomi's simulator omits the prefix of SPBM's types, which a recorded 6.5 has
 		if kind, ok := known(name); ok {
 			return kind, true
 		}

@@ -2,8 +2,10 @@ package tasks
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -68,5 +70,31 @@ func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 	}
 	if of, _ := Of([]types.TaskInfo{many}, vm, "root", PoweringOff...); of != nil {
 		t.Errorf("it powers nothing off: %v", of)
+	}
+	off := recorded.Event(t, "manageiq/events/TaskEvent-power-off.yml", "").(*types.TaskEvent).Info
+	if of, undecided := Of([]types.TaskInfo{off}, *off.Entity, "", PoweringOff...); len(of) != 1 || undecided {
+		t.Errorf("a power-off of the VM: %v, %t", of, undecided)
+	}
+}
+
+// Tasks of extensions and schedules have no name, and the case of an account's domain differs from task to task.
+func TestRecordedTasksAreOfUsersInAnyCaseAndNoClones(t *testing.T) {
+	var body methods.ReadNextTasksBody
+	recorded.Body(t, "pyvmomi/tasks/ReadNextTasks-with-extensions.xml", &body)
+	users := 0
+	for _, info := range body.Res.Returnval {
+		if info.DescriptionId == "" || info.Entity == nil || Cloning(&info, "x") {
+			t.Errorf("%+v", info)
+		}
+		if reason, is := info.Reason.(*types.TaskReasonUser); is {
+			if users++; !ByUser(&info, strings.ToUpper(reason.UserName)) || !ByUser(&info, strings.ToLower(reason.UserName)) {
+				t.Errorf("it is %s's", reason.UserName)
+			}
+		} else if ByUser(&info, "") {
+			t.Errorf("it is no user's: %+v", info)
+		}
+	}
+	if users == 0 || users == len(body.Res.Returnval) {
+		t.Errorf("%d of %d tasks are users'", users, len(body.Res.Returnval))
 	}
 }

@@ -7,10 +7,13 @@ import (
 	"embed"
 	"encoding/xml"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -47,16 +50,13 @@ func Body(t testing.TB, name string, into any) {
 	}
 }
 
-// Value decodes a file whose root element is a value of vSphere's API with its xsi:type.
-func Value(t testing.TB, name string) (value types.AnyType) {
+// Object decodes an object and its properties, as "govc object.save" writes them.
+func Object(t testing.TB, name string) (o types.ObjectContent) {
 	t.Helper()
-	var into struct {
-		Value types.AnyType `xml:",any,typeattr"`
-	}
-	if err := decoder([]byte("<r xmlns:xsi=\"" + xsi + "\">" + string(declaration.ReplaceAll(Piece(t, name), nil)) + "</r>")).Decode(&into); err != nil {
+	if err := decoder(Piece(t, name)).Decode(&o); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	return into.Value
+	return o
 }
 
 // Event decodes an event that its recorder wrote as Ruby's YAML or as Go's JSON. kind is its type, for JSON, which does not say it.
@@ -91,7 +91,6 @@ func Event(t testing.TB, name, kind string) types.BaseEvent {
 const xsi = "http://www.w3.org/2001/XMLSchema-instance"
 
 var (
-	declaration = regexp.MustCompile(`<\?xml[^>]*\?>`)
 	// Ruby's YAML has the type of an object before its properties, on the line above.
 	rubyObject = regexp.MustCompile(`!ruby/object:RbVmomi::VIM::(\w+)\n( *)`)
 	rubyTag    = regexp.MustCompile(`!ruby/[\w:-]+`)
@@ -185,4 +184,49 @@ func element(out *bytes.Buffer, name, attribute, value string, content func()) {
 	out.WriteString(">")
 	content()
 	out.WriteString("</" + name + ">")
+}
+
+// Serve answers each call of vCenter's SOAP API with the next of the files for its method, and repeats the last one. It returns its address.
+func Serve(t testing.TB, files map[string][]string) (address string) {
+	t.Helper()
+	var mu sync.Mutex
+	left := map[string][]string{}
+	for method, names := range files {
+		for _, name := range names {
+			Piece(t, name) // fails here, not in a handler
+		}
+		left[method] = slices.Clone(names)
+	}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var call struct {
+			Body struct {
+				Call struct {
+					XMLName xml.Name
+				} `xml:",any"`
+			}
+		}
+		if err := xml.NewDecoder(r.Body).Decode(&call); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		names := left[call.Body.Call.XMLName.Local]
+		if len(names) == 0 {
+			http.Error(w, "no recording of "+call.Body.Call.XMLName.Local, http.StatusNotImplemented)
+			return
+		}
+		if len(names) > 1 {
+			left[call.Body.Call.XMLName.Local] = names[1:]
+		}
+		text, _ := pieces.ReadFile("pieces/" + names[0])
+		w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+		http.SetCookie(w, &http.Cookie{Name: "vmware_soap_session", Value: "recorded"})
+		if bytes.Contains(text, []byte(":Fault>")) {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(server.Close)
+	return strings.TrimPrefix(server.URL, "https://")
 }

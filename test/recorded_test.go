@@ -1,0 +1,46 @@
+package test
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What no test uses is not worth its license: the file's name, or its directory's and its own name apart, are in a test.
+func TestEveryRecordedPieceIsUsedByATestAndListedWithItsSource(t *testing.T) {
+	const pieces = "../vsphere/vctest/recorded/pieces"
+	readme, err := os.ReadFile(pieces + "/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tests strings.Builder
+	err = filepath.WalkDir("../vsphere", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(name, "_test.go") && filepath.Base(name) != "recorded.go" {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		tests.Write(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = fs.WalkDir(os.DirFS(pieces), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || path.Base(name) == "README.md" || path.Base(name) == "LICENSE" {
+			return err
+		}
+		if base := strings.TrimSuffix(path.Base(name), path.Ext(name)); !strings.Contains(tests.String(), base) {
+			t.Errorf("no test uses %s: remove it", name)
+		}
+		if owner, _, _ := strings.Cut(name, "/"); !strings.Contains(string(readme), "| "+owner) {
+			t.Errorf("README.md says no source of %s", name)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,98 @@
+package inventory
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
+)
+
+// The first answer of vCenter 5.5 about 122 objects, by a filter that names ManagedEntity and types that are derived from it.
+func TestARecordedFirstAnswerOfAStreamEndsWithTheSecondPage(t *testing.T) {
+	t.Parallel()
+	var page paging
+	seen := watched{entered: map[string]bool{}, checked: map[string]bool{}}
+	for i, name := range []string{"2-WaitForUpdatesEx-page1-of-2.xml", "3-WaitForUpdatesEx-page2-of-2.xml"} {
+		var body methods.WaitForUpdatesExBody
+		recorded.Body(t, "manageiq/vcenter-5.5-stream/"+name, &body)
+		set := body.Res.Returnval
+		if more, err := page.hasMore(set); err != nil || more != (i == 0) {
+			t.Errorf("%s: more %t, %v", name, more, err)
+		}
+		if left := seen.take(set); len(left) > 0 {
+			t.Errorf("%s: %v left", name, left)
+		}
+		for _, filter := range set.FilterSet {
+			for _, o := range filter.ObjectSet {
+				named, owned := false, false
+				for _, change := range o.ChangeSet {
+					named = named || change.Name == "name" && change.Val != ""
+					owned = owned || strings.HasPrefix(change.Name, "summary.") || strings.HasPrefix(change.Name, "config.")
+				}
+				if o.Obj.Type == "VirtualMachine" && (!named || !owned) {
+					t.Errorf("%s: not both as a ManagedEntity and as a VirtualMachine", o.Obj)
+				}
+			}
+		}
+	}
+	if len(seen.entered) != 122 {
+		t.Errorf("%d objects", len(seen.entered))
+	}
+}
+
+// VMs with addresses, and a host that answers for its VM's files as long as it can.
+func TestWhatRecordedVMsSayOfThemselves(t *testing.T) {
+	t.Parallel()
+	var vms methods.RetrievePropertiesExBody
+	recorded.Body(t, "manageiq/vcenter-5.5-read/4-RetrievePropertiesEx-four-vms.xml", &vms)
+	for i := range vms.Res.Returnval.Objects {
+		o := &vms.Res.Returnval.Objects[i]
+		if m := decodeMachine(o, nil); len(m.IPs) != 1 || !strings.HasPrefix(m.IPs[0], "192.0.2.") {
+			t.Errorf("%s: addresses %v", o.Obj, m.IPs)
+		}
+	}
+	lost := recorded.Object(t, "glouton/esxi-8.0.1/inaccessible-vm.xml")
+	m := decodeMachine(&lost, nil)
+	if m.Reachable || m.Readable || m.Unreachable == "" || m.Name != "/vmfs/volumes/64d4b065-879077de-6dfb-5254000ed68e/vcenter/vcenter.vmx" {
+		t.Errorf("a VM whose files are out of reach: %+v", m)
+	}
+}
+
+// fetched is how pyvmomi reads one property.
+type fetched[T any] struct {
+	Res struct {
+		Value T `xml:"returnval"`
+	} `xml:"FetchResponse"`
+}
+
+// A vCLS VM of vCenter 8.0.3: nobody customized it, and its Tools run without reporting an address.
+func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
+	t.Parallel()
+	const dir = "pyvmomi/vcenter-8.0.3-vcls-vm/"
+	var config fetched[vim.VirtualMachineConfigInfo]
+	var guest fetched[vim.GuestInfo]
+	var runtime fetched[vim.VirtualMachineRuntimeInfo]
+	recorded.Body(t, dir+"config.xml", &config)
+	recorded.Body(t, dir+"guest.xml", &guest)
+	recorded.Body(t, dir+"runtime.xml", &runtime)
+	c, g, r := config.Res.Value, guest.Res.Value, runtime.Res.Value
+	m := decodeMachine(&vim.ObjectContent{Obj: VMRef("vm-1"), PropSet: []vim.DynamicProperty{{Name: "name", Val: c.Name},
+		{Name: "config.instanceUuid", Val: c.InstanceUuid}, {Name: "config.changeVersion", Val: c.ChangeVersion}, {Name: "runtime.connectionState", Val: r.ConnectionState},
+		{Name: "runtime.powerState", Val: r.PowerState}, {Name: "runtime.bootTime", Val: *r.BootTime}, {Name: "guest.toolsRunningStatus", Val: g.ToolsRunningStatus},
+		{Name: "guest.customizationInfo", Val: *g.CustomizationInfo}, {Name: "guest.net", Val: vim.ArrayOfGuestNicInfo{GuestNicInfo: g.Net}}}}, nil)
+	if !m.Reachable || m.Power != plan.PoweredOn || !m.Tools || len(m.IPs) != 0 || m.Boot.Nanosecond() != 0 {
+		t.Errorf("%+v", m)
+	}
+	if m.Customization != (plan.Customization{}) || !strings.Contains(m.ChangeVersion, ".") {
+		t.Errorf("%+v %s", m.Customization, m.ChangeVersion)
+	}
+	for _, o := range c.ExtraConfig {
+		if _, is := o.GetOptionValue().Value.(string); !is {
+			t.Errorf("%s is a %T", o.GetOptionValue().Key, o.GetOptionValue().Value)
+		}
+	}
+}
