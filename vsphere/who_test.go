@@ -47,13 +47,15 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 	off := pieces.Event(t, "veba/events/VmPoweredOffEvent.json", "VmPoweredOffEvent")
 	vm, user := off.GetEvent().Vm.Vm.Value, off.GetEvent().UserName
-	if who := poweredOffBy([]vim.BaseEvent{off}, `vsphere.local\administrator`); who[vm] != (plan.Actor{User: user, Ours: true}) {
-		t.Errorf("%+v", who)
+	by := newPoweredOff(`vsphere.local\administrator`)
+	if by.note(off); by.who[vm] != (plan.Actor{User: user, Ours: true}) {
+		t.Errorf("%+v", by.who)
 	}
 	host := &vim.VmPoweredOffEvent{}
 	host.Event = *off.GetEvent()
 	host.UserName = "User"
-	if who := poweredOffBy([]vim.BaseEvent{host}, "User"); len(who) != 0 {
-		t.Errorf("%+v", who)
+	by = newPoweredOff("User")
+	if by.note(host); len(by.who) != 0 {
+		t.Errorf("%+v", by.who)
 	}
 }
