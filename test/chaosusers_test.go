@@ -134,7 +134,9 @@ var edits = []operation{
 		if s.Placement.StoragePolicy = pick(l.rand, []string{"", "", encryptingPolicy}); s.HasPersistentDisks() { // these cannot be encrypted
 			s.Placement.StoragePolicy = ""
 		}
-		s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}})
+		if s.Hardware.PCIDevices = pick(l.rand, [][]string{nil, {"10de:1eb8"}, {"grid_t4-4c"}}); len(s.Hardware.PCIDevices) > 0 {
+			s.Hardware.Version = v1alpha1.MinPCIDeviceVersion
+		}
 		s.ExtraConfig = pick(l.rand, []map[string]string{nil, {"sched.cpu.latencySensitivity": "high"}})
 		return fmt.Sprint(plan.AllocationOf(s), s.Hardware.WithoutAllocation(), s.ExtraConfig, s.Placement.StoragePolicy)
 	}),

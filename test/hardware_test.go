@@ -67,14 +67,21 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{})
 		g := r.serve().group("web", 2)
-		g.Spec.Hardware.PCIDevices = []string{"10de:1eb8"}
+		g.Spec.Hardware.PCIDevices, g.Spec.Hardware.Version = []string{"10de:1eb8"}, 17
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, `"10de:1eb8"`) || !strings.Contains(text, "--pci-devices") || len(r.members()) > 0 {
 			t.Errorf("without --pci-devices, the status is: %s", text)
 		}
 		g.URL = r.serve(func(c *vsphere.Config, _ *loop.Config) { c.PCIDevices = vsphere.PCIDevices{"10de:1eb8", "grid_t4-*"} }).url
+		g.Spec.Hardware.PCIDevices, g.Spec.Hardware.Version = []string{"grid_t4-4c"}, 0
+		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "spec.hardware.version") || r.Calls()["CloneVM_Task"] > 0 {
+			t.Errorf("%d clones; status: %s", r.Calls()["CloneVM_Task"], text)
+		}
+		if _, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false); !strings.Contains(answer, "PCI devices need 17") {
+			t.Errorf("the plan for a template of an older hardware version is %s", answer)
+		}
 		for _, want := range [][]string{{"grid_t4-4c"}, {"10de:1eb8", "grid_t4-4c"}, nil} {
 			before := refs(r.members())
-			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.PCIDevices = want })
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Hardware.PCIDevices, s.Hardware.Version = want, 17 })
 			r.updated(g, min(1, len(before)))
 			for _, vm := range r.members() {
 				config := r.details(vm.Path).Config

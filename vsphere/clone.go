@@ -129,7 +129,7 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "host group", fill: b.checkHostGroup, only: aMember},
 		{name: "storage", fill: b.fillStorage},
 		{name: "networks", fill: b.fillAdapters},
-		{name: "devices", fill: b.fillPCIDevices},
+		{name: "devices", fill: b.checkPCIDevices},
 		{name: "guest", fill: b.fillGuest, only: aClone},
 		{name: "owner", fill: b.fillOwner, only: aMember},
 		{name: "customization", fill: b.fillCustomization, only: aMember},
@@ -214,13 +214,17 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	if h.SecureBoot != nil && *h.SecureBoot && bios {
 		return b.unfit("boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot")
 	}
+	version := max(b.source.version, h.Version) // with which it first runs
+	if len(h.PCIDevices) > 0 && b.source.version > 0 && version < v1alpha1.MinPCIDeviceVersion {
+		return b.unfit("has hardware version %d, and PCI devices need %d: set spec.hardware.version, or remove spec.hardware.pciDevices", version, v1alpha1.MinPCIDeviceVersion)
+	}
 	if !h.VTPM {
 		return nil
 	}
 	if bios {
 		return b.unfit("boots with BIOS, which has no virtual TPM: use a template that boots with EFI, or remove spec.hardware.vtpm")
 	}
-	if version := max(b.source.version, h.Version); b.source.version > 0 && version < v1alpha1.MinVTPMVersion {
+	if b.source.version > 0 && version < v1alpha1.MinVTPMVersion {
 		return b.unfit("has hardware version %d, and a virtual TPM needs %d: set spec.hardware.version, or remove spec.hardware.vtpm", version, v1alpha1.MinVTPMVersion)
 	}
 	return b.Call(ctx, func(_ context.Context, s *session.Session) error {
@@ -399,16 +403,14 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	return nil
 }
 
-// fillPCIDevices adds the devices of spec.hardware to those of the template.
-func (b *cloneBuilder) fillPCIDevices(_ context.Context) error {
+// checkPCIDevices checks that the server allows the devices of spec.hardware: a member gets them as it is prepared.
+func (b *cloneBuilder) checkPCIDevices(_ context.Context) error {
 	for _, device := range b.details.Spec.Hardware.PCIDevices {
 		if !Patterns(b.cfg.PCIDevices).allow(device) {
 			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The server does not allow the device %q of spec.hardware.pciDevices: remove it, or start the server with --pci-devices that match it.", device)
 		}
 	}
-	devices, err := pciDevices(b.details.Spec.Hardware.PCIDevices)
-	b.spec.Config.DeviceChange = append(b.spec.Config.DeviceChange, devices...)
-	return err
+	return nil
 }
 
 // fillGuest gives the member's guest its metadata and user data. Network adapters have no MAC addresses yet, so

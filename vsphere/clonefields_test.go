@@ -43,7 +43,7 @@ var cloneFields = map[string]cloneField{
 	"hardware.vtpm":                {values: [2]any{false, true}, with: v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{Version: 14}}},
 	"hardware.bootDelaySeconds":    {values: [2]any{int32(1), int32(2)}},
 	"hardware.bootFirst":           {values: [2]any{v1alpha1.BootDisk, v1alpha1.BootNetwork}},
-	"hardware.pciDevices[]":        {values: [2]any{"10de:1eb8", "grid_t4-8c"}},
+	"hardware.pciDevices[]":        {values: [2]any{"10de:1eb8", "grid_t4-8c"}, with: v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{Version: 17}}},
 	"placement.pool":               {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.zones[]":            {values: [2]any{"DC0_C0", "DC0_C1"}},
 	"placement.datastore":          {values: [2]any{"LocalDS_0", "LocalDS_1"}},

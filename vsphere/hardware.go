@@ -108,7 +108,8 @@ func allocationOf(reservation, limit int32, shares *intstr.IntOrString) *types.R
 const newPCIKey = -6000
 
 // pciDevices are changes that add PCI devices, each given as "vendor:device" or as a vGPU profile. DRS powers members on where their devices
-// are free.
+// are free. A clone gets them after its upgrade, because with an older hardware version vCenter refuses them, and so would refuse the clone
+// (kubernetes-sigs/cluster-api-provider-vsphere#1749, whose fix is #1775).
 func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, err error) {
 	for i, name := range names {
 		var backing types.BaseVirtualDeviceBackingInfo = &types.VirtualPCIPassthroughVmiopBackingInfo{Vgpu: name}

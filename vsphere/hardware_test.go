@@ -78,10 +78,16 @@ func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, p := placed(t, vcsim.Config{Portgroups: 1})
 		w.must(w.BootFromNetwork("ubuntu")) // so the clone is tried again with other adapters
-		c := p.made(0, v1alpha1.VmGroupSpec{
+		spec := v1alpha1.VmGroupSpec{
 			Networks: []v1alpha1.Network{{Network: "DC0_DVPG0"}}, RootDisk: &v1alpha1.RootDisk{SizeGiB: 20},
 			Hardware: v1alpha1.Hardware{PCIDevices: []string{"10de:1eb8", "grid_t4-4c"}},
-		}).Config
+		}
+		p.refused(0, spec, vcfault.ReasonInvalidConfiguration, `"ubuntu"`, "hardware version 13", "need 17", "spec.hardware.version", "spec.hardware.pciDevices")
+		spec.Hardware.Version = 17
+		p.preparedWith(spec)
+		d, err := w.Details("web-0")
+		w.must(err)
+		c := d.Config
 		var got []vim.BaseVirtualDeviceBackingInfo
 		for _, d := range c.Hardware.Device {
 			switch d := d.(type) {
@@ -100,7 +106,7 @@ func TestAMemberHasThePCIDevicesOfTheSpecAndAllItsMemoryReserved(t *testing.T) {
 		if !reflect.DeepEqual(got, want) || *c.MemoryAllocation.Reservation != 1024 {
 			t.Errorf("devices %+v, %d MiB reserved", got, *c.MemoryAllocation.Reservation)
 		}
-		p.refused(1, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{PCIDevices: []string{"grid_t4-4c", "15b3:1018"}}}, vcfault.ReasonInvalidConfiguration, `"15b3:1018"`, "--pci-devices")
+		p.refused(1, v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{PCIDevices: []string{"grid_t4-4c", "15b3:1018"}, Version: 17}}, vcfault.ReasonInvalidConfiguration, `"15b3:1018"`, "--pci-devices")
 	})
 }
 

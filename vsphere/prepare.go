@@ -96,7 +96,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 }
 
 // finishClone gives a clone that was never on its hardware version, and finds its disks, what its guest is told, whether it lacks a virtual TPM,
-// and by which policies it is encrypted. It returns the VM as it is then.
+// which PCI devices it gets, and by which policies it is encrypted. It returns the VM as it is then.
 func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
 	wanted := plan.PreparationIn(p.action.Details().Prepared)
 	var err error
@@ -108,6 +108,11 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 	if now.addsTPM = wanted.TPM && !HasTPM(now.devices); now.addsTPM {
 		now.config.DeviceChange = append(now.config.DeviceChange, NewTPM())
 	}
+	devices, err := pciDevices(wanted.PCIDevices)
+	if err != nil {
+		return nil, err
+	}
+	now.config.DeviceChange = append(now.config.DeviceChange, devices...)
 	now.config.BootOptions = bootFirst(wanted.BootFirst, now.member.Stamp.Disks, now.devices)
 	if wanted.Networks || wanted.Disks {
 		if now.given, err = disks.Recognize(now.given, now.devices, p.action.VM); err != nil {

@@ -18,6 +18,9 @@ const (
 	MaxPCIDevices = 16
 	// MaxVGPUProfile bounds the name of a vGPU profile, in characters.
 	MaxVGPUProfile = 80
+	// MinPCIDeviceVersion is the oldest hardware version with PCI devices of the host (kubernetes-sigs/cluster-api-provider-vsphere#1749;
+	// vm-operator's MinSupportedHWVersionForPCIPassthruDevices, also for vGPUs).
+	MinPCIDeviceVersion = 17
 	// MinVTPMVersion is the oldest hardware version with a virtual TPM.
 	MinVTPMVersion = 14
 )

@@ -75,6 +75,8 @@ type Preparation struct {
 	Version int32 `json:"version,omitempty"`
 	// TPM reports whether the member was to have a virtual TPM.
 	TPM bool `json:"tpm,omitempty"`
+	// PCIDevices are the PCI devices of the host that the member was to have (spec.hardware.pciDevices).
+	PCIDevices []string `json:"pciDevices,omitempty"`
 	// BootFirst is what the firmware tries first (spec.hardware.bootFirst).
 	BootFirst v1alpha1.BootDevice `json:"bootFirst,omitempty"`
 	// Encrypt are the ids of the storage policies by which a clone is to be encrypted: of its files and its template's disks, under "", and of
@@ -138,10 +140,11 @@ func union(a, b []string) []string {
 // as cloned. Equal specs give equal texts.
 func PreparationOf(spec *v1alpha1.VmGroupSpec) string {
 	byMAC := len(spec.Networks) > 0 && spec.CustomizationSpec == ""
-	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM && spec.Hardware.BootFirst == "" {
+	if len(spec.Tags)+len(spec.CustomAttributes)+len(spec.Disks) == 0 && !byMAC && spec.Hardware.Version == 0 && !spec.Hardware.VTPM && len(spec.Hardware.PCIDevices) == 0 && spec.Hardware.BootFirst == "" {
 		return ""
 	}
-	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version, TPM: spec.Hardware.VTPM, BootFirst: spec.Hardware.BootFirst}
+	p := Preparation{Attributes: slices.Sorted(maps.Keys(spec.CustomAttributes)), Networks: byMAC, Disks: len(spec.Disks) > 0, Version: spec.Hardware.Version, TPM: spec.Hardware.VTPM,
+		PCIDevices: spec.Hardware.PCIDevices, BootFirst: spec.Hardware.BootFirst}
 	for _, t := range spec.Tags {
 		p.Tags = append(p.Tags, tagText(t.Category, t.Name))
 	}

@@ -26,6 +26,7 @@ import (
 //     or one of its parent disks is part of a snapshot of the virtual machine" (pyvmomi-community-samples#352), an InvalidDeviceSpec
 //     (vsphere-storage-for-docker#399). A disk attached after the snapshot is not part of it (OpenNebula#2275).
 //   - The network of an adapter must be in the VM's datacenter; otherwise the fault is InvalidDeviceBacking.
+//   - A PCI device of the host needs a VM that is off, and hardware version 17.
 //   - An adapter without an address gets a unique one. [doc] VirtualEthernetCard.addressType: "Assigned: MAC address assigned by
 //     VirtualCenter".
 func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.BaseVirtualDeviceConfigSpec) ([]types.BaseVirtualDeviceConfigSpec, types.BaseMethodFault) {
@@ -69,6 +70,11 @@ func (v *inventory) checkDevices(vm *simulator.VirtualMachine, changes []types.B
 			spec.Device = newTPM()
 			checked[i] = &spec
 			continue
+		}
+		if _, is := spec.Device.(*types.VirtualPCIPassthrough); is && spec.Operation == types.VirtualDeviceConfigSpecOperationAdd {
+			if fault := takesPCI(vm); fault != nil {
+				return nil, fault
+			}
 		}
 		card, ok := spec.Device.(types.BaseVirtualEthernetCard)
 		if !ok {

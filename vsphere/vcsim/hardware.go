@@ -71,12 +71,10 @@ func (v *inventory) AddKeyProvider() {
 // [doc] vSphere Security, Securing Virtual Machines with vTPM: "EFI firmware", "Hardware version 14 and later"; "it requires that you configure
 // a key provider". Programming Guide: "the ConfigInfo.firmware type must be set to efi". The faults: no source.
 func (v *inventory) takesTPM(vm *simulator.VirtualMachine) types.BaseMethodFault {
-	var version int
-	_, _ = fmt.Sscanf(vm.Config.Version, "vmx-%d", &version)
 	switch {
 	case vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn:
 		return &types.InvalidPowerState{RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: vm.Runtime.PowerState}
-	case version < 14:
+	case versionOf(vm) < 14:
 		return &types.DeviceUnsupportedForVmVersion{CurrentVersion: vm.Config.Version, ExpectedVersion: "vmx-14"}
 	case vm.Config.Firmware != string(types.GuestOsDescriptorFirmwareTypeEfi), tpmOf(vm.Config.Hardware.Device) != nil:
 		return new(types.DeviceNotSupported)
@@ -84,6 +82,26 @@ func (v *inventory) takesTPM(vm *simulator.VirtualMachine) types.BaseMethodFault
 		return new(types.GenericVmConfigFault)
 	}
 	return nil
+}
+
+// takesPCI returns the fault if a VM cannot get a PCI device of its host, or nil.
+//
+// "PCI device attachment on a VM with hardware version < vmx-17 is not supported" (kubernetes-sigs/cluster-api-provider-vsphere#1749); [doc]
+// vSphere Networking, DirectPath I/O: "Hot adding and removing of virtual devices" is unavailable. The faults: no source.
+func takesPCI(vm *simulator.VirtualMachine) types.BaseMethodFault {
+	switch {
+	case vm.Runtime.PowerState == types.VirtualMachinePowerStatePoweredOn:
+		return &types.InvalidPowerState{RequestedState: types.VirtualMachinePowerStatePoweredOff, ExistingState: vm.Runtime.PowerState}
+	case versionOf(vm) < 17:
+		return &types.DeviceUnsupportedForVmVersion{CurrentVersion: vm.Config.Version, ExpectedVersion: "vmx-17"}
+	}
+	return nil
+}
+
+// versionOf returns a VM's hardware version.
+func versionOf(vm *simulator.VirtualMachine) (version int) {
+	_, _ = fmt.Sscanf(vm.Config.Version, "vmx-%d", &version)
+	return version
 }
 
 // allocation returns a copy of have with what change sets; nil if change is.
