@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -27,10 +28,15 @@ const deployOVF = "POST /rest/com/vmware/vcenter/ovf/library-item/id:?~action=de
 func newOVFRig(t *testing.T) *rig {
 	t.Helper()
 	r := newChangeRig(t, vcsim.Guest{Tools: true})
+	r.addAppliance()
+	return r
+}
+
+func (r *rig) addAppliance() {
+	r.t.Helper()
 	r.must(r.AddLibrary("golden"))
 	r.must(r.AddLibraryItem("golden", "appliance", "ovf", r.libraryTemplate("appliance")))
 	r.SetLatency(vcsim.Latency{Clone: time.Minute})
-	return r
 }
 
 // isDeployed reports whether a VM is a template that a server deployed, or becomes one.
@@ -81,6 +87,44 @@ func TestAnOVFIsDeployedOnceForTwoGroupsOfTwoServersAndAgainForANewVersion(t *te
 		}
 		if names := r.deployed(); len(names) != 2 {
 			t.Errorf("deployed: %v", names)
+		}
+	})
+}
+
+// vCenter chooses the host of a deployment only with DRS.
+func TestAnOVFIsDeployedOnAHostThatTheServerChoosesWithoutDRS(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}, Hosts: 3, Guest: vcsim.Guest{Tools: true}})
+		r.addAppliance()
+		r.must(r.SetDRS("/DC0/host/DC0_C0", vcsim.DRS{Off: true}))
+		withDatastore := func(c *vsphere.Config, _ *loop.Config) { c.Datastore = "LocalDS_0" }
+		g := r.serve(withDatastore).group("web", 1)
+		hosts := map[string]*object.HostSystem{}
+		for _, name := range []string{"DC0_C0_H0", "DC0_C0_H1", "DC0_C0_H2"} {
+			ref, err := r.Find("/DC0/host/DC0_C0/" + name)
+			r.must(err)
+			hosts[name] = object.NewHostSystem(r.Admin().Client, ref)
+			task, err := hosts[name].EnterMaintenanceMode(t.Context(), 0, false, nil)
+			r.must(err)
+			r.must(task.Wait(t.Context()))
+		}
+		g.Spec.Template = appliance
+		until(t, g, "it says that no host can take it", func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, `the cluster DC0_C0 has no DRS`)
+		})
+		if n := r.Calls()[deployOVF]; n > 0 {
+			t.Errorf("%d deployments", n)
+		}
+		task, err := hosts["DC0_C0_H1"].ExitMaintenanceMode(t.Context(), 0)
+		r.must(err)
+		r.must(task.Wait(t.Context()))
+		up(t, g)
+		equal(t, r.names(web), running(1))
+		for _, vm := range r.VMs() {
+			if isDeployed(vm) && !strings.HasSuffix(r.details(vm.Path).Host, "DC0_C0_H1") {
+				t.Errorf("the template is on %s", r.details(vm.Path).Host)
+			}
 		}
 	})
 }

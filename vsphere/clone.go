@@ -657,7 +657,7 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 			for host, n := range b.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n
 			}
-			b.spec.Location.Host = b.capacity.Choose(all, on, b.spec.Location.Datastore, b.spec.Config.DeviceChange)
+			b.spec.Location.Host = b.capacity.Choose(all, on, b.spec.Location.Datastore, addedNetworks(b.spec.Config.DeviceChange))
 			return b.spec.Location.Host
 		})
 		return nil

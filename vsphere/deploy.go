@@ -126,12 +126,16 @@ func (d *deployments) Examine(ctx context.Context, ovf *library.OVF) error {
 	return err
 }
 
-// specOf returns how an OVF is deployed: with thin disks on the datastore of the settings or, without one, where vCenter puts it; and with
-// each adapter on the network that the OVF names or, if the pool's hosts have none of that name, on that of the settings.
+// specOf returns how an OVF is deployed: with thin disks on the datastore of the settings or, without one, where vCenter puts it; with
+// each adapter on the network that the OVF names or, if the pool's hosts have none of that name, on that of the settings; and on a host that
+// has all of these if the cluster has no DRS.
 func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *library.OVF) (vcenter.Deploy, error) {
 	how := vcenter.Deploy{
 		DeploymentSpec: vcenter.DeploymentSpec{Name: ovf.TemplateName(), Annotation: deployedNotes(ovf), StorageProvisioning: string(types.OvfCreateImportSpecParamsDiskProvisioningTypeThin)},
 		Target:         vcenter.Target{ResourcePoolID: at.Pool.Value, FolderID: at.Root.Value},
+	}
+	if err := d.fillHost(ctx, at, ovf, nil, &how); err != nil {
+		return how, err
 	}
 	var needs vcenter.FilterResponse
 	err := d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) (err error) {
@@ -146,18 +150,55 @@ func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *l
 			"The content library's item %q has %d end-user license agreements: read them in vCenter, and start the server with --accept-eulas if you accept those of all items that groups name.", ovf.Name, len(needs.EULAs))
 	}
 	how.AcceptAllEULA = len(needs.EULAs) > 0
+	var networks []types.ManagedObjectReference
 	for _, name := range needs.Networks {
 		to, err := d.networkFor(ctx, at, ovf, name)
 		if err != nil {
 			return how, err
 		}
+		networks = append(networks, to)
 		how.NetworkMappings = append(how.NetworkMappings, vcenter.NetworkMapping{Key: name, Value: to.Value})
+	}
+	if err := d.fillHost(ctx, at, ovf, networks, &how); err != nil {
+		return how, err
 	}
 	if at.Datastore == nil {
 		return how, nil
 	}
 	how.DefaultDatastoreID = at.Datastore.Value
 	return how, d.hasRoom(ctx, at, ovf, needs.AdditionalParams)
+}
+
+// fillHost chooses a host with those networks for a deployment into a cluster without DRS, as for clones. (The filter call takes it, too.) [doc] vcenter/ovf/library-item, DeploymentTarget.host_id:
+// if unset, "the server will automatically select a target host from the resource pool if [it] is a stand-alone host or a cluster with
+// Distributed Resource Scheduling (DRS) enabled".
+func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf *library.OVF, networks []types.ManagedObjectReference, how *vcenter.Deploy) error {
+	in, err := d.ownDatacenter()
+	if err != nil {
+		return err
+	}
+	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := d.computesOf(ctx, s, in)
+		if err != nil {
+			return err
+		}
+		owner := c.Owner[at.Pool]
+		cluster := d.inventory.WithoutDRS(owner.Value)
+		if cluster == "" {
+			return nil
+		}
+		hosts, err := readHosts(ctx, s, owner)
+		if err != nil {
+			return err
+		}
+		host := d.capacity.Choose(hosts, nil, at.Datastore, networks)
+		if host == nil {
+			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+				"The content library's item %q needs a host for its template, because the cluster %s has no DRS, and no connected host outside maintenance mode has both its networks and the server's datastore: connect one, or turn on DRS.", ovf.Name, cluster)
+		}
+		how.HostID = host.Value
+		return nil
+	})
 }
 
 // networkFor finds the network for the adapters that an OVF has on the network of that name.

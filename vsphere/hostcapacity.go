@@ -57,10 +57,9 @@ func (h *cloneHost) takes(datastore *types.ManagedObjectReference, networks []ty
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
-// Choose returns the host with the fewest VMs, as on counts them by moRef, that can take a clone on that datastore (nil: the
-// template's own, which is not checked) with those adapters. It prefers hosts that had room when last tried. nil if there is none.
-func (c *hostCapacity) Choose(all []cloneHost, on map[string]int, datastore *types.ManagedObjectReference, adapters []types.BaseVirtualDeviceConfigSpec) *types.ManagedObjectReference {
-	networks := addedNetworks(adapters)
+// Choose returns the host with the fewest VMs, as on counts them by moRef, that can take a VM on that datastore (nil: the
+// template's own, which is not checked) with those networks. It prefers hosts that had room when last tried. nil if there is none.
+func (c *hostCapacity) Choose(all []cloneHost, on map[string]int, datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) *types.ManagedObjectReference {
 	all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !h.takes(datastore, networks) })
 	if len(all) == 0 {
 		return nil

@@ -420,10 +420,10 @@ func TestCheckReportsWhatChoosesTheHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := worldOf(t, vctest.New(t))
 		for says, d := range map[string]vcsim.DRS{
-			"on in DC0_C0, fullyAutomated: DRS chooses":     {},
-			"on in DC0_C0, manual: the server overrides":    {Level: types.DrsBehaviorManual},
-			"off in DC0_C0: the server spreads clones over": {Off: true},
-			"1 VMs of DC0_C0 override the automation level": {Levels: map[string]types.DrsBehavior{"vm-1": types.DrsBehaviorManual}},
+			"on in DC0_C0, fullyAutomated: DRS chooses":  {},
+			"on in DC0_C0, manual: the server overrides": {Level: types.DrsBehaviorManual},
+			"off in DC0_C0: the server spreads clones over its 1 hosts, deploys OVFs of content libraries to one of them": {Off: true},
+			"1 VMs of DC0_C0 override the automation level":                                                               {Levels: map[string]types.DrsBehavior{"vm-1": types.DrsBehaviorManual}},
 		} {
 			w.drs(d)
 			r := w.checked(nil, Options{Templates: []string{"ubuntu"}})

@@ -139,7 +139,7 @@ func (c *checker) checkDRS(ctx context.Context) {
 	case cluster.Unread:
 		c.add(check, Warn, "cannot read the configuration of "+cluster.Name, "grant System.Read on it: otherwise DRS places members only if its automation level allows that, and placement.antiAffinity and hostGroup do not work")
 	case !cluster.DRS:
-		c.ok(check, "off in %s: the server spreads clones over its %d hosts, and placement.antiAffinity and hostGroup have no effect", cluster.Name, len(cluster.Hosts))
+		c.ok(check, "off in %s: the server spreads clones over its %d hosts, deploys OVFs of content libraries to one of them, and placement.antiAffinity and hostGroup have no effect", cluster.Name, len(cluster.Hosts))
 	case cluster.Level == types.DrsBehaviorManual:
 		c.ok(check, "on in %s, %s: the server overrides the level at power-on", cluster.Name, cluster.Level)
 	default:

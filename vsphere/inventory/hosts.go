@@ -14,6 +14,16 @@ func (n *Inventory) Unplaced(cluster string) bool {
 	return known && !c.Standalone && !c.Unread && !c.DRS && len(c.Hosts) > 1
 }
 
+// WithoutDRS returns the name of a cluster in which DRS is known to be off; "" for others, and for standalone hosts.
+func (n *Inventory) WithoutDRS(cluster string) (name string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if c, known := n.objects.clusters.byRef[cluster]; known && !c.Standalone && !c.Unread && !c.DRS {
+		return c.Name
+	}
+	return ""
+}
+
 // OtherHosts returns the moRefs of the other hosts in a host's cluster.
 func (n *Inventory) OtherHosts(host string) []string {
 	n.mu.RLock()

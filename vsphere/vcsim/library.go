@@ -225,6 +225,9 @@ func (a *restAPI) deploy(w http.ResponseWriter, r *http.Request, t *template, us
 }
 
 // create makes the VM of a deployment. The caller holds the world lock.
+//
+// [doc] vcenter/ovf/library-item, DeploymentTarget.host_id: without it, "the server will automatically select a target host from the resource
+// pool if [it] is a stand-alone host or a cluster with Distributed Resource Scheduling (DRS) enabled". What happens otherwise: no source.
 func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deploy) (*simulator.VirtualMachine, types.BaseMethodFault) {
 	source, is := a.v.world.Objects.Get(t.ref).(*simulator.VirtualMachine)
 	if !is || len(t.ovf.EULAs) > 0 && !how.AcceptAllEULA {
@@ -237,6 +240,12 @@ func (a *restAPI) create(ctx *simulator.Context, t *template, how *vcenter.Deplo
 	}
 	pool := types.ManagedObjectReference{Type: "ResourcePool", Value: how.ResourcePoolID}
 	spec := types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &pool}, Config: &types.VirtualMachineConfigSpec{Annotation: how.Annotation}}
+	switch {
+	case how.HostID != "":
+		spec.Location.Host = &types.ManagedObjectReference{Type: "HostSystem", Value: how.HostID}
+	case a.v.inventory.firstWithoutDRS(a.v.inventory.hostsOf(pool)) != nil:
+		return nil, &types.InvalidArgument{InvalidProperty: "target.host_id"}
+	}
 	if how.DefaultDatastoreID != "" {
 		spec.Location.Datastore = &types.ManagedObjectReference{Type: "Datastore", Value: how.DefaultDatastoreID}
 	}
