@@ -82,3 +82,32 @@ func TestAPersistentDiskGoesFromOneVMOfItsOrdinalToTheNext(t *testing.T) {
 		}
 	})
 }
+
+// The longest names that the API allows make one of over 150 characters; vCenter's container storage takes 80 (vsphere-csi-driver#435).
+func TestTheDisksOfAGroupWithALongNameHaveNamesThatVCenterTakesAndTheNextGroupFindsThem(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		s := r.serve()
+		long := strings.Repeat("w", 57)
+		g := s.group(long, 2)
+		g.Spec.Disks = []v1alpha1.Disk{{Name: "d23456789-123456789-123456789z", SizeGiB: 2, Persistent: true}}
+		up(t, g)
+		names := map[string]bool{}
+		for _, d := range r.FirstClassDisks() {
+			names[d.Name] = true
+			if len(d.Name) > 76 || !strings.HasPrefix(d.Name, "default/www") || !strings.HasSuffix(d.Name, "/"+g.Spec.Disks[0].Name) {
+				t.Errorf("a disk is named %q", d.Name)
+			}
+		}
+		former := g.UID
+		remove(t, g)
+		again := s.groupOf("default", long, "uid-of-the-next", 2)
+		again.Spec.Disks = g.Spec.Disks
+		again.Annotations = map[string]string{v1alpha1.AnnotationTakeDisksOf: string(former)}
+		up(t, again)
+		if now := r.FirstClassDisks(); len(names) != 2 || len(now) != 2 {
+			t.Errorf("the names %v, and then %d disks", names, len(now))
+		}
+	})
+}

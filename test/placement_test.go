@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
@@ -87,10 +90,10 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, vcsim.Config{Hosts: 4})
 		const cluster = "/DC0/host/DC0_C0"
-		r.must(r.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0", cluster+"/DC0_C0_H1"))
+		r.must(r.SetHostGroup(cluster, "site/a", cluster+"/DC0_C0_H0", cluster+"/DC0_C0_H1"))
 		g := r.serve(inCluster0).group("web", 3)
-		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
-		if text := blocked(t, g, "HostGroupNotFound"); !strings.Contains(text, `"site-b"`) || !strings.Contains(text, "site-a") {
+		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site/a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
+		if text := blocked(t, g, "HostGroupNotFound"); !strings.Contains(text, `"site-b"`) || !strings.Contains(text, "site/a") {
 			t.Errorf("status: %s", text)
 		}
 		_, answer := ask(t, g, "/plan", g.VmGroup.DeepCopy(), false)
@@ -109,7 +112,7 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 			}
 		}
 		up(t, g)
-		check("web-0 web-2 on site-a true true", "web-1 on site-b true true")
+		check("web-0 web-2 on site%2fa true true", "web-1 on site-b true true")
 		members := refs(r.members())
 		settled := func(what string) {
 			t.Helper()
@@ -131,17 +134,47 @@ func TestMembersAreBoundToTheHostGroupsOfTheirSites(t *testing.T) {
 			t.Errorf("members were %v, and are %v", members, now)
 		}
 		g.Edit(func(s *v1alpha1.VmGroupSpec) {
-			s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
+			s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site/a", "site-b"}, Rule: v1alpha1.HostRuleRequired}
 		})
 		settled("two sites again")
 		g.Scale(1)
 		up(t, g)
 		settled("one member")
-		check("web-0 on site-a true true")
+		check("web-0 on site%2fa true true")
 		remove(t, g)
 		if groups := must(r.VMGroups(cluster)); len(must(r.Rules(cluster))) > 0 || len(groups) > 0 {
 			t.Errorf("the rules %v and groups %v are left", must(r.Rules(cluster)), groups)
 		}
+	})
+}
+
+// Another tool may take back each change of the cluster's groups.
+func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		const cluster = "/DC0/host/DC0_C0"
+		r.must(r.SetHostGroup(cluster, "site-a", cluster+"/DC0_C0_H0"))
+		r.Rewrite(func(call any) {
+			if c, is := call.(*types.ReconfigureComputeResource_Task); is {
+				c.Spec.(*types.ClusterConfigSpecEx).GroupSpec = nil
+			}
+		})
+		g := r.serve(inCluster0).group("web", 1)
+		g.Spec.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{"site-a"}}
+		until(t, g, "it says so", func(a metacontroller.Answer) bool {
+			return strings.Contains(a.Status.LastMessage, "vCenter does not keep the DRS VM group") && strings.Contains(a.Status.LastMessage, "spec.placement.hostGroup")
+		})
+		before := r.Calls()["ReconfigureComputeResource_Task"]
+		for began := time.Now(); time.Since(began) < 3*time.Minute; time.Sleep(2 * time.Second) {
+			_, err := g.Sync(within(t))
+			r.must(err)
+		}
+		if n := r.Calls()["ReconfigureComputeResource_Task"] - before; n > 60 {
+			t.Errorf("%d changes in three minutes", n)
+		}
+		r.Rewrite(nil)
+		up(t, g)
 	})
 }
 

@@ -288,7 +288,7 @@ func (md memberDisks) obtainPersistent(ctx context.Context, in places.Datacenter
 
 // searchFor says which persistent disk is wanted, where it can be, and what is known of it.
 func (md memberDisks) searchFor(w *disks.Addition, m *inventory.Member, now *FreshVM, all *places.Storage, reached *places.Reach) disks.Wanted {
-	want := disks.Wanted{Owner: ownerOf(md.ref, m, w.Disk.Name), Cluster: md.cfg.ClusterID, Name: fmt.Sprintf("%s-%d/%s", md.ref, m.Stamp.Ordinal, w.Disk.Name),
+	want := disks.Wanted{Owner: ownerOf(md.ref, m, w.Disk.Name), Cluster: md.cfg.ClusterID, Name: disks.NameOf(md.ref, m.Stamp.Ordinal, w.Disk.Name),
 		CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
 	if of := md.action.Details().DisksOf; of != "" && of != want.Owner.UID {
 		want.Former, want.FormerLives = want.Owner, md.inventory.HasMembers(apitypes.UID(of))

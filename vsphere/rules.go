@@ -50,6 +50,8 @@ func (r rules) setRules(ctx context.Context) error {
 		if changes, lack = r.inventory.RuleChanges(r.ref, request); changed != nil && reflect.DeepEqual(changes, tried) {
 			r.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
+		} else if try > 0 && reflect.DeepEqual(changes, tried) { // taken back twice
+			return unkept(changes)
 		}
 	}
 	return lack
@@ -58,6 +60,10 @@ func (r rules) setRules(ctx context.Context) error {
 // unkept returns the fault for rules that did not stay as they were set.
 func unkept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
+		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
+			return vcfault.New(vcfault.ReasonRuleConflict, true,
+				"vCenter does not keep the DRS VM group %q as it was set: see in its cluster's events what else changes its DRS groups, or remove spec.placement.hostGroup.", g.Name)
+		}
 		for _, rule := range c.Set {
 			if rule.Key != 0 {
 				without := "set spec.placement.antiAffinity to None"
@@ -156,8 +162,8 @@ func (v *parts) findHostGroup(ctx context.Context, s *session.Session, cluster v
 		config := session.Prop[vim.ClusterConfigInfoEx](o, "configurationEx")
 		return &hostGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
 	}, func(g *hostGroups) (string, error) {
-		if slices.Contains(g.names, name) {
-			return name, nil
+		if has, found := inventory.FindHostGroup(g.names, name); found {
+			return has, nil
 		}
 		return "", inventory.NoHostGroup(g.cluster, name, g.names)
 	})

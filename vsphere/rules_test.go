@@ -118,11 +118,11 @@ func TestADuplicateRuleIsRemoved(t *testing.T) {
 		w, p := apart(t, 2)
 		p.do(settingRules(preferred))
 		w.must(w.AddRule(firstCluster, "vmgroup twin "+string(web.UID), "web-0", "web-1"))
-		w.must(w.AddRule(firstCluster, "vmgroup shop/db uid-db", "web-0", "web-1"))
+		w.must(w.AddRule(firstCluster, "vmgroup shop.db uid-db", "web-0", "web-1"))
 		p.reader.TouchClusters()
 		p.until("it is seen", func() bool { return p.off(preferred) })
 		p.do(settingRules(preferred))
-		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop/db uid-db [web-0 web-1]")
+		w.ruleIs(firstCluster, "[web-0 web-1]", "vmgroup shop.db uid-db [web-0 web-1]")
 		if p.off(preferred) {
 			t.Error("the rules are off")
 		}

@@ -1,12 +1,15 @@
 package disks
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
@@ -100,4 +103,20 @@ func readDisk(o types.VStorageObject, datastore string) Disk {
 		}
 	}
 	return d
+}
+
+// NameOf returns the name of an ordinal's persistent disk: "<namespace>/<group>-<ordinal>/<disk>" or, if that is too long, the same with the
+// middle cut and a hash of it instead. The ordinal and the disk stay readable.
+//
+// vCenter's container storage takes 80 characters (kubernetes-sigs/vsphere-csi-driver#435), and vCenter stores each '/' as three
+// (vmware/rbvmomi#169).
+func NameOf(group plan.Ref, ordinal int32, disk string) string {
+	const most = 80 - 2*len("2f")
+	owner, end := group.String(), fmt.Sprintf("-%d/%s", ordinal, disk)
+	if len(owner)+len(end) > most {
+		hash := sha256.Sum256([]byte(owner))
+		end = "-" + hex.EncodeToString(hash[:4]) + end
+		owner = owner[:most-len(end)]
+	}
+	return owner + end
 }

@@ -10,6 +10,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -209,7 +210,8 @@ func (c *Cluster) change(ref plan.Ref, here *spread, request plan.Rules) RuleCha
 			want(Rule{Name: stamp.RuleName(ref), Mandatory: request.AntiAffinity == v1alpha1.AntiAffinityRequired, VMs: here.apart}, func(r *Rule) bool { return !r.ForHosts })
 		}
 		for at, vms := range here.bound {
-			if !slices.Contains(c.HostGroups, request.HostGroup.Names[at]) {
+			hosts, found := FindHostGroup(c.HostGroups, request.HostGroup.Names[at])
+			if !found {
 				continue
 			}
 			name := stamp.VMGroupName(ref, at)
@@ -223,7 +225,7 @@ func (c *Cluster) change(ref plan.Ref, here *spread, request plan.Rules) RuleCha
 				change.EditGroups = append(change.EditGroups, has)
 			}
 			groups = slices.Delete(groups, i, i+1)
-			want(Rule{Name: name, ForHosts: true, Mandatory: request.HostsRequired(), VMGroup: name, HostGroup: request.HostGroup.Names[at]},
+			want(Rule{Name: name, ForHosts: true, Mandatory: request.HostsRequired(), VMGroup: name, HostGroup: hosts},
 				func(r *Rule) bool { return r.ForHosts && r.VMGroup == name })
 		}
 	}
@@ -321,7 +323,8 @@ func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Erro
 			"DRS is off in the cluster %s, so nothing keeps the members in their host group: turn it on, or set spec.placement.hostGroup.rule to Preferred.", c.Name)
 	default:
 		for at := range here.bound {
-			if name := request.HostGroup.Names[at]; !slices.Contains(c.HostGroups, name) {
+			name := request.HostGroup.Names[at]
+			if _, found := FindHostGroup(c.HostGroups, name); !found {
 				lacks = append(lacks, NoHostGroup(c.Name, name, c.HostGroups))
 			}
 		}
@@ -329,10 +332,27 @@ func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Erro
 	return lacks
 }
 
+// FindHostGroup finds the DRS host group that a name of the spec means, and returns its name as vCenter has it, which may be escaped, as those
+// of other objects are.
+func FindHostGroup(all []string, name string) (string, bool) {
+	if slices.Contains(all, name) {
+		return name, true
+	}
+	i := slices.IndexFunc(all, func(has string) bool { return naming.Unescape(has) == name })
+	if i < 0 {
+		return "", false
+	}
+	return all[i], true
+}
+
 // NoHostGroup returns the fault for a cluster without a DRS host group of that name; others are those that it has.
 func NoHostGroup(cluster, name string, others []string) *vcfault.Error {
 	instead := "create it there"
 	if len(others) > 0 {
+		others = slices.Clone(others)
+		for i := range others {
+			others[i] = naming.Unescape(others[i])
+		}
 		instead += ", or set spec.placement.hostGroup.names to one of " + vcfault.Listing(others)
 	}
 	return vcfault.New(vcfault.ReasonHostGroupNotFound, true, "The cluster %s has no DRS host group %q with hosts in it: %s.", cluster, name, instead)

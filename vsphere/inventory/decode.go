@@ -138,7 +138,7 @@ func sortedMoRefs(refs []types.ManagedObjectReference) (values []string) {
 	return values
 }
 
-// HostGroups returns the names of a cluster's DRS host groups that have hosts, in order: a rule needs one with hosts ([doc]
+// HostGroups returns the names of a cluster's DRS host groups that have hosts, as vCenter has them, in order: a rule needs one with hosts ([doc]
 // ClusterVmHostRuleInfo).
 func HostGroups(c *types.ClusterConfigInfoEx) (names []string) {
 	for _, info := range c.Group {

@@ -76,7 +76,7 @@ type Cluster struct {
 	// Rules are those of our kind, ordered by key, and VMGroups those that they name, ordered by name.
 	Rules    []Rule
 	VMGroups []VMGroup
-	// HostGroups are the names of the DRS host groups that have hosts, in order.
+	// HostGroups are the names of the DRS host groups that have hosts, as vCenter has them, in order.
 	HostGroups []string
 }
 

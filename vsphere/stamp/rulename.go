@@ -9,17 +9,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// RuleName returns "vmgroup <namespace>/<name> <uid>", with the middle cut if it is too long.
+// RuleName returns "vmgroup <namespace>.<name> <uid>", with the middle cut if it is too long. It has no '/', which vCenter may escape.
 func RuleName(ref plan.Ref) string { return ruleName(ref, string(ref.UID)) }
 
 // VMGroupName returns the name of the DRS VM group of the members that are bound to the n-th host group, counted from 0, and of its
-// rule: "vmgroup <namespace>/<name> <n> <uid>".
+// rule: "vmgroup <namespace>.<name> <n> <uid>".
 func VMGroupName(ref plan.Ref, n int) string {
 	return ruleName(ref, strconv.Itoa(n)+" "+string(ref.UID))
 }
 
 func ruleName(ref plan.Ref, end string) string {
-	group := ref.String()
+	group := ref.Namespace + "." + ref.Name
 	return rulePrefix + group[:min(len(group), max(0, ruleNameMost-len(rulePrefix)-1-len(end)))] + " " + end
 }
 

@@ -23,6 +23,7 @@ func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *type
 	ref := c.v.begin(c.call, work{kind: ReconfigureCluster, entity: c.ClusterComputeResource, name: c.Name,
 		do: func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
 			if spec, is := req.Spec.(*types.ClusterConfigSpecEx); is {
+				c.escapeGroups(spec)
 				for _, change := range spec.RulesSpec {
 					if fault := c.checkRule(change.Info); fault != nil {
 						return nil, fault
@@ -37,6 +38,36 @@ func (c *cluster) ReconfigureComputeResourceTask(_ *simulator.Context, req *type
 			return c.v.inner(ctx, c.Self, func() soap.HasFault { return c.ClusterComputeResource.ReconfigureComputeResourceTask(ctx, req) })
 		}})
 	return &methods.ReconfigureComputeResource_TaskBody{Res: &types.ReconfigureComputeResource_TaskResponse{Returnval: ref}}
+}
+
+// escapeGroups escapes the names of DRS groups and rules, as vCenter escapes other names. Whether it escapes these: no source.
+func (c *cluster) escapeGroups(spec *types.ClusterConfigSpecEx) {
+	escape := func(name string) string {
+		if c.group(name) != nil { // it is as vCenter has it
+			return name
+		}
+		return escape(name)
+	}
+	for i := range spec.GroupSpec {
+		change := &spec.GroupSpec[i]
+		if name, is := change.RemoveKey.(string); is {
+			change.RemoveKey = escape(name)
+		}
+		if change.Info != nil {
+			g := change.Info.GetClusterGroupInfo()
+			g.Name = escape(g.Name)
+		}
+	}
+	for _, change := range spec.RulesSpec {
+		if change.Info == nil {
+			continue
+		}
+		rule := change.Info.GetClusterRuleInfo()
+		rule.Name = escape(rule.Name)
+		if r, is := change.Info.(*types.ClusterVmHostRuleInfo); is {
+			r.VmGroupName, r.AffineHostGroupName = escape(r.VmGroupName), escape(r.AffineHostGroupName)
+		}
+	}
 }
 
 func rulesOf(c *simulator.ClusterComputeResource) []types.BaseClusterRuleInfo {

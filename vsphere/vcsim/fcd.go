@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/vmware/govmomi/object"
@@ -191,6 +192,9 @@ func (m *fcdManager) CreateDiskTask(_ *simulator.Context, req *types.CreateDisk_
 func (d *fcds) create(spec types.VslmCreateSpec, at types.ManagedObjectReference) (*fcd, types.BaseMethodFault) {
 	if fault := d.usable(at); fault != nil {
 		return nil, fault
+	}
+	if utf8.RuneCountInString(escape(spec.Name)) > 80 { // kubernetes-sigs/vsphere-csi-driver#435; the fault, and that it counts like this: no source
+		return nil, &types.InvalidArgument{InvalidProperty: "spec.name"}
 	}
 	policies, fault := d.vms.profileIDs(spec.Profile, "spec.profile")
 	if fault != nil {

@@ -378,7 +378,7 @@ func (o *operator) SetHostGroup(clusterPath, name string, hosts ...string) error
 	change := types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
 		Info: &types.ClusterHostGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: name, UserCreated: types.NewBool(true)}, Host: refs}}
 	if err := at(o.v, "set a host group of", clusterPath, func(c *simulator.ClusterComputeResource) types.BaseMethodFault {
-		if (&cluster{ClusterComputeResource: c}).group(name) != nil {
+		if (&cluster{ClusterComputeResource: c}).group(escape(name)) != nil {
 			change.Operation = types.ArrayUpdateOperationEdit
 		}
 		return nil
