@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -67,6 +68,22 @@ func count(ranges []string) (n int) {
 		}
 	}
 	return n
+}
+
+// Overlap returns a range of each that have an address in common, as they are written. Invalid ranges have none.
+func (a *Addresses) Overlap(b *Addresses) (mine, theirs string, is bool) {
+	for _, mine := range slices.Concat(a.Ranges, a.AdditionalRanges) {
+		r, err := ParseRange(mine)
+		if err != nil {
+			continue
+		}
+		for _, theirs := range slices.Concat(b.Ranges, b.AdditionalRanges) {
+			if o, err := ParseRange(theirs); err == nil && !r.Last.Less(o.First) && !o.Last.Less(r.First) {
+				return mine, theirs, true
+			}
+		}
+	}
+	return "", "", false
 }
 
 // At returns the addresses of the member with ordinal n: the n-th of ranges, from 0, and of each of the additional ones; false if one has

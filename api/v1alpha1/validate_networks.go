@@ -22,7 +22,53 @@ func validateNetworks(spec *field.Path, networks []Network) (errs field.ErrorLis
 	for i := range networks {
 		errs = append(errs, networks[i].validate(path.Index(i))...)
 	}
+	if len(errs) == 0 {
+		errs = append(validateGateways(path, networks), validateAdapters(path, networks)...)
+	}
 	return errs[:min(len(errs), maxReported)]
+}
+
+// validateGateways refuses two default routes of one family: netplan refuses the whole configuration of such a guest ("Conflicting default
+// route declarations").
+func validateGateways(path *field.Path, networks []Network) field.ErrorList {
+	for _, of := range []family{ipv4, ipv6} {
+		var all []string
+		for i := range networks {
+			if a := networks[i].addresses(of); a != nil && a.Gateway != "" {
+				all = append(all, a.Gateway)
+			}
+		}
+		if len(all) > 1 {
+			return field.ErrorList{field.Invalid(path, strings.Join(all, ", "),
+				"only one adapter can have an IPv4 gateway, and one an IPv6 gateway, because a guest has one default route of each: remove the others")}
+		}
+	}
+	return nil
+}
+
+// validateAdapters refuses an address that two adapters could get: of one member, or of two.
+func validateAdapters(path *field.Path, networks []Network) (errs field.ErrorList) {
+	for i := range networks {
+		for _, of := range []family{ipv4, ipv6} {
+			for j := range i {
+				if a, b := networks[i].addresses(of), networks[j].addresses(of); a != nil && b != nil {
+					if mine, theirs, is := a.Overlap(b); is {
+						errs = append(errs, field.Invalid(path.Index(i).Child(of.field, "ranges"), mine,
+							fmt.Sprintf("must not have an address twice: it overlaps with %s of %s", theirs, path.Index(j))))
+					}
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// addresses are those of a family; nil if there are none.
+func (n *Network) addresses(of family) *Addresses {
+	if of == ipv6 {
+		return n.IPv6
+	}
+	return n.IPv4
 }
 
 func (n *Network) validate(path *field.Path) (errs field.ErrorList) {
@@ -148,6 +194,9 @@ func (a *Addresses) withinNetwork(path *field.Path, ranges []Range, network neti
 			errs = append(errs, a.refuse(path, i,
 				fmt.Sprintf("must not contain %s and %s, which are not for machines: they are the network %s itself and its broadcast address",
 					network.Addr(), broadcast(network), network)))
+		case network.Addr().Is6() && network.Bits() < 127 && r.First == network.Addr(): // RFC 4291, 2.6.1; RFC 6164 for /127
+			errs = append(errs, a.refuse(path, i,
+				fmt.Sprintf("must not contain %s, which is not for a machine: it is the address of any router of the network %s", network.Addr(), network)))
 		}
 	}
 	return errs

@@ -102,7 +102,7 @@ func TestValuesAtTheBoundsAreAccepted(t *testing.T) {
 		`{networks: [{network: a, dhcp: false, ipv4: {ranges: [10.0.0.1 - 10.0.0.9, 10.0.0.254], prefixLength: 24, gateway: 10.0.0.10}}]}`,
 		`{networks: [{network: a, ipv4: {ranges: [10.0.0.0-10.0.0.1], prefixLength: 31}}], replicas: 2}`,
 		`{networks: [{network: a, ipv4: {ranges: [10.0.0.7], prefixLength: 32}, nameservers: [10.0.0.53, "2001:db8::53", "fe80::1"], searchDomains: [a, 1.example.com]}]}`,
-		`{networks: [{network: a, ipv6: {ranges: ["2001:DB8::-2001:db8:0:0:ffff:ffff:ffff:ffff"], prefixLength: 64, gateway: "fe80::1"}}], replicas: 1000}`,
+		`{networks: [{network: a, ipv6: {ranges: ["2001:DB8::1-2001:db8:0:0:ffff:ffff:ffff:ffff"], prefixLength: 64, gateway: "fe80::1"}}], replicas: 1000}`,
 		`{networks: [{network: a, ipv4: {ranges: [10.0.0.30-10.0.0.39, 10.0.0.10-10.0.0.19, 10.0.0.20-10.0.0.29], prefixLength: 24}}], replicas: 30}`,
 		`{userData: {secretKeyRef: {name: web.user-data, key: .cloud_Config-1}}}`,
 		`{userData: {configMapKeyRef: {name: "9", key: ""}}}`,
