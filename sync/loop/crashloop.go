@@ -21,18 +21,18 @@ const (
 )
 
 // poweredOn counts a member's power-on, and returns when it can be powered on again: at once, unless it halts again and again.
-func (g *group) poweredOn(a plan.Action, now time.Time) (retry time.Duration) {
-	b := g.crashLoops[a.VM]
+func (x *failures) poweredOn(a plan.Action, now time.Time) (retry time.Duration) {
+	b := x.crashLoops[a.VM]
 	if b.again++; now.Sub(b.last) > haltsSoon || b.moRef != a.MoRef {
 		b.again = 0
 	}
 	b.moRef, b.last = a.MoRef, now
-	g.crashLoops[a.VM] = b
+	x.crashLoops[a.VM] = b
 	if b.again == 0 {
 		return 0
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
-	g.failures[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
+	x.byVM[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
 		"the VM is powered off again and again soon after power-on: look at its console, and at its events for who does that; the server retries at most every %d minutes",
 		int(haltLast.Minutes()))}}
 	return retry

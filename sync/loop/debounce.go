@@ -25,12 +25,12 @@ const goingTimes = 6
 
 // sawWrites notes what differs between a call and the one before.
 func (g *group) sawWrites(call *plan.Call, now time.Time) {
-	if g.finalizing && !equality.Semantic.DeepEqual(call.Group.Status, g.call.Group.Status) {
-		g.statusWritten = now
+	if g.lease.finalizing && !equality.Semantic.DeepEqual(call.Group.Status, g.lease.call.Group.Status) {
+		g.answers.statusWritten = now
 	}
 	for key, child := range call.Children {
-		if key.Kind == plan.KindConfigMap && child.LastApplied != g.call.Children[key].LastApplied {
-			g.membersWritten = now
+		if key.Kind == plan.KindConfigMap && child.LastApplied != g.lease.call.Children[key].LastApplied {
+			g.answers.membersWritten = now
 		}
 	}
 }
@@ -38,25 +38,25 @@ func (g *group) sawWrites(call *plan.Call, now time.Time) {
 // keepWritten repeats what was just written, if there is more to do, and reports whether it repeats the status of a deletion. going is for
 // how long it does that.
 func (g *group) keepWritten(r *plan.Result, going time.Duration, now time.Time) (status bool) {
-	if len(r.Actions)+len(g.running) == 0 {
+	if len(r.Actions)+len(g.runs) == 0 {
 		return false
 	}
-	if g.finalizing {
+	if g.lease.finalizing {
 		stands := writtenFor
-		if sameConditions(r.Status.Conditions, g.call.Group.Status.Conditions) {
+		if sameConditions(r.Status.Conditions, g.lease.call.Group.Status.Conditions) {
 			stands = going
 		}
-		if status = now.Sub(g.statusWritten) < stands; status {
+		if status = now.Sub(g.answers.statusWritten) < stands; status {
 			orphaned := r.Status.Orphaned // written at once: no later call shows the garbage collector's finalizer
-			r.Status = g.call.Group.Status
+			r.Status = g.lease.call.Group.Status
 			r.Status.Orphaned = orphaned
 		}
 	}
-	if now.Sub(g.membersWritten) >= writtenFor {
+	if now.Sub(g.answers.membersWritten) >= writtenFor {
 		return status
 	}
 	for i, child := range r.Children {
-		if seen := g.call.Children[child.Key]; child.Key.Kind == plan.KindConfigMap && seen.LastApplied != "" {
+		if seen := g.lease.call.Children[child.Key]; child.Key.Kind == plan.KindConfigMap && seen.LastApplied != "" {
 			r.Children[i] = plan.Child{Key: child.Key, LastApplied: seen.LastApplied}
 		}
 	}

@@ -100,6 +100,14 @@ func (l *Loop) hear(g *group, s *plan.VCenterState, events []plan.Event) (ask bo
 	return l.cfg.Who != nil && g.events.hold()
 }
 
+// hearFirst adds the Events of a plan, and reports whether the group's end waits for them. The caller holds l.mu.
+func (l *Loop) hearFirst(g *group, s *plan.VCenterState, r *plan.Result) (says bool) {
+	if l.hear(g, s, r.Events) {
+		l.queue.Add(g.ref.UID)
+	}
+	return g.sayFirst(r)
+}
+
 // acted keeps the server's own actions from being reported as somebody else's: the stored status may be older than the action.
 func (e *events) acted(a *plan.Action, err error, now time.Time) {
 	o := e.power[a.MoRef]
@@ -219,7 +227,7 @@ func (g *group) sayFirst(r *plan.Result) (says bool) {
 	if says = r.Finalized && len(g.events.waiting) > 0; says {
 		g.events.spent = 0
 		r.Finalized = false
-		if stored := g.call.Group.Status; stored.Phase != "" {
+		if stored := g.lease.call.Group.Status; stored.Phase != "" {
 			r.Status = stored
 		}
 	}
@@ -229,12 +237,12 @@ func (g *group) sayFirst(r *plan.Result) (says bool) {
 // answerEvents adds the Events to an answer.
 func (g *group) answerEvents(r *plan.Result, now time.Time) {
 	r.Children = append(slices.Clip(r.Children), g.events.answer(g.ref, now)...)
-	g.events.news = len(g.events.sent) > 0 && !equality.Semantic.DeepEqual(r.Status, g.call.Group.Status)
+	g.events.news = len(g.events.sent) > 0 && !equality.Semantic.DeepEqual(r.Status, g.lease.call.Group.Status)
 }
 
 // sawAnswer forgets the Events of the last answer if a call shows its status.
 func (g *group) sawAnswer(call *plan.Call) {
-	if g.events.news && equality.Semantic.DeepEqual(call.Group.Status, g.status) {
+	if g.events.news && equality.Semantic.DeepEqual(call.Group.Status, g.answers.status) {
 		g.events.sent = nil
 	}
 }

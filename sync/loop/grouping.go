@@ -19,11 +19,11 @@ type failureKind struct {
 
 // past returns the kinds of failures that no longer block: a step that failed so is running again, and for longer than when it
 // failed. They are no longer reported for any member, and the other members' retries are due.
-func (g *group) past(now time.Time) map[failureKind]bool {
+func (x *failures) past(running runs, now time.Time) map[failureKind]bool {
 	var past map[failureKind]bool
-	for vm, a := range g.running {
-		f, failed := g.failures[vm]
-		if !failed || f.action.Op != a.Op || now.Sub(g.began[vm]) <= f.took+settling {
+	for vm, r := range running {
+		f, failed := x.byVM[vm]
+		if !failed || f.action.Op != r.action.Op || now.Sub(r.began) <= f.took+settling {
 			continue
 		}
 		if past == nil {
@@ -38,8 +38,8 @@ func (g *group) past(now time.Time) map[failureKind]bool {
 const settling = 2 * time.Second
 
 // othersTry reports whether a step of the same kind for another member, which failed the same way, is running or due before then.
-func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool {
-	for vm, f := range g.failures {
+func (x *failures) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool {
+	for vm, f := range x.byVM {
 		if vm != a.VM && f.kind() == (failureKind{a.Op, fault}) && !f.until.After(then) {
 			return true
 		}
@@ -48,12 +48,12 @@ func (g *group) othersTry(a plan.Action, fault plan.Fault, then time.Time) bool 
 }
 
 // retryLike retries members at once that failed the same way as this one, which has now succeeded.
-func (g *group) retryLike(vm string, now time.Time) {
-	like, failed := g.failures[vm]
-	for other, f := range g.failures {
+func (x *failures) retryLike(vm string, now time.Time) {
+	like, failed := x.byVM[vm]
+	for other, f := range x.byVM {
 		if failed && f.kind() == like.kind() && f.until.After(now) {
 			f.until = now
-			g.failures[other] = f
+			x.byVM[other] = f
 		}
 	}
 }

@@ -137,68 +137,77 @@ func (l *Loop) Changed(uid types.UID) {
 	}
 }
 
-// Sync renews the group's lease by a hook call, and answers the call from memory. A finalize for a group that is
+// Sync renews the group's lease by a hook call, plans from memory, and answers. A finalize for a group that is
 // not being deleted renews nothing.
 func (l *Loop) Sync(call plan.Call) plan.Result {
 	if call.Unselected() {
 		return l.unselected(call)
 	}
+	x := l.renew(call)
+	result := l.plan(&x.observed, call.Ref(), x.owns)
+	l.ask(&x.observed)
+	l.answer(x, &result)
+	return result
+}
+
+// exchange is a hook call that has been taken and is to be answered.
+type exchange struct {
+	group    *group
+	at       time.Time // when it came
+	observed plan.Observed
+	owns     bool // it proves that the folder at the group's path belongs to it
+	stale    bool // it may have waited while the process was suspended, so it renews nothing
+}
+
+// renew takes a hook call.
+func (l *Loop) renew(call plan.Call) *exchange {
 	now := time.Now()
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.forget(now)
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
-	l.calls.heard(now, g.due)
-	if now.Sub(g.renewed) > l.cfg.Lease { // the calls went to other replicas: awaited children may have come and gone
-		clear(g.awaited)
+	l.calls.heard(now, g.schedule.due)
+	if now.Sub(g.lease.renewed) > l.cfg.Lease { // the calls went to other replicas: awaited children may have come and gone
+		clear(g.answers.awaited)
 	}
 	taken := g.renew(call, now)
 	stale := l.checkSuspension(now)
 	if stale {
-		g.expire(now, l.cfg.Lease)
+		g.lease.expire(now, l.cfg.Lease)
 	}
-	observed := g.observe(l.cfg, now)
-	owns := taken && !stale && g.owns(&call)
-	l.mu.Unlock()
+	return &exchange{group: g, at: now, observed: g.observe(l.cfg, now), owns: taken && !stale && g.owns(&call), stale: stale}
+}
 
-	result := l.plan(&observed, call.Ref(), owns)
-	l.ask(&observed)
-	if stale { // nothing happens before the next call, which comes soon if anybody receives this answer
-		result.Resync, result.InProgress, result.Finalized = min(result.Resync, 2*staleFor), true, false
-	}
-
+// answer remembers the plan, makes the answer of it, and wakes the group for what comes next.
+func (l *Loop) answer(x *exchange, result *plan.Result) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if owns {
-		g.ownFolders, g.blind = owning(g.ownFolders, observed.State.Folder), observed.Blind
+	g, now := x.group, x.at
+	if x.stale { // nothing happens before the next call, which comes soon if anybody receives this answer
+		result.InProgress, result.Finalized = true, false
 	}
-	says := false
-	if l.cfg.Events && !stale {
-		if l.hear(g, &observed.State, result.Events) {
-			l.queue.Add(g.ref.UID)
-		}
-		says = g.sayFirst(&result)
+	if x.owns {
+		g.folders.own, g.folders.blind = owning(g.folders.own, x.observed.State.Folder), x.observed.Blind
 	}
-	g.saw(&observed)
-	g.remember(&observed, &result)
-	repeated := g.keepWritten(&result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
-	g.answered(l.cfg.Log, &observed, &result)
-	g.forgetUnwanted(&result, now)
+	says := l.cfg.Events && !x.stale && l.hearFirst(g, &x.observed.State, result)
+	g.saw(&x.observed)
+	g.remember(&x.observed, result)
+	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
+	g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
+	g.failures.forgetUnwanted(result, g.runs, now)
 	if len(result.Actions) > 0 {
-		l.queue.Add(call.Group.UID)
+		l.queue.Add(g.ref.UID)
 	}
-	l.wake(g, &result)
-	if l.callAgain(g, &result, now); says { // a single call, so it needs no share
-		result.Resync, g.due = sayAgain, now.Add(sayAgain)
-	}
+	l.wake(g, result)
+	l.callAgain(g, result, says, now)
 	g.events.news = false
-	if l.cfg.Events && !stale && !repeated {
-		g.answerEvents(&result, now)
+	if l.cfg.Events && !x.stale && !repeated {
+		g.answerEvents(result, now)
 	}
-	return result
 }
 
 // Placeholders for the generation and the UID of a group that was never applied.
@@ -261,7 +270,7 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 		l.lookForStalled(g, now)
 		return
 	}
-	observed, calls, made := g.observe(l.cfg, now), g.calls, g.folderMade
+	observed, calls, made := g.observe(l.cfg, now), g.lease.calls, g.folders.made
 	l.mu.Unlock()
 
 	result := l.plan(&observed, g.ref, made)
@@ -269,19 +278,19 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g.calls != calls { // a call came meanwhile, so this plan may be of an older generation
+	if g.lease.calls != calls { // a call came meanwhile, so this plan may be of an older generation
 		l.queue.Add(uid)
 		return
 	}
 	defer l.next()
 	if made {
-		g.ownFolders, g.folderMade = owning(g.ownFolders, observed.State.Folder), false
+		g.folders.own, g.folders.made = owning(g.folders.own, observed.State.Folder), false
 	}
 	l.freeSlots(g, observed.State.Stalled)
 	g.saw(&observed)
 	g.remember(&observed, &result)
-	g.slowStart(result.SlowStart)
-	g.forgetUnwanted(&result, now)
+	g.failures.slowStart(result.SlowStart)
+	g.failures.forgetUnwanted(&result, g.runs, now)
 	l.wake(g, &result)
 	// Events about the status go with the answer that has that status. What others did to members is noted now.
 	if l.hear(g, &observed.State, slices.DeleteFunc(result.Events, func(n plan.Event) bool { return !n.PoweredOff })) {
@@ -292,8 +301,8 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 
 // wake queues a group for when the time that its plan waits for has passed.
 func (l *Loop) wake(g *group, r *plan.Result) {
-	if at := time.Now().Add(r.Wake); r.Wake > 0 && (g.wakes.IsZero() || !g.wakes.After(time.Now()) || at.Before(g.wakes)) {
-		g.wakes = at
+	if at := time.Now().Add(r.Wake); r.Wake > 0 && (g.schedule.wakes.IsZero() || !g.schedule.wakes.After(time.Now()) || at.Before(g.schedule.wakes)) {
+		g.schedule.wakes = at
 		l.queue.AddAfter(g.ref.UID, r.Wake)
 	}
 }
@@ -322,9 +331,9 @@ func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, 
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work) {
 	now := time.Now()
-	g.running[a.VM], g.began[a.VM] = a, now
+	run := g.runs.begin(a, now)
 	if takesSlot(&a) {
-		g.limited[a.VM] = l.limiter.Begin(work, now)
+		run.slot = l.limiter.Begin(work, now)
 	}
 	l.actions.Go(func() {
 		began := time.Now()
@@ -334,7 +343,7 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		g.record(ended)
+		g.history = g.history.with(ended)
 		if event, worth := a.Event(now); worth && err == nil {
 			l.hear(g, nil, []plan.Event{event})
 		}
@@ -372,7 +381,7 @@ func (l *Loop) forget(now time.Time) {
 	}
 	l.swept = now
 	for uid, g := range l.groups {
-		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.running) == 0 && g.reserved == nil {
+		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
 			delete(l.groups, uid)
 		}
 	}

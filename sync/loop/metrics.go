@@ -107,12 +107,12 @@ func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(val
 	newest := map[name]*group{}
 	for _, g := range l.groups {
 		n := name{g.ref.Namespace, g.ref.Name}
-		if was := newest[n]; g.shown(l.cfg.Lease) && (was == nil || was.renewed.Before(g.renewed)) {
+		if was := newest[n]; g.shown(l.cfg.Lease) && (was == nil || was.lease.renewed.Before(g.lease.renewed)) {
 			newest[n] = g
 		}
 	}
 	for n, g := range newest {
-		set(float64(count(&g.status)), n.namespace, n.group)
+		set(float64(count(&g.answers.status)), n.namespace, n.group)
 	}
 }
 
@@ -123,7 +123,7 @@ func (l *Loop) phases() map[v1alpha1.Phase]int {
 	n := map[v1alpha1.Phase]int{v1alpha1.PhasePending: 0, v1alpha1.PhaseRunning: 0, v1alpha1.PhaseError: 0}
 	for _, g := range l.groups {
 		if g.shown(l.cfg.Lease) {
-			n[g.status.Phase]++
+			n[g.answers.status.Phase]++
 		}
 	}
 	return n
@@ -131,7 +131,7 @@ func (l *Loop) phases() map[v1alpha1.Phase]int {
 
 // shown reports whether metrics include the group: it is under lease, was answered, and is not gone.
 func (g *group) shown(lease time.Duration) bool {
-	return time.Since(g.renewed) <= lease && g.status.Phase != "" && !g.finalized
+	return time.Since(g.lease.renewed) <= lease && g.answers.status.Phase != "" && !g.answers.finalized
 }
 
 // tally counts those of which something is true.

@@ -30,6 +30,13 @@ const (
 	countEvery = 250 * time.Millisecond
 )
 
+// schedule is when the group is called, and planned, again.
+type schedule struct {
+	due   time.Time // when the next call is due
+	busy  bool      // steps run, or its plan says that it is in progress
+	wakes time.Time // the next time at which it is planned again by itself
+}
+
 // calls is how many calls a second the server asks for. Loop.mu guards it.
 type calls struct {
 	rate         float64
@@ -55,9 +62,9 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 	}
 	c.counted, c.groups, c.busy = now, 0, 0
 	for _, g := range groups {
-		if !g.finalized && now.Sub(g.renewed) <= lease {
+		if !g.answers.finalized && now.Sub(g.lease.renewed) <= lease {
 			c.groups++
-			if g.busy {
+			if g.schedule.busy {
 				c.busy++
 			}
 		}
@@ -69,19 +76,23 @@ func (c *calls) share(groups int) time.Duration {
 	return time.Duration(float64(groups) / c.rate * float64(time.Second))
 }
 
-// callAgain decides when the group's next call is to come.
-func (l *Loop) callAgain(g *group, r *plan.Result, now time.Time) {
+// callAgain decides when the group's next call is to come. says: it is only to end the group, whose last Events this answer has; a single
+// call needs no share.
+func (l *Loop) callAgain(g *group, r *plan.Result, says bool, now time.Time) {
 	if r.Refusal != nil {
-		g.busy, g.due = false, time.Time{}
+		g.schedule.busy, g.schedule.due = false, time.Time{}
 		return
 	}
-	g.busy = r.InProgress || len(g.running) > 0
+	g.schedule.busy = r.InProgress || len(g.runs) > 0
 	l.calls.count(l.groups, l.cfg.Lease, now)
-	if g.busy {
+	if g.schedule.busy {
 		r.Resync = max(busySoonest, l.calls.share(l.calls.busy))
 	} else {
 		r.Resync = min(r.Resync, max(settledSoonest, l.calls.share(l.calls.groups)))
 	}
 	r.Resync = min(r.Resync, l.cfg.Resync)
-	g.due = now.Add(r.Resync)
+	if says {
+		r.Resync = sayAgain
+	}
+	g.schedule.due = now.Add(r.Resync)
 }

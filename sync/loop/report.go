@@ -32,7 +32,7 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 		g.planned.former = o.FormerTemplates()
 	}
 	if r.Finalized {
-		g.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
+		g.lease.call.Related = plan.Related{} // the group is remembered for a while, but its user data must not be
 	}
 	if len(r.Actions) > 0 {
 		g.planned.last = &plan.PlanReport{At: reportTime(o.Now), Steps: plan.ReportSteps(r.Actions)}
@@ -42,9 +42,12 @@ func (g *group) remember(o *plan.Observed, r *plan.Result) {
 // historyMost is how many ended actions of a group are kept.
 const historyMost = 50
 
-// record keeps an action that ended, in a new list: reports have the one before.
-func (g *group) record(ended plan.ActionReport) {
-	g.history = slices.Concat([]plan.ActionReport{ended}, g.history[:min(len(g.history), historyMost-1)])
+// history is the last actions that ended, newest first. It is never changed.
+type history []plan.ActionReport
+
+// with returns the history with one more action that ended.
+func (h history) with(ended plan.ActionReport) history {
+	return slices.Concat(history{ended}, h[:min(len(h), historyMost-1)])
 }
 
 // Groups reports the groups that are under lease or have something running. It plans nothing,
@@ -55,10 +58,10 @@ func (l *Loop) Groups() []plan.Report {
 	all := make([]plan.Report, 0, len(l.groups))
 
 	for _, g := range l.groups {
-		leased := now.Sub(g.renewed) <= l.cfg.Lease && !g.planned.finalized
-		if leased || len(g.running) > 0 {
+		leased := now.Sub(g.lease.renewed) <= l.cfg.Lease && !g.planned.finalized
+		if leased || len(g.runs) > 0 {
 			r := g.report(l.cfg.Lease, leased, now)
-			if r.WaitsForSlot = len(g.waits) > 0; r.WaitsForSlot {
+			if r.WaitsForSlot = len(g.turn.waits) > 0; r.WaitsForSlot {
 				r.WaitsFor = l.waitsFor(g)
 			}
 			all = append(all, r)
@@ -74,11 +77,11 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 	now := time.Now()
 	l.mu.Lock()
 	g := l.groups[uid]
-	if g == nil || now.Sub(g.renewed) > l.cfg.Lease || g.call.Group.Spec.Paused {
+	if g == nil || now.Sub(g.lease.renewed) > l.cfg.Lease || g.lease.call.Group.Spec.Paused {
 		l.mu.Unlock()
 		return plan.Outlook{}
 	}
-	observed, owns, ref := g.observe(l.cfg, now), g.owns(&g.call), g.ref
+	observed, owns, ref := g.observe(l.cfg, now), g.owns(&g.lease.call), g.ref
 	l.mu.Unlock()
 	if result := l.look(&observed, ref, owns); result.Refusal != nil {
 		return plan.Outlook{}
@@ -88,9 +91,9 @@ func (l *Loop) NextSteps(uid types.UID, most int) plan.Outlook {
 
 func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Report {
 	s := &g.planned.status
-	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.call.Group.Generation,
-		Lease: leased, LastCall: reportTime(g.renewed), LeaseEnds: reportTime(g.renewed.Add(lease)), Finalizing: g.finalizing,
-		Phase: s.Phase, Message: s.LastMessage, Since: plan.PhaseSince(s), Spec: plan.ReportSpec(g.call.Group),
+	r := plan.Report{Namespace: g.ref.Namespace, Name: g.ref.Name, UID: g.ref.UID, Generation: g.lease.call.Group.Generation,
+		Lease: leased, LastCall: reportTime(g.lease.renewed), LeaseEnds: reportTime(g.lease.renewed.Add(lease)), Finalizing: g.lease.finalizing,
+		Phase: s.Phase, Message: s.LastMessage, Since: plan.PhaseSince(s), Spec: plan.ReportSpec(g.lease.call.Group),
 		DesiredReplicas: s.DesiredReplicas, UpdatedReplicas: s.UpdatedReplicas, Update: s.Update, FormerTemplates: g.planned.former,
 		Members: s.Members, Standby: s.Standby, Quarantined: s.Quarantined, Disks: s.Disks, Verdicts: g.planned.verdicts, Pending: g.pendingReports(now),
 		LastPlan: g.planned.last, Actions: g.history}
@@ -103,24 +106,24 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 
 // pendingReports reports what is running and what backs off, by member.
 func (g *group) pendingReports(now time.Time) []plan.PendingReport {
-	all := make([]plan.PendingReport, 0, len(g.running)+len(g.failures))
-	for _, vm := range slices.Sorted(maps.Keys(g.running)) {
-		a, f := g.running[vm], g.failures[vm]
-		if f.action.Op != a.Op {
+	all := make([]plan.PendingReport, 0, len(g.runs)+len(g.failures.byVM))
+	for _, vm := range g.runs.inOrder() {
+		r, f := g.runs[vm], g.failures.byVM[vm]
+		if f.action.Op != r.action.Op {
 			f.fault = plan.Fault{}
 		}
-		if fault, stands := g.stalled[vm]; stands {
-			f.fault = fault
+		if r.stalled != nil {
+			f.fault = *r.stalled
 		}
-		p := plan.ReportPending(&a, plan.Running, f.fault)
-		p.Since = reportTime(g.began[vm])
+		p := plan.ReportPending(&r.action, plan.Running, f.fault)
+		p.Since = reportTime(r.began)
 		all = append(all, p)
 	}
-	for _, vm := range slices.Sorted(maps.Keys(g.failures)) {
-		if _, again := g.running[vm]; again {
+	for _, vm := range slices.Sorted(maps.Keys(g.failures.byVM)) {
+		if g.runs[vm] != nil {
 			continue
 		}
-		f := g.failures[vm]
+		f := g.failures.byVM[vm]
 		p := plan.ReportPending(&f.action, plan.Due, f.fault)
 		if now.Before(f.until) {
 			p.State, p.RetryAfter = plan.BackingOff, reportTime(f.until)
@@ -145,8 +148,8 @@ func (l *Loop) relatedFor(call *plan.Call) plan.Related {
 		if !same || g.planned.finalized {
 			continue
 		}
-		if has, _ := plan.UserDataOf(g.call.Group); has == wanted {
-			return g.call.Related
+		if has, _ := plan.UserDataOf(g.lease.call.Group); has == wanted {
+			return g.lease.call.Related
 		}
 	}
 	return call.Related

@@ -184,7 +184,7 @@ func TestTheLastFiftyActionsAreKept(t *testing.T) {
 	g := newGroup(call("web", 1))
 	g.renew(call("web", 1), time.Now())
 	for n := range 2*historyMost + 1 {
-		g.record(plan.ActionReport{DurationSeconds: float64(n)})
+		g.history = g.history.with(plan.ActionReport{DurationSeconds: float64(n)})
 	}
 	r := g.report(time.Minute, true, time.Now())
 	if len(r.Actions) != 50 || r.Actions[0].DurationSeconds != 100 || r.Actions[49].DurationSeconds != 51 {
@@ -216,7 +216,7 @@ func TestAFinalizedGroupIsNoLongerReported(t *testing.T) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		if g := l.groups[c.Group.UID]; g == nil || g.call.Related != (plan.Related{}) {
+		if g := l.groups[c.Group.UID]; g == nil || g.lease.call.Related != (plan.Related{}) {
 			t.Error("it is forgotten, or its user data is not")
 		}
 	})

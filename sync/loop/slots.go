@@ -21,6 +21,12 @@ func kindOf(op plan.Op) limiter.Kind {
 	return limiter.Others
 }
 
+// turn is the group's place in the queue for slots.
+type turn struct {
+	waits    []limiter.Work // it waits for a slot for any one of these
+	reserved *limiter.Work  // the slot for its next round, because it waited for one
+}
+
 // workOf returns what an action of a group puts a load on.
 func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 	w := limiter.Work{Kind: kindOf(a.Op), Like: string(a.Op)}
@@ -34,7 +40,7 @@ func workOf(a *plan.Action, s *plan.VCenterState) limiter.Work {
 // free reports whether there is a slot for that work that is neither taken nor reserved for a group that waited: one of the slots, or the
 // extra one for a group that has nothing in progress. The caller holds l.mu.
 func (l *Loop) free(g *group, w limiter.Work) bool {
-	return l.limiter.Permits(w, g.atWork() == 0)
+	return l.limiter.Permits(w, g.runs.atWork() == 0)
 }
 
 // first returns the index of the first action that has a free slot or needs none; or -1, and the work that the group waits for. The caller
@@ -59,13 +65,13 @@ func (l *Loop) first(g *group, actions []plan.Action, s *plan.VCenterState) (at 
 // wait queues a group for a slot, behind those that wait already. The places that deleted groups have in the queue go to those that were
 // deleted first, so that they are gone one after the other: if they took turns, all would be gone only at the end. The caller holds l.mu.
 func (l *Loop) wait(g *group, works []limiter.Work) {
-	g.waits = works
+	g.turn.waits = works
 	if slices.Contains(l.waiting, g.ref.UID) {
 		return
 	}
 	l.waiting = append(l.waiting, g.ref.UID)
-	for at, i := len(l.waiting)-1, len(l.waiting)-2; i >= 0 && g.finalizing; i-- {
-		if other := l.groups[l.waiting[i]]; other != nil && other.finalizing && g.finalizingSince.Before(other.finalizingSince) {
+	for at, i := len(l.waiting)-1, len(l.waiting)-2; i >= 0 && g.lease.finalizing; i-- {
+		if other := l.groups[l.waiting[i]]; other != nil && other.lease.finalizing && g.lease.finalizingSince.Before(other.lease.finalizingSince) {
 			l.waiting[i], l.waiting[at] = l.waiting[at], l.waiting[i]
 			at = i
 		}
@@ -85,14 +91,14 @@ func (l *Loop) next() {
 		if g == nil {
 			return true
 		}
-		for _, w := range g.waits {
-			ask := asked{w, g.atWork() == 0}
+		for _, w := range g.turn.waits {
+			ask := asked{w, g.runs.atWork() == 0}
 			if refused[ask] {
 				continue
 			}
 			if l.free(g, w) {
 				l.limiter.Reserve(w)
-				g.reserved, g.waits = &w, nil
+				g.turn.reserved, g.turn.waits = &w, nil
 				l.queue.Add(uid)
 				return true
 			}
@@ -104,17 +110,17 @@ func (l *Loop) next() {
 
 // handOff ends what next began, because the group's round has come. The caller holds l.mu.
 func (l *Loop) handOff(g *group) {
-	if g != nil && g.reserved != nil {
-		l.limiter.Unreserve(*g.reserved)
-		g.reserved = nil
+	if g != nil && g.turn.reserved != nil {
+		l.limiter.Unreserve(*g.turn.reserved)
+		g.turn.reserved = nil
 	}
 }
 
 // returned gives back the slot of an action that has ended. The caller holds l.mu.
 func (l *Loop) returned(g *group, a *plan.Action, err error, took plan.Took, now time.Time) {
-	if r := g.limited[a.VM]; r != nil {
-		l.tellCut(l.limiter.End(r, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
-		delete(g.limited, a.VM)
+	if r := g.runs[a.VM]; r.slot != nil {
+		l.tellCut(l.limiter.End(r.slot, now, limiter.Outcome{Queued: took.Queued, Ran: took.Ran, Failed: err != nil, Overload: took.Overload, Unanswered: took.Unanswered}))
+		r.slot = nil
 	}
 }
 
@@ -128,7 +134,7 @@ func (l *Loop) tellCut(cut *limiter.Limit, congestion limiter.Congestion) {
 
 // waitsFor returns the limits that keep a group from its next steps. The caller holds l.mu.
 func (l *Loop) waitsFor(g *group) (all []plan.Limit) {
-	for _, w := range g.waits {
+	for _, w := range g.turn.waits {
 		for _, n := range l.limiter.Blocking(w) {
 			if x := limitOf(&n); !slices.Contains(all, x) {
 				all = append(all, x)

@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/limiter"
@@ -16,22 +14,23 @@ import (
 
 // freeSlots records which of a group's actions make no progress. The caller holds l.mu.
 func (l *Loop) freeSlots(g *group, stalled map[string]plan.Fault) {
-	for _, vm := range slices.Sorted(maps.Keys(g.limited)) {
+	for _, vm := range g.runs.inOrder() {
+		r := g.runs[vm]
+		if r.slot == nil {
+			continue
+		}
 		fault, stands := stalled[vm]
 		switch {
 		case stands:
-			if g.stalled == nil {
-				g.stalled = map[string]plan.Fault{}
-			}
-			g.stalled[vm] = fault
+			r.stalled = &fault
 			why := ""
 			if fault.Reason == plan.ReasonTaskStalled {
 				why = "a task made no progress"
 			}
-			l.tellCut(l.limiter.Suspend(g.limited[vm], time.Now(), why), limiter.Stalled)
-		case g.stalled[vm].Reason != "":
-			delete(g.stalled, vm)
-			l.limiter.Resume(g.limited[vm])
+			l.tellCut(l.limiter.Suspend(r.slot, time.Now(), why), limiter.Stalled)
+		case r.stalled != nil:
+			r.stalled = nil
+			l.limiter.Resume(r.slot)
 		}
 	}
 }
@@ -42,7 +41,7 @@ func (l *Loop) lookForStalled(g *group, now time.Time) {
 		return
 	}
 	l.mu.Lock()
-	if len(g.running) == 0 {
+	if len(g.runs) == 0 {
 		l.mu.Unlock()
 		return
 	}
@@ -54,6 +53,3 @@ func (l *Loop) lookForStalled(g *group, now time.Time) {
 	l.freeSlots(g, stalled)
 	l.next()
 }
-
-// atWork is how many of the group's actions take a slot.
-func (g *group) atWork() int { return len(g.limited) - len(g.stalled) }

@@ -56,7 +56,7 @@ func (l *Loop) checkSuspension(now time.Time) (stale bool) {
 	if !l.suspension.last.IsZero() && elapsed(l.suspension.last, now) > suspendedAfter {
 		l.suspension.last, l.suspension.staleUntil = now, now.Add(staleFor)
 		for _, g := range l.groups {
-			g.expire(now, l.cfg.Lease)
+			g.lease.expire(now, l.cfg.Lease)
 		}
 		l.cfg.Log.Warn().Msg("the process was suspended, so its leases are dropped until the next hook calls")
 	}
@@ -69,17 +69,10 @@ func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
 
-// expire ends the group's lease.
-func (g *group) expire(now time.Time, lease time.Duration) {
-	if over := now.Add(-lease - 1); g.renewed.After(over) {
-		g.renewed = over
-	}
-}
-
 // leased reports whether the loop is allowed to act for the group. The caller holds l.mu.
 func (l *Loop) leased(g *group, now time.Time) bool {
 	l.checkSuspension(now)
-	return g != nil && now.Sub(g.renewed) <= l.cfg.Lease
+	return g != nil && now.Sub(g.lease.renewed) <= l.cfg.Lease
 }
 
 // Leased reports whether a hook call permits the group's step for that Action.VM to continue now. A step asks right before each
@@ -91,8 +84,8 @@ func (l *Loop) Leased(uid types.UID, vm string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g, now := l.groups[uid], time.Now()
-	if g != nil && g.running[vm].Op == plan.CreateFolder && !plan.MayCreateFolder(now, g.renewed, g.folderSeen) {
+	if g != nil && g.runs.op(vm) == plan.CreateFolder && !plan.MayCreateFolder(now, g.lease.renewed, g.folders.seen) {
 		return false
 	}
-	return l.leased(g, now) && !g.outdated[vm] || l.confirming(uid)
+	return l.leased(g, now) && !g.runs.isOutdated(vm) || l.confirming(uid)
 }

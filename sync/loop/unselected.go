@@ -33,16 +33,16 @@ func (u *unselected) called(now time.Time, lease time.Duration) {
 func (g *group) selected() {
 	if !g.unselected.since.IsZero() {
 		g.unselected = unselected{}
-		delete(g.failures, plan.ConfirmKey)
+		delete(g.failures.byVM, plan.ConfirmKey)
 	}
 }
 
 // heard returns when the newest call of any kind came.
 func (g *group) heard() time.Time {
-	if g.unselected.last.After(g.renewed) {
+	if g.unselected.last.After(g.lease.renewed) {
 		return g.unselected.last
 	}
-	return g.renewed
+	return g.lease.renewed
 }
 
 // unselected answers a finalize for a group that is not being deleted, from memory. Nothing in it becomes the group's
@@ -54,10 +54,10 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = newGroup(call)
-		g.call = plan.Call{Group: call.Group}
+		g.lease.call = plan.Call{Group: call.Group}
 		l.groups[call.Group.UID] = g
 	}
-	if g.finalizing {
+	if g.lease.finalizing {
 		l.mu.Unlock()
 		return plan.Result{Refusal: &plan.Refusal{Message: "the group is being deleted; this request is older than its deletion", Retry: retryStale}}
 	}
@@ -85,8 +85,8 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	if result.Refusal != nil {
 		waitsFor = result.Refusal.Message
 	}
-	if line := "unselected " + waitsFor; line != g.lastLine {
-		g.lastLine = line
+	if line := "unselected " + waitsFor; line != g.answers.lastLine {
+		g.answers.lastLine = line
 		l.cfg.Log.Info().Stringer("group", g.ref).Str("waitsFor", waitsFor).Bool("letGo", result.Finalized).
 			Msg("no CompositeController selects the group any more")
 	}
@@ -96,7 +96,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 // confirmUnselected starts the fresh read that a group needs before it is let go. It changes nothing, so it needs no lease.
 // The caller holds l.mu.
 func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
-	if g == nil || len(g.unselected.confirm) == 0 || len(g.running) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || ctx.Err() != nil {
+	if g == nil || len(g.unselected.confirm) == 0 || len(g.runs) > 0 || now.Sub(g.unselected.last) > l.cfg.Lease || ctx.Err() != nil {
 		return
 	}
 	confirm := g.unselected.confirm[0]
@@ -111,5 +111,5 @@ func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 // confirming reports whether that read is all that runs for a group. The caller holds l.mu.
 func (l *Loop) confirming(uid types.UID) bool {
 	g := l.groups[uid]
-	return g != nil && len(g.running) == 1 && g.running[plan.ConfirmKey].Op == plan.ConfirmGone && !g.unselected.since.IsZero()
+	return g != nil && len(g.runs) == 1 && g.runs.op(plan.ConfirmKey) == plan.ConfirmGone && !g.unselected.since.IsZero()
 }

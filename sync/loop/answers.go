@@ -1,0 +1,55 @@
+package loop
+
+import (
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// answers are what the group's calls were answered, and when calls showed that Metacontroller wrote it.
+type answers struct {
+	status         v1alpha1.VmGroupStatus      // the last answer's
+	finalized      bool                        // a call was answered with finalized: true
+	awaited        map[plan.ChildKey]time.Time // since when children have been answered but not seen
+	lastLine       string                      // the last transition that was logged
+	statusWritten  time.Time                   // when a call first showed its present status, since it is finalizing
+	membersWritten time.Time                   // when a call first showed the present ConfigMap of members
+}
+
+// answered remembers the answer, and logs a line if the group's state changed.
+func (x *answers) answered(log zerolog.Logger, ref plan.Ref, o *plan.Observed, r *plan.Result) {
+	x.finalized = x.finalized || r.Finalized
+	if r.Status.Phase != "" {
+		x.status = r.Status
+	}
+	if o.State.Known {
+		for key := range x.awaited {
+			if _, seen := o.Children[key]; seen || !wanted(r.Children, key) {
+				delete(x.awaited, key)
+			}
+		}
+		for _, c := range r.Children {
+			if _, seen := o.Children[c.Key]; !seen && x.awaited[c.Key].IsZero() {
+				x.awaited[c.Key] = o.Now
+			}
+		}
+	}
+	if line := string(r.Status.Phase) + r.Status.LastMessage; line != x.lastLine {
+		x.lastLine = line
+		log.Info().Stringer("group", ref).Str("phase", string(r.Status.Phase)).
+			Int32("current", r.Status.CurrentReplicas).Int32("desired", r.Status.DesiredReplicas).
+			Str("status", r.Status.LastMessage).Msg("status changed")
+	}
+}
+
+func wanted(children []plan.Child, key plan.ChildKey) bool {
+	for i := range children {
+		if children[i].Key == key {
+			return true
+		}
+	}
+	return false
+}

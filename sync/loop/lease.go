@@ -1,0 +1,62 @@
+package loop
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// lease is what hook calls permit: to make the group as the newest of them says, for a while after it came.
+type lease struct {
+	call            plan.Call // the newest
+	renewed         time.Time // when it came
+	calls           int       // that renewed it
+	finalizing      bool      // sticky: a finalizing group never comes back
+	finalizingSince time.Time
+	orphaned        bool  // sticky: a call of its deletion showed that its dependents are to stay
+	emptied         bool  // ConfirmGone succeeded since
+	newestStamp     int64 // the highest generation seen in a stamp: another replica has a newer call
+}
+
+// outdates reports whether a call is stale: it renews nothing and is answered from what is known. A call with a lower generation than known
+// is, unless an operator undoes that very generation; and, whatever its generation, one that is older than the deletion.
+func (x *lease) outdates(call *plan.Call) bool {
+	if x.finalizing && !call.Finalizing && call.Group.DeletionTimestamp.IsZero() {
+		return true
+	}
+	return x.call.Group != nil && call.Group.Generation < x.call.Group.Generation && !call.Finalizing &&
+		call.Group.UndoneGeneration() != x.call.Group.Generation
+}
+
+// begins reports whether a call is the first of the group's deletion.
+func (x *lease) begins(call *plan.Call) bool { return call.Finalizing && !x.finalizing }
+
+// differs reports whether an operator has changed the spec, or its user data, since the newest call.
+func (x *lease) differs(call *plan.Call) bool {
+	return x.call.Group != nil && (call.Group.Generation > x.call.Group.Generation || !call.Finalizing && call.Related.Digest != x.call.Related.Digest)
+}
+
+// renew stores a call that is not stale.
+func (x *lease) renew(call plan.Call, now time.Time) {
+	if x.begins(&call) {
+		x.finalizing, x.finalizingSince, x.emptied = true, now, false
+	}
+	x.call, x.renewed, x.calls = call, now, x.calls+1
+	x.orphaned = x.orphaned || call.Cascade == metav1.DeletePropagationOrphan
+}
+
+// expire ends the lease, which lasts that long.
+func (x *lease) expire(now time.Time, lease time.Duration) {
+	if over := now.Add(-lease - 1); x.renewed.After(over) {
+		x.renewed = over
+	}
+}
+
+// saw remembers the highest generation in the stamps.
+func (x *lease) saw(o *plan.Observed) {
+	for i := range o.State.VMs {
+		x.newestStamp = max(x.newestStamp, o.State.VMs[i].Generation)
+	}
+}

@@ -1,0 +1,68 @@
+package loop
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// runs are the group's steps that run, by Action.VM.
+type runs map[string]*run
+
+// run is a step that runs.
+type run struct {
+	action   plan.Action
+	began    time.Time
+	slot     *limiter.Running // nil: it takes none
+	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
+	outdated bool             // it began before the group was finalizing
+}
+
+// begin adds a step.
+func (r runs) begin(a plan.Action, now time.Time) *run {
+	r[a.VM] = &run{action: a, began: now}
+	return r[a.VM]
+}
+
+// end removes a step, and returns when it began; the zero time if it is not there.
+func (r runs) end(vm string) (began time.Time) {
+	if x := r[vm]; x != nil {
+		began = x.began
+	}
+	delete(r, vm)
+	return began
+}
+
+// op is what runs for a VM; empty if nothing does.
+func (r runs) op(vm string) plan.Op {
+	if x := r[vm]; x != nil {
+		return x.action.Op
+	}
+	return ""
+}
+
+// outdate notes that what runs now began before the group was finalizing.
+func (r runs) outdate() {
+	for _, x := range r {
+		x.outdated = true
+	}
+}
+
+// isOutdated reports whether what runs for a VM began before the group was finalizing.
+func (r runs) isOutdated(vm string) bool { return r[vm] != nil && r[vm].outdated }
+
+// atWork is how many take a slot.
+func (r runs) atWork() (n int) {
+	for _, x := range r {
+		if x.slot != nil && x.stalled == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// inOrder returns the keys, sorted.
+func (r runs) inOrder() []string { return slices.Sorted(maps.Keys(r)) }
