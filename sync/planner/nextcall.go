@@ -14,7 +14,6 @@ import (
 // to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
 // Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
 const (
-	resyncBusy    = 2 * time.Second
 	resyncServed  = 5 * time.Second
 	resyncWatched = 3 * time.Second // an operator has to act, in the first watchedFor
 	resyncStalled = 8 * time.Second // and later: what the inventory shows is still reported within ten seconds
@@ -28,13 +27,13 @@ const (
 //
 //	the group                                                    is called within
 //	-----------------------------------------------------------  ------------------------------------------
-//	abandoned                                                    in progress: resyncBusy
+//	abandoned                                                    in progress
 //	vCenter's state is unknown                                   resyncUnknown
 //	paused, and deleted                                          the resync period
-//	deleted                                                      in progress: resyncBusy
+//	deleted                                                      in progress
 //	an operator has to act                                       resyncWatched, later resyncStalled
 //	paused                                                       the resync period
-//	blocked, busy,   an update runs, a member is unready or      in progress: resyncBusy
+//	blocked, busy,   an update runs, a member is unready or      in progress
 //	unconfirmed
 //	has a Service or a probe                                     resyncServed
 //	any other                                                    the resync period
@@ -57,9 +56,6 @@ func (r *report) setNextCall(result *plan.Result) {
 		result.InProgress = true
 	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
 		within = resyncServed
-	}
-	if result.InProgress {
-		within = resyncBusy
 	}
 	if result.Wake > 0 && !r.Finalizing {
 		within = min(within, max(result.Wake, time.Second))

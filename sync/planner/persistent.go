@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -96,13 +97,16 @@ func (f *facts) lacksData(m *member) bool {
 	return m.Former.Entry == "" && (m.outdated == "" || plan.PreparationIn(m.Prepared).Disks) && plan.LacksPersistent(&f.Group.Spec, m.VM.Disks)
 }
 
+// listedWithin is when to look again whether the status lists a member's disks.
+const listedWithin = 2 * time.Second
+
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
 	step := beforeDetach(s.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return s.retention(m, disk, on) }, s.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		s.waitDisks = true
-		s.wakeAt(s.Now.Add(resyncBusy))
+		s.wakeAt(s.Now.Add(listedWithin))
 	case len(step.Delete) > 0:
 		return true, s.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})
