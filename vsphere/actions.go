@@ -50,9 +50,35 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	if err != nil {
 		err = v.nameMissing(ctx, a, record.Method(), vcfault.Classify("", err))
 	}
+	v.tell(ref, a, opID, began, err)
+	if err == nil {
+		return took, nil
+	}
+	v.reader.Touch(concerned(a)...) // the plan may rest on facts that are out of date
+	op := string(a.Op)
+	if a.MemberKey() {
+		op += " " + a.VM
+	}
+	return took, vcfault.Classify(op, err)
+}
+
+// tell logs how a step ended. What fails again and again, it logs only now and then.
+func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
 	line := v.log.Info()
-	if err != nil {
-		line = v.log.Warn().Err(err)
+	if err == nil {
+		v.troubles.done(ref.UID, a.Op)
+	} else {
+		why := vcfault.Classify("", err)
+		tell, times := v.troubles.failed(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
+		switch {
+		case why.Missing || !tell: // the status names what is missing
+			line = v.log.Debug()
+		default:
+			line = v.log.Warn()
+		}
+		if line = line.Err(err); times > 1 {
+			line = line.Int("times", times)
+		}
 	}
 	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("reason", a.Reason).Str("opID", opID).Dur("durationSeconds", time.Since(began))
 	if a.MemberKey() {
@@ -60,15 +86,9 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	}
 	if err == nil {
 		line.Msg("step done")
-		return took, nil
+		return
 	}
 	line.Msg("step failed")
-	v.reader.Touch(concerned(a)...) // the plan may rest on facts that are out of date
-	op := string(a.Op)
-	if a.MemberKey() {
-		op += " " + a.VM
-	}
-	return took, vcfault.Classify(op, err)
 }
 
 // outcome handles a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for 60 s

@@ -56,6 +56,7 @@ type parts struct {
 	libraries *library.Cache
 	fields    fieldCache
 	inFlight  *inFlight
+	troubles  troubles
 	removals  *removalcause.Finder
 	capacity  hostCapacity
 	// persistent are the persistent disks of groups.

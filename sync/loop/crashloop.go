@@ -32,8 +32,11 @@ func (x *failures) poweredOn(a plan.Action, now time.Time) (retry time.Duration)
 		return 0
 	}
 	retry = min(haltFirst<<min(b.again, 20), haltLast)
-	x.byVM[a.VM] = failure{action: a, tries: b.again, until: now.Add(retry), fault: plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
+	fault := plan.Fault{Reason: "GuestHalts", NeedsOperator: true, Message: fmt.Sprintf(
 		"the VM is powered off again and again soon after power-on: look at its console, and at its events for who does that; the server retries at most every %d minutes",
-		int(haltLast.Minutes()))}}
+		int(haltLast.Minutes()))}
+	c := x.causes.join(causeKey{op: a.Op, reason: fault.Reason, group: x.group, vm: a.VM}, now)
+	c.until = now.Add(retry)
+	x.put(failure{action: a, fault: fault}, c)
 	return retry
 }

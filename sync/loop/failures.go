@@ -4,12 +4,17 @@ import (
 	"errors"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// failures are why the group's steps failed, and at what pace they are tried again.
+// failures are why the group's steps failed. At what pace they are tried again, their causes say.
 type failures struct {
-	byVM map[string]failure
+	group  types.UID
+	causes causes // of all groups
+	byVM   map[string]failure
 	// limit bounds the actions at once after a failure: 1, then doubling with every success (slow start).
 	// Zero: no bound.
 	limit int
@@ -18,14 +23,16 @@ type failures struct {
 	crashLoops map[string]crashLoop // by member
 }
 
-// failure is why an action's last try failed, and until when the next one waits.
+// failure is why an action's last try failed.
 type failure struct {
 	action plan.Action
 	fault  plan.Fault
-	tries  int
+	cause  *cause
+	round  int           // of the cause, in which it was tried last
 	took   time.Duration // how long the try ran
-	until  time.Time
-	tried  plan.Op // what failed before for the same VM, and may have taken it down
+	tried  plan.Op       // what failed before for the same VM, and may have taken it down
+	// unwanted is since when no plan has wanted it, although it could be tried again; zero if the last one did.
+	unwanted time.Time
 }
 
 // before returns the op that failed earlier for the action's VM, and may have taken the VM down. That stays uncertain until something succeeds.
@@ -39,71 +46,112 @@ func (f *failure) before(a plan.Action) plan.Op {
 	return f.tried
 }
 
-// How long a failed action waits: doubling from the first to the last, by the kind of its fault.
-const (
-	waitFirst, waitLast           = time.Second, 2 * time.Minute // may pass by itself
-	operatorFirst, operatorLast   = 5 * time.Second, time.Minute // an operator has to act; a retry is cheap
-	transientFirst, transientLast = time.Second, 4 * time.Second // passes by itself soon
-
-	// watchedLast is operatorLast for one of those that failed the same way, for its first watchedTries: an operator who removes the cause
-	// sees within ten seconds that it is gone. The others follow when that one succeeds (retryLike).
-	watchedLast  = 4 * time.Second
-	watchedTries = 120
-)
-
 // maxLimit is where slow start ends: from there on, only the slots bound the actions at once.
 const maxLimit = 64
 
-// failed records why an action failed after that time, and returns when to try it again.
-func (x *failures) failed(a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
+// failed records why an action for a group failed after that time, and returns its cause, and in what time the next try is due.
+func (x *failures) failed(g *v1alpha1.VmGroup, a plan.Action, fault plan.Fault, took time.Duration, now time.Time, jitter func(most time.Duration) time.Duration) (c *cause, retry time.Duration) {
 	was := x.byVM[a.VM]
-	f := failure{action: a, fault: fault, tries: was.tries + 1, took: took, tried: was.before(a)}
-	if was.action.Op != a.Op {
-		f.tries = 1
-	} else if was.action.MoRef == a.MoRef && !was.fault.Untried {
+	f := failure{action: a, fault: fault, took: took, tried: was.before(a)}
+	if was.action.Op == a.Op && was.action.MoRef == a.MoRef && was.cause != nil && !was.fault.Untried {
 		f.fault.Untried = false // the earlier try may have been carried out
 	}
-	first, last := waitFirst, waitLast
-	switch {
-	case f.fault.NeedsOperator:
-		first, last = operatorFirst, operatorLast
-		if f.tries <= watchedTries && !x.othersTry(a, f.fault, now.Add(watchedLast)) {
-			last = watchedLast
-		}
-	case f.fault.Transient:
-		first, last = transientFirst, transientLast
-	}
-	retry = min(first<<min(f.tries-1, 20), last)
-	retry += jitter(retry/5 + 1)
-	f.until = now.Add(retry)
-	x.byVM[a.VM] = f
+	c = x.causes.join(causeKeyOf(g, &a, &fault), now)
+	x.put(f, c)
 	x.limit = 1
-	return retry
+	return c, c.failed(&fault, now, jitter)
 }
 
-// succeeded forgets why an action for that VM failed. Those that failed the same way are retried at once.
-func (x *failures) succeeded(vm string, now time.Time) {
-	x.retryLike(vm, now)
-	delete(x.byVM, vm)
+// put lets a failure wait for a cause, in which it has had its turn.
+func (x *failures) put(f failure, c *cause) {
+	c.waiting[x.group]++ // before it leaves the one before, which may be the same
+	x.drop(f.action.VM)
+	f.cause, f.round = c, c.round
+	c.had++
+	x.byVM[f.action.VM] = f
+}
+
+// drop forgets a failure.
+func (x *failures) drop(vm string) {
+	if f, failed := x.byVM[vm]; failed {
+		x.causes.leave(x.group, &f)
+		delete(x.byVM, vm)
+	}
+}
+
+// succeeded forgets why an action for that VM failed, and returns the cause, which is gone; nil if there was none.
+func (x *failures) succeeded(a *plan.Action, now time.Time) (gone *cause) {
+	if f := x.byVM[a.VM]; f.cause != nil && f.action.Op == a.Op {
+		gone = f.cause
+		gone.succeeded(now)
+	}
+	x.drop(a.VM)
 	if x.limit *= 2; x.limit > maxLimit {
 		x.limit = 0
 	}
+	return gone
 }
 
-// clear makes all failed actions due, because an operator has acted.
+// clear makes all failed actions due, because an operator has acted. They are this group's own: others wait as before.
 func (x *failures) clear() {
-	clear(x.byVM)
+	for vm := range x.byVM {
+		x.drop(vm)
+	}
 	x.limit = 0
 }
 
-// forgetUnwanted forgets failures of actions that no plan wants any more, but only a while after their retry was due: until then their effect
-// is uncertain, and the planner is careful with such a member.
-func (x *failures) forgetUnwanted(r *plan.Result, running runs, now time.Time) {
-	for vm, f := range x.byVM {
-		if running[vm] != nil || now.Sub(f.until) < unwantedAfter || r.Wants(vm, f.action.Op) {
+// permits reports whether an action can start, as far as its last failure goes.
+func (x *failures) permits(a *plan.Action, now time.Time) bool {
+	f, failed := x.byVM[a.VM]
+	return !failed || f.action.Op != a.Op || f.action.MoRef != a.MoRef || f.cause.permits(&f, now)
+}
+
+// untilTurn is in what time one of the failures can be tried; zero if that depends on others' tries.
+func (x *failures) untilTurn(now time.Time) (wait time.Duration) {
+	for _, f := range x.byVM {
+		if left := f.cause.due(&f).Sub(now); left > 0 && len(f.cause.running) == 0 && (wait == 0 || left < wait) {
+			wait = left
+		}
+	}
+	return wait
+}
+
+// past returns the causes that no longer block: a step that failed so is running again, and for longer than when it
+// failed. They are no longer reported for any member, and the other members' retries are due.
+func (x *failures) past(running runs, now time.Time) map[*cause]bool {
+	var past map[*cause]bool
+	for vm, r := range running {
+		f, failed := x.byVM[vm]
+		if !failed || f.action.Op != r.action.Op || !now.After(r.passes) {
 			continue
 		}
-		delete(x.byVM, vm)
+		if past == nil {
+			past = map[*cause]bool{}
+		}
+		past[f.cause] = true
+	}
+	return past
+}
+
+// settling is how much longer than the last try a new one has to run before that failure counts as past.
+const settling = 2 * time.Second
+
+// forgetUnwanted forgets failures of actions that no plan wants any more, but only a while after their retry was due: until then their effect
+// is uncertain, and the planner is careful with such a member.
+func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs, now time.Time) {
+	for vm, f := range x.byVM {
+		switch {
+		case running[vm] != nil || r.Wants(vm, f.action.Op):
+			f.unwanted = time.Time{}
+		case o.Pending[vm].State != plan.Due: // whether it is wanted shows when it can be tried
+			continue
+		case f.unwanted.IsZero():
+			f.unwanted = now
+		case now.Sub(f.unwanted) >= unwantedAfter:
+			x.drop(vm)
+			continue
+		}
+		x.byVM[vm] = f
 	}
 }
 

@@ -27,7 +27,7 @@ type group struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), runs: runs{}, failures: failures{byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}},
+	return &group{ref: call.Ref(), runs: runs{}, failures: failures{group: call.Group.UID, causes: causes{}, byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}},
 		answers: answers{awaited: map[plan.ChildKey]time.Time{}}}
 }
 
@@ -93,9 +93,9 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	past := g.failures.past(g.runs, now)
 	for vm, f := range g.failures.byVM {
 		p := plan.Pending{Op: f.action.Op, Ordinal: f.action.Ordinal, MoRef: f.action.MoRef, State: plan.BackingOff, Fault: f.fault, Why: plan.ArgsOf[plan.MarkArgs](f.action.Args).Why, Standby: f.action.Standby()}
-		if past[f.kind()] {
+		if past[f.cause] {
 			p.State, p.Fault = plan.Due, plan.Fault{}
-		} else if !now.Before(f.until) {
+		} else if f.cause.permits(&f, now) {
 			p.State = plan.Due
 		}
 		p.Tried = f.tried
@@ -105,7 +105,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		a := r.action
 		p := plan.Pending{Op: a.Op, Ordinal: a.Ordinal, MoRef: a.MoRef, State: plan.Running, Why: plan.ArgsOf[plan.MarkArgs](a.Args).Why, Standby: a.Standby()}
 		f := g.failures.byVM[vm]
-		if f.action.Op == a.Op && !past[f.kind()] {
+		if f.action.Op == a.Op && !past[f.cause] {
 			p.Fault = f.fault
 		}
 		p.Tried = f.before(a)
@@ -117,13 +117,23 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 	return o
 }
 
-// ended records the end of an action and returns when to try it again; zero if there is nothing to wait for.
-func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
+// begin notes that a step runs.
+func (g *group) begin(a plan.Action, now time.Time) *run {
+	r := g.runs.begin(a, now)
+	if f, failed := g.failures.byVM[a.VM]; failed && f.action.Op == a.Op && f.action.MoRef == a.MoRef {
+		r.retry(&f)
+	}
+	return r
+}
+
+// ended records the end of an action. It returns the cause of which a try has ended, so that others that wait for it are planned again; nil for
+// none; and in what time the next try is due.
+func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (of *cause, retry time.Duration) {
 	took := now.Sub(g.runs.end(a.VM))
 	if err != nil {
-		return g.failures.failed(a, faultOf(err), took, now, jitter)
+		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}
-	g.failures.succeeded(a.VM, now)
+	of = g.failures.succeeded(&a, now)
 	switch a.Op {
 	case plan.ConfirmGone: // it counts only for the time that it was started for
 		since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since
@@ -132,19 +142,24 @@ func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most 
 	case plan.CreateFolder: // the folder exists, though the inventory may be unknown by now
 		g.folders.seen, g.folders.made = now, true
 	case plan.PowerOn:
-		return g.failures.poweredOn(a, now)
+		return of, g.failures.poweredOn(a, now)
 	case plan.ShutdownGuest, plan.PowerOff:
 		delete(g.failures.crashLoops, a.VM) // it did not halt by itself
 	}
-	return 0
+	return of, 0
 }
 
-// startable returns the actions that can start now, within the group's limit.
-func (g *group) startable(actions []plan.Action) []plan.Action {
+// startable returns the actions that can start now, within the group's limit, and when the causes of their last failures permit it.
+func (g *group) startable(actions []plan.Action, now time.Time) (can []plan.Action) {
 	if g.failures.limit > 0 && g.runs.atWork() >= g.failures.limit {
 		return nil
 	}
-	return actions
+	for i := range actions {
+		if g.failures.permits(&actions[i], now) {
+			can = append(can, actions[i])
+		}
+	}
+	return can
 }
 
 // saw remembers the observed facts that must outlast their objects.

@@ -88,6 +88,7 @@ type Loop struct {
 	mu         sync.Mutex
 	groups     map[types.UID]*group
 	limiter    *limiter.Limiter // of the slots
+	causes     causes           // why steps fail
 	waiting    []types.UID      // groups that found no slot, in the order of wait
 	swept      time.Time        // when groups to be forgotten were looked for last
 	suspension suspension
@@ -100,7 +101,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, calls: calls{rate: callsMost}, limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, causes: causes{}, calls: calls{rate: callsMost}, limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -167,7 +168,7 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	l.forget(now)
 	g := l.groups[call.Group.UID]
 	if g == nil {
-		g = newGroup(call)
+		g = l.newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
 	l.calls.heard(now, g.schedule.due)
@@ -180,6 +181,13 @@ func (l *Loop) renew(call plan.Call) *exchange {
 		g.lease.expire(now, l.cfg.Lease)
 	}
 	return &exchange{group: g, at: now, observed: g.observe(l.cfg, now), owns: taken && !stale && g.owns(&call), stale: stale}
+}
+
+// newGroup returns a group of which nothing is known but the call. Its failures have causes with those of other groups.
+func (l *Loop) newGroup(call plan.Call) *group {
+	g := newGroup(call)
+	g.failures.causes = l.causes
+	return g
 }
 
 // answer remembers the plan, makes the answer of it, and wakes the group for what comes next.
@@ -198,7 +206,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	g.remember(&x.observed, result)
 	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
-	g.failures.forgetUnwanted(result, g.runs, now)
+	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
 	if len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)
 	}
@@ -290,8 +298,11 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	g.saw(&observed)
 	g.remember(&observed, &result)
 	g.failures.slowStart(result.SlowStart)
-	g.failures.forgetUnwanted(&result, g.runs, now)
+	g.failures.forgetUnwanted(&observed, &result, g.runs, now)
 	l.wake(g, &result)
+	if wait := g.failures.untilTurn(now); wait > 0 {
+		l.queue.AddAfter(uid, wait)
+	}
 	// Events about the status go with the answer that has that status. What others did to members is noted now.
 	if l.hear(g, &observed.State, slices.DeleteFunc(result.Events, func(n plan.Event) bool { return !n.PoweredOff })) {
 		l.askWho(ctx, g)
@@ -313,7 +324,7 @@ func takesSlot(a *plan.Action) bool { return a.Op != plan.ConfirmGone }
 
 // startFirst starts the first of a plan's actions that finds a slot. The caller holds mu.
 func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, state *plan.VCenterState) {
-	actions := g.startable(planned)
+	actions := g.startable(planned, time.Now())
 	l.handOff(g)
 	if len(actions) == 0 || ctx.Err() != nil {
 		return
@@ -331,19 +342,24 @@ func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, 
 
 func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work) {
 	now := time.Now()
-	run := g.runs.begin(a, now)
+	run := g.begin(a, now)
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
+	}
+	if run.cause != nil { // others follow once the cause is past
+		l.wakeAll(run.cause, run.passes.Sub(now)+time.Millisecond)
 	}
 	l.actions.Go(func() {
 		began := time.Now()
 		took, err := l.do(ctx, g.ref, a)
 		now := time.Now()
 		ended := plan.ReportEnded(&a, faultOf(err), now.UTC().Truncate(time.Millisecond), now.Sub(began), took.Queued)
-		l.metrics.ended(&ended)
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		g.history = g.history.with(ended)
+		if !faultOf(err).Missing { // else it was not tried
+			l.metrics.ended(&ended)
+			g.history = g.history.with(ended)
+		}
 		if event, worth := a.Event(now); worth && err == nil {
 			l.hear(g, nil, []plan.Event{event})
 		}
@@ -351,12 +367,24 @@ func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.
 			g.events.acted(&a, err, now)
 		}
 		l.returned(g, &a, err, took, now)
-		if retry := g.ended(a, err, now, l.cfg.Jitter); retry > 0 {
+		of, retry := g.ended(a, err, now, l.cfg.Jitter)
+		l.wakeAll(of, retry)
+		if retry > 0 {
 			l.queue.AddAfter(g.ref.UID, retry)
 		}
 		l.queue.Add(g.ref.UID)
 		l.next()
 	})
+}
+
+// wakeAll queues the groups that wait for a cause, for then. The caller holds mu.
+func (l *Loop) wakeAll(c *cause, after time.Duration) {
+	if c == nil {
+		return
+	}
+	for _, uid := range slices.Sorted(maps.Keys(c.waiting)) {
+		l.queue.AddAfter(uid, after)
+	}
 }
 
 // do carries out an action; a panic in it fails only this action.
@@ -382,6 +410,7 @@ func (l *Loop) forget(now time.Time) {
 	l.swept = now
 	for uid, g := range l.groups {
 		if now.Sub(g.heard()) > max(keepFor, 10*l.cfg.Lease) && len(g.runs) == 0 && g.turn.reserved == nil {
+			g.failures.clear()
 			delete(l.groups, uid)
 		}
 	}

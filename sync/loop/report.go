@@ -45,8 +45,16 @@ const historyMost = 50
 // history is the last actions that ended, newest first. It is never changed.
 type history []plan.ActionReport
 
-// with returns the history with one more action that ended.
+// with returns the history with one more action that ended. One that failed as the newest of its kind did for that member becomes one with it.
 func (h history) with(ended plan.ActionReport) history {
+	at := slices.IndexFunc(h, func(r plan.ActionReport) bool { return r.Op == ended.Op && r.VM == ended.VM })
+	if at >= 0 && ended.Message != "" && h[at].Result == ended.Result && h[at].Message == ended.Message {
+		ended.Times, ended.First = max(h[at].Times, 1)+1, h[at].Time
+		if h[at].Times > 0 {
+			ended.First = h[at].First
+		}
+		h = slices.Concat(h[:at], h[at+1:])
+	}
 	return slices.Concat(history{ended}, h[:min(len(h), historyMost-1)])
 }
 
@@ -125,8 +133,11 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 		}
 		f := g.failures.byVM[vm]
 		p := plan.ReportPending(&f.action, plan.Due, f.fault)
-		if now.Before(f.until) {
-			p.State, p.RetryAfter = plan.BackingOff, reportTime(f.until)
+		if !f.cause.permits(&f, now) {
+			p.State = plan.BackingOff
+			if due := f.cause.due(&f); due.After(now) {
+				p.RetryAfter = reportTime(due)
+			}
 		}
 		all = append(all, p)
 	}

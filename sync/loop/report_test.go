@@ -370,3 +370,22 @@ func TestADeletionForgetsNoFailureForUserDataThatIsBroughtAgain(t *testing.T) {
 		}
 	})
 }
+
+func TestEqualFailuresAreOneActionInTheHistory(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 11, 27, 9, minute, 0, 0, time.UTC) }
+	clone := func(vm, why string, minute int) plan.ActionReport {
+		return plan.ActionReport{Op: plan.Clone, VM: vm, Result: "DatastoreFull", Message: why, Time: at(minute)}
+	}
+	var h history
+	for minute := range 31 {
+		h = h.with(clone("web-0", "full", minute)).with(clone("web-1", "full", minute))
+	}
+	if len(h) != 2 || h[0].VM != "web-1" || h[0].Times != 31 || !h[0].First.Equal(at(0)) || !h[0].Time.Equal(at(30)) {
+		t.Errorf("%+v", h)
+	}
+	h = h.with(clone("web-0", "another one is full", 31))
+	h = h.with(plan.ActionReport{Op: plan.Clone, VM: "web-0", Result: plan.ResultOK, Time: at(32)}).with(clone("web-0", "full", 33))
+	if len(h) != 5 || h[0].Times != 0 || h[4].Times != 31 {
+		t.Errorf("after another failure, and a success: %+v", h)
+	}
+}

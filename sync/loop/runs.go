@@ -19,6 +19,8 @@ type run struct {
 	slot     *limiter.Running // nil: it takes none
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
 	outdated bool             // it began before the group was finalizing
+	cause    *cause           // of its last failure; nil if there was none
+	passes   time.Time        // when it has run for so long that the cause is past
 }
 
 // begin adds a step.
@@ -27,13 +29,23 @@ func (r runs) begin(a plan.Action, now time.Time) *run {
 	return r[a.VM]
 }
 
+// retry notes that a step tries what failed before.
+func (x *run) retry(f *failure) {
+	x.cause, x.passes = f.cause, x.began.Add(f.took+settling)
+	f.cause.running = append(f.cause.running, x)
+}
+
 // end removes a step, and returns when it began; the zero time if it is not there.
 func (r runs) end(vm string) (began time.Time) {
-	if x := r[vm]; x != nil {
-		began = x.began
+	x := r[vm]
+	if x == nil {
+		return began
+	}
+	if x.cause != nil {
+		x.cause.running = slices.DeleteFunc(x.cause.running, func(other *run) bool { return other == x })
 	}
 	delete(r, vm)
-	return began
+	return x.began
 }
 
 // op is what runs for a VM; empty if nothing does.

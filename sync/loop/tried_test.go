@@ -24,7 +24,7 @@ func TestAnAbandonedStepIsNotReported(t *testing.T) {
 		if p := g.observe(Config{}, now).Pending["web-0"]; p.Fault.Untried == lost {
 			t.Errorf("a reply was lost before: %v; %+v", lost, p)
 		}
-		g.runs.begin(mark, now)
+		g.begin(mark, now)
 		if p := g.observe(Config{}, now).Pending["web-0"]; (p.Tried == plan.PowerOff) != lost {
 			t.Errorf("a reply was lost before: %v; with the next step %+v", lost, p)
 		}
@@ -36,7 +36,7 @@ func TestAFailedStepIsReportedWhileTheNextOneForItsVMRuns(t *testing.T) {
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)
 	begin := func(a plan.Action) plan.Pending {
-		g.runs.begin(a, now)
+		g.begin(a, now)
 		return g.observe(Config{}, now).Pending[a.VM]
 	}
 	off := plan.Action{Op: plan.PowerOff, VM: "web-0", MoRef: "vm-7"}

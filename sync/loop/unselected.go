@@ -33,7 +33,7 @@ func (u *unselected) called(now time.Time, lease time.Duration) {
 func (g *group) selected() {
 	if !g.unselected.since.IsZero() {
 		g.unselected = unselected{}
-		delete(g.failures.byVM, plan.ConfirmKey)
+		g.failures.drop(plan.ConfirmKey)
 	}
 }
 
@@ -53,7 +53,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	l.forget(now)
 	g := l.groups[call.Group.UID]
 	if g == nil {
-		g = newGroup(call)
+		g = l.newGroup(call)
 		g.lease.call = plan.Call{Group: call.Group}
 		l.groups[call.Group.UID] = g
 	}

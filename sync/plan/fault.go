@@ -14,6 +14,11 @@ type Fault struct {
 	Transient bool
 	// Untried reports whether the step ended before the call that would have changed anything.
 	Untried bool
+	// Missing reports whether the step ended at a lookup, because vCenter has nothing of a name in the spec or in the server's settings.
+	Missing bool
+	// Depends says which objects and sizes it depends on, and Object is one that vCenter names; it can be empty. See Cause.
+	Depends Depends
+	Object  string
 }
 
 // Help is where the documents say what to do about a reason or a condition.

@@ -136,6 +136,9 @@ type ActionReport struct {
 	// Result is ResultOK, or the reason of the fault; then Message says more of that.
 	Result  string `json:"result"`
 	Message string `json:"message,omitempty"`
+	// Times is how often it failed so, one try after another, and First is when it did first; Time is the last. Zero: once.
+	Times int       `json:"times,omitempty"`
+	First time.Time `json:"first,omitzero"`
 	// DurationSeconds is how long it took, until what it did was visible.
 	DurationSeconds float64 `json:"durationSeconds"`
 	// QueuedSeconds is for how long of that vCenter queued its tasks, because it had too much to do.

@@ -51,7 +51,9 @@ func markTransient(f plan.Fault) plan.Fault {
 
 // New returns an Error that the server itself found. needsOperator reports whether an operator has to act.
 func New(reason string, needsOperator bool, format string, args ...any) *Error {
-	return &Error{Fault: markTransient(plan.Fault{Reason: reason, NeedsOperator: needsOperator, Message: fmt.Sprintf(format, args...)})}
+	depends, missing := named[reason]
+	return &Error{Fault: markTransient(plan.Fault{Reason: reason, NeedsOperator: needsOperator, Message: fmt.Sprintf(format, args...),
+		Missing: missing && needsOperator, Depends: depends})}
 }
 
 // Untried marks an error as one before which nothing was done.

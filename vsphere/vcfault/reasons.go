@@ -169,3 +169,18 @@ const (
 	// ReasonDisksUnsupported means that this vCenter is too old for persistent disks.
 	ReasonDisksUnsupported = "PersistentDisksUnsupported"
 )
+
+// named has the reasons that mean that vCenter has nothing, or too much, of a name, and what the lookup depended on. A step that ends so
+// was not tried: it changed nothing, and vCenter refused nothing.
+var named = map[string]plan.Depends{
+	ReasonDatacenterNotFound: plan.OnFolder, ReasonDatacenterAmbiguous: plan.OnFolder,
+	ReasonPoolNotFound: plan.OnPool, ReasonPoolAmbiguous: plan.OnPool,
+	ReasonDatastoreNotFound: plan.OnStorage | plan.OnSize, ReasonDatastoreAmbiguous: plan.OnStorage | plan.OnSize,
+	ReasonNetworkNotFound: plan.OnNetworks | plan.OnPool, ReasonNetworkAmbiguous: plan.OnNetworks | plan.OnPool,
+	ReasonStoragePolicyNotFound: plan.OnStorage | plan.OnSize,
+	ReasonTemplateNotFound:      plan.OnTemplate, ReasonTemplateAmbiguous: plan.OnTemplate,
+	ReasonSnapshotNotFound: plan.OnTemplate, ReasonSnapshotAmbiguous: plan.OnTemplate,
+	ReasonCustomizationSpecNotFound: plan.OnGuest,
+	ReasonTagNotFound:               plan.OnTags,
+	ReasonHostGroupNotFound:         plan.OnHostGroup | plan.OnPool,
+}

@@ -7,6 +7,8 @@ import (
 
 	pbm "github.com/vmware/govmomi/pbm/types"
 	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // row says what some of vCenter's faults mean to a user.
@@ -34,6 +36,14 @@ type words struct {
 	about func(types.BaseMethodFault) string
 	// fallback: vCenter's own words say more, and these are for a fault that has none.
 	fallback bool
+	// depends says what the refusal depends on; zero: on what nothing is known of here, so it is not shared with other groups.
+	depends plan.Depends
+}
+
+// dependsOn declares what the refusal depends on: what is equal in all that is refused for this one cause.
+func (w words) dependsOn(d plan.Depends) words {
+	w.depends = d
+	return w
 }
 
 // say are fixed words.
@@ -61,9 +71,9 @@ var table = []row{
 	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), all(types.PasswordExpired{})},
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."),
 		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
-	{ReasonMissingPrivilege, operator, on(privilege), all(types.NoPermission{})},
-	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View."), all(pbm.PbmFaultNoPermission{})},
-	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one."),
+	{ReasonMissingPrivilege, operator, on(privilege).dependsOn(plan.OnFolder), all(types.NoPermission{})},
+	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View.").dependsOn(plan.OnVCenter), all(pbm.PbmFaultNoPermission{})},
+	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one.").dependsOn(plan.OnVCenter),
 		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
 			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},
 
@@ -73,9 +83,9 @@ var table = []row{
 	}), all(types.DuplicateName{})},
 	{ReasonDatastoreFull, operator, on(func(f *types.NoDiskSpace) string {
 		return fmt.Sprintf("The datastore%s is full: free some space or add more.", quoted(f.Datastore))
-	}), all(types.NoDiskSpace{})},
-	{ReasonDatastoreFull, operator, say("The datastore has too little free space: free some or add more."), all(types.InsufficientStorageSpace{})},
-	{ReasonNoCompatibleDatastore, operator, say("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy."),
+	}).dependsOn(plan.OnStorage | plan.OnSize), all(types.NoDiskSpace{})},
+	{ReasonDatastoreFull, operator, say("The datastore has too little free space: free some or add more.").dependsOn(plan.OnStorage | plan.OnSize), all(types.InsufficientStorageSpace{})},
+	{ReasonNoCompatibleDatastore, operator, say("No datastore fits the VM: check that they are not in maintenance mode, have free space and satisfy the storage policy.").dependsOn(plan.OnPool | plan.OnStorage | plan.OnSize),
 		all(types.NoCompatibleDatastore{}, types.NoConnectedDatastore{})},
 	{ReasonNoCompatibleDatastore, operator, fallback(say("Storage DRS cannot place or move the VM")),
 		all(types.StorageDrsCannotMoveDiskInMultiWriterMode{}, types.StorageDrsCannotMoveFTVm{}, types.StorageDrsCannotMoveIndependentDisk{},
@@ -86,39 +96,40 @@ var table = []row{
 			types.StorageDrsStaleHmsCollection{}, types.StorageDrsUnableToMoveFiles{}, types.IORMNotSupportedHostOnDatastore{}, types.CannotPlaceWithoutPrerequisiteMoves{})},
 	{ReasonDatastoreInaccessible, operator, on(func(f types.BaseInvalidDatastore) string {
 		return fmt.Sprintf("The datastore%s cannot be used now: look for the cause in vCenter.", quoted(f.GetInvalidDatastore().Name))
-	}), all(types.InvalidDatastore{})},
+	}).dependsOn(plan.OnPool | plan.OnStorage | plan.OfClones), all(types.InvalidDatastore{})},
 	{ReasonDatastoreInaccessible, operator, on(func(f *types.InvalidDatastoreState) string {
 		return fmt.Sprintf("The datastore%s is in maintenance, or in another state that does not allow this: end that in vCenter, or name another datastore in spec.placement.", quoted(f.DatastoreName))
-	}), all(types.InvalidDatastoreState{})},
+	}).dependsOn(plan.OnStorage | plan.OfClones), all(types.InvalidDatastoreState{})},
 	{ReasonNetworkUnusable, operator, on(func(f types.BaseCannotAccessNetwork) string {
 		return fmt.Sprintf("The hosts lack the network%s: connect them to it, or name another in spec.networks (or in the template).", quoted(f.GetCannotAccessNetwork().Backing))
-	}), all(types.CannotAccessNetwork{})},
+	}).dependsOn(plan.OnPool | plan.OnNetworks | plan.OnTemplate | plan.OfClones), all(types.CannotAccessNetwork{})},
 	{ReasonNetworkUnusable, operator, fallback(say("the network cannot be used")), all(types.CannotUseNetwork{}, types.DvsFault{}, types.MismatchedNetworkPolicies{},
 		types.MismatchedVMotionNetworkNames{}, types.NetworksMayNotBeTheSame{}, types.NetworkDisruptedAndConfigRolledBack{})},
-	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits."),
+	{ReasonResourceLimit, operator, say("The hosts or the resource pool have too little CPU or memory left: free some, add hosts or raise the pool's limits.").dependsOn(plan.OnPool | plan.OnSize),
 		all(types.InsufficientResourcesFault{})},
-	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores."),
+	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores.").
+		dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks),
 		all(types.NoCompatibleHost{})},
-	{ReasonResourceLimit, operator, fallback(say("there is too little of something, or no host left")), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
+	{ReasonResourceLimit, operator, fallback(say("there is too little of something, or no host left")).dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
 		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
 	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."),
 		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
 			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
 
 	// What a VM is made from, and how.
-	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot."),
+	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot.").dependsOn(plan.OnTemplate),
 		all(types.SnapshotCopyNotSupported{}, types.CloneFromSnapshotNotSupported{})},
 	{ReasonSnapshotUnusable, operator, fallback(say("the snapshot cannot be used")), all(types.SnapshotFault{}, types.SnapshotRevertIssue{}, types.CannotDisableSnapshot{}, types.InvalidSnapshotFormat{})},
 	{ReasonCustomizationSpecUnfit, operator, say("The customization specification is for another number of network adapters than the VM has: change one of them, or set spec.networks."),
 		all(types.NicSettingMismatch{})},
-	{ReasonCustomizationSpecUnfit, operator, say("vCenter cannot decrypt the passwords in the customization specification: enter them in it again."), all(types.CannotDecryptPasswords{})},
+	{ReasonCustomizationSpecUnfit, operator, say("vCenter cannot decrypt the passwords in the customization specification: enter them in it again.").dependsOn(plan.OnGuest), all(types.CannotDecryptPasswords{})},
 	{ReasonCustomizationFailed, operator, on(func(f *types.UncustomizableGuest) string {
 		return fmt.Sprintf("vCenter cannot customize the guest operating system%s: remove spec.customizationSpec, or correct the template's guest operating system.", quoted(f.UncustomizableGuestOS))
 	}), all(types.UncustomizableGuest{})},
 	{ReasonCustomizationFailed, operator, say("vCenter lacks its files for the customization of Linux guests: repair its installation."), all(types.MissingLinuxCustResources{})},
 	{ReasonCustomizationFailed, operator, say("vCenter lacks the Sysprep files for that Windows guest: install them on vCenter."), all(types.MissingWindowsCustResources{})},
 	{ReasonCustomizationFailed, operator, fallback(say("the guest's customization is refused: check that its specification fits the template, which must have VMware Tools")), all(types.CustomizationFault{})},
-	{ReasonStoragePolicyIncompatible, operator, fallback(say("the storage policy does not fit")), all(pbm.PbmFault{})},
+	{ReasonStoragePolicyIncompatible, operator, fallback(say("the storage policy does not fit")).dependsOn(plan.OnPool | plan.OnStorage | plan.OfClones), all(pbm.PbmFault{})},
 	{ReasonInvalidConfiguration, operator, fallback(say("the VM's configuration is refused")), all(types.VmConfigFault{}, types.VAppConfigFault{}, types.VmValidateMaxDevice{},
 		types.InvalidName{}, types.OutOfBounds{})},
 	{ReasonInvalidConfiguration, operator, fallback(on(func(f types.BaseInvalidArgument) string {
@@ -131,7 +142,7 @@ var table = []row{
 		types.OperationDisallowedOnHost{}, types.UnsupportedVimApiVersion{}, types.InvalidRequest{}, types.InvalidProperty{}, types.MigrationFault{}, types.VmFaultToleranceIssue{},
 		types.VmMonitorIncompatibleForFaultTolerance{}, types.HostIncompatibleForRecordReplay{}, types.RecordReplayDisabled{}, types.NotSupportedHostForChecksum{},
 		types.VFlashModuleVersionIncompatible{}, types.InaccessibleVFlashSource{})},
-	{ReasonFileUnavailable, operator, fallback(say("a file of the VM cannot be used")), all(types.FileFault{})},
+	{ReasonFileUnavailable, operator, fallback(say("a file of the VM cannot be used")).dependsOn(plan.OnPool | plan.OnStorage | plan.OnTemplate | plan.OfClones), all(types.FileFault{})},
 	{ReasonFileUnavailable, transient, fallback(say("a file of the VM is in use, or could not be copied")), all(types.FileLocked{}, types.NetworkCopyFault{})},
 
 	// What an object does just now.

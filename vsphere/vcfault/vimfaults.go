@@ -34,10 +34,30 @@ func vimFault(err error) (plan.Fault, bool) {
 			case len(tree.causes(i)) > 0:
 				words += " vCenter says: " + steadyCauses(r.reason, tree.causes(i))
 			}
-			return plan.Fault{Reason: r.reason, Message: words, NeedsOperator: bool(r.who)}, true
+			return plan.Fault{Reason: r.reason, Message: words, NeedsOperator: bool(r.who), Depends: r.words.depends, Object: objectOf(f.BaseMethodFault)}, true
 		}
 	}
 	return internal(tree.text(carrier.Error())), true
+}
+
+// objectOf names what a fault is about, where that is not in the step: the privileges that are missing, and the object that they are missing on,
+// unless each group has one of its own.
+func objectOf(f types.BaseMethodFault) string {
+	no, is := f.(types.BaseNoPermission)
+	if !is {
+		return ""
+	}
+	var texts []string
+	for _, l := range lacksOf(no) {
+		switch {
+		case l.On == nil, l.On.Type == "Folder", l.On.Type == "VirtualMachine", l.On.Type == "Task":
+			texts = append(texts, l.ID)
+		default:
+			texts = append(texts, l.ID+" "+l.On.String())
+		}
+	}
+	slices.Sort(texts)
+	return strings.Join(slices.Compact(texts), ", ")
 }
 
 // Refused reports whether an error means that a call was not carried out: vCenter answered it with a fault, or it was not sent.

@@ -1,0 +1,163 @@
+package loop
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// One pace for one cause. What vCenter refuses to many groups for one reason (a datastore is full, a privilege is missing) is tried by one of
+// them, and the others wait for its outcome: otherwise each more group is one more that tries. Which failures have one cause is in the
+// fault's row (package vcfault). When a try is due, the first group that has its turn takes it, so none is chosen that is gone by then; each
+// gets its turn, in case that one of them fails for another reason. When a try succeeds, the others follow, starting slowly.
+
+// causeKey is equal for failures that have one cause. Those of an operator's fault that is not shared with other groups have one in their group
+// if their messages are equal; any other failure has its own.
+type causeKey struct {
+	op          plan.Op
+	reason      string
+	on          string // what the refusal depends on (plan.Fault.Cause)
+	group       types.UID
+	vm, message string
+}
+
+func causeKeyOf(g *v1alpha1.VmGroup, a *plan.Action, f *plan.Fault) causeKey {
+	key := causeKey{op: a.Op, reason: f.Reason}
+	switch on := f.Cause(g, a); {
+	case on != "":
+		key.on = on
+	case f.NeedsOperator:
+		key.group, key.message = g.UID, f.Message
+	default:
+		key.group, key.vm = g.UID, a.VM
+	}
+	return key
+}
+
+// causes are those of all groups' failures.
+type causes map[causeKey]*cause
+
+// cause is why steps fail, and when the next one is tried.
+type cause struct {
+	key     causeKey
+	since   time.Time         // of the first failure since a try succeeded
+	until   time.Time         // when the next try is due
+	tries   int               // that failed since
+	most    int               // tries at once: 1, then doubling with every success
+	running []*run            // tries that run
+	waiting map[types.UID]int // failures, by group
+	// Each waiting one has its turn once in a round; had is how many have had it.
+	round, had int
+}
+
+// turnPatience is for how long a try is left to those that have not had their turn: their groups may be paused, or other replicas' by now.
+const turnPatience = 2 * time.Second
+
+// join adds a failure to its cause.
+func (x causes) join(key causeKey, now time.Time) *cause {
+	c := x[key]
+	if c == nil {
+		c = &cause{key: key, since: now, most: 1, round: 1, waiting: map[types.UID]int{}}
+		x[key] = c
+	}
+	return c
+}
+
+// leave removes a group's failure from its cause.
+func (x causes) leave(group types.UID, f *failure) {
+	c := f.cause
+	if c == nil {
+		return
+	}
+	if f.round == c.round {
+		c.had--
+	}
+	if c.waiting[group]--; c.waiting[group] <= 0 {
+		delete(c.waiting, group)
+	}
+	if len(c.waiting) == 0 && x[c.key] == c {
+		delete(x, c.key)
+	}
+}
+
+// failed records a try that failed, and returns when the next one is due.
+func (c *cause) failed(f *plan.Fault, now time.Time, jitter func(most time.Duration) time.Duration) (retry time.Duration) {
+	if c.tries == 0 {
+		c.since = now
+	}
+	c.tries++
+	retry = pace(f, c.tries, now.Sub(c.since))
+	retry += jitter(retry/5 + 1)
+	c.most, c.until = 1, now.Add(retry)
+	if c.had >= c.count() {
+		c.round, c.had = c.round+1, 0
+	}
+	return retry
+}
+
+// succeeded makes the next tries due.
+func (c *cause) succeeded(now time.Time) {
+	c.tries, c.until, c.most = 0, now, min(2*c.most, maxLimit)
+	c.round, c.had = c.round+1, 0
+}
+
+func (c *cause) count() (n int) {
+	for _, failures := range c.waiting {
+		n += failures
+	}
+	return n
+}
+
+// permits reports whether a failure that waits for the cause can be tried now.
+func (c *cause) permits(f *failure, now time.Time) bool {
+	busy, passed := 0, 0
+	for _, r := range c.running {
+		if now.Before(r.passes) {
+			busy++
+		} else {
+			passed++
+		}
+	}
+	if passed > 0 { // a try runs for longer than it took to fail: that is as good as a success
+		return busy < c.most<<min(passed, 6)
+	}
+	return busy < c.most && !now.Before(c.due(f))
+}
+
+// due is when a failure can be tried, unless another one is then.
+func (c *cause) due(f *failure) time.Time {
+	if f.round == c.round && c.had < c.count() {
+		return c.until.Add(turnPatience)
+	}
+	return c.until
+}
+
+// How long a cause waits for its next try: doubling from the first to the last, by the kind of its fault. An operator who removes the cause
+// soon sees within ten seconds that it is gone. What lasts for longer than watchedFor is tried once in lastingPace: vCenter is spared then.
+const (
+	waitFirst, waitLast           = time.Second, 100 * time.Second // may pass by itself
+	operatorPace                  = 4 * time.Second                // an operator has to act; a retry is cheap
+	transientFirst, transientLast = time.Second, 4 * time.Second   // passes by itself soon
+
+	watchedFor  = 5 * time.Minute
+	lastingPace = time.Minute
+)
+
+// pace is how long to wait after so many failed tries, the first of which was so long ago.
+func pace(f *plan.Fault, tries int, lasts time.Duration) time.Duration {
+	first, last := waitFirst, waitLast
+	switch {
+	case f.NeedsOperator:
+		first, last = operatorPace, operatorPace
+	case f.Transient:
+		first, last = transientFirst, transientLast
+	}
+	wait := min(first<<min(tries-1, 20), last)
+	if lasts >= watchedFor {
+		wait = max(wait, lastingPace)
+	}
+	return wait
+}
