@@ -83,6 +83,9 @@ const LabelGroup = "vm.codeconnect.vmworld.com/group"
 // it would block the group until its own generation has caught up.
 const AnnotationUndoGeneration = "vm.codeconnect.vmworld.com/undo-generation"
 
+// AnnotationTryAgain on a group makes each step that failed due at once when its value changes, whatever the value is.
+const AnnotationTryAgain = "vm.codeconnect.vmworld.com/try-again"
+
 // MaxGeneration bounds metadata.generation: one edit a second takes 68 years to reach it.
 const MaxGeneration = 1 << 31
 

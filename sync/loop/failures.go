@@ -92,12 +92,16 @@ func (x *failures) succeeded(a *plan.Action, now time.Time) (gone *cause) {
 	return gone
 }
 
-// clear makes all failed actions due, because an operator has acted. They are this group's own: others wait as before.
+// clear makes all failed actions due, because an operator has acted: one of them, and then more if it succeeds. They are this group's own;
+// others wait as before.
 func (x *failures) clear() {
-	for vm := range x.byVM {
+	x.limit = 0
+	for vm, f := range x.byVM {
+		if f.fault.NeedsOperator {
+			x.limit = 1
+		}
 		x.drop(vm)
 	}
-	x.limit = 0
 }
 
 // permits reports whether an action can start, as far as its last failure goes.

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -33,9 +34,10 @@ func (x *lease) outdates(call *plan.Call) bool {
 // begins reports whether a call is the first of the group's deletion.
 func (x *lease) begins(call *plan.Call) bool { return call.Finalizing && !x.finalizing }
 
-// differs reports whether an operator has changed the spec, or its user data, since the newest call.
+// differs reports whether an operator has changed the spec, or its user data, since the newest call, or asks for another try.
 func (x *lease) differs(call *plan.Call) bool {
-	return x.call.Group != nil && (call.Group.Generation > x.call.Group.Generation || !call.Finalizing && call.Related.Digest != x.call.Related.Digest)
+	return x.call.Group != nil && (call.Group.Generation > x.call.Group.Generation || !call.Finalizing && call.Related.Digest != x.call.Related.Digest ||
+		call.Group.Annotations[v1alpha1.AnnotationTryAgain] != x.call.Group.Annotations[v1alpha1.AnnotationTryAgain])
 }
 
 // renew stores a call that is not stale.
