@@ -159,7 +159,7 @@ lint: ## Check format, go vet, staticcheck, gosec, kube-api-linter, kube-score, 
 	done
 	cd test/linters && $(GO) test -count=1 -vet=off ./...
 	$(GO) run $(ACTIONLINT)
-	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run manifests/*.sh; else echo "shellcheck is not installed: scripts are not checked" >&2; fi
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run manifests/*.sh test/*.sh; else echo "shellcheck is not installed: scripts are not checked" >&2; fi
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what the binary, the tests and the release call (asks vuln.go.dev, or VULNDB=<URL>)

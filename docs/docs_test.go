@@ -84,6 +84,28 @@ var (
 	marked   = regexp.MustCompile(`<a id="([^"]*)"></a>(?:\x60?(\w+))?`)
 )
 
+var (
+	pasted  = regexp.MustCompile("(?ms)^ *```(?:sh|console)\n(.*?)^ *```|^    +(?:make|kubectl|helm|git|govc|curl|cosign|crane|mkdir|sha256sum|bin/vmgroup|vmgroup) [^\n]*")
+	heredoc = regexp.MustCompile(`(?ms)<<'?END'?\n.*?^ *END$`)
+	comment = regexp.MustCompile(`(?m)(?:^|\s)#(?: .*|$)`)
+)
+
+// In an interactive zsh, which is the shell of macOS, a # begins no comment: the words after it are arguments.
+func TestNoCommandThatUsersPasteHasAComment(t *testing.T) {
+	seen := 0
+	for path, page := range files(t, ".md") {
+		for _, m := range pasted.FindAllString(page, -1) {
+			seen++
+			for _, c := range comment.FindAllString(heredoc.ReplaceAllString(m, ""), -1) {
+				t.Errorf("%s: the comment %q is for the text above the commands", path, strings.TrimSpace(c))
+			}
+		}
+	}
+	if seen < 50 {
+		t.Fatalf("found only %d blocks of commands", seen)
+	}
+}
+
 // anchors are those that GitHub gives to the headings of a page, and those in the page itself.
 func anchors(page string) (all []string) {
 	for _, m := range marked.FindAllStringSubmatch(page, -1) {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # From nothing to a running group: a kind cluster (https://kind.sigs.k8s.io) with Metacontroller and VmGroup, which has an
-# embedded vCenter. Needs kind, kubectl, git (kubectl fetches Metacontroller's manifests with it), and docker with a running daemon.
+# embedded vCenter. Needs kind, kubectl, git (kubectl fetches Metacontroller's manifests with it), make (to build the image), and docker with a
+# running daemon.
 #
 #   manifests/kind.sh            in a checkout, with the image that `make image` builds
 #   manifests/kind.sh delete     removes the cluster
@@ -10,7 +11,7 @@ image=${IMAGE:-vmgroup:dev}
 metacontroller=${METACONTROLLER_VERSION:-v4.17.2}
 cd "$(dirname "$0")/.."
 
-for program in kind kubectl git docker; do
+for program in kind kubectl git make docker; do
 	command -v "$program" >/dev/null || { echo "$program is not installed" >&2; exit 1; }
 done
 if [ "${1:-}" = delete ]; then

@@ -5,10 +5,14 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 
@@ -128,5 +132,47 @@ Lately
 	}
 	if strings.TrimSpace(got.String()) != strings.TrimSpace(want) {
 		t.Errorf("got:\n%s", got.String())
+	}
+}
+
+// The picture in the README shows the screen of the demo, line by line.
+func TestThePictureOfTheDemoShowsWhatItPrints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, thePictureShowsWhatTheDemoPrints)
+}
+
+func thePictureShowsWhatTheDemoPrints(t *testing.T) {
+	text, err := os.ReadFile("../../docs/demo.svg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shown []string
+	for _, m := range regexp.MustCompile(`<text [^>]*x="20"[^>]*>(.*)</text>`).FindAllStringSubmatch(string(text), -1) {
+		shown = append(shown, strings.TrimRight(m[1], " "))
+	}
+	g := &demoGroup{Group: metacontroller.New("", "default", "web", "uid", 3)}
+	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 3, LastMessage: "updating 1 of 3; cloning 1 of 3"}
+	for _, m := range []v1alpha1.Member{{Name: "web-0", MoRef: "vm-35", Message: "was cloned from another template"}, {Name: "web-2", Ordinal: 2, MoRef: "vm-51"}, {Name: "web-3", Ordinal: 3, MoRef: "vm-41"}} {
+		m.Ready, m.PowerState, m.IPs = true, "poweredOn", []string{"10.128.0." + strings.TrimPrefix(m.MoRef, "vm-")}
+		g.Status.Members = append(g.Status.Members, m)
+	}
+	g.report.Pending = []plan.PendingReport{{Op: plan.Clone, VM: "web-1", State: plan.Running, Since: time.Now().Add(-3 * time.Second)}}
+	v := &demoView{last: slices.Clone(shown[len(shown)-8:])}
+	for i := range v.last {
+		v.last[i] = strings.TrimPrefix(v.last[i], "  ")
+		said := strings.Fields(v.last[i])
+		if op := plan.Op(said[1]); !slices.Contains([]plan.Op{plan.Clone, plan.PowerOn, plan.Mark, plan.ShutdownGuest, plan.Destroy}, op) {
+			t.Errorf("no step is called %s", op)
+		}
+	}
+	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{"g.yaml"}}, groups: map[string]*demoGroup{"default/web": g}}
+	var printed []string
+	for line := range strings.Lines(v.picture(d, 0, 0)) {
+		if line = strings.TrimRight(line, " \n"); line != "" {
+			printed = append(printed, line)
+		}
+	}
+	if !slices.Equal(shown, printed) {
+		t.Errorf("the picture shows\n%s\nthe demo prints\n%s", strings.Join(shown, "\n"), strings.Join(printed, "\n"))
 	}
 }

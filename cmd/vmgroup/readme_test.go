@@ -28,9 +28,11 @@ func readmeBlocks(t *testing.T) (blocks [][2]string) {
 
 // Blocks that another test runs, or that need what isn't here, by their first words.
 var readmeElsewhere = map[string]string{
+	"git clone ":                "test/newcomer.sh, which types all of \"Try it\"",
 	"make demo":                 "TestTheDemoFollowsItsFileAndCleansUp; its screen: TestTheDemoShowsMembersAndTheirProgress",
 	"make run":                  "the server that this test starts; make test runs this test",
-	"VC_HOST=":                  "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterSucceeds",
+	"make build\nVC_HOST=":      "needs a vCenter; with --simulator: TestACheckOfTheEmbeddedVCenterSucceeds",
+	"make image ":               "needs docker and a registry: .ci/run builds the image and a release",
 	"kubectl create namespace ": "needs a cluster and the chart of a release: test/e2e installs it with Helm, and applies the sample",
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // handover are the commands with which the documents hand spec.replicas over to an autoscaler.
-var handover = regexp.MustCompile("(?s)```sh\n *# with kubectl apply, or Argo CD[^\n]*\n(.*?)```\n.*?```sh\n *# with kubectl apply --server-side[^\n]*\n(.*?)```")
+var handover = regexp.MustCompile("(?s)With `kubectl apply`, or Argo CD[^\n]*\n\n *```sh\n(.*?)```\n.*?With `kubectl apply --server-side`[^\n]*\n\n *```sh\n(.*?)```")
 
 // Each step is that of docs/day-to-day.md, "Scale a group by its load". Without the second one, the fourth destroys all members but one.
 func TestReplicasAreHandedOverToAnAutoscalerAsTheDocumentsSay(t *testing.T) {
