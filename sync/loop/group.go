@@ -64,6 +64,14 @@ func (g *group) preview(call plan.Call, now time.Time) {
 		deleted.DeletionTimestamp = g.lease.call.Group.DeletionTimestamp
 		call.Group = &deleted
 	}
+	if call.Group.Spec.Service != nil && len(call.Children) == 0 { // who only looks doesn't know them; that the Service is missing is the next call's to find
+		call.Children = maps.Clone(g.lease.call.Children)
+		if call.Children == nil {
+			call.Children = map[plan.ChildKey]plan.ObservedChild{}
+		}
+		key := plan.ChildKey{Kind: plan.KindService, Name: call.Group.Name}
+		call.Children[key] = g.lease.call.Children[key]
+	}
 	g.lease.call, g.lease.renewed = call, now
 	if call.Finalizing && !g.lease.finalizing {
 		g.lease.finalizing, g.lease.finalizingSince = true, now

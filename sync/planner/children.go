@@ -47,3 +47,6 @@ func (s *sets) published() []children.Member {
 func (f *facts) publisher() children.Publisher {
 	return children.Publisher{Observed: f.Observed, Sighted: f.sighted, Invalid: f.invalid}
 }
+
+// awaitsService reports whether the group should have a Service, and has none yet.
+func (f *facts) awaitsService() bool { return f.publisher().AwaitsService() }

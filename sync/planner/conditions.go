@@ -29,7 +29,11 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	case !r.sighted:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
 	default:
-		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want))
+		text := fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want)
+		if r.awaitsService() {
+			text += ", and the Service does not exist"
+		}
+		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, text)
 	}
 	pending := phase == v1alpha1.PhasePending && !r.paused()
 	if pending && r.blockedBy == nil && r.busy() {

@@ -492,12 +492,15 @@ func isQuarantined(o *plan.Observed, moRef string) bool {
 	return !m.Quarantined.IsZero()
 }
 
-// store does what Metacontroller does with an answer's status.
+// store does what Metacontroller does with an answer's status, and with its children where there is a Service among them: nothing waits for others.
 func store(t interface{ Fatal(...any) }, o *plan.Observed, r *plan.Result) {
 	o.Group = o.Group.DeepCopy()
 	o.Group.Status = v1alpha1.VmGroupStatus{}
 	if err := json.Unmarshal([]byte(asJSON(t, r.Status)), &o.Group.Status); err != nil {
 		t.Fatal(err)
+	}
+	if o.Group.Spec.Service != nil {
+		plan.Show(o, r.Children)
 	}
 }
 

@@ -173,6 +173,9 @@ func (r *report) waits() (texts []string) {
 	if names := r.unreached(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
+	if r.awaitsService() && !r.busy() {
+		texts = append(texts, "waiting for the Service "+r.Group.Name+" to exist")
+	}
 	for _, text := range []string{r.heldText(), r.duplicatesText(), r.Related.Unrecognized} {
 		if text != "" {
 			texts = append(texts, text)
@@ -300,7 +303,7 @@ func (r *report) phase() v1alpha1.Phase {
 	switch {
 	case r.blocked():
 		return v1alpha1.PhaseError
-	case r.blockedBy == nil && !r.busy() && r.ordinals == r.want && r.countReady() == r.want && len(r.faults)+len(r.notFound) == 0:
+	case r.blockedBy == nil && !r.busy() && r.ordinals == r.want && r.countReady() == r.want && len(r.faults)+len(r.notFound) == 0 && !r.awaitsService():
 		return v1alpha1.PhaseRunning
 	}
 	return v1alpha1.PhasePending

@@ -34,7 +34,7 @@ const (
 //	an operator has to act                                       resyncWatched, later resyncStalled
 //	paused                                                       the resync period
 //	blocked, busy,   an update runs, a member is unready or      in progress
-//	unconfirmed
+//	unconfirmed, its Service does not exist
 //	has a Service or a probe                                     resyncServed
 //	any other                                                    the resync period
 //
@@ -52,7 +52,7 @@ func (r *report) setNextCall(result *plan.Result) {
 	case r.blocked():
 		within = r.resyncBlocked()
 	case r.paused():
-	case r.blockedBy != nil || r.busy() || r.doing(standingBy, discarding) > 0 || r.update != nil || r.countReady() < len(r.members) || len(r.unconfirmed()) > 0:
+	case r.blockedBy != nil || r.busy() || r.doing(standingBy, discarding) > 0 || r.update != nil || r.countReady() < len(r.members) || len(r.unconfirmed()) > 0 || r.awaitsService():
 		result.InProgress = true
 	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
 		within = resyncServed

@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/planner"
@@ -117,6 +120,11 @@ func TestAForeignObjectWithAChildsNameSetsACondition(t *testing.T) {
 	if r = planner.Make(o); conflict(&r) != "" {
 		t.Errorf("at once: %s", conflict(&r))
 	}
+	// Nothing says that the Service is another's, but it is not the group's yet.
+	if ready := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionReady); r.Status.Phase == v1alpha1.PhaseRunning || ready.Status == metav1.ConditionTrue ||
+		!strings.Contains(r.Status.LastMessage, "waiting for the Service web to exist") {
+		t.Errorf("at once, without its Service: %s, Ready is %s: %s", r.Status.Phase, ready.Status, r.Status.LastMessage)
+	}
 	o.Now = now.Add(31 * time.Second)
 	o.ChildrenWantedSince[sliceKey] = o.Now
 	r = planner.Make(o)
@@ -131,6 +139,7 @@ func TestAForeignObjectWithAChildsNameSetsACondition(t *testing.T) {
 	}
 
 	store(t, &o, &r)
+	delete(o.Children, serviceKey)
 	o.ChildrenWantedSince = map[plan.ChildKey]time.Time{serviceKey: o.Now, {Kind: plan.KindConfigMap, Name: "web-members"}: o.Now}
 	if r = planner.Make(o); !strings.Contains(conflict(&r), "Service web:") {
 		t.Errorf("after a restart of the server: %q", conflict(&r))

@@ -127,6 +127,13 @@ func ConflictText(names []string) string {
 	return "another object has the name of " + plan.AtMost(names, 20) + ": delete it, or recreate it under another name"
 }
 
+// AwaitsService reports whether the group has no Service yet: it is about to be created, or another object has its name, which
+// Metacontroller doesn't report. Clients can't reach the members until then.
+func (pub Publisher) AwaitsService() bool {
+	_, there := pub.Children[pub.serviceKey()]
+	return pub.asksFor(plan.KindService) && pub.Sighted && !pub.Finalizing && !there
+}
+
 // wants reports whether an earlier child is still wanted: the spec may have changed.
 func (pub Publisher) wants(key plan.ChildKey) bool {
 	switch {
