@@ -95,8 +95,8 @@ const (
 // HostGroup binds members to DRS host groups: those of a site of a stretched cluster, or those with a license.
 type HostGroup struct {
 	// names are DRS host groups of the cluster that members run in, at most 8, each of at most 80 characters: one for all members, or
-	// several, different ones to spread them evenly over. The member with ordinal n runs on the (n modulo their number)-th, counted from 0;
-	// with zones, there is one for all of them or one for each.
+	// several different ones to spread them evenly over. The member with ordinal n runs on the one at index n mod count; with zones, name one for all
+	// or one for each.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=8
 	// +kubebuilder:validation:items:MinLength=1
@@ -145,7 +145,7 @@ type Placement struct {
 	// +optional
 	Folder string `json:"folder,omitempty"`
 	// zones are clusters, hosts or resource pools, by name or inventory path, to spread members evenly over: at most 32, instead of pool.
-	// The member with ordinal n runs in the (n modulo their number)-th, counted from 0.
+	// The member with ordinal n runs in the one at index n mod count.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(zone, self.exists_one(other, other == zone))",message="must not name a zone twice: members spread over different ones"
 	// +kubebuilder:validation:items:MinLength=1

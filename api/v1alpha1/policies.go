@@ -179,8 +179,8 @@ type Update struct {
 	// paused pauses updates. Healing and scaling continue. Default false.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
-	// progressDeadlineSeconds is how long an update can make no progress, while members that it created are not available, before it stops,
-	// in seconds: 1 to 2592000 (30 days), default 1800; more than minReadySeconds.
+	// progressDeadlineSeconds stops the update after this long without progress while new members are unavailable, in seconds: 1 to 2592000
+	// (30 days), default 1800; more than minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=2592000
 	// +default=1800

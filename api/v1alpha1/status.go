@@ -144,8 +144,7 @@ type CanaryProgress struct {
 	// +listType=atomic
 	// +optional
 	Tried []string `json:"tried,omitempty"`
-	// back is true if the spec was edited back to target: spec.update.canary does not pause the replacement of members that match what was
-	// tried.
+	// back is true if the spec went back to target, so spec.update.canary doesn't pause the replacement of members made from what was tried.
 	// +optional
 	Back bool `json:"back,omitempty"`
 }
@@ -233,11 +232,11 @@ type Member struct {
 	// while a member that came back is one too many.
 	// +optional
 	VanishedAt metav1.Time `json:"vanishedAt,omitzero"`
-	// heldUntil is when the member is taken down at the latest that is about to be, and that annotations of the group hold
+	// heldUntil is the latest time at which the server takes this member down; until then, annotations of the group hold it
 	// (spec.deletion.holdTimeoutSeconds).
 	// +optional
 	HeldUntil metav1.Time `json:"heldUntil,omitzero"`
-	// replace is Held while spec.replace names the VM and did so before it vanished, which does not give it up.
+	// replace is Held if spec.replace named this VM before it vanished, so that entry doesn't give it up.
 	// +optional
 	Replace ReplaceState `json:"replace,omitempty"`
 	// reason says in one word why the member is not ready, or differs from the spec.

@@ -186,7 +186,7 @@ type VmGroupSpec struct {
 	// +optional
 	RootDisk *RootDisk `json:"rootDisk,omitempty"`
 
-	// disks are disks that members have beside those of the template: at most 14. While the group has members, disks can be added at the
+	// disks are additional disks of each member, beside those of the template: at most 14. While the group has members, disks can be added at the
 	// end, and can grow. The first one, and another datastore, storagePolicy or provisioning, replaces the members.
 	// +kubebuilder:validation:MaxItems=14
 	// +listType=map

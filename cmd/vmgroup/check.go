@@ -41,15 +41,16 @@ func checkCommand() *cobra.Command {
 everything that the settings name, templates and networks, everything that the groups of -f
 need, and each privilege of the least role where it is needed. It changes nothing.
 
-With --deep it tries on your vCenter what the server relies on: in a scratch folder it clones the
-template (twice at once, with one name, of which vCenter must refuse one), reads the stamp back,
-powers the VM on, resets it, shuts its guest down, clones it, unregisters it, registers it again
-and destroys it. It reports what it can't try, and why. It removes the folder and
-the VM at the end, also after Ctrl-C, and doesn't begin unless it is sure that it can. The VM has the disks of
-the template, and its networks (or those of the first group), and boots without user data.
+With --deep it tries on your vCenter what the server relies on. In a new folder it creates two VMs
+from the first template (twice in parallel under one name; vCenter must refuse the second), a copy of
+one of them, and a first-class disk of 1 GiB. It reads the stamp back, powers one VM on, resets it,
+shuts its guest down, unregisters it, registers it again, and destroys it. That VM has the disks and the
+networks of the template (or the networks of the first group of -f), and boots without user data. The
+check reports what it can't try, and why. At the end, and after Ctrl-C, it removes all of this and nothing
+else; it doesn't begin unless its account can do that.
 
-With --orphans it lists the server's VMs, persistent disks and folders that none of the VmGroups of -f has,
-and what to do about each. It removes nothing. Give it all VmGroups:
+With --orphans it lists VMs, persistent disks, folders and deployed templates of the server that belong to
+no VmGroup of -f, and what to do about each. It removes nothing. Give it all VmGroups:
   kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -
 
 -o json prints a report that you can send to others: it contains no names, addresses, paths or secrets.
@@ -83,8 +84,8 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
-	f.BoolVar(&s.orphans, "orphans", false, "list what no VmGroup of -f has in vCenter, which must be all there are: VMs, persistent disks, folders, deployed templates")
-	f.BoolVar(&s.deep, "deep", false, "create a folder and a VM, try what the server relies on, and remove them")
+	f.BoolVar(&s.orphans, "orphans", false, "list VMs, disks, folders and deployed templates that belong to no VmGroup of -f (give it all VmGroups)")
+	f.BoolVar(&s.deep, "deep", false, "try what the server relies on with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")

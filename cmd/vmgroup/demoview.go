@@ -18,6 +18,7 @@ import (
 type demoView struct {
 	w        io.Writer
 	terminal bool
+	begun    bool
 	colors   bool
 	shown    map[string]string // the last line of each group, unless w is a terminal
 	last     []string          // the latest lines, oldest first
@@ -60,6 +61,12 @@ func (v *demoView) tell(text string) {
 }
 
 func (v *demoView) show(d *demo) {
+	if !v.terminal && !v.begun {
+		v.begun = true
+		for _, line := range v.head(d) {
+			v.tell(line)
+		}
+	}
 	for _, g := range d.sorted() {
 		v.tellActions(g)
 		if !v.terminal {
@@ -129,14 +136,22 @@ func (v *demoView) colored(phase v1alpha1.Phase, text string) string {
 	return fmt.Sprintf("\x1b[1;%dm%s\x1b[0m", color, text)
 }
 
-// picture is the whole screen. Where a terminal has fewer rows than it needs, the events go first, then members that are ready; a longer
-// line of a table is cut. No columns or rows mean any number.
-func (v *demoView) picture(d *demo, columns, height int) string {
+// head says where the demo is, and what to do. On a terminal it is above each screen; otherwise it is told once.
+func (v *demoView) head(d *demo) []string {
 	what := "Edit " + strings.Join(d.files, ", ") + " and save it; Ctrl-C deletes the groups and ends."
 	if d.ending {
 		what = "Deleting the groups. A second Ctrl-C ends at once."
 	}
-	head := slices.Concat(fold("vmgroup demo, with an embedded vCenter. In a browser: "+d.url, columns), fold(what, columns))
+	return []string{"vmgroup demo, with an embedded vCenter. In a browser: " + d.url, what}
+}
+
+// picture is the whole screen. Where a terminal has fewer rows than it needs, the events go first, then members that are ready; a longer
+// line of a table is cut. No columns or rows mean any number.
+func (v *demoView) picture(d *demo, columns, height int) string {
+	var head []string
+	for _, line := range v.head(d) {
+		head = append(head, fold(line, columns)...)
+	}
 	for line := range strings.Lines(d.fault) {
 		head = append(head, fold("! "+plan.Printable(strings.TrimSpace(line)), columns)...)
 	}

@@ -18,6 +18,7 @@ import (
 const (
 	envAnnotation     = "vmgroup.env"
 	sectionAnnotation = "vmgroup.section"
+	fromVariable      = "vmgroup.from" // its value comes from its variable
 )
 
 // env ties a flag to its environment variable, and names that in the flag's help. A flag for which nobody calls it has the
@@ -48,11 +49,11 @@ func annotate(f *pflag.Flag, key, value string) {
 	f.Annotations[key] = []string{value}
 }
 
-// serviceLink matches what Kubernetes tells every container of a namespace that has a Service vmgroup, or vmgroup-east.
-var serviceLink = regexp.MustCompile(`^VMGROUP_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
+// serviceLink matches what Kubernetes tells every container of a namespace that has a Service vmgroup, vmgroup-east or vc.
+var serviceLink = regexp.MustCompile(`^(?:VMGROUP|VC)_(.+_)?(SERVICE_HOST|SERVICE_PORT(_.+)?|PORT(_[0-9]+_.+)?)$`)
 
 // fromEnvironment sets flags that are not on the command line from their variables. An empty variable counts as not set, and
-// a variable VMGROUP_… that no flag of any command has is an error.
+// a variable VMGROUP_… that no flag of any command has is an error, and so is one VC_… that is nearly one of ours: others may have such, too.
 func fromEnvironment(c *cobra.Command) error {
 	var errs []error
 	var known []string
@@ -60,7 +61,9 @@ func fromEnvironment(c *cobra.Command) error {
 		other.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Annotations[envAnnotation]...) })
 	}
 	for _, pair := range os.Environ() {
-		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "VMGROUP_") && !slices.Contains(known, name) && !serviceLink.MatchString(name) {
+		name, _, _ := strings.Cut(pair, "=")
+		near := strings.HasPrefix(name, "VC_") && levenshtein.Distance(name, nearest(name, known), nil) <= 2
+		if (near || strings.HasPrefix(name, "VMGROUP_")) && !slices.Contains(known, name) && !serviceLink.MatchString(name) {
 			errs = append(errs, fmt.Errorf("no flag has the environment variable %s: did you mean %s?", name, nearest(name, known)))
 		}
 	}
@@ -72,8 +75,9 @@ func fromEnvironment(c *cobra.Command) error {
 			return
 		}
 		if value := os.Getenv(variable[0]); value != "" {
+			annotate(f, fromVariable, variable[0])
 			if err := c.Flags().Set(f.Name, value); err != nil {
-				errs = append(errs, fmt.Errorf("the environment variable %s (flag --%s): %w", variable[0], f.Name, err))
+				errs = append(errs, fmt.Errorf("the environment variable %s: %w", variable[0], badValue(err)))
 			}
 		}
 	})
@@ -81,6 +85,25 @@ func fromEnvironment(c *cobra.Command) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// typed reports whether a flag is on the command line.
+func typed(c *cobra.Command, name string) bool {
+	f := c.Flags().Lookup(name)
+	return f.Changed && f.Annotations[fromVariable] == nil
+}
+
+// badValue says what a flag's value must be, without the words of Go's parsers.
+func badValue(err error) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	want := map[string]string{"int": "a whole number", "duration": "a duration, such as 30s or 5m", "bool": "true or false"}[invalid.GetFlag().Value.Type()]
+	if want == "" {
+		return err
+	}
+	return fmt.Errorf("--%s %q: must be %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
 // nearest is the name that is most like what somebody wrote.
@@ -116,7 +139,7 @@ func flagError(c *cobra.Command, err error) error {
 			return usageError{fmt.Errorf("%w%s", err, question)}
 		}
 	}
-	return usageError{fmt.Errorf("%w (%s --help lists the flags)", err, c.CommandPath())}
+	return usageError{fmt.Errorf("%w (%s --help lists the flags)", badValue(err), c.CommandPath())}
 }
 
 // usage is a command's help below its description: examples, and the flags by section, as wide as the terminal (cobra gives it a buffer).

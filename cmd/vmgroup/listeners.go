@@ -36,7 +36,7 @@ func (d *listeners) flags(c *cobra.Command) {
 	text(&d.guard.KeyFile, "tls-private-key-file", "", "PEM file of its key")
 	text(&d.guard.ClientCAFile, "client-ca-file", "", "PEM file of the authorities that must have signed callers' certificates")
 	f.StringSliceVar(&d.guard.TokenFiles, "token-file", nil, "file with a bearer `token` that callers must present; repeat the flag, or separate several with commas: each is valid, and one can be missing (so that you can change a token without a gap)")
-	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that can only GET the page, /groups and /sd; like --token-file, but all can be missing")
+	f.StringSliceVar(&d.guard.ReaderTokenFiles, "reader-token-file", nil, "file with a bearer `token` that can only GET the page, /groups, /slots and /sd; like --token-file, but all can be missing")
 	f.BoolVar(&d.allowUnauthenticated, "allow-unauthenticated", false, "serve the hooks without authentication on an address that is not loopback: anyone who can reach it can create and destroy VMs")
 	f.BoolVar(&d.allowPlainHTTP, "allow-plain-http", false, "accept tokens without TLS on an address that is not loopback, where something else encrypts the connection, such as a service mesh")
 	section(f, "Addresses, and who can call")

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	_ "time/tzdata" // for update.windows: the image has no time zones
@@ -31,7 +32,7 @@ func execute() int {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	errs := newBacklog(os.Stderr)
 	defer errs.close() // also before a panic is printed
-	c, err := command(errs).ExecuteContextC(ctx)
+	c, err := runCommand(ctx, command(errs))
 	if status := exitStatus(0); errors.As(err, &status) {
 		return int(status)
 	}
@@ -60,6 +61,55 @@ func exitCode(command string, err error) int {
 	return 1
 }
 
+// runCommand runs the command that the arguments name. cobra shows the help of the root for an unknown command with --help: that is an error, too.
+func runCommand(ctx context.Context, root *cobra.Command) (*cobra.Command, error) {
+	var unknown error
+	show := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if first := slices.IndexFunc(args, func(arg string) bool { return !strings.HasPrefix(arg, "-") }); c == root && first >= 0 && args[first] != "help" {
+			unknown = unknownCommand(root, args[first])
+			return
+		}
+		show(c, args)
+	})
+	c, err := root.ExecuteContextC(ctx)
+	return c, cmp.Or(err, unknown)
+}
+
+func unknownCommand(root *cobra.Command, name string) error {
+	var names []string
+	for _, known := range root.Commands() {
+		names = append(names, known.Name())
+	}
+	return usageError{fmt.Errorf("unknown command %q%s", name, cmp.Or(didYouMean(name, "", names), " (vmgroup --help lists them)"))}
+}
+
+// noArguments refuses arguments of a command that has none.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usageError{fmt.Errorf("%s takes no argument, and got %q (%s --help lists the flags)", c.CommandPath(), args[0], c.CommandPath())}
+	}
+	return nil
+}
+
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [command]",
+		Short: "Help about any command",
+		RunE: func(c *cobra.Command, args []string) error {
+			about, rest, err := c.Root().Find(args)
+			if err == nil && len(rest) > 0 {
+				err = unknownCommand(c.Root(), rest[0])
+			}
+			if err != nil {
+				return err
+			}
+			about.InitDefaultHelpFlag()
+			return about.Help()
+		},
+	}
+}
+
 // command returns the command line. The server writes its log to log.
 func command(log *backlog) *cobra.Command {
 	root := &cobra.Command{
@@ -80,11 +130,7 @@ Every flag has an environment variable, which its help names; a flag wins over i
 			if len(args) == 0 {
 				return nil
 			}
-			var names []string
-			for _, known := range c.Commands() {
-				names = append(names, known.Name())
-			}
-			return usageError{fmt.Errorf("unknown command %q%s", args[0], cmp.Or(didYouMean(args[0], "", names), " (vmgroup --help lists them)"))}
+			return unknownCommand(c, args[0])
 		},
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error { return fromEnvironment(c) },
@@ -96,5 +142,6 @@ Every flag has an environment variable, which its help names; a flag wins over i
 		root.AddCommand(c)
 	}
 	root.AddCommand(versionCommand())
+	root.SetHelpCommand(helpCommand())
 	return root
 }

@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -36,13 +37,16 @@ type manifests struct {
 	none bool
 	// emptyList reports whether such a List was read.
 	emptyList bool
+	// only refuses objects of another namespace: the user named one.
+	only func() bool
 }
 
 func (m *manifests) flags(c *cobra.Command, usage string) {
 	f := c.Flags()
 	f.StringArrayVarP(&m.files, "file", "f", nil, usage+", in YAML or JSON, or directory of such files; - for standard input; repeat the flag for several")
 	_ = c.MarkFlagFilename("file", "yaml", "yml", "json")
-	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one")
+	f.StringVarP(&m.namespace, "namespace", "n", "default", "namespace for manifests without one; if you give it, a manifest of another is an error")
+	m.only = func() bool { return f.Changed("namespace") }
 	c.Args = func(_ *cobra.Command, files []string) error { // a file needs no --file
 		for _, file := range files {
 			if err := f.Set("file", file); err != nil {
@@ -159,16 +163,32 @@ func (m *manifests) readFile(file string, in io.Reader, others func(*other)) (gr
 		where := fmt.Sprintf("%s, document %d", name, n)
 		objects, err := objectsIn(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", where, err)
+			return nil, fmt.Errorf("%s: %w%s", where, err, ifTemplate(text))
 		}
 		for _, object := range objects {
 			some, err := m.groupsIn(where, object, others)
 			if err != nil {
-				return nil, err
+				return nil, fmt.Errorf("%w%s", err, ifTemplate(text))
 			}
 			groups = append(groups, some...)
 		}
 	}
+}
+
+// ifTemplate is what may help where a text that may be a template of Helm isn't a manifest. (Templates in user data are no fault.)
+func ifTemplate(text []byte) string {
+	if !bytes.Contains(text, []byte("{{")) {
+		return ""
+	}
+	return " (if this is a Helm template, render it first: helm template CHART | vmgroup plan -f -)"
+}
+
+// ofNamespace refuses an object of another namespace than --namespace, as kubectl does.
+func (m *manifests) ofNamespace(where, namespace string) error {
+	if m.only == nil || !m.only() || namespace == "" || namespace == m.namespace {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s: its namespace %q is not the %q of --namespace: give --namespace %s, or leave it out", where, namespace, m.namespace, namespace)}
 }
 
 // manifestsIn are the files that kubectl takes of a directory, in its order; nil if it is none.
@@ -211,14 +231,14 @@ func objectsIn(document []byte) (all [][]byte, err error) {
 // groupsIn are those of one document, which can be a List, as from `kubectl get -o yaml`.
 func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (groups []*v1alpha1.VmGroup, err error) {
 	var object struct {
-		other
-		Items []runtime.RawExtension `json:"items"`
+		metav1.TypeMeta `json:",inline"`
+		Items           []runtime.RawExtension `json:"items"`
 	}
 	switch err := json.Unmarshal(text, &object); {
 	case string(bytes.TrimSpace(text)) == "null":
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("%s: not a Kubernetes object", where)
+		return nil, fmt.Errorf("%s: not a Kubernetes object: it needs fields such as apiVersion and kind", where)
 	case object.Kind == "List" && object.APIVersion == "v1", object.Kind == v1alpha1.Kind+"List" && object.APIVersion == v1alpha1.GroupVersion.String():
 		m.emptyList = m.emptyList || len(object.Items) == 0
 		for i := range object.Items {
@@ -233,19 +253,28 @@ func (m *manifests) groupsIn(where string, text []byte, others func(*other)) (gr
 	case object.Kind == v1alpha1.Kind, object.Kind == "", object.APIVersion == "":
 		return nil, fmt.Errorf("%s: found a %q of %q, not a VmGroup of %s: correct kind and apiVersion", where, object.Kind, object.APIVersion, v1alpha1.GroupVersion)
 	default:
-		object.where, object.text = where, text
-		others(&object.other)
+		o := &other{where: where, text: text}
+		if err := json.Unmarshal(text, o); err != nil {
+			return nil, inUserTerms(where, text, o, err)
+		}
+		if err := m.ofNamespace(where, o.Metadata.Namespace); err != nil {
+			return nil, err
+		}
+		others(o)
 		return nil, nil
 	}
 	g := &v1alpha1.VmGroup{}
 	strict, err := kjson.UnmarshalStrict(text, g)
-	if err != nil {
-		strict = append(strict, inUserTerms(text, err))
-	}
 	for i := range strict {
 		strict[i] = fmt.Errorf("%s: %w%s", where, strict[i], likeThatField(strict[i]))
 	}
+	if err != nil {
+		strict = append(strict, inUserTerms(where, text, g, err))
+	}
 	if err := errors.Join(strict...); err != nil {
+		return nil, err
+	}
+	if err := m.ofNamespace(where, g.Namespace); err != nil {
 		return nil, err
 	}
 	plan.AsCreated(g, m.namespace)
@@ -287,47 +316,91 @@ func jsonFields(t reflect.Type) map[string]reflect.Type {
 	return fields
 }
 
-// inUserTerms describes what a field accepts after a value of the wrong type, without Go's types.
-func inUserTerms(text []byte, err error) error {
-	var wrong *json.UnmarshalTypeError
-	if err == nil || !errors.As(json.Unmarshal(text, &v1alpha1.VmGroup{}), &wrong) { // the strict decoder does not export its error
-		return err
+// inUserTerms describes which values of an object have the wrong type, each with its path, and what its field accepts; err if it finds none.
+func inUserTerms(where string, text []byte, into any, err error) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if decoder.Decode(&value) != nil {
+		return fmt.Errorf("%s: %w", where, err)
 	}
-	got := wrong.Value
-	if value, found := valueAt(text, wrong.Field); found {
-		got = value
-	}
-	accepts := map[string]string{
-		"spec.memory": "a whole number of GiB, such as 4, without a unit",
-		"spec.cpu":    "a whole number of virtual CPUs, such as 2",
-	}[wrong.Field]
-	if accepts == "" {
-		switch wrong.Type.Kind().String() {
-		case "int", "int32", "int64":
-			accepts = "a whole number"
-		case "bool":
-			accepts = "true or false, without quotation marks"
-		case "string":
-			accepts = "a string (put it in quotation marks)"
-		case "slice":
-			accepts = "a list"
-		case "struct", "map":
-			accepts = "an object, with fields of its own"
-		default:
-			return err
+	var wrong []error
+	mistyped(value, reflect.TypeOf(into), "", func(path string, value any, accepts string) {
+		if more := map[string]string{"spec.memory": "a whole number of GiB, such as 4, without a unit", "spec.cpu": "a whole number of virtual CPUs, such as 2"}[path]; more != "" {
+			accepts = more
 		}
-	}
-	return fmt.Errorf("%s: %s is invalid: use %s", wrong.Field, got, accepts)
+		wrong = append(wrong, fmt.Errorf("%s: %s: %s is invalid: use %s", where, path, shown(value), accepts))
+	})
+	return cmp.Or(errors.Join(wrong...), fmt.Errorf("%s: %w", where, err))
 }
 
-// valueAt returns the JSON text of a field, by its path of names; not found if the path leads through a list.
-func valueAt(text []byte, path string) (string, bool) {
-	for name := range strings.SplitSeq(path, ".") {
-		var object map[string]json.RawMessage
-		if json.Unmarshal(text, &object) != nil || object[name] == nil {
-			return "", false
-		}
-		text = object[name]
+// shown is a value as in a manifest, or its kind where it is long.
+func shown(value any) string {
+	text, err := json.Marshal(value)
+	if kind := reflect.ValueOf(value).Kind(); err != nil || len(text) > 100 {
+		return map[reflect.Kind]string{reflect.Map: "an object", reflect.Slice: "a list"}[kind]
 	}
-	return string(text), len(text) <= 100
+	return string(text)
+}
+
+// mistyped finds the values in decoded JSON that don't fit a type, in order.
+func mistyped(value any, t reflect.Type, path string, found func(path string, value any, accepts string)) {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if value == nil {
+		return
+	}
+	if _, own := reflect.New(t).Interface().(json.Unmarshaler); own { // a time, or an int-or-string
+		text, _ := json.Marshal(value)
+		if json.Unmarshal(text, reflect.New(t).Interface()) != nil {
+			found(path, value, map[bool]string{true: "a whole number or a percentage, such as 1 or \"25%\"", false: "a time, such as \"2026-01-31T12:00:00Z\""}[t.Name() == "IntOrString"])
+		}
+		return
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		object, is := value.(map[string]any)
+		if !is {
+			found(path, value, "an object, with fields of its own")
+			return
+		}
+		fields := jsonFields(t)
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			if field := fields[name]; field != nil {
+				mistyped(object[name], field, strings.TrimPrefix(path+"."+name, "."), found)
+			}
+		}
+	case reflect.Map:
+		object, is := value.(map[string]any)
+		if !is {
+			found(path, value, "an object, with fields of its own")
+			return
+		}
+		for _, name := range slices.Sorted(maps.Keys(object)) {
+			mistyped(object[name], t.Elem(), fmt.Sprintf("%s[%s]", path, name), found)
+		}
+	case reflect.Slice:
+		list, is := value.([]any)
+		if !is {
+			found(path, value, "a list")
+			return
+		}
+		for i := range list {
+			mistyped(list[i], t.Elem(), fmt.Sprintf("%s[%d]", path, i), found)
+		}
+	case reflect.String:
+		if _, is := value.(string); !is {
+			found(path, value, "a string (put it in quotation marks)")
+		}
+	case reflect.Bool:
+		if _, is := value.(bool); !is {
+			found(path, value, "true or false, without quotation marks")
+		}
+	case reflect.Int, reflect.Int32, reflect.Int64:
+		number, is := value.(json.Number)
+		if _, err := strconv.ParseInt(string(number), 10, t.Bits()); !is || err != nil {
+			found(path, value, "a whole number")
+		}
+	}
 }

@@ -31,6 +31,7 @@ type planSettings struct {
 	output  string
 	remove  bool
 	quiet   bool // writes no log
+	direct  bool // the command line names a vCenter: that is looked at, also in the server's own container
 	timeout time.Duration
 }
 
@@ -44,12 +45,11 @@ reason, and what blocks them: it also checks that what a clone needs exists. Wit
 running server, as it does without flags in the server's own container; otherwise it looks at vCenter itself.
 
 The exit status is 0 if there is nothing to do, 2 if there is something to do, and 1 after an error, or if
-something blocks a group.
+something blocks a group: then the summary says what would be done otherwise.
 
 plan finds an existing group by the manifest's metadata.uid (kubectl get vg web -o yaml), or else by the
 namespace and name in its members' stamps. It takes the user data (spec.userData) from a Secret or
-ConfigMap among the manifests. Otherwise, only the server that Metacontroller calls for the group knows
-it: ask it with --server.`,
+ConfigMap among the manifests. Otherwise use --server: only that server knows the user data.`,
 		Example: `  vmgroup plan group.yaml --server http://127.0.0.1:8080
   vmgroup plan group.yaml --server https://127.0.0.1:8443 --tls-server-name vmgroup.vmgroup-system.svc \
     --server-ca-file ca.crt --server-token-file token
@@ -57,6 +57,10 @@ it: ask it with --server.`,
   kubectl -n vmgroup-system exec -i deploy/vmgroup -- /vmgroup plan -f - <group.yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			s.quiet = !c.Flags().Changed("log-level")
+			s.direct = typed(c, "host") || typed(c, "simulator")
+			if s.direct && typed(c, "server") {
+				return usageError{errors.New("--server asks a running server, and --host or --simulator look at a vCenter: give one of them")}
+			}
 			return s.run(c.Context(), c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr())
 		},
 	}
@@ -114,6 +118,9 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 		if err != nil {
 			return fmt.Errorf("plan %s/%s: %w", g.Namespace, g.Name, err)
 		}
+		if s.remove && a.New && !slices.ContainsFunc(a.Steps, func(step hook.PlanStep) bool { return step.VM != "" }) {
+			a.Message, a.Steps = "there is no such group, so there is nothing to delete", []hook.PlanStep{}
+		}
 		answers = append(answers, a)
 	}
 	if err := show(out, answers); err != nil {
@@ -138,10 +145,10 @@ type asker func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessag
 
 // asker returns the function that plans a group: it asks a running server, or looks at vCenter.
 func (s *planSettings) asker(ctx context.Context, note func(string)) (ask asker, done func(), err error) {
-	if s.remote.server == "" {
+	if s.remote.server == "" && !s.direct {
 		s.remote.findHere(os.Getenv, note)
 	}
-	if s.remote.server == "" {
+	if s.remote.server == "" || s.direct {
 		return s.lookDirectly(ctx)
 	}
 	ask, err = s.remote.asker(s.remove)
@@ -195,8 +202,23 @@ func (s *planSettings) lookDirectly(ctx context.Context) (ask asker, done func()
 		if err != nil {
 			return hook.PlanAnswer{}, err
 		}
-		return hook.Answer(ctx, vc, call.Ref(), &result, &outlook), nil
+		answer := hook.Answer(ctx, vc, call.Ref(), &result, &outlook)
+		for i := range answer.Blocked {
+			if b := &answer.Blocked[i]; b.Reason == plan.ReasonTemplateNotFound {
+				b.Message += isVM(vc, g.Spec.Template)
+			}
+		}
+		return answer, nil
 	}, done, nil
+}
+
+// isVM tells whoever has the account of vCenter that what is no template is a VM. A server doesn't tell authors of groups about other VMs.
+func isVM(vc *vsphere.VCenter, template string) string {
+	inventory := vc.Parts().Inventory
+	if _, _, vm := inventory.FindTemplate(inventory.OwnFolder(), template); vm != "" {
+		return "; " + vm + " is a VM: convert it to a template, or name another"
+	}
+	return ""
 }
 
 // awaitInventory waits until vCenter's inventory has been read. changed says that something may have changed.

@@ -56,12 +56,16 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 		}
 		planVerdicts(w, &a, columns)
 		planSteps(w, &a, columns)
+		said := a.Message
+		for _, v := range a.Verdicts {
+			said += "; " + v.WaitsFor
+		}
 		for _, b := range a.Blocked {
 			where := strings.Join(strings.Fields(b.Op+" "+b.VM+" "+b.Part), " ")
 			if where != "" {
 				where = " at " + where
 			}
-			why := unsaid(a.Message, b.Message)
+			why := unsaid(said, b.Message)
 			if why != "" {
 				why = ": " + why
 			}
@@ -171,7 +175,11 @@ func table(w io.Writer, rows [][]string, columns int) {
 func summary(answers []hook.PlanAnswer) string {
 	created, removed, released, touched := make(map[string]bool), make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	least := ""
+	var blocked []string
 	for _, a := range answers {
+		if len(a.Blocked) > 0 {
+			blocked = append(blocked, a.Group)
+		}
 		if a.More {
 			least = " at least"
 		}
@@ -197,9 +205,15 @@ func summary(answers []hook.PlanAnswer) string {
 			changed++
 		}
 	}
-	text := fmt.Sprintf("Plan:%s %d to create, %d to change, %d to remove", least, len(created), changed, len(removed))
+	text := fmt.Sprintf("%d to create, %d to change, %d to remove", len(created), changed, len(removed))
 	if len(released) > 0 {
 		text += fmt.Sprintf(", %d to release", len(released))
 	}
-	return text
+	switch {
+	case len(blocked) > 0 && len(touched) == 0:
+		return "Plan: blocked: " + plan.AtMost(blocked, 3)
+	case len(blocked) > 0:
+		return "Plan: blocked: " + plan.AtMost(blocked, 3) + "; otherwise" + least + " " + text
+	}
+	return "Plan:" + least + " " + text
 }

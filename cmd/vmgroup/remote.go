@@ -172,13 +172,28 @@ func (r *remote) client() (*http.Client, error) {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
+// hint adds to an error of a connection which flag helps.
+func (r *remote) hint(err error) error {
+	var name x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	switch {
+	case errors.As(err, &name):
+		return fmt.Errorf("%w: its certificate is for %s: name one of them with --tls-server-name", err, strings.Join(name.Certificate.DNSNames, ", "))
+	case errors.As(err, &authority):
+		return fmt.Errorf("%w: name the file of its authority with --server-ca-file (ca.crt of the Secret vmgroup-hook-client)", err)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return fmt.Errorf("%s serves plain HTTP: correct --server to http://", r.server)
+	}
+	return err
+}
+
 func (r *remote) send(client *http.Client, request *http.Request) (answer hook.PlanAnswer, err error) {
 	response, err := client.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		return answer, fmt.Errorf("no server answers at %s: start one (vmgroup serve), forward a port to it, or correct --server", r.server)
 	}
 	if err != nil {
-		return answer, err
+		return answer, r.hint(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
 	text, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
@@ -189,6 +204,11 @@ func (r *remote) send(client *http.Client, request *http.Request) (answer hook.P
 	case http.StatusOK:
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return answer, fmt.Errorf("the server answered %s: give the hooks' token with --server-token-file (a reader's does not suffice)", response.Status)
+	case http.StatusBadRequest:
+		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // net/http's words
+			return answer, fmt.Errorf("%s serves HTTPS: correct --server to https://", r.server)
+		}
+		fallthrough
 	default:
 		return answer, fmt.Errorf("the server answered %s: %s", response.Status, bytes.TrimSpace(text))
 	}

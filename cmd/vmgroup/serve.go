@@ -22,6 +22,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/hook"
 	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
+	"codeconnect.vmworld.com/vmgroup/sync/limiter"
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
 	"codeconnect.vmworld.com/vmgroup/sync/page"
@@ -53,7 +54,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 		Example: `  vmgroup serve --simulator --log-format console
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup serve --datacenter DC1 --pool cluster-1
   vmgroup serve --listen :8443 --tls-cert-file tls.crt --tls-private-key-file tls.key --token-file token`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := refuseEmptyFiles(c); err != nil {
 				return err
@@ -70,8 +71,8 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f := c.Flags()
 	f.SortFlags = false
 	s.listeners.flags(c)
-	f.IntVar(&s.slots, "slots", 32, "the most vCenter tasks at once, 1 to 640 (and one more for groups that have none); the server finds how many vCenter takes, beginning with 8 of a kind")
-	f.DurationVar(&s.resync, "resync", 30*time.Second, "how often Metacontroller calls for a settled group at least, 5s to 10m")
+	f.IntVar(&s.slots, "slots", 32, fmt.Sprintf("maximum concurrent vCenter tasks, 1 to 640; the server starts at %d of each kind and adapts", limiter.Begin))
+	f.DurationVar(&s.resync, "resync", 30*time.Second, "longest interval between calls for a settled group, 5s to 10m")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
 	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")

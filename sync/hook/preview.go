@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -123,11 +125,20 @@ func Answer(ctx context.Context, preflight Preflight, ref plan.Ref, r *plan.Resu
 		}
 		looked[at] = true
 		for _, o := range preflight.Obstacles(ctx, ref, s.Action) {
-			a.Blocked = append(a.Blocked, PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
+			a.block(PlanBlock{Op: string(o.Op), VM: o.VM, Part: o.Part, Reason: o.Reason, Message: o.Message})
 		}
 	}
 	if f := outlook.Blocked; f.Reason != "" {
-		a.Blocked = append(a.Blocked, PlanBlock{Reason: f.Reason, Message: f.Message})
+		a.block(PlanBlock{Reason: f.Reason, Message: f.Message})
 	}
 	return a
+}
+
+// block adds what blocks the group, unless that is known: clones of several zones meet the same, and the group may wait for it already.
+func (a *PlanAnswer) block(b PlanBlock) {
+	if !slices.ContainsFunc(a.Blocked, func(known PlanBlock) bool {
+		return known.Reason == b.Reason && strings.TrimSuffix(known.Message, ".") == strings.TrimSuffix(b.Message, ".")
+	}) {
+		a.Blocked = append(a.Blocked, b)
+	}
 }

@@ -72,7 +72,14 @@ func (c Config) endpoint() (*url.URL, error) {
 	if c.Host == "" {
 		return nil, errors.New("--host (VC_HOST): give vCenter's name, such as vc.example.com")
 	}
-	u, err := soap.ParseURL(c.Host)
+	host := strings.TrimSpace(c.Host)                                                             // a variable made of a file may end in a newline
+	if i := strings.IndexFunc(host, func(r rune) bool { return r <= ' ' || r == 0x7f }); i >= 0 { // without the rest, which may contain a password
+		return nil, fmt.Errorf("--host (VC_HOST): remove the character %q", host[i:i+1])
+	}
+	if net.ParseIP(host) != nil && strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	u, err := soap.ParseURL(host)
 	if err != nil || u.Hostname() == "" {
 		return nil, errors.New(`--host (VC_HOST): give a name, a host:port or a URL such as "https://vc.example.com/sdk"`)
 	}
@@ -163,7 +170,7 @@ func (c Config) credentials() (user, password string, err error) {
 // valueOf is a value, or the content of the file that contains it.
 func valueOf(value, file string) (string, error) {
 	if file == "" {
-		return value, nil
+		return strings.TrimRight(value, "\r\n"), nil // as of a file: a Secret made of files has it
 	}
 	text, err := secret.ReadFile(file)
 	if err != nil {

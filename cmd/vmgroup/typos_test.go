@@ -1,0 +1,124 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// What users mistype, what they read then, and the exit status.
+func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
+	t.Parallel()
+	const number = "metadata: {name: web, labels: {a: 1}, annotations: {b: true}}\n"
+	const kind = "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\n"
+	const spec = "spec: {cpu: 2, memory: 4, template: vm-operator-template"
+	account := []string{"VC_USER=u", "VC_PASS=p", "VC_INSECURE=true"}
+	for name, c := range map[string]struct {
+		env    []string
+		args   string
+		in     string
+		status int
+		want   []string
+	}{
+		"an argument of serve":             {nil, "serve extra", "", 2, []string{`vmgroup serve takes no argument, and got "extra"`}},
+		"an argument of version":           {nil, "version extra", "", 2, []string{`vmgroup version takes no argument`}},
+		"help of a wrong command":          {nil, "srve --help", "", 2, []string{`unknown command "srve": did you mean serve?`}},
+		"help about a wrong command":       {nil, "help nope", "", 2, []string{`unknown command "nope"`}},
+		"help about a command":             {nil, "help serve", "", 0, []string{"--listen"}},
+		"help":                             {nil, "--help", "", 0, []string{"Available Commands"}},
+		"help of help":                     {nil, "help --help", "", 0, []string{"Help about any command"}},
+		"a number in letters":              {nil, "serve --slots abc", "", 2, []string{`--slots "abc": must be a whole number (vmgroup serve --help`}},
+		"a number in letters, by variable": {[]string{"VMGROUP_SLOTS=abc"}, "serve", "", 2, []string{`VMGROUP_SLOTS: --slots "abc": must be a whole number`}},
+		"a duration without a unit":        {nil, "serve --resync 30", "", 2, []string{`--resync "30": must be a duration, such as 30s or 5m`}},
+		"British spelling":                 {[]string{"VC_DATACENTRE=DC1"}, "check --simulator", "", 2, []string{"no flag has the environment variable VC_DATACENTRE: did you mean VC_DATACENTER?"}},
+		"labels that are no strings": {nil, "plan -f - --simulator", kind + number + spec + "}\n", 1,
+			[]string{"metadata.annotations[b]: true is invalid: use a string (put it in quotation marks)", "metadata.labels[a]: 1 is invalid: use a string"}},
+		"labels of a ConfigMap that are no strings": {nil, "plan -f - --simulator", "apiVersion: v1\nkind: ConfigMap\n" + number, 1, []string{"metadata.labels[a]: 1 is invalid"}},
+		"a text in the second window":               {nil, "plan -f - --simulator", kind + "metadata: {name: web}\n" + spec + `, update: {windows: [{start: "0 22 * * *", durationSeconds: 60}, {start: "0 22 * * *", durationSeconds: 1h}]}}` + "\n", 1, []string{`spec.update.windows[1].durationSeconds: "1h" is invalid: use a whole number`}},
+		"a share that is none":                      {nil, "plan -f - --simulator", kind + "metadata: {name: web}\n" + spec + ", update: {maxSurge: true}}\n", 1, []string{`spec.update.maxSurge: true is invalid: use a whole number or a percentage`}},
+		"a time that is none":                       {nil, "plan -f - --simulator", kind + "metadata: {name: web, creationTimestamp: today}\n" + spec + "}\n", 1, []string{`metadata.creationTimestamp: "today" is invalid: use a time`}},
+		"a Helm template":                           {nil, "plan -f - --simulator", kind + "metadata:\n  name: {{ .Release.Name }}\n" + spec + "}\n", 1, []string{"if this is a Helm template, render it first: helm template"}},
+		"not an object":                             {nil, "plan -f - --simulator", "hello\n", 1, []string{"not a Kubernetes object: it needs fields such as apiVersion and kind"}},
+		"another namespace":                         {nil, "plan -f - --simulator -n prod", head + "}\n", 1, []string{`its namespace "shop" is not the "prod" of --namespace`}},
+		"the same namespace":                        {nil, "plan -f - --simulator -n shop", head + "}\n", 2, []string{"shop/web is new"}},
+		"no such group to delete":                   {nil, "plan -f - --simulator --delete", head + "}\n", 0, []string{"there is no such group, so there is nothing to delete", "Plan: 0 to create, 0 to change, 0 to remove"}},
+		"a blocked group":                           {nil, "plan -f - --simulator", strings.ReplaceAll(head, "template: vm-operator-template", "networks: [{network: nope}], template: vm-operator-template") + "}\n", 1, []string{"Plan: blocked: shop/web; otherwise 2 to create, 0 to change, 0 to remove"}},
+		"a server and a vCenter":                    {nil, "plan -f - --simulator --server http://127.0.0.1:1", head + "}\n", 1, []string{"--server asks a running server, and --host or --simulator look at a vCenter: give one of them"}},
+		"a vCenter, where a server is":              {[]string{"VMGROUP_LISTEN=127.0.0.1:1"}, "plan -f - --simulator", head + "}\n", 2, []string{"shop/web is new"}},
+		"a server that is here":                     {[]string{"VMGROUP_LISTEN=127.0.0.1:1"}, "plan -f -", head + "}\n", 1, []string{"no server answers at http://127.0.0.1:1"}},
+		"a vCenter with a newline":                  {append([]string{"VC_HOST=127.0.0.1:1\n"}, account...), "check", "", 1, []string{"127.0.0.1"}},
+		"a vCenter with a space":                    {append([]string{"VC_HOST=vc exa"}, account...), "check", "", 2, []string{`--host (VC_HOST): remove the character " "`}},
+		"a vCenter by its IPv6 address":             {append([]string{"VC_HOST=::1"}, account...), "check", "", 1, []string{"::1"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			command := vmgroup(c.env, strings.Fields(c.args)...)
+			command.Stdin = strings.NewReader(c.in)
+			out, errs, status := run(t, command)
+			for _, want := range c.want {
+				if !strings.Contains(out+errs, want) {
+					t.Errorf("not said: %s", want)
+				}
+			}
+			if status != c.status || t.Failed() {
+				t.Errorf("exit status %d, want %d: %s%s", status, c.status, out, errs)
+			}
+		})
+	}
+}
+
+// A connection that fails says which flag helps.
+func TestPlanSaysWhichFlagHelpsToReachAServer(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	k := newKeys(t)
+	secure := serve(t, against(vc), "--tls-cert-file", k.path("tls.crt"), "--tls-private-key-file", k.path("tls.key"))
+	plain := serve(t, against(vc))
+	at := func(p *process, scheme string) string { return scheme + p.url[strings.Index(p.url, "://"):] }
+	for _, c := range []struct{ server, name, want string }{
+		{at(secure, "http"), "", "serves HTTPS: correct --server to https://"},
+		{at(plain, "https"), "", "serves plain HTTP: correct --server to http://"},
+		{at(secure, "https"), "", "its certificate is for vmgroup.vmgroup-system.svc: name one of them with --tls-server-name"},
+		{at(secure, "https"), "vmgroup.vmgroup-system.svc", "--server-ca-file"},
+	} {
+		args := []string{"--server", c.server, "--tls-server-name", c.name}
+		if out, errs, status := preview(t, nil, head+"}\n", args...); status != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: exit status %d, want %q: %s%s", args, status, c.want, out, errs)
+		}
+	}
+}
+
+func TestAPlanThatLooksAtVCenterSaysThatATemplateIsAVM(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	manifest := strings.ReplaceAll(head, "template: vm-operator-template", "template: web-server") + "}\n"
+	if _, err := vc.AddVM("/DC0/vm", "web-server"); err != nil {
+		t.Fatal(err)
+	}
+	if out, errs, status := preview(t, against(vc), manifest); status != 1 || !strings.Contains(out, "/DC0/vm/web-server is a VM: convert it to a template, or name another") {
+		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+	p := serveReady(t, against(vc)) // whoever may ask a server need not know of other VMs
+	if out, errs, status := preview(t, nil, manifest, "--server", p.url); status != 1 || strings.Contains(out+errs, "is a VM") {
+		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+}
+
+func TestADemoThatIsNoTerminalSaysWhereItIs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "group.yaml")
+	if err := os.WriteFile(file, []byte(head+"}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	d := &demo{url: "http://127.0.0.1:8080", manifests: manifests{files: []string{file}}}
+	v := newDemoView(&out)
+	v.show(d)
+	v.show(d)
+	if text := out.String(); strings.Count(text, "In a browser: http://127.0.0.1:8080") != 1 || strings.Count(text, "Edit "+file+" and save it") != 1 {
+		t.Errorf("it says:\n%s", text)
+	}
+}
