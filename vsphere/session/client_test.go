@@ -106,6 +106,34 @@ func TestAFunctionThatFailsForAnotherReasonIsNotRunAgain(t *testing.T) {
 	})
 }
 
+// vCenter locks an account after 5 refusals within 180 s by default.
+func TestTwoClientsThatAskEachSecondWithAWrongPasswordDoNotLockTheAccount(t *testing.T) {
+	inABubble(t, func(t *testing.T, l *lab) {
+		cfg := l.config()
+		l.must(os.WriteFile(cfg.PasswordFile, []byte("wrong"), 0o600))
+		clients := []*Client{l.client(cfg), l.client(cfg)}
+		var tries []time.Time // when each was made, to the second
+		for began := time.Now(); time.Since(began) < 30*time.Minute; time.Sleep(time.Second) {
+			for _, c := range clients {
+				if _, err := c.Session(t.Context()); vctest.ReasonOf(t, err) != vcfault.ReasonInvalidLogin {
+					t.Fatal(err)
+				}
+			}
+			for len(tries) < l.Tries() {
+				tries = append(tries, time.Now())
+			}
+		}
+		for i := range tries {
+			if i >= 4 && tries[i].Sub(tries[i-4]) < 180*time.Second {
+				t.Errorf("5 logins within %s", tries[i].Sub(tries[i-4]))
+			}
+		}
+		if len(tries) < 6 {
+			t.Errorf("only %d logins in all", len(tries))
+		}
+	})
+}
+
 func TestARefusedPasswordIsNotTriedAgainUntilItChangesOrTimePasses(t *testing.T) {
 	inABubble(t, func(t *testing.T, l *lab) {
 		cfg := l.config()

@@ -23,20 +23,25 @@ const (
 	loginTimeout = 30 * time.Second
 	// A failed connection is tried again after connectFirst, doubling to connectMost: one attempt costs vCenter nothing, and groups
 	// wait for it after an outage. A refused password is,
-	// with the same credentials, tried again after refusedFirst, doubling to refusedMost: accounts are locked
-	// after a few refusals within minutes (vCenter's default: 5 within 3).
+	// with the same credentials, tried again after refusedFirst, doubling to refusedMost. vCenter locks an account after 5 refusals within
+	// 180 s by default (https://techdocs.broadcom.com/us/en/vmware-cis/vcf/vcf-5-2-and-earlier/4-5/configure-the-account-lockout-policy-for-vcenter-single-sign-on.html).
+	// Even where both waits are a fifth shorter, the first and the third of three tries are 192 s apart: so a process has two within 180 s,
+	// and two replicas have four.
 	connectFirst, connectMost = time.Second, 5 * time.Second
-	refusedFirst, refusedMost = 30 * time.Second, 10 * time.Minute
+	refusedFirst, refusedMost = 80 * time.Second, 10 * time.Minute
 	// locale is the language of vCenter's messages.
 	locale = "en_US"
 )
 
 // backoff is how long no login is tried.
 type backoff struct {
-	failures int
+	failures int // since the last refusal
 	until    time.Time
 	// refused is the digest of the credentials that were refused; nil after another failure.
 	refused *digest
+	// refusals are how often the last credentials that were refused have been, whatever else failed in between.
+	refusals int
+	last     digest
 }
 
 type digest [sha256.Size]byte
@@ -72,16 +77,17 @@ func (c Config) fresh() *digest {
 
 // fail notes a failed login. refused is the digest of the credentials if it was them.
 func (b *backoff) fail(now time.Time, refused *digest) {
-	if (refused == nil) != (b.refused == nil) {
-		b.failures = 0
-	}
-	b.failures++
 	b.refused = refused
-	if refused != nil {
-		b.until = now.Add(waiting(refusedFirst, refusedMost, b.failures))
-	} else {
+	if refused == nil {
+		b.failures++
 		b.until = now.Add(waiting(connectFirst, connectMost, b.failures))
+		return
 	}
+	if *refused != b.last {
+		b.refusals, b.last = 0, *refused
+	}
+	b.refusals, b.failures = b.refusals+1, 0
+	b.until = now.Add(waiting(refusedFirst, refusedMost, b.refusals))
 }
 
 // waiting returns the wait after the nth failure: first, doubling up to most, plus or minus up to a fifth

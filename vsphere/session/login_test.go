@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -12,6 +13,38 @@ func TestALoginIsTriedAgainWithinSixSecondsUnlessThePasswordWasRefused(t *testin
 	for n := range 30 {
 		if b.fail(now, nil); b.until.Sub(now) > 6*time.Second {
 			t.Errorf("after %d failures: %s later", n+1, b.until.Sub(now))
+		}
+	}
+}
+
+// vCenter locks an account after 5 refusals within 180 s by default. Two replicas stay below that, also where a login now and then fails
+// for another reason.
+func TestTwoReplicasWithAWrongPasswordDoNotLockTheAccount(t *testing.T) {
+	t.Parallel()
+	const lockout, within = 5, 180 * time.Second
+	for round := range 300 {
+		var refusals []time.Duration
+		began, wrong := time.Now(), digestOf("vmgroup", "wrong")
+		for range 2 {
+			var b backoff
+			now := began
+			for try := 0; now.Sub(began) < time.Hour; try++ {
+				if round%3 > 0 && try%(round%3+1) == 0 {
+					b.fail(now, nil)
+				} else {
+					b.fail(now, &wrong)
+					refusals = append(refusals, now.Sub(began))
+				}
+				if now = b.until; b.holds(now, &wrong) || !b.holds(now.Add(-time.Nanosecond), nil) {
+					t.Fatal("it is tried at another time")
+				}
+			}
+		}
+		slices.Sort(refusals)
+		for i := range refusals[:len(refusals)-lockout+1] {
+			if last := refusals[i+lockout-1]; last-refusals[i] < within {
+				t.Fatalf("%d refusals from %s to %s", lockout, refusals[i], last)
+			}
 		}
 	}
 }
