@@ -174,22 +174,40 @@ type Actor struct {
 	Ours bool
 }
 
-// IsGone reports whether a VM recorded with those identifiers is among Gone. One that is recorded with an instanceUuid is not gone because
+// Departed are the VMs in Gone by moRef: groups of a thousand members ask for each.
+type Departed map[string][]*Gone
+
+// Departed returns Gone by moRef.
+func (s *VCenterState) Departed() Departed {
+	all := make(Departed, len(s.Gone))
+	for i := range s.Gone {
+		all[s.Gone[i].MoRef] = append(all[s.Gone[i].MoRef], &s.Gone[i])
+	}
+	return all
+}
+
+// Has reports whether a VM recorded with those identifiers is among them. One that is recorded with an instanceUuid is not gone because
 // another record, of its moRef alone, is.
-func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
-	_, is := s.GoneAs(moRef, instanceUUID)
+func (d Departed) Has(moRef, instanceUUID string) bool {
+	_, is := d.As(moRef, instanceUUID)
 	return is
 }
 
-// GoneAs is IsGone, and returns who destroyed it.
-func (s *VCenterState) GoneAs(moRef, instanceUUID string) (by Actor, is bool) {
-	i := slices.IndexFunc(s.Gone, func(x Gone) bool {
+// As is Has, and returns who destroyed it.
+func (d Departed) As(moRef, instanceUUID string) (by Actor, is bool) {
+	for _, x := range d[moRef] {
+		if instanceUUID == "" || x.InstanceUUID == instanceUUID {
+			return x.By, true
+		}
+	}
+	return Actor{}, false
+}
+
+// IsGone is Departed.Has for a single question.
+func (s *VCenterState) IsGone(moRef, instanceUUID string) bool {
+	return slices.ContainsFunc(s.Gone, func(x Gone) bool {
 		return x.MoRef == moRef && (instanceUUID == "" || x.InstanceUUID == instanceUUID)
 	})
-	if i < 0 {
-		return Actor{}, false
-	}
-	return s.Gone[i].By, true
 }
 
 // Vanished is a member that vCenter no longer has, but that may still run.
@@ -458,14 +476,34 @@ func (c *Call) Unselected() bool { return c.Finalizing && c.Group.DeletionTimest
 // Unselected reports whether the group is not being deleted and its CompositeController no longer selects it.
 func (o *Observed) Unselected() bool { return o.Finalizing && o.Group.DeletionTimestamp.IsZero() }
 
-// Superseded reports whether another VM is the member now that x was: the status has that one and not x, and vCenter shows it.
-func (x *Vanished) Superseded(recorded []v1alpha1.Member, vms []VM) bool {
-	return !slices.ContainsFunc(recorded, func(r v1alpha1.Member) bool { return x.Is(&r) }) && slices.ContainsFunc(recorded, func(r v1alpha1.Member) bool {
-		return r.Ordinal == x.Ordinal && slices.ContainsFunc(vms, func(vm VM) bool {
-			return vm.MoRef == r.MoRef && (r.InstanceUUID == "" || vm.InstanceUUID == "" || vm.InstanceUUID == r.InstanceUUID)
-		})
-	})
+// Records are what a status and vCenter tell of the members of a group, for questions about many vanished ones.
+type Records struct {
+	byMoRef map[string][]*v1alpha1.Member
+	shown   map[int32]bool // the ordinals whose recorded member vCenter shows
 }
+
+// RecordsOf returns the records of members in a status, and of the VMs that vCenter shows.
+func RecordsOf(recorded []v1alpha1.Member, vms []VM) Records {
+	r := Records{make(map[string][]*v1alpha1.Member, len(recorded)), make(map[int32]bool, len(recorded))}
+	here := make(map[string][]string, len(vms)) // instanceUuids
+	for i := range vms {
+		here[vms[i].MoRef] = append(here[vms[i].MoRef], vms[i].InstanceUUID)
+	}
+	for i := range recorded {
+		m := &recorded[i]
+		r.byMoRef[m.MoRef] = append(r.byMoRef[m.MoRef], m)
+		if slices.ContainsFunc(here[m.MoRef], func(id string) bool { return m.InstanceUUID == "" || id == "" || id == m.InstanceUUID }) {
+			r.shown[m.Ordinal] = true
+		}
+	}
+	return r
+}
+
+// Has reports whether the status has a vanished member.
+func (r *Records) Has(x *Vanished) bool { return slices.ContainsFunc(r.byMoRef[x.MoRef], x.Is) }
+
+// Supersede reports whether another VM is the member now that x was: the status has that one and not x, and vCenter shows it.
+func (r *Records) Supersede(x *Vanished) bool { return !r.Has(x) && r.shown[x.Ordinal] }
 
 // Is reports whether a recorded member is the vanished one.
 func (x *Vanished) Is(m *v1alpha1.Member) bool {

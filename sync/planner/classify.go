@@ -32,12 +32,14 @@ type sets struct {
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
 	givenUp          []notFoundMember  // the missing members that were given up, and whose ordinal no other VM has
 	replaced         []v1alpha1.Member // the same whose ordinal another VM has
+	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, of which a status can have thousands.
+	unseen, unseenStandby map[int32]bool
 	// suppressed is why the members' answers are not believed; nil if they are.
 	suppressed *plan.Fault
 }
 
 func classify(f *facts) *sets {
-	s := &sets{facts: f}
+	s := &sets{facts: f, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
 	if !s.sighted {
 		return s
 	}
@@ -100,7 +102,7 @@ func (s *sets) has(ordinal int32) bool {
 }
 
 func (s *sets) isNotFound(ordinal int32) bool {
-	return slices.ContainsFunc(s.notFound, func(m notFoundMember) bool { return m.Ordinal == ordinal })
+	return s.unseen[ordinal]
 }
 
 // taken reports whether the ordinal is in use, so that no new member can have it: by a member, by one that is being cloned, or by a VM on

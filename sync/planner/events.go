@@ -194,7 +194,7 @@ func (r *report) goneByOthers() (all []plan.Event) {
 	stored := r.Group.Status.Members
 	for i := range stored {
 		was := &stored[i]
-		by, gone := r.State.GoneAs(was.MoRef, was.InstanceUUID)
+		by, gone := r.departed.As(was.MoRef, was.InstanceUUID)
 		chosen := was.Reason == plan.ReasonRemoving || was.Reason == plan.ReasonDuplicateMember
 		if !gone || r.isBack(was) || by.Ours && by.User == "" || (chosen || r.Finalizing) && !by.Ours ||
 			r.Pending[plan.MemberName(r.Group.Name, was.Ordinal)].Op == plan.Destroy {

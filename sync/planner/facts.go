@@ -32,6 +32,9 @@ type facts struct {
 	// allocation are the reservations, limits and shares of a member; can be empty.
 	allocation string
 	holds      memberHolds
+	// departed are the VMs that are gone, and instances the instanceUuids of those that vCenter shows.
+	departed  plan.Departed
+	instances map[string]bool
 	// disksNow are the persistent disks as the next status has them, disksListed those of the stored one.
 	disksNow, disksListed disksByOrdinal
 	// wake is when equal facts lead to another plan because time has passed; zero if never. All stages note such times (wakeAt).
@@ -40,7 +43,10 @@ type facts struct {
 
 func factsOf(o *plan.Observed) *facts {
 	f := &facts{Observed: o, holds: holdsOf(o.Group), want: int(o.Group.Replicas()), prepared: plan.PreparationOf(&o.Group.Spec),
-		allocation: plan.AllocationOf(&o.Group.Spec)}
+		allocation: plan.AllocationOf(&o.Group.Spec), departed: o.State.Departed(), instances: make(map[string]bool, len(o.State.VMs))}
+	for i := range o.State.VMs {
+		f.instances[o.State.VMs[i].InstanceUUID] = true
+	}
 	if errs := o.Group.Validate(); len(errs) > 0 {
 		fields := make([]string, len(errs))
 		for i, err := range errs {
@@ -166,7 +172,7 @@ func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 func (f *facts) removedElsewhere() string {
 	for i := range f.Group.Status.Members {
 		r := &f.Group.Status.Members[i]
-		if by, gone := f.State.GoneAs(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
+		if by, gone := f.departed.As(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
 			return r.Name
 		}
 	}

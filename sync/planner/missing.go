@@ -59,14 +59,23 @@ func (s *sets) sortNotFound() {
 	for i := range s.State.VMs {
 		here[s.State.VMs[i].MoRef] = s.State.VMs[i].InstanceUUID
 	}
+	vanished := make(map[string][]*plan.Vanished, len(s.State.Vanished))
+	for i := range s.State.Vanished {
+		x := &s.State.Vanished[i]
+		vanished[x.MoRef] = append(vanished[x.MoRef], x)
+	}
 	for i := range s.Group.Status.Members {
 		switch m := &s.Group.Status.Members[i]; {
 		case s.shows(here, m):
-		case s.State.IsGone(m.MoRef, m.InstanceUUID):
+		case s.departed.Has(m.MoRef, m.InstanceUUID):
 			s.gone = append(s.gone, *m)
 		default:
-			s.miss(*m, s.missingAs(m))
+			s.miss(*m, missingAs(vanished[m.MoRef], m))
 		}
+	}
+	records, quarantined := plan.RecordsOf(s.Group.Status.Members, s.State.VMs), make(map[string]bool, len(kept))
+	for i := range kept {
+		quarantined[kept[i].MoRef] = true
 	}
 	for i := range s.State.Vanished {
 		x := &s.State.Vanished[i]
@@ -74,13 +83,12 @@ func (s *sets) sortNotFound() {
 		if x.Name != m.Name {
 			m.VMName = plan.Printable(x.Name)
 		}
-		if !s.shows(here, &m) && !x.Superseded(s.Group.Status.Members, s.State.VMs) && !slices.ContainsFunc(s.Group.Status.Members, func(r v1alpha1.Member) bool { return x.Is(&r) }) &&
-			!slices.ContainsFunc(kept, func(q v1alpha1.Quarantined) bool { return q.MoRef == x.MoRef }) {
+		if !s.shows(here, &m) && !records.Supersede(x) && !records.Has(x) && !quarantined[x.MoRef] {
 			s.miss(m, x) // it was not in the status yet
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !s.State.IsGone(q.MoRef, "") {
+		if _, shown := here[q.MoRef]; !shown && !s.departed.Has(q.MoRef, "") {
 			s.notFoundQuarantined = append(s.notFoundQuarantined, q)
 		}
 	}
@@ -96,15 +104,17 @@ func (f *facts) shows(here map[string]string, m *v1alpha1.Member) bool {
 
 // isBack reports whether a recorded member is in vCenter, perhaps with another moRef.
 func (f *facts) isBack(m *v1alpha1.Member) bool {
-	return m.InstanceUUID != "" && slices.ContainsFunc(f.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID })
+	return m.InstanceUUID != "" && f.instances[m.InstanceUUID]
 }
 
-func (f *facts) missingAs(m *v1alpha1.Member) *plan.Vanished {
-	i := slices.IndexFunc(f.State.Vanished, func(x plan.Vanished) bool { return x.Is(m) })
-	if i < 0 {
-		return nil
+// missingAs returns what is known of a recorded member, of those with its moRef.
+func missingAs(vanished []*plan.Vanished, m *v1alpha1.Member) *plan.Vanished {
+	for _, x := range vanished {
+		if x.Is(m) {
+			return x
+		}
 	}
-	return &f.State.Vanished[i]
+	return nil
 }
 
 // lost counts the members that are gone or given up, whose ordinals are free, and that the server did not remove.
@@ -123,9 +133,11 @@ func (s *sets) countOrdinals() (all, notFound int) {
 	for i := range s.members {
 		all += int(oneIf(!s.members[i].duplicate))
 	}
+	before := make(map[int32]bool, len(s.notFound))
 	for i := range s.notFound {
-		held := s.has(s.notFound[i].Ordinal) || slices.ContainsFunc(s.notFound[:i], func(m notFoundMember) bool { return m.Ordinal == s.notFound[i].Ordinal })
-		notFound += int(oneIf(!held))
+		ordinal := s.notFound[i].Ordinal
+		notFound += int(oneIf(!before[ordinal] && !s.has(ordinal)))
+		before[ordinal] = true
 	}
 	return all + notFound, notFound
 }
@@ -156,7 +168,7 @@ func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 			return
 		}
 	}
-	s.notFound = append(s.notFound, a)
+	s.notFound, s.unseen[a.Ordinal] = append(s.notFound, a), true
 }
 
 // names reports whether spec.replace names a member.

@@ -39,21 +39,23 @@ func (s *sets) judgeStandby() {
 		m := &s.standby[i]
 		m.resize, m.outdated, m.disks = s.sizeDifference(&m.VM), s.cloneDifference(&m.VM), s.disksDue(m)
 	}
+	here, filled := make(map[string]bool, len(s.State.VMs)), make(map[int32]bool, len(s.State.VMs))
+	for i := range s.State.VMs {
+		vm := &s.State.VMs[i]
+		here[vm.MoRef] = true
+		filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
+	}
 	for _, m := range s.Group.Status.Standby {
-		here := slices.ContainsFunc(s.State.VMs, func(vm plan.VM) bool {
-			return vm.MoRef == m.MoRef || vm.Ordinal == m.Ordinal && vm.Quarantined.IsZero()
-		})
-		if !here && !s.State.IsGone(m.MoRef, "") {
+		if !here[m.MoRef] && !filled[m.Ordinal] && !s.departed.Has(m.MoRef, "") {
 			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
-			s.notFoundStandby = append(s.notFoundStandby, m)
+			s.notFoundStandby, s.unseenStandby[m.Ordinal] = append(s.notFoundStandby, m), true
 		}
 	}
 }
 
 // isStandby reports whether a standby member has an ordinal, or is being made with it.
 func (s *sets) isStandby(ordinal int32) bool {
-	return slices.ContainsFunc(s.standby, func(m member) bool { return m.Ordinal == ordinal }) ||
-		slices.ContainsFunc(s.notFoundStandby, func(m v1alpha1.StandbyMember) bool { return m.Ordinal == ordinal }) ||
+	return slices.ContainsFunc(s.standby, func(m member) bool { return m.Ordinal == ordinal }) || s.unseenStandby[ordinal] ||
 		slices.Contains(s.standbyComing, ordinal)
 }
 

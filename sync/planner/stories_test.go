@@ -66,7 +66,8 @@ func (s *story) happens(what string, change func(o *plan.Observed)) {
 		s.o.Now = s.o.Now.Add(time.Second)
 		s.o.Called = s.o.Now
 		s.o.State.Vanished = slices.DeleteFunc(slices.Clone(s.o.State.Vanished), func(x plan.Vanished) bool { // as the inventory does
-			return x.Superseded(s.o.Group.Status.Members, s.o.State.VMs)
+			records := plan.RecordsOf(s.o.Group.Status.Members, s.o.State.VMs)
+			return records.Supersede(&x)
 		})
 		r := planner.Make(s.o)
 		s.o.Group = s.o.Group.DeepCopy()

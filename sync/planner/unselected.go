@@ -74,8 +74,9 @@ func recordedHere(o *plan.Observed) []string {
 	}
 	s := &o.Group.Status
 	var names []string
+	departed := o.State.Departed()
 	note := func(name, moRef, instanceUUID string) {
-		if !o.State.IsGone(moRef, instanceUUID) {
+		if !departed.Has(moRef, instanceUUID) {
 			names = append(names, name)
 		}
 	}

@@ -339,7 +339,8 @@ func (v *view) state(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		if g := v.vms[m.MoRef]; v.vcenter.set.defect != awayIsGone && g != nil && g.gone && g.uid == ref.UID && m.departed && !m.destroyed() &&
 			g.vm.Quarantined.IsZero() && !g.vm.IsStandby() && !slices.ContainsFunc(members, func(r v1alpha1.Member) bool { return r.MoRef == m.MoRef }) {
 			x := vanishedAs(m)
-			if g.over = g.over || x.Superseded(members, s.VMs) && !ask.Preview; !g.over {
+			records := plan.RecordsOf(members, s.VMs)
+			if g.over = g.over || records.Supersede(&x) && !ask.Preview; !g.over {
 				s.Vanished = append(s.Vanished, x)
 			}
 		}

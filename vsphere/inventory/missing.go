@@ -40,6 +40,8 @@ func (m *Missing) id() plan.VMID { return plan.VMID{MoRef: m.MoRef, InstanceUUID
 // missingSet has the missing VMs, and what became of former ones. requests.mu guards it.
 type missingSet struct {
 	all map[plan.VMID]*Missing
+	// byMoRef are those of all that a moRef names.
+	byMoRef map[string][]*Missing
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.
 	done goneSet
 	by   map[string]plan.Actor
@@ -51,7 +53,7 @@ func (s *missingSet) destroyer(id plan.VMID) plan.Actor { return s.by[id.MoRef+"
 
 // finish records that a VM is no longer missing, and who destroyed it, if somebody did and it is known.
 func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
-	delete(s.all, id)
+	s.drop(id)
 	for _, key := range []string{id.MoRef + "/" + id.InstanceUUID, id.MoRef + "/"} {
 		delete(s.by, s.done.add(key))
 		if by != (plan.Actor{}) {
@@ -60,15 +62,26 @@ func (s *missingSet) finish(id plan.VMID, by plan.Actor) {
 	}
 }
 
+func (s *missingSet) put(m *Missing) {
+	s.all[m.id()] = m
+	s.byMoRef[m.MoRef] = append(s.byMoRef[m.MoRef], m)
+}
+
+func (s *missingSet) drop(id plan.VMID) {
+	delete(s.all, id)
+	left := slices.DeleteFunc(s.byMoRef[id.MoRef], func(m *Missing) bool { return m.id() == id })
+	if s.byMoRef[id.MoRef] = left; len(left) == 0 {
+		delete(s.byMoRef, id.MoRef)
+	}
+}
+
 // find returns the missing VM that a status records; without an instanceUuid (in an older server's status), by its moRef alone.
 func (s *missingSet) find(id plan.VMID) *Missing {
 	if id.InstanceUUID != "" {
 		return s.all[id]
 	}
-	for other, m := range s.all {
-		if other.MoRef == id.MoRef {
-			return m
-		}
+	if named := s.byMoRef[id.MoRef]; len(named) > 0 {
+		return named[0]
 	}
 	return nil
 }
@@ -113,7 +126,7 @@ func (n *Inventory) missLocked(m Missing) {
 		}
 	}
 	m.Since, m.asked = time.Now(), true
-	n.requests.missing.all[m.id()] = &m
+	n.requests.missing.put(&m)
 	if n.lost != nil {
 		n.lost()
 	}
@@ -137,7 +150,7 @@ func (q *requests) returned(m *Machine, w *changes) {
 		switch {
 		case id.InstanceUUID != m.InstanceUUID:
 		case id.MoRef == m.MoRef:
-			delete(q.missing.all, id)
+			q.missing.drop(id)
 		default:
 			q.missing.finish(id, plan.Actor{})
 		}
@@ -149,15 +162,21 @@ func (q *requests) returned(m *Machine, w *changes) {
 func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (all []plan.Vanished) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	members := ask.Recorded[:len(ask.Recorded)-ask.Kept]
+	var records *plan.Records
 	for id, m := range q.missing.all {
-		switch superseded := m.UID == uid && m.Superseded(members, vms); {
-		case m.UID != uid:
+		if m.UID != uid {
+			continue
+		}
+		if records == nil {
+			of := plan.RecordsOf(ask.Recorded[:len(ask.Recorded)-ask.Kept], vms)
+			records = &of
+		}
+		switch superseded := records.Supersede(&m.Vanished); {
 		case !superseded:
 			m.asked = m.asked || !ask.Preview
 			all = append(all, m.Vanished)
 		case !ask.Preview:
-			delete(q.missing.all, id)
+			q.missing.drop(id)
 		}
 	}
 	slices.SortFunc(all, func(a, b plan.Vanished) int {
@@ -172,7 +191,7 @@ func (q *requests) forgetMissing() {
 	defer q.mu.Unlock()
 	for id, m := range q.missing.all {
 		if !m.asked {
-			delete(q.missing.all, id)
+			q.missing.drop(id)
 		}
 		m.asked = false
 	}

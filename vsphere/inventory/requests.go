@@ -42,7 +42,7 @@ func (q *requests) clear() {
 	defer q.mu.Unlock()
 	q.requesters, q.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
 	q.placements, q.awaited, q.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
-	q.missing = missingSet{all: map[plan.VMID]*Missing{}, by: map[string]plan.Actor{}}
+	q.missing = missingSet{all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}}
 	q.adoptions, q.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	q.glimpses = map[string]glimpsed{}
 	q.ruleRequests, q.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
