@@ -244,10 +244,10 @@ func (s *step) judge() {
 
 // judgeScaleIn checks that a scale-in leaves as many members as the spec wants, by the lowest count of any spec that may be in use. Those
 // that went by themselves count: the replica may not have seen it. So do those that another step takes down for a spec that wanted fewer: it
-// completes what it has begun (seed 1200004646). A member that is only taken down comes up again if it stays after all, so a Destroy counts
+// completes what it has begun (seed 1200004646). A standby member that an operator powered on is a member (seed 784176732). A member that is only taken down comes up again if it stays after all, so a Destroy counts
 // it, too (seed 11547).
 func (s *step) judgeScaleIn(m *machine) {
-	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.Standby || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
+	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
 		return // one that differs may be replaced with that mark
 	}
 	if s.set.disks && int(m.Ordinal) >= s.wants {
@@ -256,7 +256,7 @@ func (s *step) judgeScaleIn(m *machine) {
 	stay := 0
 	for _, x := range s.vc.vms {
 		taken := !x.claims(m.uid) && !(x.gone && x.faulty) || s.isTaken(x, s.a.Op)
-		if x != m && x.uid == m.uid && !x.Standby && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
+		if x != m && x.uid == m.uid && !x.IsStandby() && (!taken || x.takenFor < s.wants && x.Why == plan.WhyScaleIn) {
 			stay++
 		}
 	}
