@@ -210,6 +210,33 @@ func TestARemovalIsToldThoughItsProcessIsKilledBeforeItsAnswer(t *testing.T) {
 	}
 }
 
+// An entry that was carried out names nothing any more, and nobody is told of that: not then, nor after another edit or a restart.
+func TestANewEntryOfReplaceThatNamesNoVMIsTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		s := r.serve()
+		g := s.group("web", 2)
+		a := up(t, g)
+		ref := a.Status.Members[1].MoRef
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Replace = []v1alpha1.Replacement{{Name: "web-0", MoRef: "vm-424242"}, {Name: "web-1", MoRef: ref}}
+		})
+		until(t, g, "web-1 is replaced", func(a metacontroller.Answer) bool {
+			return metacontroller.Running(a) && a.Status.Members[1].MoRef != ref
+		})
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Update.MinReadySeconds = 1 })
+		up(t, g)
+		s.stop()
+		g.URL = r.serve().url
+		g.Scale(3)
+		up(t, g)
+		if told := eventsOf(t, g)["ReplaceNamesNoVM"]; strings.Count(told, "\n") != 1 || !strings.Contains(told, "names web-0 with vm-424242") {
+			t.Errorf("%q", told)
+		}
+	})
+}
+
 func tallyReason(s v1alpha1.VmGroupStatus, reason string) (n int) {
 	for _, m := range s.Members {
 		if m.Reason == reason {

@@ -217,6 +217,7 @@ type Addresses struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=93
 	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, isIP(a.trim()))",message="must be an address, such as 10.0.0.7, or a range of addresses, such as 10.0.0.10-10.0.0.59"
+	// +kubebuilder:validation:items:XValidation:rule="self.contains(':') || !self.contains('-') || !isIP(self.substring(0, self.indexOf('-')).trim()) || !isIP(self.substring(self.indexOf('-') + 1).trim()) || self.substring(0, self.indexOf('-')).trim().substring(0, self.substring(0, self.indexOf('-')).trim().lastIndexOf('.')) != self.substring(self.indexOf('-') + 1).trim().substring(0, self.substring(self.indexOf('-') + 1).trim().lastIndexOf('.')) || int(self.substring(0, self.indexOf('-')).trim().substring(self.substring(0, self.indexOf('-')).trim().lastIndexOf('.') + 1)) <= int(self.substring(self.indexOf('-') + 1).trim().substring(self.substring(self.indexOf('-') + 1).trim().lastIndexOf('.') + 1))",message="must be a range whose first address is not above its last"
 	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, !isIP(a.trim()) || ip(a.trim()).isGlobalUnicast())",message="must be addresses for one machine each: not 0.0.0.0 or ::, nor loopback, link-local, multicast or broadcast"
 	// +listType=atomic
 	// +required
@@ -227,6 +228,7 @@ type Addresses struct {
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=93
 	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, isIP(a.trim()))",message="must be an address, such as 10.0.0.7, or a range of addresses, such as 10.0.0.10-10.0.0.59"
+	// +kubebuilder:validation:items:XValidation:rule="self.contains(':') || !self.contains('-') || !isIP(self.substring(0, self.indexOf('-')).trim()) || !isIP(self.substring(self.indexOf('-') + 1).trim()) || self.substring(0, self.indexOf('-')).trim().substring(0, self.substring(0, self.indexOf('-')).trim().lastIndexOf('.')) != self.substring(self.indexOf('-') + 1).trim().substring(0, self.substring(self.indexOf('-') + 1).trim().lastIndexOf('.')) || int(self.substring(0, self.indexOf('-')).trim().substring(self.substring(0, self.indexOf('-')).trim().lastIndexOf('.') + 1)) <= int(self.substring(self.indexOf('-') + 1).trim().substring(self.substring(self.indexOf('-') + 1).trim().lastIndexOf('.') + 1))",message="must be a range whose first address is not above its last"
 	// +kubebuilder:validation:items:XValidation:rule="(self.contains('-') ? [self.substring(0, self.indexOf('-')), self.substring(self.indexOf('-') + 1)] : [self]).all(a, !isIP(a.trim()) || ip(a.trim()).isGlobalUnicast())",message="must be addresses for one machine each: not 0.0.0.0 or ::, nor loopback, link-local, multicast or broadcast"
 	// +listType=atomic
 	// +optional

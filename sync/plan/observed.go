@@ -35,6 +35,9 @@ type Observed struct {
 	// OwnFolders are the folders known to be the group's: a hook call came while the folder existed, so that it does not belong to a
 	// later group of the same name; or this replica made it; or it had one of the group's VMs. Only these are used.
 	OwnFolders []string
+	// NewReplace are the entries of spec.replace that came with the newest spec, until a plan was made from it with vCenter's facts; none that
+	// came before this process had a call for the group.
+	NewReplace []v1alpha1.Replacement
 	// NewestStamp is the highest generation ever seen in a stamp of this group, VMs that are gone included.
 	NewestStamp int64
 	// FinalizingSince is when this process first learned that the group is finalizing, or no longer selected.

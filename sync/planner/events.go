@@ -37,6 +37,8 @@ import (
 //	any member                      destroyed with the server's account  MemberRemoved
 //	                                  by another process
 //	a member that was on            off, and not by us                   MemberPoweredOff
+//	any, of an older generation     a new entry of spec.replace names    Warning ReplaceNamesNoVM
+//	                                  none of the group's VMs
 //	a member                        missing, to be replaced in time      Warning MemberVanished
 //	a member                        missing and given up                 Warning MemberGivenUp
 //	a member                        here with another moRef              MemberReappeared
@@ -91,7 +93,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
-	return slices.Concat(all, r.changesByOthers(), r.missingAndReturned())
+	return slices.Concat(all, r.namesNothing(), r.changesByOthers(), r.missingAndReturned())
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
@@ -178,6 +180,24 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 				all = append(all, plan.Event{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
 					Why: "it was " + was.MoRef, Key: "back/" + m.MoRef, At: r.Now})
 			}
+		}
+	}
+	return all
+}
+
+// namesNothing tells of new entries of spec.replace that name no VM of the group. Once a status of their generation is stored, another replica
+// may have carried them out.
+func (r *report) namesNothing() (all []plan.Event) {
+	if r.Group.Status.ObservedGeneration >= r.Group.Generation {
+		return nil
+	}
+	ask := r.Query()
+	for _, entry := range r.NewReplace {
+		if !slices.ContainsFunc(r.State.VMs, func(vm plan.VM) bool { return vm.MoRef == entry.MoRef }) &&
+			!slices.ContainsFunc(ask.Recorded, func(m v1alpha1.Member) bool { return m.MoRef == entry.MoRef }) &&
+			!slices.ContainsFunc(r.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == entry.MoRef }) {
+			all = append(all, plan.Event{Warning: true, Reason: "ReplaceNamesNoVM", At: r.Now, Key: "replace/" + entry.Name + "/" + entry.MoRef,
+				What: fmt.Sprintf("spec.replace names %s with %s, which is no VM of the group, so nothing is replaced: correct the moRef (status.members has it), or remove the entry", entry.Name, entry.MoRef)})
 		}
 	}
 	return all
