@@ -102,9 +102,10 @@ func newKubeWith(crds []string, dir string, binaries ...string) (k *kube, err er
 	if k.Cluster, err = cluster.New(bin, dir); err != nil {
 		return nil, err
 	}
+	started := k.Cluster
 	defer func() {
 		if err != nil {
-			k.Close()
+			started.Close()
 		}
 	}()
 	config := k.RESTConfig(cluster.Admin)
