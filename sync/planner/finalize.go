@@ -181,9 +181,16 @@ func (f *facts) deletionReason() string {
 	return "the group is deleted"
 }
 
-// leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began.
+// leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began. A process that was started since
+// learns from the mark of the deletion that it had begun by then. Another process's clock set that time.
 func (f *facts) leaseOver() bool {
 	over := f.FinalizingSince.Add(f.Lease)
+	for i := range f.State.VMs {
+		m := &f.State.VMs[i]
+		if announced := m.MarkedAt.Add(plan.ClockSkew + f.Lease); m.Marked && m.Generation >= f.Group.Generation && !m.MarkedAt.IsZero() && announced.Before(over) {
+			over = announced
+		}
+	}
 	f.wakeAt(over)
 	return !f.Now.Before(over)
 }

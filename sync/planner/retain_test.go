@@ -3,6 +3,7 @@ package planner_test
 import (
 	"slices"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -78,6 +79,27 @@ func TestADeletionIsAnnouncedByAMarkOnlyWhereMembersAreReleased(t *testing.T) {
 	} {
 		if got := steps(c.change); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, not %v", name, got, c.want)
+		}
+	}
+}
+
+// A server that is started again and again would begin to wait each time. The mark of the deletion says since when other replicas know.
+func TestADeletionThatRetainsEndsThoughTheServerStartsAgainAndAgain(t *testing.T) {
+	for after, ends := range map[time.Duration]bool{0: false, 2 * time.Minute: false, plan.ClockSkew + 90*time.Second: true} {
+		o := observed(1)
+		addMembers(&o, 1)
+		o.Group.Spec.Deletion.Policy, o.Group.Generation = v1alpha1.DeletionRetain, 4
+		remove(&o)
+		m := &o.State.VMs[0]
+		m.Marked, m.MarkedAt, m.Generation = true, now, 4
+		o.Now = now.Add(after)
+		o.FinalizingSince, o.Called = o.Now, o.Now // it has just started
+		if r := planner.Make(o); r.Wants("web-0", plan.Release) != ends {
+			t.Errorf("%s after the mark, a server that has just started plans %+v", after, r.Actions)
+		}
+		m.Generation = 3 // a mark that is not the deletion's
+		if r := planner.Make(o); r.Wants("web-0", plan.Release) {
+			t.Errorf("%s after a mark of another generation, it plans %+v", after, r.Actions)
 		}
 	}
 }
