@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +17,10 @@ type lease struct {
 	calls           int       // that renewed it
 	finalizing      bool      // sticky: a finalizing group never comes back
 	finalizingSince time.Time
-	orphaned        bool  // sticky: a call of its deletion showed that its dependents are to stay
-	emptied         bool  // ConfirmGone succeeded since
-	newestStamp     int64 // the highest generation seen in a stamp: another replica has a newer call
+	orphaned        bool                   // sticky: a call of its deletion showed that its dependents are to stay
+	emptied         bool                   // ConfirmGone succeeded since
+	newestStamp     int64                  // the highest generation seen in a stamp: another replica has a newer call
+	newReplace      []v1alpha1.Replacement // the entries of spec.replace that came with its generation: see plan.Observed
 }
 
 // outdates reports whether a call is stale: it renews nothing and is answered from what is known. A call with a lower generation than known
@@ -44,6 +46,9 @@ func (x *lease) differs(call *plan.Call) bool {
 func (x *lease) renew(call plan.Call, now time.Time) {
 	if x.begins(&call) {
 		x.finalizing, x.finalizingSince, x.emptied = true, now, false
+	}
+	if was := x.call.Group; was != nil && call.Group.Generation > was.Generation {
+		x.newReplace = slices.DeleteFunc(slices.Clone(call.Group.Spec.Replace), func(r v1alpha1.Replacement) bool { return slices.Contains(was.Spec.Replace, r) })
 	}
 	x.call, x.renewed, x.calls = call, now, x.calls+1
 	x.orphaned = x.orphaned || call.Cascade == metav1.DeletePropagationOrphan

@@ -201,6 +201,9 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	if x.owns {
 		g.folders.own, g.folders.blind = owning(g.folders.own, x.observed.State.Folder), x.observed.Blind
 	}
+	if x.observed.State.Known && !x.stale {
+		g.lease.newReplace = nil // it was planned with
+	}
 	says := l.cfg.Events && !x.stale && l.hearFirst(g, &x.observed.State, result)
 	g.saw(&x.observed)
 	g.remember(&x.observed, result)
