@@ -18,6 +18,11 @@ BREAKS      ?= 2h
 ROUND       ?= 1000
 REPEAT      ?= 20
 PACKED      ?= 4
+# The random lives of campaign, world and promises begin with this seed. Without one, each run of make draws its own, and prints it.
+ifndef SEED
+SEED        := $(shell expr 1 + $$(od -An -N4 -tu4 /dev/urandom))
+endif
+say-seed     = @echo 'The first seed is $(SEED). To repeat this run: make $@ SEED=$(SEED)'
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
@@ -73,31 +78,34 @@ fuzz: ## Run every fuzz target for 10 s (FUZZTIME=1m or 1000x, FUZZ=<pattern of 
 
 # It continues after a violation, and fails at the end. Without the first go test, tests that don't compile would make it spin.
 .PHONY: campaign
-campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, REPEAT=... times to repeat a life that finds a defect, ROUNDS=..., ROUND=... lives)
+campaign: ## Make every vCenter call fail in every way, plant defects, then run randomized lives until stopped (BREAKS=... at most for the first, REPEAT=... times to repeat a life that finds a defect, ROUNDS=..., ROUND=... lives, SEED=...)
+	$(say-seed)
 	@export GOGC=1600; [ -n "$$TMPDIR" ] || [ ! -w /dev/shm ] || export GOTMPDIR="$${GOTMPDIR:-/tmp}" TMPDIR=/dev/shm; failed=; \
 	$(GO) test -vet=off -run '^$$' ./test || exit; \
 	lives() { $(GO) test -v -timeout 0 $(TESTFLAGS) ./test "$$@" -chaos.repeat $(REPEAT) || failed=1; }; \
 	lives -run '^TestCampaign$$' -campaign.for $(BREAKS) -campaign.packed $(PACKED); \
 	lives -run '^TestLivesFindPlantedDefectsAndFailAgain$$'; \
 	round=0; while [ "$$round" != '$(ROUNDS)' ]; do \
-		seed=$$((10 + round * 100000)); round=$$((round + 1)); \
+		seed=$$(($(SEED) + round * 100000)); round=$$((round + 1)); \
 		lives -run '^TestChaos$$' -chaos.seed "$$seed" -chaos.seeds $(ROUND); \
 		lives -race -run '^TestChaos$$' -chaos.seed "$$((seed + 50000))" -chaos.seeds "$$(($(ROUND) / 16))"; \
 		[ -z "$$failed" ] || echo "round $$round: there were violations" >&2; \
 	done; [ -z "$$failed" ]
 
 .PHONY: world
-world: ## Run the deterministic simulation, the model checker and the properties of plans, and make every answer and every assumption about vCenter wrong (WORLD=... or LIVES=..., STATES=...)
-	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test/world $(if $(LIVES),-world.lives $(LIVES),-world.for $(WORLD))
+world: ## Run the deterministic simulation, the model checker and the properties of plans, and make every answer and every assumption about vCenter wrong (WORLD=... or LIVES=..., STATES=..., SEED=...)
+	$(say-seed)
+	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./test/world $(if $(LIVES),-world.lives $(LIVES),-world.for $(WORLD)) -world.seed $(SEED)
 	GOGC=400 $(GO) test -v -timeout 0 $(TESTFLAGS) ./sync/planner -run SmallWorld -search.full -search.states $(STATES)
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -run PlantedDefects -search.full
-	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip 'SmallWorld|PlantedDefects' -rapid.checks 500
+	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./sync/planner -skip 'SmallWorld|PlantedDefects' -rapid.checks 500 -rapid.seed $(SEED)
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere -run '^TestNoAnswerOfAVCenter' -answers.all
 	GOGC=400 $(GO) test -timeout 0 $(TESTFLAGS) ./vsphere/check -run '^TestDeepCheck'
 
 .PHONY: promises
-promises: ## Check promises to users from outside, while the server is killed (PROMISES=... lives)
-	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/promises -promises.lives $(PROMISES)
+promises: ## Check promises to users from outside, while the server is killed (PROMISES=... lives, SEED=...)
+	$(say-seed)
+	$(GO) test -v -count 1 -timeout 0 $(TESTFLAGS) ./test/promises -promises.lives $(PROMISES) -promises.seed $(SEED)
 
 .PHONY: planted
 planted: ## Plant each defect of test/planted, and print which tests see it (ONLY='gate' for some)
