@@ -196,6 +196,7 @@ func (s *step) ask() error {
 		err = untried(changed)
 	case s.by.loop.Leased(s.ref.UID, s.a.VM):
 		s.judgePromise(m)
+		s.judgeTrouble(m)
 		m.asked, m.halts = time.Now(), s.set.halts
 		s.by.asked[m.MoRef] = m.Boot
 		return nil

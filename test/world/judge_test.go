@@ -239,6 +239,7 @@ func (s *step) judge() {
 	s.judgeScaleIn(m)
 	if !s.asks {
 		s.judgePromise(m)
+		s.judgeTrouble(m)
 	}
 }
 

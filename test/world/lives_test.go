@@ -31,8 +31,8 @@ func TestLivesConvergeAndKeepEveryInvariant(t *testing.T) {
 	runLives(t, settingOf, *worldLives, *worldFor)
 }
 
-// TestLivesWithALastingTroubleConverge runs lives with a lasting trouble: see trouble_test.go. A life takes as long as thirty others.
-func TestLivesWithALastingTroubleConverge(t *testing.T) {
+// TestALastingTroubleCostsOneMember runs lives with a lasting trouble: see trouble_test.go. A life takes as long as thirty others.
+func TestALastingTroubleCostsOneMember(t *testing.T) {
 	runLives(t, troubledSettingOf, max(1, *worldLives/40), *worldFor/10)
 }
 

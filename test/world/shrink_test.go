@@ -76,7 +76,7 @@ func report(t *testing.T, set setting, events []event, wrong string) string {
 	o := run(t, set, least, true)
 	test := "TestLivesConvergeAndKeepEveryInvariant"
 	if set.trouble.any() {
-		test = "TestLivesWithALastingTroubleConverge"
+		test = "TestALastingTroubleCostsOneMember"
 	}
 	keep := numbers(least)
 	if keep == "" {

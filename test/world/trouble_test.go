@@ -12,7 +12,8 @@ import (
 )
 
 // A lasting trouble begins with an edit of the spec that replaces all members: one kind of step fails each time, or the guests of new
-// members never become ready. It lasts for hours, in some lives to the end. Where it ends, the group becomes as its spec says.
+// members never become ready. It lasts for hours, in some lives to the end. Whatever it is, and whatever maxUnavailable allows, it costs one
+// member that serves at most; and where it ends, the group becomes as its spec says.
 
 // trouble is a lasting trouble of a life. It is part of the setting, so it is not shrunk.
 type trouble struct {
@@ -145,6 +146,16 @@ func (w *world) ails(m *machine, a ailment) bool {
 
 // failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.
 func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
+
+// judgeTrouble checks that a trouble costs one member that serves at most.
+func (s *step) judgeTrouble(m *machine) {
+	if s.troubledSince.IsZero() || !s.works(m) || !slices.Contains(s.before, m.MoRef) || slices.Contains(s.lost, m.MoRef) || !s.troubled() {
+		return
+	}
+	if s.lost = append(s.lost, m.MoRef); len(s.lost) > 1 {
+		s.violated("13: %s takes down a second member that serves (%v), and no successor is ready: %+v", s, s.lost, s.set.trouble)
+	}
+}
 
 // endure passes the hours of a trouble, in which everything else goes on, and ends it.
 func (w *world) endure() {

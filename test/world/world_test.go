@@ -48,9 +48,10 @@ type world struct {
 	shown    string           // of vCenter, in the history
 	wrong    string           // the first violation
 	promise  int              // how many members were promised to work, and did
-	// troubledSince is when the life's lasting trouble began; before are the members that there were.
+	// troubledSince is when the life's lasting trouble began; before are the members that there were, and lost those of them that served
+	// until a step took them down.
 	troubledSince time.Time
-	before        []string
+	before, lost  []string
 
 	// mu is between the scheduler and the loops. The scheduler waits while they run, so nothing ever waits for mu.
 	mu      sync.Mutex
