@@ -10,7 +10,7 @@ import (
 )
 
 // A lasting trouble comes at the end of some lives, when the group is as its spec says: with an edit that replaces all members, one kind of
-// step begins to fail each time, or new guests never become ready. It lasts for hours. Then it ends, and the group becomes as its spec says;
+// step begins to fail each time, or new guests never become ready. It lasts for hours, and costs one member that serves at most. Then it ends, and the group becomes as its spec says;
 // or the group is deleted while it lasts.
 
 // trouble is a lasting trouble of a life.
@@ -72,8 +72,8 @@ func troubleOf(seed uint64, p profile) *trouble {
 
 // endure begins a trouble, and passes its hours.
 func (l *life) endure(t *trouble) {
-	was := refsOf(l.mine())
-	isNew := func(vm vcsim.VM) bool { return !slices.Contains(was, vm.Ref.Value) }
+	all, was := refsOf(l.mine()), refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
+	isNew := func(vm vcsim.VM) bool { return !slices.Contains(all, vm.Ref.Value) }
 	l.say("trouble: %s, for %s; then it ends: %v", t.kind.name, t.lasts, t.ends)
 	t.kind.begins(l, isNew)
 	s := &l.group.Spec
@@ -86,10 +86,25 @@ func (l *life) endure(t *trouble) {
 	for began := time.Now(); time.Since(began) < t.lasts; time.Sleep(2 * seldom) {
 		l.reap()
 		l.call(l.any())
+		l.judgeTrouble(was)
 		for _, vm := range l.mine() {
 			if t.kind.name == "no new service answers" && isNew(vm) {
 				l.StopService(vm.Ref.Value, true)
 			}
 		}
+	}
+}
+
+// judgeTrouble checks that a trouble costs one member that serves at most, of those that there were.
+func (l *life) judgeTrouble(was []string) {
+	var lost []string
+	serve := refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
+	for _, ref := range was {
+		if !slices.Contains(serve, ref) {
+			lost = append(lost, ref)
+		}
+	}
+	if len(lost) > 1 {
+		l.t.Fatalf("%v are lost, and no successor is ready", lost)
 	}
 }
