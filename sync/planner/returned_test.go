@@ -126,6 +126,12 @@ func (w *returns) step(status v1alpha1.VmGroupStatus, most int) (acted bool) {
 			w.o.State.Vanished = append(w.o.State.Vanished, plan.Vanished{MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, Name: vm.Name, Ordinal: vm.Ordinal, How: hostRemoved})
 		}
 	}
+	for _, m := range status.Members { // vCenter's events tell what became of one that has had another moRef since
+		is := func(vm plan.VM) bool { return vm.InstanceUUID == m.InstanceUUID }
+		if !slices.ContainsFunc(w.o.State.VMs, is) && !slices.ContainsFunc(w.away, is) && !w.o.State.IsGone(m.MoRef, m.InstanceUUID) {
+			w.o.State.Gone = append(slices.Clone(w.o.State.Gone), plan.Gone{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID})
+		}
+	}
 	w.settled()
 	r := planner.Make(w.o)
 	w.statuses = append(w.statuses, r.Status)
@@ -154,6 +160,9 @@ func (w *returns) settled() {
 	}
 	maps.DeleteFunc(places, func(_ int32, is bool) bool { return !is })
 	if len(places) <= int(w.o.Group.Replicas()) {
+		for moRef := range w.came {
+			delete(w.givenUp, find(&w.o, moRef).InstanceUUID)
+		}
 		clear(w.came)
 	}
 }
@@ -169,7 +178,7 @@ func (w *returns) judge(a plan.Action) {
 		if a.Op == plan.Destroy && w.givenUp[vm.InstanceUUID] {
 			w.fatalf("%s (%s) is destroyed, and was given up: %s\n%s", a.VM, a.MoRef, a.Reason, lines(w.diary))
 		}
-	case len(w.came) > 0:
+	case len(w.came) > 0 && vm.Power == plan.PoweredOn: // a clone that never ran yields to the VM that returns and runs
 		stay := 0
 		for _, x := range w.o.State.VMs {
 			stay += isOne(x.MoRef != a.MoRef && x.Quarantined.IsZero() && !x.Marked && !w.came[x.MoRef])
@@ -444,9 +453,10 @@ func TestNoMemberThatServedAllTheTimeGoesInsteadOfOneThatCameBack(t *testing.T) 
 				w.back(rapid.Bool().Draw(t, "keep their moRefs"))
 			case 4:
 				w.edit("no entries", func(s *v1alpha1.VmGroupSpec) { s.Replace = nil })
-				for _, vm := range w.away { // not given up yet, unless a plan has carried that out
-					if !slices.ContainsFunc(w.status().GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == vm.InstanceUUID }) {
-						delete(w.givenUp, vm.InstanceUUID)
+				for id := range w.givenUp { // not given up yet, unless a plan has carried that out
+					if !slices.ContainsFunc(w.status().GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == id }) &&
+						!slices.ContainsFunc(w.o.State.VMs, func(vm plan.VM) bool { return vm.InstanceUUID == id && !vm.Quarantined.IsZero() }) {
+						delete(w.givenUp, id)
 					}
 				}
 			case 5:
