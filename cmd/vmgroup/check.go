@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 	"codeconnect.vmworld.com/vmgroup/vsphere/check"
+	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 type checkSettings struct {
@@ -27,6 +29,7 @@ type checkSettings struct {
 	manifests
 	output       string
 	hidden       string
+	record       string
 	deep, strict bool
 	orphans      bool
 	guestTimeout time.Duration
@@ -49,6 +52,10 @@ networks of the template (or the networks of the first group of -f), and boots w
 check reports what it can't try, and why. At the end, and after Ctrl-C, it removes all of this and nothing
 else; it doesn't begin unless its account can do that.
 
+With --record it also writes down what vmgroup and vCenter said to each other. No one has tried the server on your
+vCenter before you: the recording turns what it believes of vCenter into what vCenter does. It has no names,
+addresses, paths, notes, accounts or secrets, only stand-ins for them. Read it before you attach it to an issue.
+
 With --orphans it lists VMs, persistent disks, folders and deployed templates of the server that belong to
 no VmGroup of -f, and what to do about each. It removes nothing. Give it all VmGroups:
   kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -
@@ -57,7 +64,7 @@ no VmGroup of -f, and what to do about each. It removes nothing. Give it all VmG
 
 The exit status is 0 if nothing failed, 1 if something failed (with --strict also for a warning),
 and 2 if the settings are wrong.`,
-		Example: `  vmgroup check --simulator --deep
+		Example: `  vmgroup check --simulator --deep --record vcenter.txt
   VC_HOST=vc.example.com VC_USER=svc VC_PASS=… vmgroup check --template ubuntu-24.04 -f group.yaml`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log := zerolog.Nop() // the findings are the output
@@ -88,6 +95,7 @@ and 2 if the settings are wrong.`,
 	f.BoolVar(&s.deep, "deep", false, "try what the server relies on with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")
+	f.StringVar(&s.record, "record", "", "with --deep: file to create, with what vmgroup and vCenter said, without the names, addresses and other texts of your vCenter; for an issue")
 	f.BoolVar(&s.strict, "strict", false, "treat warnings as failures")
 	f.StringVarP(&s.output, "output", "o", "table", "table or json")
 	complete(c, "output", "table", "json")
@@ -101,11 +109,18 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 	if err != nil {
 		return usageError{err}
 	}
+	record, err := s.recordTo()
+	if err != nil {
+		return usageError{err}
+	}
 	vc, closeSimulator, err := s.connect(log)
 	if err != nil {
 		return err
 	}
 	defer closeSimulator()
+	if s.vcenter.Record != nil {
+		o.Begin = s.vcenter.Record.Section
+	}
 	if len(s.probe.Networks.Allowed) > 0 {
 		o.CanProbe = s.probe.Networks.Allow
 	}
@@ -123,6 +138,9 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		table.begin()
 	}
 	found := check.Run(ctx, vc, o)
+	if err := s.recorded(record, progress); err != nil {
+		return err
+	}
 	if s.output == "json" {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")
@@ -131,6 +149,40 @@ func (s *checkSettings) run(ctx context.Context, log zerolog.Logger, in io.Reade
 		}
 	}
 	return s.result(ctx, found, table)
+}
+
+// recordTo creates the file of --record, if there is to be one.
+func (s *checkSettings) recordTo() (*os.File, error) {
+	switch {
+	case s.record == "":
+		return nil, nil
+	case !s.deep:
+		return nil, errors.New("--record: needs --deep, whose experiments it records")
+	}
+	file, err := os.OpenFile(s.record, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("--record %s: the file exists; name another", s.record)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--record: %w", err)
+	}
+	s.vcenter.Record = recording.New(file)
+	return file, nil
+}
+
+// recorded closes the file of --record, and says what to do with it.
+func (s *checkSettings) recorded(file *os.File, progress io.Writer) error {
+	if file == nil {
+		if s.deep && s.output == "table" {
+			fmt.Fprintln(progress, "… with --record FILE, this check also writes what your vCenter said, without its names and other texts, for an issue")
+		}
+		return nil
+	}
+	if err := errors.Join(s.vcenter.Record.Err(), file.Close()); err != nil {
+		return fmt.Errorf("--record: %w", err)
+	}
+	fmt.Fprintf(progress, "… recorded in %s: read it, and attach it to an issue: it shows what your vCenter does that VmGroup only believes\n", s.record)
+	return nil
 }
 
 // options returns what is to be checked. Its errors are in the command's flags and files.

@@ -40,6 +40,8 @@ type Options struct {
 	// Found is called with each finding, and Progress with the next step if it takes time. Both can be nil.
 	Found    func(Finding)
 	Progress func(string)
+	// Begin is called with the name of each check and experiment, before it begins. It can be nil.
+	Begin func(string)
 }
 
 // checks are all checks, in their order. Each adds its findings: the name, what was seen, the result, and what to do. After the failure of
@@ -111,6 +113,7 @@ func (c *checker) run(ctx context.Context) []Finding {
 	defer c.parts.Client.Logout(context.WithoutCancel(ctx))
 	for _, x := range checks {
 		before := len(c.findings)
+		c.begin(x.name)
 		x.ask(c, ctx)
 		switch {
 		case x.base && slices.ContainsFunc(c.findings[before:], Finding.failed):
@@ -122,6 +125,12 @@ func (c *checker) run(ctx context.Context) []Finding {
 		}
 	}
 	return c.findings
+}
+
+func (c *checker) begin(check string) {
+	if c.Begin != nil {
+		c.Begin(check)
+	}
 }
 
 func (c *checker) progress(format string, args ...any) {

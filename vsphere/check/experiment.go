@@ -139,6 +139,7 @@ func (t *trial) attempt(ctx context.Context, x experiment) bool {
 			return true
 		}
 	}
+	t.begin(x.check)
 	v := x.try(t, ctx)
 	f := Finding{Check: x.check, Result: v.result, Seen: v.seen, Advice: v.advice}
 	if v.err != nil {

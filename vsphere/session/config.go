@@ -15,6 +15,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
+	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 // Config says which vCenter to use, and with which account. It is validated once, and immutable.
@@ -40,6 +41,8 @@ type Config struct {
 	// Through makes the SOAP calls of a session after its login, instead of HTTP; it gets the session's key and can be
 	// nil. It is for tests: no flag sets it.
 	Through func(session string) soap.RoundTripper
+	// Record records what this client and vCenter say to each other; nil: nothing does.
+	Record *recording.Recorder
 	// SearchMost bounds the calls of one search; 0: 3000. It is for tests: no flag sets it.
 	SearchMost int32
 	// Metrics can be nil.

@@ -11,6 +11,7 @@ import (
 	"github.com/vmware/govmomi/vim25/soap"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
+	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 )
 
 // callMetrics counts, times and logs the calls to vCenter, by method. It never sees a call's contents.
@@ -39,6 +40,7 @@ func (r *roundTripper) RoundTrip(ctx context.Context, req, res soap.HasFault) er
 	method := methodOf(req)
 	r.calls.WithLabelValues(method).Inc()
 	pack(ctx, req)
+	ctx = recording.WithBody(ctx, reflect.TypeOf(req))
 	begin := time.Now()
 	err := exchange(ctx, r.next, method, req, res)
 	if err != nil {

@@ -1,0 +1,118 @@
+package check
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
+)
+
+// recordedCheck records a deep check over HTTP, as "check --record" does.
+func (w *world) recordedCheck() string {
+	w.t.Helper()
+	var file bytes.Buffer
+	r := recording.New(&file)
+	found := w.checked(func(cfg *vsphere.Config) { cfg.Record, cfg.Through = r, nil }, Options{Deep: true, Templates: []string{"ubuntu"}, Begin: r.Section})
+	if len(found.all) < 20 {
+		w.t.Fatalf("the check ended early:\n%s", found)
+	}
+	w.Must(r.Err())
+	return file.String()
+}
+
+// ofVM is the path of a VM's configuration file.
+var ofVM = regexp.MustCompile(`\[text-\d+\] (text-\d+)/(text-\d+)\.vmx`)
+
+func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))
+		_, err := w.AddVM("/DC0/vm", "secret-vm")
+		w.Must(err)
+		text := w.recordedCheck()
+		for _, private := range []string{planted, `"vmgroup"`, ">vmgroup<", "ubuntu", "DC0", "LocalDS", "secret-", "VM Network", "127.0.0.1", ".local", "cookie", "soap_session"} {
+			if at := strings.Index(strings.ToLower(text), strings.ToLower(private)); at >= 0 {
+				t.Errorf("it has %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
+			}
+		}
+		paths := ofVM.FindAllStringSubmatch(text, -1)
+		for _, parts := range paths {
+			if parts[1] != parts[2] {
+				t.Errorf("one text has two stand-ins, in the directory and in the file: %s", parts[0])
+			}
+		}
+		if len(paths) == 0 {
+			t.Error("it has no VM's path")
+		}
+		exchanges := recorded.Exchanges(t, text)
+		sections := map[string]bool{}
+		for _, x := range exchanges {
+			if sections[x.Section] = true; x.Request == "" || x.Answer == "" {
+				t.Errorf("%d %s: %q, %q", x.Number, x.Name, x.Request, x.Answer)
+			}
+		}
+		for _, section := range []string{"login", "deep: stamp", "deep: changeVersion", "deep: power-on", "deep: destroyed VM"} {
+			if !sections[section] {
+				t.Errorf("no exchange of %q", section)
+			}
+		}
+		confirmed, contradicted := recorded.Confirmed(t, exchanges)
+		for _, row := range recorded.Rows() {
+			if confirmed[row] == 0 && row != "answers RetrievePropertiesEx in pages" { // this vCenter is small
+				t.Errorf("it does not show whether vCenter %s", row)
+			}
+		}
+		if len(contradicted) > 0 {
+			t.Errorf("%q", contradicted)
+		}
+	})
+}
+
+// What a vCenter does otherwise is in its recording.
+func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))
+		w.ChangeReads(each("Task", "info.descriptionId", func(string) any { return "Something.else" }))
+		_, contradicted := recorded.Confirmed(t, recorded.Exchanges(t, w.recordedCheck()))
+		if len(contradicted) != 1 || !strings.Contains(contradicted[0], "Something.else") {
+			t.Errorf("%q", contradicted)
+		}
+	})
+}
+
+// Recordings that users sent are in testdata/sent of this package; those that maintainers of other projects published, in recorded.
+func TestNoRecordingContradictsABelief(t *testing.T) {
+	t.Parallel()
+	hold := func(name string, all []recorded.Exchange) {
+		confirmed, contradicted := recorded.Confirmed(t, all)
+		n := 0
+		for _, c := range confirmed {
+			n += c
+		}
+		if len(contradicted) > 0 || n == 0 {
+			t.Errorf("%s: %q; it confirms %d times", name, contradicted, n)
+		}
+	}
+	hold("published", recorded.Published(t))
+	sent, err := filepath.Glob("testdata/sent/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sent {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hold(name, recorded.Exchanges(t, string(text)))
+	}
+}
