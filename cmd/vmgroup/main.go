@@ -32,7 +32,11 @@ func execute() int {
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	errs := newBacklog(os.Stderr)
 	defer errs.close() // also before a panic is printed
-	c, err := runCommand(ctx, command(errs))
+	root := command(errs)
+	if isPlugin(os.Args[0]) {
+		root = pluginCommand()
+	}
+	c, err := runCommand(ctx, root)
 	if status := exitStatus(0); errors.As(err, &status) {
 		return int(status)
 	}
@@ -119,6 +123,7 @@ func command(log *backlog) *cobra.Command {
 removes their virtual machines in vCenter.
 
 Try it without a vCenter:   vmgroup demo
+See what it does, and why:  vmgroup status
 Preview a change:           vmgroup plan -f group.yaml --server http://127.0.0.1:8080
 Check your vCenter:         vmgroup check --template NAME
 
@@ -137,7 +142,7 @@ Every flag has an environment variable, which its help names; a flag wins over i
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.SetVersionTemplate("{{.Version}}\n")
-	for _, c := range []*cobra.Command{serveCommand(log), planCommand(), checkCommand(), demoCommand()} {
+	for _, c := range []*cobra.Command{serveCommand(log), planCommand(), statusCommand(), checkCommand(), demoCommand()} {
 		c.SetUsageFunc(usage)
 		root.AddCommand(c)
 	}

@@ -62,14 +62,19 @@ func (r *remote) findHere(getenv func(string) string, note func(string)) {
 		}
 	}
 	if r.tokenFile == "" {
-		for file := range strings.SplitSeq(getenv("VMGROUP_TOKEN_FILE"), ",") {
-			if _, err := os.Stat(file); err == nil {
-				r.tokenFile = file
-				break
-			}
-		}
+		r.tokenFile = firstFile(getenv("VMGROUP_TOKEN_FILE"))
 	}
 	r.server = scheme + "://" + net.JoinHostPort("127.0.0.1", port)
+}
+
+// firstFile is the first file of a list that is there; empty if none is.
+func firstFile(list string) string {
+	for file := range strings.SplitSeq(list, ",") {
+		if _, err := os.Stat(file); err == nil {
+			return file
+		}
+	}
+	return ""
 }
 
 // nameIn is the first DNS name of the first certificate in a PEM file; empty if it has none.
@@ -89,19 +94,26 @@ func nameIn(file string) string {
 	return cert.DNSNames[0]
 }
 
+// reach returns the server's address, the token for it, and the client that verifies it.
+func (r *remote) reach() (target *url.URL, token string, client *http.Client, err error) {
+	target, err = url.Parse(r.server)
+	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
+		return nil, "", nil, usageError{fmt.Errorf(`--server: give a URL such as "https://127.0.0.1:8443"`)}
+	}
+	if token, err = r.token(target); err == nil {
+		client, err = r.client()
+	}
+	if err != nil {
+		return nil, "", nil, usageError{err}
+	}
+	return target, token, client, nil
+}
+
 // asker returns the function that asks the server for a plan.
 func (r *remote) asker(remove bool) (asker, error) {
-	target, err := url.Parse(r.server)
-	if err != nil || target.Host == "" || target.Scheme != "http" && target.Scheme != "https" {
-		return nil, usageError{fmt.Errorf(`--server: give a URL such as "https://127.0.0.1:8443"`)}
-	}
-	token, err := r.token(target)
+	target, token, client, err := r.reach()
 	if err != nil {
-		return nil, usageError{err}
-	}
-	client, err := r.client()
-	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	return func(ctx context.Context, g *v1alpha1.VmGroup, related json.RawMessage) (answer hook.PlanAnswer, err error) {
 		if related != nil && readable(target) {
@@ -119,7 +131,19 @@ func (r *remote) asker(remove bool) (asker, error) {
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
-		return r.send(client, request)
+		text, code, err := r.send(client, request)
+		switch {
+		case err != nil:
+			return answer, err
+		case code == http.StatusUnauthorized, code == http.StatusForbidden:
+			return answer, fmt.Errorf("the server answered %d %s: give the hooks' token with --server-token-file (a reader's does not suffice)", code, http.StatusText(code))
+		case code != http.StatusOK:
+			return answer, fmt.Errorf("the server answered %d %s: %s", code, http.StatusText(code), bytes.TrimSpace(text))
+		}
+		if err := json.Unmarshal(text, &answer); err != nil {
+			return answer, fmt.Errorf("%s is not a vmgroup server: %w", r.server, err)
+		}
+		return answer, nil
 	}, nil
 }
 
@@ -187,33 +211,19 @@ func (r *remote) hint(err error) error {
 	return err
 }
 
-func (r *remote) send(client *http.Client, request *http.Request) (answer hook.PlanAnswer, err error) {
+// send returns an answer's text and status.
+func (r *remote) send(client *http.Client, request *http.Request) (text []byte, code int, err error) {
 	response, err := client.Do(request)
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return answer, fmt.Errorf("no server answers at %s: start one (vmgroup serve), forward a port to it, or correct --server", r.server)
+		return nil, 0, fmt.Errorf("no server answers at %s: start one (vmgroup serve), forward a port to it, or correct --server", r.server)
 	}
 	if err != nil {
-		return answer, r.hint(err)
+		return nil, 0, r.hint(err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read
-	text, err := io.ReadAll(io.LimitReader(response.Body, 16<<20))
-	if err != nil {
-		return answer, err
+	text, err = io.ReadAll(io.LimitReader(response.Body, 32<<20))
+	if response.StatusCode == http.StatusBadRequest && bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // net/http's words
+		return nil, 0, fmt.Errorf("%s serves HTTPS: correct --server to https://", r.server)
 	}
-	switch response.StatusCode {
-	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return answer, fmt.Errorf("the server answered %s: give the hooks' token with --server-token-file (a reader's does not suffice)", response.Status)
-	case http.StatusBadRequest:
-		if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) { // net/http's words
-			return answer, fmt.Errorf("%s serves HTTPS: correct --server to https://", r.server)
-		}
-		fallthrough
-	default:
-		return answer, fmt.Errorf("the server answered %s: %s", response.Status, bytes.TrimSpace(text))
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return answer, fmt.Errorf("%s is not a vmgroup server: %w", r.server, err)
-	}
-	return answer, nil
+	return text, response.StatusCode, err
 }

@@ -164,6 +164,10 @@ func protect(h http.Header) {
 // send writes a page, or 304 if the browser shows exactly that. Nothing is kept in a cache, so a page is gone after its browser was
 // signed out.
 func (p *Page) send(w http.ResponseWriter, r *http.Request, code int, layout string, f frame) {
+	if wantsJSON(r) && code != http.StatusUnauthorized {
+		p.sendStatus(w, code, f.Body)
+		return
+	}
 	if code != http.StatusUnauthorized { // who is unknown need not know the version
 		f.Version, f.SignedIn = p.cfg.Version, p.cfg.SignedIn(r)
 	}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"codeconnect.vmworld.com/vmgroup/sync/page"
+)
+
+// As kubectl-vmgroup, the program is a plugin: kubectl vmgroup runs status and plan in the server's pod. It runs kubectl for that, with the
+// user's own rights, and so needs neither a client for Kubernetes nor credentials.
+
+// isPlugin reports whether kubectl runs the program as its plugin.
+func isPlugin(program string) bool {
+	return strings.HasPrefix(filepath.Base(program), "kubectl-vmgroup")
+}
+
+type plugin struct {
+	namespace, instance, context string
+	in                           io.Reader
+	out, notes                   io.Writer
+}
+
+func pluginCommand() *cobra.Command {
+	p := &plugin{}
+	root := &cobra.Command{
+		Use:   "kubectl-vmgroup",
+		Short: "Ask VmGroup's server, in its pod",
+		Long: `kubectl vmgroup runs vmgroup status and vmgroup plan in the pod of VmGroup's server. You need the right to create
+pods/exec in the server's namespace. Flags behind the command are those of vmgroup status and vmgroup plan.`,
+		Example: `  kubectl vmgroup status
+  kubectl vmgroup status default/web -w
+  kubectl vmgroup plan group.yaml
+  kubectl vmgroup --install-namespace vmgroup-east --install vmgroup-east status`,
+		SilenceErrors: true, SilenceUsage: true, Version: versionLine(), TraverseChildren: true, // flags before the command are the plugin's
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmgroup"},
+	}
+	f := root.PersistentFlags()
+	f.StringVar(&p.namespace, "install-namespace", "vmgroup-system", "namespace of the server")
+	f.StringVar(&p.instance, "install", "vmgroup", "name of the server's Deployment")
+	f.StringVar(&p.context, "context", "", "kubectl's context (default: the current one)")
+	root.SetFlagErrorFunc(flagError)
+	sub := func(use, short string, run func(context.Context, []string) error) {
+		root.AddCommand(&cobra.Command{Use: use, Short: short, DisableFlagParsing: true, RunE: func(c *cobra.Command, args []string) error {
+			p.in, p.out, p.notes = c.InOrStdin(), c.OutOrStdout(), c.ErrOrStderr()
+			return run(c.Context(), args)
+		}})
+	}
+	sub("status [NAMESPACE/NAME]", "Show what the server does, why, and what to do", p.status)
+	sub("plan group.yaml...", "Preview the steps for a VmGroup", p.plan)
+	return root
+}
+
+// kubectl is a kubectl command in the server's namespace.
+func (p *plugin) kubectl(ctx context.Context, args ...string) *exec.Cmd {
+	all := []string{"--namespace", p.namespace}
+	if p.context != "" {
+		all = append(all, "--context", p.context)
+	}
+	c := exec.CommandContext(ctx, "kubectl", append(all, args...)...) // #nosec G204 -- the user's own kubectl, without a shell
+	c.Stderr = p.notes
+	return c
+}
+
+// status asks the pod that Metacontroller calls: others know only VMs.
+func (p *plugin) status(ctx context.Context, args []string) error {
+	pods, err := p.pods(ctx)
+	if err != nil {
+		return err
+	}
+	at := pods[0]
+	if len(pods) > 1 {
+		at = cmp.Or(p.called(ctx, pods), at)
+		fmt.Fprintf(p.notes, "vmgroup: of %d pods, Metacontroller calls %s\n", len(pods), at)
+	}
+	flags := []string{"exec"}
+	if isTerminal(p.out) {
+		flags = append(flags, "-it")
+	}
+	return p.run(p.kubectl(ctx, append(append(flags, at, "--", "/vmgroup", "status"), args...)...), os.Stdin)
+}
+
+// pods are the running pods of the server, as kubectl names them.
+func (p *plugin) pods(ctx context.Context) ([]string, error) {
+	out, err := p.kubectl(ctx, "get", "pods", "--selector", "app.kubernetes.io/name=vmgroup", "--field-selector", "status.phase=Running",
+		"--output", `jsonpath={range .items[*]}{.metadata.name}{"\n"}{end}`).Output()
+	if err != nil {
+		return nil, fmt.Errorf("kubectl get pods: %w", err)
+	}
+	var pods []string
+	for name := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(name, p.instance+"-") {
+			pods = append(pods, name)
+		}
+	}
+	if len(pods) == 0 {
+		return nil, fmt.Errorf("no pod of %s runs in the namespace %s: name them with --install and --install-namespace", p.instance, p.namespace)
+	}
+	return pods, nil
+}
+
+// called is the pod that Metacontroller calls for a group; empty if none says so.
+func (p *plugin) called(ctx context.Context, pods []string) string {
+	for _, pod := range pods {
+		out, err := p.kubectl(ctx, "exec", pod, "--", "/vmgroup", "status", "-o", "json").Output()
+		var s page.Status
+		if err == nil && json.Unmarshal(out, &s) == nil && s.Called {
+			return pod
+		}
+	}
+	return ""
+}
+
+// plan sends the files to the server: its container has none of them.
+func (p *plugin) plan(ctx context.Context, args []string) error {
+	var text bytes.Buffer
+	rest := []string{"/vmgroup", "plan", "-f", "-"}
+	add := func(file string) error {
+		var read []byte
+		var err error
+		if file == "-" {
+			read, err = io.ReadAll(p.in)
+		} else {
+			read, err = os.ReadFile(file) // #nosec G304 -- the user names it
+		}
+		text.WriteString("---\n")
+		text.Write(read)
+		text.WriteString("\n")
+		return err
+	}
+	var err error
+	for i := 0; i < len(args); i++ {
+		switch arg := args[i]; {
+		case (arg == "-f" || arg == "--file") && i+1 < len(args):
+			i++
+			err = errors.Join(err, add(args[i]))
+		case strings.HasPrefix(arg, "--file="):
+			err = errors.Join(err, add(strings.TrimPrefix(arg, "--file=")))
+		case (arg == "-n" || arg == "--namespace" || arg == "-o" || arg == "--output" || arg == "--timeout") && i+1 < len(args):
+			i++
+			rest = append(rest, arg, args[i])
+		case strings.HasPrefix(arg, "-"):
+			rest = append(rest, arg)
+		default:
+			err = errors.Join(err, add(arg))
+		}
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if text.Len() == 0 {
+		return usageError{errors.New("name a file with VmGroup manifests, such as kubectl vmgroup plan group.yaml")}
+	}
+	return p.run(p.kubectl(ctx, append([]string{"exec", "-i", "deployment/" + p.instance, "--"}, rest...)...), &text)
+}
+
+// run runs kubectl with the plugin's output, and passes its exit status on.
+func (p *plugin) run(c *exec.Cmd, in io.Reader) error {
+	c.Stdin, c.Stdout = in, p.out
+	err := c.Run()
+	if ended := (*exec.ExitError)(nil); errors.As(err, &ended) {
+		return exitStatus(ended.ExitCode())
+	}
+	return err
+}

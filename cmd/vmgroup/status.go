@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"codeconnect.vmworld.com/vmgroup/sync/page"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+type statusSettings struct {
+	remote  remote
+	output  string
+	watch   bool
+	timeout time.Duration
+}
+
+func statusCommand() *cobra.Command {
+	s := &statusSettings{}
+	c := &cobra.Command{
+		Use:   "status [NAMESPACE/NAME]",
+		Short: "Show what the running server does, why, and what to do",
+		Long: `status shows what the server's page shows: all groups, those first that wait for an operator, or one group
+with what blocks it and what to do about that, its members, its next steps and its recent actions.
+
+Without flags it asks the server in the same container, with the files that the server was started with, or
+else the one on 127.0.0.1:8080. It only reads.
+
+If the server has several replicas, Metacontroller calls one of them for a group; the others know only its VMs.
+The exit status is 1 after an error, and 0 otherwise.`,
+		Example: `  kubectl -n vmgroup-system exec deploy/vmgroup -- /vmgroup status
+  kubectl -n vmgroup-system exec -it deploy/vmgroup -- /vmgroup status default/web -w
+  vmgroup status -o json --server http://127.0.0.1:8080`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return noArguments(c, args[1:])
+			}
+			return s.run(c.Context(), strings.Join(args, ""), c.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	f.SortFlags = false
+	f.StringVarP(&s.output, "output", "o", "table", "table or json")
+	f.BoolVarP(&s.watch, "watch", "w", false, "show it again every two seconds, until Ctrl-C")
+	f.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long to wait for an answer")
+	complete(c, "output", "table", "json")
+	section(f, "Status")
+	s.remote.flags(c)
+	return c
+}
+
+func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) error {
+	if s.output != "table" && s.output != "json" {
+		return usageError{fmt.Errorf("--output %q: must be table or json", s.output)}
+	}
+	path := "/"
+	if group != "" {
+		namespace, name, both := strings.Cut(group, "/")
+		if !both || namespace == "" || name == "" || strings.Contains(name, "/") {
+			return usageError{fmt.Errorf("%q: name a group as NAMESPACE/NAME, such as default/web", group)}
+		}
+		path = "/ui/groups/" + url.PathEscape(namespace) + "/" + url.PathEscape(name)
+	}
+	if s.remote.server == "" {
+		s.remote.findToRead(os.Getenv)
+	}
+	for {
+		var text bytes.Buffer
+		err := s.show(ctx, path, &text)
+		if s.watch && isTerminal(out) {
+			fmt.Fprint(out, ansiHome, ansiClear)
+		}
+		if _, failed := out.Write(text.Bytes()); err == nil {
+			err = failed
+		}
+		if err != nil || !s.watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+		if s.output == "table" && !isTerminal(out) {
+			fmt.Fprintln(out)
+		}
+	}
+}
+
+// show writes the status once.
+func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	text, err := s.remote.get(ctx, path)
+	if err != nil {
+		return err
+	}
+	var status page.Status
+	if err := json.Unmarshal(text, &status); err != nil {
+		return fmt.Errorf("%s is not a vmgroup server of this version: %w", s.remote.server, err)
+	}
+	if s.output == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(status)
+	}
+	statusTable(out, &status, width(os.Stdout))
+	return nil
+}
+
+// findToRead finds the server in the same container, and prefers the token of its readers, which suffices. A server that was started
+// without variables listens where serve listens by default.
+func (r *remote) findToRead(getenv func(string) string) {
+	if r.tokenFile == "" {
+		r.tokenFile = firstFile(getenv("VMGROUP_READER_TOKEN_FILE"))
+	}
+	r.findHere(func(name string) string {
+		switch value := getenv(name); {
+		case name == "VMGROUP_LISTEN":
+			return cmp.Or(value, "127.0.0.1:8080")
+		case name == "VMGROUP_CLIENT_CA_FILE": // it refuses the connection: there is no other way
+			return ""
+		default:
+			return value
+		}
+	}, nil)
+}
+
+// get reads a page of the server as JSON.
+func (r *remote) get(ctx context.Context, path string) ([]byte, error) {
+	target, token, client, err := r.reach()
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, target.JoinPath(path).String(), http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	text, code, err := r.send(client, request)
+	switch {
+	case err != nil:
+		return nil, err
+	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+		return nil, errors.New("the server wants a token: give a reader's with --server-token-file")
+	case code != http.StatusOK:
+		var problem struct{ Message string }
+		_ = json.Unmarshal(text, &problem)
+		return nil, errors.New(cmp.Or(problem.Message, "the server answered "+http.StatusText(code)))
+	}
+	return text, nil
+}
+
+// statusTable shows a status to people, as wide as the terminal.
+func statusTable(out io.Writer, s *page.Status, columns int) {
+	w := tabwriter.NewWriter(out, 0, 4, 2, ' ', 0)
+	defer w.Flush() //nolint:errcheck // into a buffer
+	say := func(indent int, format string, args ...any) {
+		for line := range strings.SplitSeq(fmt.Sprintf(format, args...), "\n") {
+			for _, part := range fold(plan.Printable(line), columns-indent) {
+				fmt.Fprintln(w, strings.Repeat(" ", indent)+part)
+			}
+		}
+	}
+	todo := func(indent int, text string) {
+		if text != "" {
+			say(indent, "What to do: %s", text)
+		}
+	}
+	head := "vCenter " + s.VCenter.Address + ": connected"
+	if !s.VCenter.Known {
+		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; nothing is done, and the figures stay as they were"
+	}
+	if s.Slots != nil {
+		head += fmt.Sprintf("; %d of %d slots in use", s.Slots.Running, s.Slots.Most)
+		if s.Slots.Waiting > 0 {
+			head += fmt.Sprintf(", %d waiting", s.Slots.Waiting)
+		}
+	}
+	say(0, "%s", head)
+	for _, why := range s.VCenter.Why {
+		say(2, "%s: %s", why.Reason, s.VCenter.Message)
+		todo(2, why.Todo)
+	}
+	if s.Incomplete {
+		say(0, "Groups may be missing below: vCenter's inventory is unknown.")
+	}
+	if !s.Called && len(s.Groups) > 0 {
+		host, _ := os.Hostname()
+		say(0, "Metacontroller doesn't call this replica of the server (%s), so it knows only the VMs of these groups. If another replica runs, ask that one: kubectl vmgroup status finds it.", host)
+	}
+	if len(s.Groups) == 0 {
+		say(0, "There is no group yet.")
+		return
+	}
+	fmt.Fprintln(w)
+	rows := [][]string{{"STATE", "GROUP", "READY", "WHAT HAPPENS"}}
+	for _, g := range s.Groups {
+		state := g.State + since(g.Since)
+		if g.Deleting {
+			state += ", deleting"
+		}
+		what := g.Message
+		if g.Activity != "" {
+			what += " (" + g.Activity + ")"
+		}
+		rows = append(rows, []string{state, g.Namespace + "/" + g.Name, fmt.Sprintf("%d of %d", g.Ready, g.Desired), what})
+	}
+	table(w, rows, columns)
+	for _, g := range s.Groups {
+		if g.Detail == nil {
+			for _, why := range g.Why {
+				if why.Todo != "" {
+					say(0, "\n%s/%s: %s", g.Namespace, g.Name, why.Reason)
+					todo(2, why.Todo)
+				}
+			}
+			continue
+		}
+		statusDetail(w, g.Detail, columns, say, todo)
+	}
+	if len(s.Recent) > 0 {
+		say(0, "\nRecent actions")
+		rows := [][]string{{"ENDED", "ACTION", "GROUP", "VM", "WHY"}}
+		for _, a := range s.Recent {
+			why := a.Reason
+			if a.Result != plan.ResultOK {
+				why = fmt.Sprintf("failed: %s (%s)", a.Message, a.Result)
+			}
+			rows = append(rows, []string{a.Time.UTC().Format("15:04:05"), string(a.Op), a.Group, cmp.Or(a.VM, "-"), why})
+		}
+		table(w, rows, columns)
+	}
+}
+
+// statusDetail shows what only the status of one group has.
+func statusDetail(w io.Writer, d *page.GroupDetail, columns int, say func(int, string, ...any), todo func(int, string)) {
+	for _, b := range d.Blocks {
+		say(0, "\nBlocked%s: %s (%s)", of(b.VM), b.Message, b.Reason)
+		todo(2, b.Todo)
+	}
+	for _, n := range d.Notes {
+		say(0, "\nNote%s: %s (%s)", of(n.VM), n.Message, n.Reason)
+	}
+	if len(d.Members) > 0 {
+		fmt.Fprintln(w)
+		rows := [][]string{{"MEMBER", "VM", "STATE", "POWER", "ADDRESS", "MORE"}}
+		for _, m := range d.Members {
+			more := m.Message
+			if m.Verdict != "" {
+				more = strings.TrimPrefix(more+"; "+m.Verdict, "; ")
+			}
+			address := "-"
+			if len(m.IPs) > 0 {
+				address = m.IPs[0]
+			}
+			rows = append(rows, []string{m.Name, cmp.Or(m.MoRef, "-"), m.State, cmp.Or(m.Power, "-"), address, more})
+		}
+		table(w, rows, columns)
+		if d.Of > len(d.Members) {
+			fmt.Fprintf(w, "… and %d more\n", d.Of-len(d.Members))
+		}
+	}
+	for _, m := range d.Standby {
+		say(0, "standby %s %s: %s", m.Name, m.MoRef, cmp.Or(m.Message, map[bool]string{true: "ready", false: "not ready"}[m.Ready]))
+	}
+	for _, q := range d.Kept {
+		say(0, "in quarantine: %s %s%s", q.Name, q.MoRef, since(q.Since.Time))
+	}
+	if len(d.Running) > 0 {
+		fmt.Fprintln(w, "\nIn progress")
+		rows := [][]string{{"ACTION", "VM", "STATE", "WHY"}}
+		for _, r := range d.Running {
+			state := "running" + since(r.Since)
+			if r.State != plan.Running {
+				state = "failed, to be tried again"
+			}
+			why := r.Reason
+			if r.Fault != nil {
+				why += "; " + r.Fault.Message
+			}
+			rows = append(rows, []string{string(r.Op), cmp.Or(r.VM, "-"), state, why})
+		}
+		table(w, rows, columns)
+	}
+	fmt.Fprintln(w, "\nNext steps")
+	if len(d.Next) == 0 {
+		say(0, "%s", d.NoNext)
+		return
+	}
+	rows := [][]string{{"ROUND", "ACTION", "VM", "WHY"}}
+	for _, n := range d.Next {
+		rows = append(rows, []string{fmt.Sprint(n.Round), string(n.Op), cmp.Or(n.VM, "-"), n.Reason})
+	}
+	table(w, rows, columns)
+	if d.More {
+		fmt.Fprintln(w, "… and more")
+	}
+}
+
+func of(vm string) string {
+	if vm == "" {
+		return ""
+	}
+	return " (" + vm + ")"
+}
+
+// since is for how long something is so; empty if that is not known.
+func since(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " for " + time.Since(t).Round(time.Second).String()
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/page"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
+	t.Parallel()
+	vc := startVCenter(t, vcsim.Config{})
+	p := serveReady(t, against(vc))
+	good, bad := metacontroller.New(p.url, "shop", "web", "uid-web", 2), metacontroller.New(p.url, "shop", "bad", "uid-bad", 1)
+	bad.Spec.Template = "nope"
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := good.Until(ctx, metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bad.Sync(ctx); err != nil {
+		t.Fatal(err)
+	}
+	ask := func(status int, args ...string) string {
+		t.Helper()
+		out, errs, is := run(t, vmgroup(nil, append([]string{"status", "--server", p.url}, args...)...))
+		if is != status {
+			t.Fatalf("%v: exit status %d: %s%s", args, is, out, errs)
+		}
+		return out + errs
+	}
+	eventually(t, "both groups, the worst first", func() bool {
+		text := ask(0)
+		worst, fine := strings.Index(text, "shop/bad"), strings.Index(text, "shop/web")
+		return worst >= 0 && fine > worst && strings.Contains(text, "What to do:") && strings.Contains(text, "2 of 2")
+	})
+	if text := ask(0, "shop/bad"); !strings.Contains(text, "Blocked") || !strings.Contains(text, "TemplateNotFound") || !strings.Contains(text, "Next steps") {
+		t.Errorf("shop/bad:\n%s", text)
+	}
+	if text := ask(0, "shop/web"); !strings.Contains(text, "web-1") || !strings.Contains(text, "None: the group is as its spec says.") || !strings.Contains(text, "Recent actions") {
+		t.Errorf("shop/web:\n%s", text)
+	}
+	var s page.Status
+	if err := json.Unmarshal([]byte(ask(0, "-o", "json")), &s); err != nil || len(s.Groups) != 2 {
+		t.Errorf("%v: %+v", err, s)
+	}
+	if text := ask(1, "shop/nope"); !strings.Contains(text, `There is no group "shop/nope"`) {
+		t.Errorf("shop/nope: %s", text)
+	}
+	if text := ask(2, "web"); !strings.Contains(text, "name a group as NAMESPACE/NAME") {
+		t.Errorf("web: %s", text)
+	}
+}
+
+// In the server's container, status needs no flags: it takes the reader's token among the files that the server was started with, and the
+// hooks' where there is none. It trusts exactly the server's certificate.
+func TestStatusInTheServersContainerNeedsNoFlags(t *testing.T) {
+	t.Parallel()
+	k := newKeys(t)
+	p := serve(t, against(startVCenter(t, vcsim.Config{})), k.flags()...)
+	listen := "VMGROUP_LISTEN=" + p.url[strings.Index(p.url, "127."):]
+	files := []string{listen, "VMGROUP_TLS_CERT_FILE=" + k.path("tls.crt"), "VMGROUP_TOKEN_FILE=" + k.path("token") + "," + k.path("token-next")}
+	for name, c := range map[string]struct {
+		env    []string
+		status int
+		want   string
+	}{
+		"with a reader's token": {append(files, "VMGROUP_READER_TOKEN_FILE="+k.path("nope")+","+k.path("reader")), 0, "There is no group yet."},
+		"without":               {files, 0, "There is no group yet."},
+		"from outside":          {files[:2], 1, "the server wants a token"},
+		"another certificate":   {files[:1], 1, "serves HTTPS"},
+	} {
+		out, errs, status := run(t, vmgroup(c.env, "status"))
+		if status != c.status || !strings.Contains(out+errs, c.want) || strings.Contains(out+errs, readerToken) || strings.Contains(out+errs, hookToken) {
+			t.Errorf("%s: exit status %d: %s%s", name, status, out, errs)
+		}
+	}
+}

@@ -1,0 +1,237 @@
+package page
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"html/template"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// Status is what a page shows, for a terminal and for programs: each page answers with it where a request accepts only JSON. It is made
+// of what the templates are given, so that the two can't differ.
+type Status struct {
+	Version string `json:"version"`
+	// VCenter is how the server sees its vCenter.
+	VCenter VCenterStatus `json:"vCenter"`
+	// Slots tells how many vCenter tasks run, of how many. Only an overview has it.
+	Slots *plan.Slots `json:"slots,omitempty"`
+	// Incomplete reports that groups may be missing: vCenter's inventory is unknown.
+	Incomplete bool `json:"incomplete,omitempty"`
+	// Called reports whether Metacontroller calls this replica of the server for a group.
+	Called bool `json:"called"`
+	// Groups are those that match, the worst first; in the status of a group, that one, with its Detail.
+	Groups []GroupStatus `json:"groups"`
+	// Recent are the latest actions that ended, the newest first.
+	Recent []RecentAction `json:"recent,omitempty"`
+}
+
+// VCenterStatus is how the server sees its vCenter.
+type VCenterStatus struct {
+	Address string    `json:"address,omitempty"`
+	ID      string    `json:"id,omitempty"`
+	Known   bool      `json:"known"`
+	Since   time.Time `json:"since,omitzero"` // since when it is not known
+	Message string    `json:"message,omitempty"`
+	Why     []Why     `json:"why,omitempty"`
+}
+
+// Why is a reason, and what to do about it; empty if the documents don't say.
+type Why struct {
+	Reason string `json:"reason"`
+	Todo   string `json:"todo,omitempty"`
+}
+
+// GroupStatus is a group as in the overview.
+type GroupStatus struct {
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	State     string       `json:"state"`   // a word, such as Error
+	Meaning   string       `json:"meaning"` // of the state
+	Since     time.Time    `json:"since,omitzero"`
+	Deleting  bool         `json:"deleting,omitempty"`
+	Ready     int          `json:"ready"`
+	Desired   int          `json:"desired"`
+	Message   string       `json:"message"`
+	Activity  string       `json:"activity,omitempty"`
+	Why       []Why        `json:"why,omitempty"`
+	Detail    *GroupDetail `json:"detail,omitempty"`
+}
+
+// GroupDetail is what only the page of a group shows.
+type GroupDetail struct {
+	Blocks  []BlockStatus  `json:"blocks,omitempty"`
+	Notes   []BlockStatus  `json:"notes,omitempty"`
+	Running []RunningStep  `json:"running,omitempty"`
+	Next    []NextStep     `json:"next,omitempty"`
+	More    bool           `json:"more,omitempty"`   // more steps follow
+	NoNext  string         `json:"noNext,omitempty"` // why there is no next step
+	Members []MemberStatus `json:"members,omitempty"`
+	// Of is how many members there are: Members has the first ones.
+	Of      int                      `json:"of"`
+	Standby []v1alpha1.StandbyMember `json:"standby,omitempty"`
+	Kept    []v1alpha1.Quarantined   `json:"quarantined,omitempty"`
+}
+
+// BlockStatus is what blocks a group, or a note.
+type BlockStatus struct {
+	Why
+	Condition string `json:"condition,omitempty"`
+	VM        string `json:"vm,omitempty"`
+	Message   string `json:"message"`
+}
+
+// RunningStep is a step that runs, or that failed and is tried again.
+type RunningStep struct {
+	plan.PendingReport
+	Todo string `json:"todo,omitempty"`
+}
+
+// NextStep is a step to come.
+type NextStep struct {
+	Round        int     `json:"round"`
+	AfterSeconds float64 `json:"afterSeconds,omitempty"`
+	Op           plan.Op `json:"op"`
+	VM           string  `json:"vm,omitempty"`
+	Reason       string  `json:"reason"`
+}
+
+// MemberStatus is a member, or one that is to be made.
+type MemberStatus struct {
+	Name    string   `json:"name"`
+	MoRef   string   `json:"moRef,omitempty"`
+	State   string   `json:"state"`
+	Power   string   `json:"power,omitempty"`
+	IPs     []string `json:"ips,omitempty"`
+	Host    string   `json:"host,omitempty"`
+	Reason  string   `json:"reason,omitempty"`
+	Message string   `json:"message,omitempty"`
+	Verdict string   `json:"verdict,omitempty"`
+}
+
+// RecentAction is an action that ended.
+type RecentAction struct {
+	plan.ActionReport
+	Group string `json:"group"`
+}
+
+// wantsJSON reports whether a request is a program's.
+func wantsJSON(r *http.Request) bool { return r.Header.Get("Accept") == "application/json" }
+
+// sendStatus writes the body of a page as JSON.
+func (p *Page) sendStatus(w http.ResponseWriter, code int, body any) {
+	answer := any(p.status(body))
+	if sentence, is := body.(string); is {
+		answer = map[string]string{"message": sentence}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(answer)
+}
+
+func (p *Page) status(body any) Status {
+	s := Status{Version: p.cfg.Version, Groups: []GroupStatus{}}
+	seen := p.look()
+	for i := range seen.groups {
+		s.Called = s.Called || seen.groups[i].Lease
+	}
+	switch b := body.(type) {
+	case overviewBody:
+		s.VCenter, s.Slots, s.Incomplete = b.Health.status(), &b.Slots, !b.Known
+		for i := range b.Rows {
+			s.Groups = append(s.Groups, b.Rows[i].status())
+		}
+		s.Recent = recentStatus(b.Recent)
+	case groupBody:
+		s.VCenter = b.Health.status()
+		row := p.rowOf(&b.Report)
+		g := row.status()
+		g.Detail = b.detail()
+		s.Groups = append(s.Groups, g)
+		s.Recent = recentStatus(b.Recent)
+	}
+	return s
+}
+
+func (h *health) status() VCenterStatus {
+	return VCenterStatus{Address: h.Address, ID: h.ID, Known: h.Known, Since: h.Since, Message: h.Message, Why: whyOf(h.Reasons)}
+}
+
+func (r *row) status() GroupStatus {
+	return GroupStatus{Namespace: r.Namespace, Name: r.Name, State: r.State.Word, Meaning: r.State.Meaning, Since: r.Since, Deleting: r.Deleting,
+		Ready: r.Ready, Desired: r.Desired, Message: r.Message, Activity: r.Activity, Why: whyOf(r.Reasons)}
+}
+
+func (b *groupBody) detail() *GroupDetail {
+	d := &GroupDetail{Blocks: blockStatus(b.Blocks), Notes: blockStatus(b.Notes), More: b.Next.More, NoNext: b.NoNext, Of: b.Pages.Of, Standby: b.Standby}
+	if len(b.Next.Steps) > 0 {
+		d.NoNext = ""
+	}
+	for _, s := range b.Running {
+		step := RunningStep{PendingReport: s.PendingReport}
+		if s.Failed != nil {
+			step.Todo = s.Failed.text()
+		}
+		d.Running = append(d.Running, step)
+	}
+	for _, s := range b.Next.Steps {
+		d.Next = append(d.Next, NextStep{s.Round, s.After.Seconds(), s.Op, s.MemberName(), s.Reason})
+	}
+	for i := range b.Members {
+		m := &b.Members[i]
+		is := MemberStatus{Name: m.Name, MoRef: m.MoRef, State: m.Word, Power: m.PowerState, IPs: m.IPs, Host: m.Host, Reason: m.Reason, Message: m.Message}
+		if v := m.Verdict; v != nil {
+			is.Verdict = fmt.Sprintf("%s: %s", v.Is, v.Reason)
+			if v.WaitsFor != "" {
+				is.Verdict += "; waits for " + plan.WithoutHelp(v.WaitsFor)
+			}
+		}
+		d.Members = append(d.Members, is)
+	}
+	for i := range b.Kept {
+		d.Kept = append(d.Kept, b.Kept[i].Quarantined)
+	}
+	return d
+}
+
+func blockStatus(blocks []block) (all []BlockStatus) {
+	for _, b := range blocks {
+		all = append(all, BlockStatus{Why{b.Why.Name, b.Why.text()}, b.Condition, b.VM, b.Message})
+	}
+	return all
+}
+
+func whyOf(reasons []reason) (all []Why) {
+	for i := range reasons {
+		all = append(all, Why{reasons[i].Name, reasons[i].text()})
+	}
+	return all
+}
+
+func recentStatus(actions []recentAction) (all []RecentAction) {
+	for i := range actions {
+		all = append(all, RecentAction{actions[i].ActionReport, actions[i].Group})
+	}
+	return all
+}
+
+// text is what to do, without markup.
+func (r *reason) text() string { return withoutMarkup(r.Todo) }
+
+var (
+	items = regexp.MustCompile(`<li>\s*`)
+	marks = regexp.MustCompile(`<[^>]*>`)
+	gaps  = regexp.MustCompile(`\s*\n\s*`)
+)
+
+func withoutMarkup(markup template.HTML) string {
+	text := marks.ReplaceAllString(items.ReplaceAllString(string(markup), "\n- "), "")
+	return html.UnescapeString(strings.TrimSpace(gaps.ReplaceAllStringFunc(text, func(gap string) string { return "\n" })))
+}
