@@ -1,0 +1,218 @@
+package test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/loop"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// lasting is a server whose groups have a trouble that lasts, and what it does meanwhile.
+type lasting struct {
+	*rig
+	*serverReplica
+	wire *vcsim.Wire
+	log  *lines
+
+	mu    sync.Mutex
+	fault types.BaseMethodFault // of what is refused; nil: nothing is
+	tries []time.Time
+	calls []string // methods, but those of the stream
+}
+
+// lines are the log's.
+type lines struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, string(p))
+	return len(p), nil
+}
+
+// about counts the lines from some line on that have all of these texts.
+func (l *lines) about(from int, texts ...string) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.all[from:] {
+		if !slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(line, text) }) {
+			n++
+		}
+	}
+	return n
+}
+
+func (l *lines) count() int { return l.about(0) }
+
+// newLasting serves groups of a vCenter that refuses these calls while there is a fault.
+func newLasting(t *testing.T, cfg vcsim.Config, refused ...string) *lasting {
+	t.Helper()
+	x := &lasting{rig: newRig(t, cfg), log: &lines{}}
+	logger := zerolog.New(x.log).Level(zerolog.InfoLevel)
+	s := x.serveWired(func(v *vsphere.Config, l *loop.Config) { v.Log, l.Log, l.Slots = logger, logger, 20 })
+	x.serverReplica, x.wire = s.serverReplica, s.wire
+	x.wire.On(func(call vcsim.Call) vcsim.Break {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if !strings.HasPrefix(call.Method, "WaitForUpdates") {
+			x.calls = append(x.calls, call.Method)
+		}
+		if x.fault == nil || !slices.Contains(refused, call.Method) {
+			return vcsim.Break{}
+		}
+		x.tries = append(x.tries, time.Now())
+		return vcsim.Break{Kind: vcsim.Faulted, Fault: x.fault}
+	})
+	return x
+}
+
+// becomes begins or ends the trouble.
+func (x *lasting) becomes(fault types.BaseMethodFault) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fault = fault
+}
+
+// since returns how often was tried, and how many calls came, since then; it begins to count again.
+func (x *lasting) since() (tries, calls int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	tries, calls = len(x.tries), len(x.calls)
+	x.tries, x.calls = nil, nil
+	return tries, calls
+}
+
+// called calls for groups as Metacontroller does, for so long.
+func called(t *testing.T, during time.Duration, groups ...*metacontroller.Group) {
+	t.Helper()
+	end := time.Now().Add(during)
+	var all sync.WaitGroup
+	for _, g := range groups {
+		all.Go(func() {
+			for time.Now().Before(end) {
+				a, err := g.Sync(within(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				time.Sleep(min(a.Resync(), time.Until(end)))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// allUp calls for groups as Metacontroller does until all are up, and returns how long that took.
+func allUp(t *testing.T, groups ...*metacontroller.Group) time.Duration {
+	t.Helper()
+	began := time.Now()
+	var all sync.WaitGroup
+	for _, g := range groups {
+		all.Go(func() {
+			for time.Since(began) < patience {
+				a, err := g.Sync(within(t))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if metacontroller.Running(a) {
+					return
+				}
+				time.Sleep(a.Resync())
+			}
+			t.Errorf("%s is not up: %s", g.Name, g.Status.LastMessage)
+		})
+	}
+	all.Wait()
+	return time.Since(began)
+}
+
+// groupsOf makes groups with three members each.
+func (x *lasting) groupsOf(n int) (all []*metacontroller.Group) {
+	for i := range n {
+		all = append(all, x.group(fmt.Sprintf("web%d", i), 3))
+	}
+	return all
+}
+
+// lastingFaults are refusals of clones that concern all groups alike.
+var lastingFaults = map[string]types.BaseMethodFault{
+	"no space":            &types.NoDiskSpace{Datastore: "LocalDS_0"},
+	"no host fits":        &types.InsufficientMemoryResourcesFault{},
+	"a file":              &types.CannotCreateFile{FileFault: types.FileFault{File: "[LocalDS_0] web-0/web-0.vmx"}},
+	"a missing privilege": &types.NoPermission{PrivilegeId: "VirtualMachine.Inventory.CreateFromExisting"},
+}
+
+func TestLastingRefusalsAreTriedOnceAMinuteForAllGroups(t *testing.T) {
+	t.Parallel()
+	for name, fault := range lastingFaults {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) { lastingRefusal(t, fault, 2) })
+		})
+	}
+}
+
+// lastingRefusal lets all clones of so many groups end in a fault for a quarter of an hour.
+func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
+	x := newLasting(t, vcsim.Config{}, "CloneVM_Task")
+	x.becomes(fault)
+	groups := x.groupsOf(n)
+	called(t, 6*time.Minute, groups...)
+	early, _ := x.since()
+	if early < 5*60/10 {
+		t.Errorf("%d tries in the first minutes: an operator waits for longer than ten seconds", early)
+	}
+	texts := make([]string, n)
+	for i, g := range groups {
+		texts[i] = fmt.Sprint(g.Status)
+	}
+	logged := x.log.count()
+	called(t, 10*time.Minute, groups...)
+	tries, calls := x.since()
+	t.Logf("%d tries in 6 minutes, then %d with %d calls in 10, %d lines in the log", early, tries, calls, x.log.count()-logged)
+	if tries < 5 || tries > 10 {
+		t.Errorf("%d tries in ten minutes", tries)
+	}
+	if calls > 10*tries+idleCalls {
+		t.Errorf("%d calls for %d tries", calls, tries)
+	}
+	if lines := x.log.count() - logged; lines > 0 {
+		t.Errorf("%d lines in the log while nothing changed: %s", lines, x.log.all[logged:])
+	}
+	for i, g := range groups {
+		if now := fmt.Sprint(g.Status); now != texts[i] {
+			t.Errorf("%s: the status changed:\n%s\n%s", g.Name, texts[i], now)
+		}
+		if g.Status.Phase != v1alpha1.PhaseError {
+			t.Errorf("%s is %s: %s", g.Name, g.Status.Phase, g.Status.LastMessage)
+		}
+	}
+	x.becomes(nil)
+	took := allUp(t, groups...)
+	calm := newLasting(t, vcsim.Config{})
+	without := allUp(t, calm.groupsOf(n)...)
+	t.Logf("up %s after the trouble's end, without it %s", took, without)
+	// A try within 72 s, and the slow start of the clones.
+	if took > 3*time.Minute+without {
+		t.Errorf("up %s after the trouble's end, without it %s", took, without)
+	}
+}
+
+// idleCalls are those of a server in ten minutes that has nothing to do: reads of everything, and the session.
+const idleCalls = 20
