@@ -72,7 +72,8 @@ func planTable(out io.Writer, answers []hook.PlanAnswer) error {
 			say("blocked%s%s (%s)", where, why, b.Reason)
 		}
 	}
-	fmt.Fprintf(w, "\n%s\n", summary(answers))
+	fmt.Fprintln(w)
+	say("%s", summary(answers))
 	return w.Flush()
 }
 

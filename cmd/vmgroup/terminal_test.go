@@ -82,7 +82,7 @@ func TestTablesAndFlagsAreAsWideAsTheTerminal(t *testing.T) {
 		args []string
 		has  string
 	}{
-		"plan":  {[]string{"plan", long, "--simulator"}, "\nPlan: 2 to create"},
+		"plan":  {[]string{"plan", long, "--simulator"}, "\nPlan: blocked: shop/"},
 		"check": {[]string{"check", "--simulator"}, "\nOK "},
 		"help":  {[]string{"serve", "--help"}, "\nAddresses, and who can call:\n"},
 	} {
