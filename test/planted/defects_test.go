@@ -8,7 +8,7 @@ var defects = []defect{
 		"|| !stamp.Owned(stamp.UID, instanceUUID)", "",
 		[]layer{stamp, inventory}},
 	{"3: a member that isn't seen is gone", "sync/planner/missing.go",
-		"case s.State.IsGone(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
+		"case s.departed.Has(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before it was lost sight of counts", "sync/planner/facts.go",
 		"case !s.Known && s.Fault != nil:\n\t\treturn false, s.Fault", "case !s.Known && s.Fault != nil:\n\t\treturn true, nil",
