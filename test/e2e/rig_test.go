@@ -114,9 +114,9 @@ func (r *rig) setUp(t *testing.T) {
 	}
 	var err error
 	r.vcenter, err = vcsim.Start(vcsim.Config{
-		Templates: []string{"vm-operator-template", "vm-operator-template-2"},
-		Latency:   vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
-		Guest:     vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
+		Templates: []string{"vm-operator-template", "vm-operator-template-2"}, Hosts: 3,
+		Latency: vcsim.Latency{Clone: 300 * time.Millisecond, Power: 100 * time.Millisecond},
+		Guest:   vcsim.Guest{Tools: true, Boot: 100 * time.Millisecond, IP: 100 * time.Millisecond},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+)
+
+// lost counts the members of a group that were there before and are gone.
+func lost(before, after *v1alpha1.VmGroup) (n int) {
+	for _, ref := range moRefs(before) {
+		if !slices.Contains(moRefs(after), ref) {
+			n++
+		}
+	}
+	return n
+}
+
+// stays watches a group for a while, and returns it.
+func (r *rig) stays(t *testing.T, namespace, name string, during time.Duration) *v1alpha1.VmGroup {
+	t.Helper()
+	time.Sleep(during) // what must not happen has no end to wait for
+	g := r.group(t, namespace, name)
+	t.Logf("%s, %d of %d, %d ready: %s", g.Status.Phase, g.Status.CurrentReplicas, g.Status.DesiredReplicas, g.Status.ReadyReplicas, g.Status.LastMessage)
+	return g
+}
+
+// Two updates whose clones succeed, and that can't be carried out: no key provider, and a place without an address. 4 of 8 members, and one of
+// 6, were lost for them.
+func TestNoHealthyMemberGoesForOneThatIsNeverFinished(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "never-finished")
+	patch := func(name, spec string) {
+		r.kubectl(t, "-n", namespace, "patch", "vg", name, "--type=merge", "-p", `{"spec":`+spec+`}`)
+	}
+	r.up(t, namespace, "ez1", 8)
+	patch("ez1", `{"update":{"maxSurge":0,"maxUnavailable":4}}`)
+	keys := r.settled(t, namespace, "ez1", 8)
+	r.up(t, namespace, "ez2", 8)
+	byDefault := r.settled(t, namespace, "ez2", 8)
+	r.up(t, namespace, "ad1", 6)
+	patch("ad1", `{"update":{"maxSurge":0,"maxUnavailable":1}}`)
+	addresses := r.settled(t, namespace, "ad1", 6)
+
+	patch("ez1", `{"placement":{"storagePolicy":"VM Encryption Policy"}}`)
+	patch("ez2", `{"placement":{"storagePolicy":"VM Encryption Policy"}}`)
+	patch("ad1", `{"networks":[{"network":"VM Network","ipv4":{"ranges":["10.0.0.10-10.0.0.12"],"prefixLength":24}}]}`)
+	r.until(t, namespace, "ez1", "it needs an operator", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
+	r.until(t, namespace, "ez2", "it needs an operator", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
+	r.until(t, namespace, "ad1", "it needs an operator", func(g *v1alpha1.VmGroup) bool { return g.Status.Phase == v1alpha1.PhaseError })
+	after := r.stays(t, namespace, "ez1", 20*time.Second)
+	if n := lost(keys, after); n > 1 || after.Status.ReadyReplicas < 7 {
+		t.Errorf("%d of 8 members were lost to members that can't be encrypted, without extra members; one is allowed", n)
+	}
+	if n := lost(byDefault, r.stays(t, namespace, "ez2", 0)); n > 0 {
+		t.Errorf("%d of 8 members were lost to members that can't be encrypted, although extra ones come first", n)
+	}
+	after = r.stays(t, namespace, "ad1", 0)
+	if n := lost(addresses, after); n != 3 || after.Status.ReadyReplicas != 6 || !strings.Contains(after.Status.LastMessage, "static addresses for 3 members") {
+		t.Errorf("%d of 6 members were replaced where there are 3 addresses, and %d are ready", n, after.Status.ReadyReplicas)
+	}
+}
+
+// hostWithoutTemplates returns a host that has a member, whose path ends in its ordinal, and no template.
+func (r *rig) hostWithoutTemplates(t *testing.T, members string, count int) string {
+	t.Helper()
+	hostOf := func(vm string) string {
+		d, err := r.vcenter.Details(vm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Host
+	}
+	templates := []string{hostOf("/DC0/vm/vm-operator-template"), hostOf("/DC0/vm/vm-operator-template-2")}
+	for i := range count {
+		if host := hostOf(fmt.Sprint(members, i)); !slices.Contains(templates, host) {
+			return host
+		}
+	}
+	t.Fatal("all members are on the hosts of the templates")
+	return ""
+}
+
+// A member that was given up returned as a member, and one that had run all the time was destroyed.
+func TestAMemberThatWasGivenUpAndReturnsTakesNoMembersPlace(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "returns")
+	before := r.up(t, namespace, "rb", 6)
+	host := r.hostWithoutTemplates(t, "/DC0/vm/vm-operator/"+namespace+"/rb/rb-", 6)
+	if err := r.vcenter.RemoveHost(host); err != nil {
+		t.Fatal(err)
+	}
+	isAway := func(m v1alpha1.Member) bool { return m.Reason == "MemberVanished" }
+	missing := r.until(t, namespace, "rb", "its members on that host are missing", func(g *v1alpha1.VmGroup) bool { return slices.ContainsFunc(g.Status.Members, isAway) })
+	var entries, stayed []string
+	for _, m := range missing.Status.Members {
+		if isAway(m) {
+			entries = append(entries, fmt.Sprintf(`{"name":%q,"moRef":%q}`, m.Name, m.MoRef))
+		} else {
+			stayed = append(stayed, m.MoRef)
+		}
+	}
+	t.Logf("%d of 6 members are missing", len(entries))
+	r.kubectl(t, "-n", namespace, "patch", "vg", "rb", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"replicas":%d,"replace":[%s]}}`, max(1, len(stayed)), strings.Join(entries, ",")))
+	r.settled(t, namespace, "rb", int32(max(1, len(stayed))))
+	if err := r.vcenter.AddHost(path.Base(host)); err != nil {
+		t.Fatal(err)
+	}
+	r.until(t, namespace, "rb", "what returned is kept aside", func(g *v1alpha1.VmGroup) bool { return len(g.Status.Quarantined) == len(entries) })
+	after := r.stays(t, namespace, "rb", 10*time.Second)
+	slices.Sort(stayed)
+	if is := moRefs(after); !slices.Equal(is, stayed) || after.Status.Phase != v1alpha1.PhaseRunning {
+		t.Errorf("%s with %v, which were %v, and %v once others had left", after.Status.Phase, is, moRefs(before), stayed)
+	}
+	for _, q := range after.Status.Quarantined {
+		t.Logf("%s (%s) is kept aside: %s", q.Name, q.MoRef, q.Reason)
+	}
+}
+
+// What abandon leaves behind, a typo in spec.replace, and ranges that run down were told by nothing.
+func TestWhatAnOperatorMistypesOrLeavesBehindIsTold(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "told")
+	r.up(t, namespace, "ab", 2)
+	out, err := r.Kubectl("-n", namespace, "patch", "vg", "ab", "--dry-run=server", "--type=merge", "-p",
+		`{"spec":{"networks":[{"network":"VM Network","ipv4":{"ranges":["10.0.0.20-10.0.0.10"],"prefixLength":24}}]}}`)
+	if err == nil || !strings.Contains(out+err.Error(), "first address is not above its last") {
+		t.Errorf("reversed ranges: %v %s", err, out)
+	}
+	r.kubectl(t, "-n", namespace, "patch", "vg", "ab", "--type=merge", "-p", `{"spec":{"replace":[{"name":"ab-0","moRef":"vm-424242"}]}}`)
+	told := func(reason, text string) func() string {
+		return func() string {
+			for _, e := range r.events(t, namespace, "ab") {
+				if e.Reason == reason && strings.Contains(e.Message, text) {
+					t.Logf("%s %s: %s", e.Type, e.Reason, e.Message)
+					return ""
+				}
+			}
+			return "no Event " + reason + " with " + text
+		}
+	}
+	eventually(t, told("ReplaceNamesNoVM", "vm-424242"))
+	r.kubectl(t, "-n", namespace, "annotate", "vg", "ab", v1alpha1.AnnotationAbandon+"=true")
+	r.kubectl(t, "-n", namespace, "delete", "vg", "ab", "--wait=false")
+	eventually(t, told("Abandoned", "ab-1 (vm-"))
+	r.kubectl(t, "-n", namespace, "wait", "--for=delete", "vg/ab", "--timeout=2m")
+}
