@@ -107,8 +107,9 @@ type VmGroupStatus struct {
 // ready: another clone of it would be no better.
 type Trial struct {
 	// target is what the members were made from, as in status.update.
+	// +required
 	Target string `json:"target"`
-	// ready: a member made from target has been ready.
+	// ready says that a member made from target has been ready.
 	// +optional
 	Ready bool `json:"ready,omitempty"`
 	// generation is the generation of the spec since which replaced is noted.

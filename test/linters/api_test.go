@@ -31,9 +31,9 @@ var excused = []struct{ linter, finding, reason string }{
 	{"optionalorrequired", `^field (Range|family)\.`, "not part of the API, as above"},
 	{"minlength", `^field family\.`, "not part of the API, as above"},
 	{"maxlength", `^field family\.`, "not part of the API, as above"},
-	{"maxlength", `^field (VmGroupStatus|(Update|Canary)Progress|(Standby)?Member|Quarantined|PersistentDisk)\.`,
+	{"maxlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|PersistentDisk)\.`,
 		"the server alone writes the status; a bound would have the API server refuse all of it for one long name of vCenter's"},
-	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|(Standby)?Member|Quarantined|PersistentDisk)\.`, "as above"},
+	{"minlength", `^field (VmGroupStatus|(Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|PersistentDisk)\.`, "as above"},
 	{"minlength", `^field \w+\.\w+ must have a minimum (length|items|properties)`,
 		"an empty string or list means none, and stored groups can have it: a bound would refuse their next edit"},
 	{"minlength", `must have either a required field or a minimum properties`, "an empty object means none, as above"},
@@ -41,12 +41,12 @@ var excused = []struct{ linter, finding, reason string }{
 	{"nobools", `^field Hardware\.(CPUHotAdd|MemoryHotAdd|ReserveAllMemory|SecureBoot)\b`, "as in vCenter: on, off, or as in the template"},
 	{"nobools", `^field Hardware\.VTPM\b`, "a member has one or is as the template"},
 	{"nobools", `^field (Standby)?Member\.Ready\b`, "a field keeps its type, and one that says the same is like it"},
-	{"nobools", `^field (VmGroupStatus\.Orphaned|CanaryProgress\.Back)\b`, "the server alone writes the status, and it is one or the other"},
+	{"nobools", `^field (VmGroupStatus\.Orphaned|CanaryProgress\.Back|Trial\.Ready)\b`, "the server alone writes the status, and it is one or the other"},
 	{"nophase", `^naming convention "nophase": field VmGroupStatus\.Phase`, "the seed's contract; the conditions are there as well"},
 	{"optionalfields", `should (be a pointer|have the omitempty tag)`,
 		"the zero value means the default, in Go as in JSON (omitzero leaves objects out); counts in the status are present even if 0, for columns and the scale subresource"},
 	{"requiredfields", `should have the omitempty tag|must have the omitzero tag`, "required fields are always written"},
-	{"requiredfields", `^field ((Update|Canary)Progress|(Standby)?Member|Quarantined|PersistentDisk)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
+	{"requiredfields", `^field ((Update|Canary)Progress|Trial|(Standby)?Member|Quarantined|GivenUp|PersistentDisk)\.\w+ has a valid zero value`, "the server alone writes the status, and 0 is an ordinal"},
 }
 
 func must(t *testing.T, err error) {

@@ -74,6 +74,7 @@ func Event(t testing.TB, name, kind string) types.BaseEvent {
 	write(&out, "value", kind, tree)
 	out.WriteString("</r>")
 	var into struct {
+		//lint:ignore SA5008 the decoder is govmomi's, which knows this option
 		Value types.AnyType `xml:"value,typeattr"`
 	}
 	if err := decoder(out.Bytes()).Decode(&into); err != nil {
