@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
 // bound sets fields of the limit of team-a.
@@ -233,11 +235,18 @@ func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 	} {
 		lists[list] = values(100, last)
 	}
-	var hostGroups []string // their names are shorter
-	for _, name := range values(100, "") {
-		hostGroups = append(hostGroups, name[:min(len(name), 80)])
+	short := func(names []string) (list []string) { // these names are shorter
+		for _, name := range names {
+			list = append(list, name[:min(len(name), 80)])
+		}
+		return list
 	}
-	lists["hostGroups"] = hostGroups
+	var devices []string
+	for i := range v1alpha1.MaxPCIDevices {
+		devices = append(devices, fmt.Sprintf("10de:%04x", i))
+	}
+	lists["hostGroups"] = short(values(100, ""))
+	lists["pciDevices"] = append(short(values(100-len(devices), "grid_t4-4c")), devices...)
 	text, err := json.Marshal(map[string]any{"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroupLimit",
 		"metadata": map[string]any{"namespace": "team-a", "name": "bounds"}, "spec": lists})
 	if err != nil {
@@ -253,6 +262,7 @@ func TestTheLargestLimitIsWithinWhatAPolicyCanCost(t *testing.T) {
 			disks = append(disks, disk(fmt.Sprint("disk-", i), "", "gold"))
 		}
 		spec := with(with(within(), "networks", networks), "disks", disks)
+		spec = with(spec, "hardware", map[string]any{"pciDevices": devices})
 		return manifest(t, "team-a", "web", with(spec, "placement", map[string]any{"zones": values(32, zone), "storagePolicy": "gold"}))
 	}
 	k.refuses(t, "a zone", group("team-b-1"), []string{"create", "-f", "-"}, "spec.placement.zones of VmGroup team-a/web has 'team-b-1': in namespace team-a")
