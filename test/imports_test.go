@@ -55,7 +55,7 @@ var walls = map[string]struct {
 	"vsphere/vcsim":               {theirs: []string{"govmomi", "uuid"}},
 	"vsphere/vctest":              {ours: []string{"test/memnet", "vsphere/vcfault", "vsphere/vcsim"}, theirs: []string{"govmomi", "prometheus"}},
 	"vsphere/vctest/recorded":     {theirs: []string{"govmomi"}},
-	"cmd/vmgroup":                 {ours: []string{"sync/secret", "api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/loop", "sync/metacontroller", "sync/metrics", "sync/page", "sync/probe", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/recording", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "uuid", "zerolog", "prometheus"}},
+	"cmd/vmgroup":                 {ours: []string{"sync/secret", "api/v1alpha1", "sync/plan", "sync/hook", "sync/hook/guard", "sync/limiter", "sync/loop", "sync/metacontroller", "sync/metrics", "sync/page", "sync/probe", "vsphere", "vsphere/check", "vsphere/inventory", "vsphere/recording", "vsphere/vcsim"}, theirs: []string{"chi", "cobra", "uuid", "zerolog", "prometheus"}},
 	"sync/metacontroller":         {ours: []string{"api/v1alpha1"}},
 	"test/bare":                   {theirs: []string{"govmomi"}},
 	"test/memnet":                 {},

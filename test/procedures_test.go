@@ -249,7 +249,7 @@ func documented(t *testing.T, name, from, to string) string {
 
 func TestHoldAMemberBeforeItIsTakenDown(t *testing.T) {
 	t.Parallel()
-	key, value, _ := strings.Cut(documented(t, "day-to-day.md", "kubectl annotate vg db ", " "), "=")
+	key, value, _ := strings.Cut(documented(t, "day-to-day.md", "kubectl annotate vg db ", "\n"), "=")
 	if value != "db-0/vm-42" {
 		t.Fatalf("the documents have %s", value)
 	}
