@@ -147,12 +147,14 @@ func (w *world) ails(m *machine, a ailment) bool {
 // failsAlways reports whether vCenter refuses the task of a step because of the life's trouble.
 func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
 
-// judgeTrouble checks that a trouble costs one member that serves at most.
+// judgeTrouble checks that a trouble costs one member that serves at most. A trouble that doesn't concern the group, such as a preparation
+// that fails where none is needed, lets new members serve: then the update goes on.
 func (s *step) judgeTrouble(m *machine) {
 	if s.troubledSince.IsZero() || !s.works(m) || !slices.Contains(s.before, m.MoRef) || slices.Contains(s.lost, m.MoRef) || !s.troubled() {
 		return
 	}
-	if s.lost = append(s.lost, m.MoRef); len(s.lost) > 1 {
+	ready := slices.ContainsFunc(s.vc.vms, func(x *machine) bool { return !slices.Contains(s.before, x.MoRef) && s.works(x) })
+	if s.lost = append(s.lost, m.MoRef); len(s.lost) > 1 && !ready {
 		s.violated("13: %s takes down a second member that serves (%v), and no successor is ready: %+v", s, s.lost, s.set.trouble)
 	}
 }
