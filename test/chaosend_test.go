@@ -73,8 +73,7 @@ func (l *life) reach() {
 func (l *life) repair() {
 	l.show()
 	l.answer()
-	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError, b.BreakGuests = nil, "", nil })
-	l.AddKeyProvider()
+	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = nil, "" })
 	for _, template := range []string{"vm-operator-template", otherTemplate} {
 		l.must(l.ShowContentIDs("/DC0/vm/"+template, true))
 	}

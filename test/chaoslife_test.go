@@ -73,14 +73,6 @@ func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *c
 		}
 		l.rand = rand.New(rand.NewPCG(seed, 3))
 		l.converge()
-		if t := l.profile.trouble; t != nil {
-			if l.endure(t); !t.ends {
-				l.group.Spec.Deletion.Policy = ""
-				l.end(false)
-				return
-			}
-			l.converge()
-		}
 		l.end(l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0)
 	})
 }
