@@ -162,7 +162,7 @@ type Quarantined struct {
 	// +required
 	MoRef string `json:"moRef"`
 	// reason for its removal: ScaleIn, Update, Healing, Replace or Resize; or Duplicate: another VM is the member, or the group gave this one
-	// up before it came back. Then it is kept until somebody deletes it.
+	// up before it came back. Then it is kept until an operator deletes it.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 	// since is when its quarantine began.

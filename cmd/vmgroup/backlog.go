@@ -18,7 +18,7 @@ const (
 	lastLines = time.Second
 )
 
-// backlog is a writer that never blocks, however slow the other end is: a pipe that nobody reads blocks whoever writes to it, with all
+// backlog is a writer that never blocks, however slow the other end is: a pipe without a reader blocks every writer, with all
 // locks that it holds. One goroutine writes what waits, in order. Each Write is a line; one for which there is no room is dropped whole, and
 // counted. (zerolog's diode drops old lines instead of new ones, counts them only when the reader is back, has no bound in bytes, prints to
 // standard error itself when writers collide, and its Close waits for the reader.)
@@ -34,7 +34,7 @@ type backlog struct {
 	closed  bool
 	dropped prometheus.Counter
 	untold  int       // lines that were dropped since say was called
-	say     func(int) // tells of dropped lines, by writing to to; nil: nobody
+	say     func(int) // tells of dropped lines, by writing to to; nil: they are not told
 }
 
 // newBacklog returns a backlog in front of to. Its goroutine ends after close, once to takes what waits.
@@ -113,7 +113,7 @@ func (b *backlog) writeNext() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.writing = 0
-	if err != nil { // nobody reads any more
+	if err != nil { // the reader is gone
 		b.drop(lines)
 		return false
 	}
