@@ -23,7 +23,7 @@ export GOCACHE GOMODCACHE
 work=$(mktemp -d)
 export TMUX_TMPDIR=$work
 screen() { tmux -L newcomer "$@"; }
-trap 'screen kill-server 2>/dev/null; chmod -R u+w "$work"; rm -rf "$work"' EXIT
+trap '{ screen kill-server; chmod -R u+w "$work"; rm -rf "$work"; } 2>/dev/null || true' EXIT # its end is not the session's
 unset TMUX
 failed=0
 
