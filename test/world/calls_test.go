@@ -7,7 +7,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// start makes the calls before the task, and starts it. over: nothing is left to do.
+// start makes the calls before the task, and starts it. over: nothing is left to do. A task that vCenter doesn't allow at that moment never
+// runs: one that did later would find what others have done since.
+//
+// [doc] PowerOffVM_Task: InvalidPowerState "if the power state is not poweredOn"; TaskInProgress "if the virtual machine is busy".
 func (s *step) start() (over bool, err error) {
 	v, a := s.by.view, s.a
 	switch a.Op {
@@ -48,6 +51,9 @@ func (s *step) start() (over bool, err error) {
 		if m := s.vc.find(a.MoRef); err == nil && plan.ArgsOf[plan.DestroyArgs](a.Args).NeverOn && (m.Power != plan.PoweredOff || m.wasOn) {
 			err = inUse
 		}
+		if m := s.vc.find(a.MoRef); err == nil && m.Power == plan.PoweredOn {
+			err = wrongPower
+		}
 		if err == nil && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(s.vc.find(a.MoRef).Disks), id) }) {
 			err = changed
 		}
@@ -78,6 +84,15 @@ func (s *step) start() (over bool, err error) {
 		}
 		if err == nil && a.Op == plan.PowerOn {
 			err = untried(s.hasDisks())
+		}
+		if err == nil && a.Op == plan.PowerOff && !s.asks {
+			if s.vc.find(a.MoRef).Power != plan.PoweredOn {
+				v.read(a.MoRef)
+				return true, nil
+			}
+			if s.changesPower(a.MoRef, plan.PowerOff) {
+				err = busy
+			}
 		}
 	case plan.Quarantine, plan.Reset:
 		err = s.look()

@@ -35,6 +35,7 @@ var (
 	leaseOver      = transient("ConcurrentAccess")
 	replyLost      = transient("VCenterUnreachable")
 	objectGone     = transient("Gone")
+	busy           = transient("TaskInProgress")
 	wrongPower     = transient("InvalidPowerState")
 	cloneRunning   = transient("CloneRunning")
 	removing       = transient(plan.ReasonRemoving)
@@ -54,6 +55,6 @@ var (
 	noPermission   = needsOperator("MissingPrivilege")
 
 	// refusals are what vCenter can answer to any call.
-	refusals = []*fault{transient("TaskInProgress"), transient("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
+	refusals = []*fault{busy, transient("ConcurrentAccess"), {Reason: "ResourceLimit", Message: "no resources"},
 		needsOperator("MissingPrivilege"), {Reason: "Internal", Message: "an internal error"}, replyLost}
 )
