@@ -137,7 +137,7 @@ func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	return err
 }
 
-// awaitPower waits for the running tasks that change a VM's power state, and then reads the VM. Another replica may have begun one before this
+// awaitPower waits for the running tasks of those kinds that change a VM's power state or destroy it, and then reads the VM. Another replica may have begun one before this
 // one set or withdrew the VM's mark, and the VM's state doesn't show it before it ends. A datacenter's task that powers VMs on does not say
 // which before it has begun theirs, so awaitPower waits for those, and then for the tasks of the VM that they began.
 func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {

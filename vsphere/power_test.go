@@ -168,34 +168,46 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	})
 }
 
-// Another replica may be powering the member off because of the mark that is withdrawn.
-func TestAnUnmarkWaitsForThePowerOffThatTheMarkCaused(t *testing.T) {
+// Another replica may be taking the member down because of the mark that is withdrawn.
+func TestAnUnmarkWaitsForTheTaskThatTheMarkCaused(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		one, two := w.start(), w.start()
-		vm := one.running(0, false)
-		one.do(guarded(plan.Mark, vm))
-		two.until("it sees the mark", func() bool { return two.vm(vm.MoRef).Marked })
-		w.Hold(vcsim.PowerOff)
-		off := actionOn(plan.PowerOff, one.vm(vm.MoRef))
-		off.Marked = true
-		done := make(chan error, 2)
-		go func() { done <- one.Do(context.Background(), web, off) }()
-		one.until("it is being powered off", func() bool { return w.Calls()["PowerOffVM_Task"] == 1 })
+	for _, way := range []struct {
+		op   plan.Op
+		kind vcsim.Kind
+		call string
+	}{{plan.PowerOff, vcsim.PowerOff, "PowerOffVM_Task"}, {plan.Destroy, vcsim.Destroy, "Destroy_Task"}} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			one, two := w.start(), w.start()
+			vm := one.member(0)
+			if way.op == plan.PowerOff {
+				one.do(actionOn(plan.PowerOn, vm))
+				vm = one.vm(vm.MoRef)
+			}
+			one.do(guarded(plan.Mark, vm))
+			two.until("it sees the mark", func() bool { return len(two.state().VMs) == 1 && two.vm(vm.MoRef).Marked })
+			w.Hold(way.kind)
+			down := actionOn(way.op, one.vm(vm.MoRef))
+			down.Marked = true
+			done := make(chan error, 2)
+			go func() { done <- one.Do(context.Background(), web, down) }()
+			one.until("it is being taken down", func() bool { return w.Calls()[way.call] == 1 })
 
-		go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
-		two.until("the mark is removed", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
-		if time.Sleep(time.Minute); len(done) > 0 {
-			t.Fatalf("it did not wait for the running power-off: %v", <-done)
-		}
-		w.Release(vcsim.PowerOff)
-		w.must(<-done)
-		w.must(<-done)
-		if back := two.vm(vm.MoRef); back.Marked || back.Power != plan.PoweredOff {
-			t.Errorf("%+v", back)
-		}
-	})
+			go func() { done <- two.Do(context.Background(), web, guarded(plan.Unmark, two.vm(vm.MoRef))) }()
+			two.until("the mark is removed", func() bool { return !strings.Contains(w.stampOf("web-0"), `"marked":true`) })
+			if time.Sleep(time.Minute); len(done) > 0 {
+				t.Fatalf("%s: it did not wait for the running task: %v", way.op, <-done)
+			}
+			w.Release(way.kind)
+			w.must(<-done)
+			w.must(<-done)
+			for _, back := range two.state().VMs {
+				if way.op == plan.Destroy || back.Marked || back.Power != plan.PoweredOff {
+					t.Errorf("after %s: %+v", way.op, back)
+				}
+			}
+		})
+	}
 }
 
 // Of two replicas that know different specs one powers on a member that the other removes. (Found by

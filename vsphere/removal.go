@@ -32,7 +32,7 @@ func (r removal) mark(ctx context.Context) error {
 	next := stampAfter(m, r.action)
 	done := next == m.Stamp // nothing to do, and published
 	if done && r.action.Op == plan.Unmark {
-		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.TakingDown...)
 	}
 	if done {
 		return nil
@@ -44,7 +44,7 @@ func (r removal) mark(ctx context.Context) error {
 		if err := r.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 			return err
 		}
-		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.PoweringOff...)
+		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.TakingDown...)
 	}
 	if successor := plan.ArgsOf[plan.MarkArgs](r.action.Args).Successor; successor != nil {
 		if err := r.rehearse(ctx, *successor); err != nil {

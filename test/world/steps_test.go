@@ -38,6 +38,7 @@ type step struct {
 	promised int
 	// wants is the lowest count of members that any replica might want when it began.
 	wants int
+	fits  bool     // its VM was as the last spec of its replica says, as its replica saw it when it began
 	saw   []string // the members that worked, as its replica saw it when it began
 	// A step for disks: its task, whether that is not its first, what the stamp is to say, the disk that it has just made, those that are
 	// ready for the VM, by name, those that it attaches, and whether it can delete any.
@@ -156,7 +157,7 @@ func (v *view) want(uid types.UID) {
 // finish takes in how a task ended: the replica reads its VM before Do returns.
 func (s *step) finish() {
 	v, a := s.by.view, s.a
-	if s.by.paused || s.err == nil && a.Op == plan.Unmark && s.changesPower(a.MoRef, plan.PowerOff) {
+	if s.by.paused || s.err == nil && a.Op == plan.Unmark && (s.changesPower(a.MoRef, plan.PowerOff) || s.changesPower(a.MoRef, plan.Destroy)) {
 		return
 	}
 	switch {

@@ -94,13 +94,13 @@ func ByUser(info *types.TaskInfo, user string) bool {
 	return is && strings.EqualFold(reason.UserName, user)
 }
 
-// The kinds of tasks that change a VM's power, by TaskInfo.descriptionId: all are in the list of a recorded vCenter 8.0.1, and in govmomi's
-// capture of another, simulator/vpx/task_manager.go. Datacenter.PowerOnMultiVM_Task is Datacenter.powerOnVm, whose entity is the datacenter
-// (testdata/recorded, of 2022), and begins a Datacenter.ExecuteVmPowerOnLRO for each VM (recorded in 2015, ManageIQ/integration_tests), whose
-// entity is the VM. Drm.ExecuteVmPowerOnLRO is a power-on of a VM to a driver of OpenStack's nova.
+// The kinds of tasks that take a VM down, and that power it on, by TaskInfo.descriptionId: all are in the list of a recorded vCenter 8.0.1, and
+// in govmomi's capture of another, simulator/vpx/task_manager.go. Datacenter.PowerOnMultiVM_Task is Datacenter.powerOnVm, whose entity is the
+// datacenter (testdata/recorded, of 2022), and begins a Datacenter.ExecuteVmPowerOnLRO for each VM (recorded in 2015,
+// ManageIQ/integration_tests), whose entity is the VM. Drm.ExecuteVmPowerOnLRO is a power-on of a VM to a driver of OpenStack's nova.
 var (
-	PoweringOff = []string{"VirtualMachine.powerOff"}
-	PoweringOn  = []string{"VirtualMachine.powerOn", "Datacenter.powerOnVm", "Datacenter.ExecuteVmPowerOnLRO", "Drm.ExecuteVmPowerOnLRO"}
+	TakingDown = []string{"VirtualMachine.powerOff", "VirtualMachine.destroy"}
+	PoweringOn = []string{"VirtualMachine.powerOn", "Datacenter.powerOnVm", "Datacenter.ExecuteVmPowerOnLRO", "Drm.ExecuteVmPowerOnLRO"}
 )
 
 // Of returns the unfinished tasks of those kinds that change a VM, or may: a task of its datacenter does not say which VMs it powers on. That

@@ -17,7 +17,7 @@ func TestTheKindsOfTasksAreThoseOfARecordedVCenter(t *testing.T) {
 	if len(kinds) < 2000 {
 		t.Fatalf("%d kinds", len(kinds))
 	}
-	ours := slices.Concat(PoweringOff, PoweringOn, []string{clone})
+	ours := slices.Concat(TakingDown, PoweringOn, []string{clone})
 	for _, k := range []vcsim.Kind{vcsim.Clone, vcsim.PowerOn, vcsim.PowerOff, vcsim.Reset, vcsim.Reconfigure, vcsim.Rename, vcsim.Destroy,
 		vcsim.Relocate, vcsim.Upgrade, vcsim.CreateVM, vcsim.RegisterVM, vcsim.MoveInto, vcsim.RenameFolder, vcsim.DestroyFolder,
 		vcsim.UnregisterAndDestroy, vcsim.RemoveSnapshots, vcsim.ImportVApp, vcsim.ReconfigureCluster, vcsim.PowerOnMulti, vcsim.PowerOnByDRS,
@@ -68,11 +68,11 @@ func TestADatacentersTaskConcernsAVMUntilItsTasksAreKnown(t *testing.T) {
 			t.Errorf("%s: %v %t, not %v %t", c.name, of, undecided, c.of, c.undecided)
 		}
 	}
-	if of, _ := Of([]types.TaskInfo{many}, vm, "root", PoweringOff...); of != nil {
+	if of, _ := Of([]types.TaskInfo{many}, vm, "root", TakingDown...); of != nil {
 		t.Errorf("it powers nothing off: %v", of)
 	}
 	off := recorded.Event(t, "manageiq/events/TaskEvent-power-off.yml", "").(*types.TaskEvent).Info
-	if of, undecided := Of([]types.TaskInfo{off}, *off.Entity, "", PoweringOff...); len(of) != 1 || undecided {
+	if of, undecided := Of([]types.TaskInfo{off}, *off.Entity, "", TakingDown...); len(of) != 1 || undecided {
 		t.Errorf("a power-off of the VM: %v, %t", of, undecided)
 	}
 }
