@@ -146,6 +146,7 @@ func (w *world) tendDisks() {
 	w.vc.consolidate()
 	w.attachAgain()
 	w.deleteCopies()
+	w.detachFromDuplicates()
 }
 
 // giveUpForgotten gives up disks that were deleted, where somebody destroyed the VM before any status could
@@ -181,6 +182,21 @@ func (w *world) attachAgain() {
 				m.attached = append(slices.Clone(m.attached), d)
 				m.reconfigured()
 			}
+		}
+	}
+}
+
+// detachFromDuplicates detaches disks from VMs in quarantine while the members that need them run without (DiskInUse).
+func (w *world) detachFromDuplicates() {
+	for _, q := range w.vc.vms {
+		if q.gone || q.Quarantined.IsZero() || q.Why != plan.WhyDuplicate || q.Power == plan.PoweredOn || len(q.attached) == 0 {
+			continue
+		}
+		if slices.ContainsFunc(w.vc.vms, func(m *machine) bool {
+			return m.member(q.uid) && m.Ordinal == q.Ordinal && !m.Marked && m.Power == plan.PoweredOn && len(m.attached) == 0
+		}) {
+			q.attached = nil
+			q.reconfigured()
 		}
 	}
 }

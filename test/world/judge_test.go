@@ -140,6 +140,9 @@ func (w *world) floor() int {
 // judgeBegun checks a step that a loop has begun.
 func (w *world) judgeBegun(s *step) {
 	s.promised, s.wants = w.promisedBy(s.by), w.wantedBy(s.by)
+	if g := s.by.view.vms[s.a.MoRef]; g != nil && s.by.last != nil {
+		s.fits = fits(&g.vm, &s.by.last.Spec)
+	}
 	for _, m := range w.vc.vms {
 		if g := s.by.view.vms[m.MoRef]; g != nil && !g.gone && g.uid == s.ref.UID && g.vm.Reachable && g.vm.Power == plan.PoweredOn && w.set.isWell(&g.vm) &&
 			(!w.set.spec.Readiness.Probes() || s.by.concluded[m.MoRef].Concluded == plan.Answering) {
@@ -170,6 +173,11 @@ func (w *world) judgeBegun(s *step) {
 	}
 }
 
+// fits reports whether a VM is as a spec says.
+func fits(vm *plan.VM, spec *v1alpha1.VmGroupSpec) bool {
+	return vm.Revision == plan.Revision(spec) && vm.CPU == spec.CPU
+}
+
 // judgeReason checks that the spec, as the replica was last called with it, asks to take down a member that is marked, and that a successor
 // can be made.
 func (w *world) judgeReason(s *step) {
@@ -177,10 +185,9 @@ func (w *world) judgeReason(s *step) {
 	if s.a.Op != plan.Mark || seen == nil || group == nil || group.UID != s.ref.UID || w.deleted(s.ref.UID) || group.DeletionTimestamp != nil {
 		return
 	}
-	fits := seen.vm.Revision == plan.Revision(&group.Spec) && seen.vm.CPU == group.Spec.CPU
 	switch plan.ArgsOf[plan.MarkArgs](s.a.Args).Why {
 	case plan.WhyUpdate, plan.WhyResize, plan.WhyPowerCycle:
-		if fits {
+		if s.fits {
 			w.violated("13: %s begins for %s, and it is as the spec says", s, plan.ArgsOf[plan.MarkArgs](s.a.Args).Why)
 		}
 	case plan.WhyHealing:
@@ -248,7 +255,7 @@ func (s *step) judge() {
 // completes what it has begun (seed 1200004646). A standby member that an operator powered on is a member (seed 784176732). A member that is only taken down comes up again if it stays after all, so a Destroy counts
 // it, too (seed 11547).
 func (s *step) judgeScaleIn(m *machine) {
-	if spec := &s.kube.group.Spec; m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || m.Revision != plan.Revision(spec) || m.CPU != spec.CPU {
+	if m.Why != plan.WhyScaleIn || m.IsStandby() || !m.Quarantined.IsZero() || !s.fits || !fits(&m.VM, &s.kube.group.Spec) {
 		return // one that differs may be replaced with that mark
 	}
 	if s.set.disks && int(m.Ordinal) >= s.wants {

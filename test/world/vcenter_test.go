@@ -35,7 +35,7 @@ type machine struct {
 	takenFor int  // how many members the spec wanted for which a scale-in began to take it down
 	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
-	// faulty: it is down, or unhealthy, through no step.
+	// faulty: it is down, or unhealthy, through no step, until its guest runs again.
 	faulty bool
 	// serves: its guest's service answers. heard: a replica knows, and nobody had marked the VM before.
 	serves, heard bool
@@ -147,7 +147,7 @@ func (v *vcenter) add(uid types.UID, a plan.Action) *machine {
 // power changes a VM's power. A guest boots later, and then reports that it runs.
 func (v *vcenter) power(m *machine, on bool) {
 	if on {
-		m.Power, m.Boot, m.wasOn, m.faulty = plan.PoweredOn, time.Now(), true, false
+		m.Power, m.Boot, m.wasOn = plan.PoweredOn, time.Now(), true
 		v.write(m)
 	} else {
 		m.Power, m.Boot = plan.PoweredOff, time.Time{}
