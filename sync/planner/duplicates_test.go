@@ -219,3 +219,24 @@ func TestADuplicateThatServesWaitsForTheMemberOfItsOrdinal(t *testing.T) {
 		}
 	}
 }
+
+// A member that boots isn't powered off for its new size while the duplicate of its ordinal serves: the duplicate would go at once, and
+// nothing would serve. (Found by the model in test/world, seed 41024983.)
+func TestAMemberIsNotPowerCycledWhileAnotherVMHasItsOrdinal(t *testing.T) {
+	for contested, want := range map[bool]bool{true: false, false: true} {
+		o := atWork(2)
+		o.Group.Spec.Readiness.Check = v1alpha1.ReadyToolsRunning
+		o.State.VMs[0].Tools, o.State.VMs[1].CPU, o.State.VMs[1].Created = true, 1, o.Now.Add(-time.Minute)
+		if contested {
+			another(&o, 1, func(x *plan.VM) {
+				x.Tools, x.Marked, x.Why, x.Boot = true, true, plan.WhyDuplicate, o.Now.Add(-time.Hour)
+			})
+		}
+		r := planner.Make(o)
+		if cycles := slices.ContainsFunc(r.Actions, func(a plan.Action) bool {
+			return a.MoRef == o.State.VMs[1].MoRef && a.Op == plan.Mark && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyPowerCycle
+		}); cycles != want {
+			t.Errorf("contested: %v, it is power-cycled: %v; %+v", contested, cycles, r.Actions)
+		}
+	}
+}

@@ -36,7 +36,9 @@ func (f *facts) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == plan.PoweredOn && !f.hot(m)
 }
 
-// chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed; so does one whose guest is halting already.
+// chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed;
+// so does one whose guest is halting already. A member waits while another VM has its ordinal: that VM may be the only one that serves, and
+// it goes at once when the member is off.
 func (d *decision) chooseCycles(order []int) {
 	slack, begun := d.slack, 0
 	for _, i := range order {
@@ -44,7 +46,7 @@ func (d *decision) chooseCycles(order []int) {
 		switch {
 		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && d.halting(m):
 			m.cycles = true
-		case !d.wantsCycle(m), m.mayServe() && !d.comesBack(m, begun):
+		case !d.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
 		case d.halting(m):
 			m.cycles = slack >= 0 || !m.mayServe()
 		case !m.mayServe(), m.serving && slack > 0, (d.takenDown(m) || !m.ready) && slack >= 0:
