@@ -186,14 +186,14 @@ func (w *world) attachAgain() {
 	}
 }
 
-// detachFromDuplicates detaches disks from VMs in quarantine while the members that need them run without (DiskInUse).
+// detachFromDuplicates detaches disks from VMs in quarantine while the members of their ordinals are without (DiskInUse).
 func (w *world) detachFromDuplicates() {
 	for _, q := range w.vc.vms {
 		if q.gone || q.Quarantined.IsZero() || q.Why != plan.WhyDuplicate || q.Power == plan.PoweredOn || len(q.attached) == 0 {
 			continue
 		}
 		if slices.ContainsFunc(w.vc.vms, func(m *machine) bool {
-			return m.member(q.uid) && m.Ordinal == q.Ordinal && !m.Marked && m.Power == plan.PoweredOn && len(m.attached) == 0
+			return m.member(q.uid) && m.Ordinal == q.Ordinal && !m.Marked && len(m.attached) == 0
 		}) {
 			q.attached = nil
 			q.reconfigured()
