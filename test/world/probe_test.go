@@ -53,7 +53,7 @@ func (w *world) ask(r *replica) {
 
 // hear notes whom a replica has heard, and none that can act takes for silent: there is no consensus about answers, so one that has not
 // asked a member again since it failed counts on it as little as before. One that is paused, or was not called for longer than a lease,
-// takes nothing down (seed 15747). A member that is marked when it is first heard is not counted on.
+// takes nothing down (seed 15747). A member that is marked when it is first heard is not counted on. What went wrong with a member is over once it works.
 func (w *world) hear() {
 	for _, m := range w.vc.vms {
 		heard, silent := false, false
@@ -62,6 +62,7 @@ func (w *world) hear() {
 			silent = silent || !r.paused && time.Since(r.called) <= lease && r.concluded[m.MoRef].Concluded == plan.Silent
 		}
 		m.heard = m.heard || m.serves && !m.Marked && heard && !silent
+		m.faulty = m.faulty && !w.works(m)
 	}
 }
 

@@ -35,7 +35,7 @@ type machine struct {
 	takenFor int  // how many members the spec wanted for which a scale-in began to take it down
 	// tampered: an operator renamed, moved, or restored it, which opens the lock of its ordinal.
 	tampered bool
-	// faulty: it is down, or unhealthy, through no step, until its guest runs again.
+	// faulty: it is down, or unhealthy, through no step, and hasn't worked since.
 	faulty bool
 	// serves: its guest's service answers. heard: a replica knows, and nobody had marked the VM before.
 	serves, heard bool
@@ -164,7 +164,7 @@ func (v *vcenter) boots(m *machine) {
 	if v.ails(m, noTool) {
 		return
 	}
-	m.Tools, m.IPs, m.faulty = true, []string{"192.0.2.1"}, false
+	m.Tools, m.IPs = true, []string{"192.0.2.1"}
 	if v.ails(m, noAddress) {
 		m.IPs = nil
 	}

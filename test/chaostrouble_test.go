@@ -1,0 +1,110 @@
+package test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+// A lasting trouble comes at the end of some lives, when the group is as its spec says: with an edit that replaces all members, one kind of
+// step begins to fail each time, or new guests never become ready. It lasts for hours, and costs one member that serves at most. Then it ends, and the group becomes as its spec says;
+// or the group is deleted while it lasts.
+
+// trouble is a lasting trouble of a life.
+type trouble struct {
+	kind  troubleKind
+	lasts time.Duration
+	ends  bool
+}
+
+// troubleKind is a kind of trouble. begins lets it begin; repair and Heal end it. isNew reports whether a VM has been made since.
+type troubleKind struct {
+	name   string
+	only   func(profile) bool // nil: in each life
+	edit   func(*v1alpha1.VmGroupSpec)
+	begins func(l *life, isNew func(vcsim.VM) bool)
+}
+
+func nothing(*v1alpha1.VmGroupSpec) {}
+
+// troubleKinds lists the steps between a clone and a member that is ready.
+var troubleKinds = []troubleKind{
+	{"no clone succeeds", nil, nothing, func(l *life, _ func(vcsim.VM) bool) { l.FailTask(vcsim.Clone, nil, pick(l.rand, chaosFaults), 0) }},
+	{"no tag is attached", nil, func(s *v1alpha1.VmGroupSpec) {
+		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "trouble", Create: true}}
+	}, func(l *life, _ func(vcsim.VM) bool) { l.Deny(attachTags, "InventoryService.Tagging.AttachTag") }},
+	{"no upgrade succeeds", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 16 }, func(l *life, _ func(vcsim.VM) bool) {
+		l.FailTask(vcsim.Upgrade, nil, pick(l.rand, chaosFaults), 0)
+	}},
+	{"nothing is encrypted", func(p profile) bool { return !p.persistent }, func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.StoragePolicy = encryptingPolicy
+	}, func(l *life, _ func(vcsim.VM) bool) { l.RemoveKeyProviders() }},
+	{"no virtual TPM is added", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version, s.Hardware.VTPM = 16, true }, func(l *life, _ func(vcsim.VM) bool) {
+		l.RemoveKeyProviders()
+	}},
+	{"no rule is written", nil, func(s *v1alpha1.VmGroupSpec) {
+		s.Placement.HostGroup = &v1alpha1.HostGroup{Names: []string{siteA}, Rule: v1alpha1.HostRuleRequired}
+	}, func(l *life, _ func(vcsim.VM) bool) {
+		l.FailTask(vcsim.ReconfigureCluster, nil, pick(l.rand, chaosFaults), 0)
+	}},
+	{"no VM is powered on", nil, nothing, func(l *life, _ func(vcsim.VM) bool) { l.FailTask(vcsim.PowerOn, nil, pick(l.rand, chaosFaults), 0) }},
+	{"no customization succeeds", nil, func(s *v1alpha1.VmGroupSpec) { s.CustomizationSpec = "linux" }, func(l *life, isNew func(vcsim.VM) bool) {
+		l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = isNew, "trouble" })
+	}},
+	{"no new guest has Tools", func(p profile) bool { return p.tools }, nothing, func(l *life, isNew func(vcsim.VM) bool) {
+		l.Behave(func(b *vcsim.Behavior) { b.BreakGuests = isNew })
+	}},
+	{"no new service answers", func(p profile) bool { return p.answers }, nothing, func(*life, func(vcsim.VM) bool) {}},
+}
+
+// troubleOf is the trouble of the life of a seed: of every eighth one.
+func troubleOf(seed uint64, p profile) *trouble {
+	if seed%8 != 3 {
+		return nil
+	}
+	r := rand.New(rand.NewPCG(seed, 4))
+	kinds := slices.DeleteFunc(slices.Clone(troubleKinds), func(k troubleKind) bool { return k.only != nil && !k.only(p) })
+	return &trouble{kind: pick(r, kinds), lasts: time.Duration(20+r.IntN(160)) * time.Minute, ends: r.IntN(2) == 0}
+}
+
+// endure begins a trouble, and passes its hours.
+func (l *life) endure(t *trouble) {
+	all, was := refsOf(l.mine()), refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
+	isNew := func(vm vcsim.VM) bool { return !slices.Contains(all, vm.Ref.Value) }
+	l.say("trouble: %s, for %s; then it ends: %v", t.kind.name, t.lasts, t.ends)
+	t.kind.begins(l, isNew)
+	s := &l.group.Spec
+	s.Update.Canary, s.Update.Strategy = nil, ""
+	if s.Template = otherTemplate; l.specs[len(l.specs)-1].Template == otherTemplate {
+		s.Template = "vm-operator-template"
+	}
+	t.kind.edit(s)
+	l.edited("the spec of the trouble, %s", s.Template)
+	for began := time.Now(); time.Since(began) < t.lasts; time.Sleep(2 * seldom) {
+		l.reap()
+		l.call(l.any())
+		l.judgeTrouble(was)
+		for _, vm := range l.mine() {
+			if t.kind.name == "no new service answers" && isNew(vm) {
+				l.StopService(vm.Ref.Value, true)
+			}
+		}
+	}
+}
+
+// judgeTrouble checks that a trouble costs one of the members that served at most: for each further one that is gone, a new member serves.
+func (l *life) judgeTrouble(was []string) {
+	var lost []string
+	serve := refsOf(slices.DeleteFunc(l.mine(), func(vm vcsim.VM) bool { return !isOn(vm) }))
+	for _, ref := range was {
+		if !slices.Contains(serve, ref) {
+			lost = append(lost, ref)
+		}
+	}
+	if ready := int(l.group.Status.ReadyReplicas); len(lost) > 1 && ready < len(was)-1 {
+		l.t.Fatalf("%v are lost, and %d members are ready", lost, ready)
+	}
+}
