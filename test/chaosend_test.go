@@ -73,7 +73,8 @@ func (l *life) reach() {
 func (l *life) repair() {
 	l.show()
 	l.answer()
-	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError = nil, "" })
+	l.Behave(func(b *vcsim.Behavior) { b.FailCustomizations, b.CustomizationError, b.BreakGuests = nil, "", nil })
+	l.AddKeyProvider()
 	for _, template := range []string{"vm-operator-template", otherTemplate} {
 		l.must(l.ShowContentIDs("/DC0/vm/"+template, true))
 	}

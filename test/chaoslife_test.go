@@ -45,7 +45,6 @@ type life struct {
 	versions  [2]vim.ManagedObjectReference // the VM templates of golden; the first is the present one
 	*faults                                 // nil in random lives
 	wires     []*vcsim.Wire                 // of all replicas so far
-	without   map[int64]bool                // the generations of the spec whose template is not there
 	asked     time.Time                     // when a replica was last asked to finalize the group, which was not selected
 }
 
@@ -73,6 +72,14 @@ func runLife(t *testing.T, seed uint64, steps []step, planted *defect, counts *c
 		}
 		l.rand = rand.New(rand.NewPCG(seed, 3))
 		l.converge()
+		if t := l.profile.trouble; t != nil {
+			if l.endure(t); !t.ends {
+				l.group.Spec.Deletion.Policy = ""
+				l.end(false)
+				return
+			}
+			l.converge()
+		}
 		l.end(l.group.Spec.Deletion.Policy == v1alpha1.DeletionRetain || l.rand.IntN(3) == 0)
 	})
 }
@@ -149,7 +156,6 @@ func (l *life) wait(most int) {
 func (l *life) begin() {
 	l.lives++
 	l.deleting, l.past, l.specs = false, nil, []v1alpha1.VmGroupSpec{*l.group.Spec.DeepCopy()}
-	l.without = map[int64]bool{l.group.Generation: l.group.Spec.Template == noTemplate}
 	l.watch.watches(l.group.UID)
 	l.promises()
 }
@@ -205,7 +211,6 @@ func (l *life) call(c *chaosReplica) metacontroller.Answer {
 func (l *life) edited(format string, args ...any) {
 	l.fitPersistent()
 	l.group.Generation++
-	l.without[l.group.Generation] = l.group.Spec.Template == noTemplate
 	l.say("generation %d: %s", l.group.Generation, fmt.Sprintf(format, args...))
 	l.specs = append(l.specs, *l.group.Spec.DeepCopy())
 	l.promises()

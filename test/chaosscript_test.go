@@ -81,13 +81,17 @@ type profile struct {
 	shape  string
 	size   int32
 	faults *faults
+	// trouble is a lasting trouble; nil for none.
+	trouble *trouble
 }
 
 func profileOf(seed uint64) profile {
 	r := rand.New(rand.NewPCG(seed, 2))
-	return profile{size: 3, peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
+	p := profile{size: 3, peaceful: seed%3 == 2, up: r.IntN(4) > 0, replicas: []int{1, 2, 2, 2, 2, 2, 2, 2, 3, 3}[r.IntN(10)],
 		quarantine: []int32{0, 60, 600}[r.IntN(3)], tools: r.IntN(2) == 0, departing: seed%3 == 1, answers: r.IntN(3) == 0,
 		persistent: r.IntN(4) == 0, library: r.IntN(5) == 0}
+	p.trouble = troubleOf(seed, p)
+	return p
 }
 
 // operationsOf lists what can happen in a life of that profile.

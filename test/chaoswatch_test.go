@@ -42,6 +42,8 @@ type watch struct {
 	byHand     time.Time           // when an operator removed a member last
 	stamped    map[string]sighting // as last seen, by moRef
 	touched    map[string]bool     // by moRef: the VMs that operators powered off or removed, or may have
+	deleting   bool                // the group is
+	without    map[int64]bool      // the generations of the spec whose template is not there
 }
 
 // sighting is a member as it was seen.
@@ -96,7 +98,7 @@ func (w *watch) wrong() []string {
 func (w *watch) watches(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.uid, w.least, w.duplicates, w.wanted = uid, 0, "", 0
+	w.uid, w.least, w.duplicates, w.wanted, w.deleting, w.without = uid, 0, "", 0, false, map[int64]bool{}
 }
 
 // wants notes how many members the spec wants: an edit can only lower the number, as steps for the former spec may be running.
@@ -151,7 +153,8 @@ func (w *watch) promised(least int) {
 	w.least = least
 }
 
-// promises lowers the promise to what the spec says now; it rises only when that is reached.
+// promises tells the watch of the group as it is stored now, and lowers the promise to what its spec says; the promise rises only when that is
+// reached.
 func (l *life) promises() {
 	least := l.leastOf(&l.group.Spec)
 	if l.deleting {
@@ -159,7 +162,8 @@ func (l *life) promises() {
 	}
 	l.watch.mu.Lock()
 	defer l.watch.mu.Unlock()
-	l.watch.least = min(l.watch.least, least)
+	l.watch.least, l.watch.deleting = min(l.watch.least, least), l.deleting
+	l.watch.without[l.group.Generation] = l.group.Spec.Template == noTemplate
 }
 
 // leastOf is how many members a spec promises to keep working: replicas less maxUnavailable.
@@ -229,7 +233,7 @@ func (w *watch) look(l *life) {
 	if l.profile.peaceful && working < least {
 		l.t.Errorf("fewer working members than promised: %d, not %d", working, least)
 	}
-	if wrong := w.wrongRemovals(l, vms); wrong != "" && l.profile.peaceful {
+	if wrong := w.wrongRemovals(vms); wrong != "" && l.profile.peaceful {
 		l.t.Errorf("%s", wrong)
 	}
 }
@@ -239,11 +243,13 @@ var replacing = []plan.Why{plan.WhyUpdate, plan.WhyResize, plan.WhyReplace, plan
 
 // wrongRemovals says what must never happen to members where only the server removes any: one goes without a mark; a scale-in leaves fewer
 // than the spec wants (invariant 14); an update or a replacement chooses one while the spec that it follows can make no successor (13).
-func (w *watch) wrongRemovals(l *life, vms []vcsim.VM) (wrong string) {
+func (w *watch) wrongRemovals(vms []vcsim.VM) (wrong string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	now, stay := map[string]sighting{}, 0
 	for _, vm := range vms {
 		s, err := stampOf(vm)
-		if err != nil || !s.Owned(l.group.UID, vm.InstanceUUID) {
+		if err != nil || !s.Owned(w.uid, vm.InstanceUUID) {
 			continue
 		}
 		now[vm.Ref.Value] = sighting{s, isOn(vm)}
@@ -251,17 +257,15 @@ func (w *watch) wrongRemovals(l *life, vms []vcsim.VM) (wrong string) {
 			stay++
 		}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	for ref, s := range w.stamped {
 		is, there := now[ref]
 		if is.on = is.on || s.on; there {
 			now[ref] = is
 		}
 		switch {
-		case there && is.Marked && !s.Marked && !l.deleting && l.without[is.Generation] && slices.Contains(replacing, is.Why):
+		case there && is.Marked && !s.Marked && !w.deleting && w.without[is.Generation] && slices.Contains(replacing, is.Why):
 			return fmt.Sprintf("%s of ordinal %d is marked for %s while no successor can be made", ref, is.Ordinal, is.Why)
-		case there || l.deleting || s.Standby || !s.Quarantined.IsZero() || s.UID != l.group.UID || time.Since(w.byHand) < leaseTime:
+		case there || w.deleting || s.Standby || !s.Quarantined.IsZero() || s.UID != w.uid || time.Since(w.byHand) < leaseTime:
 		case !s.Marked && s.on:
 			return fmt.Sprintf("%s of ordinal %d is gone, and was not marked", ref, s.Ordinal)
 		case s.Marked && s.Why == plan.WhyScaleIn && stay < w.wanted:

@@ -66,6 +66,13 @@ func (v *inventory) AddKeyProvider() {
 		ManagementType: string(types.KmipClusterInfoKmsManagementTypeNativeProvider)}}
 }
 
+// RemoveKeyProviders leaves this vCenter without any, so that nothing more can be encrypted.
+func (v *inventory) RemoveKeyProviders() {
+	v.world.Lock()
+	defer v.world.Unlock()
+	v.objects.CryptoManager().KmipServers = nil
+}
+
 // takesTPM returns the fault if a VM cannot get a virtual TPM, or nil.
 //
 // [doc] vSphere Security, Securing Virtual Machines with vTPM: "EFI firmware", "Hardware version 14 and later"; "it requires that you configure
