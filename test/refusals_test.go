@@ -216,3 +216,55 @@ func lastingRefusal(t *testing.T, fault types.BaseMethodFault, n int) {
 
 // idleCalls are those of a server in ten minutes that has nothing to do: reads of everything, and the session.
 const idleCalls = 20
+
+// A group whose clones are not refused is created, edited and deleted beside groups whose clones are, as if it were alone: in the first
+// minutes, when all of them try, and later.
+func TestNeighboursNoticeNothingOfALastingRefusal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		alone := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
+		without := alone.lifeOf(t, "calm")
+		x := newLasting(t, vcsim.Config{Templates: []string{"vm-operator-template", otherTemplate}})
+		x.FailTask(vcsim.Clone, func(vm string) bool { return strings.HasPrefix(vm, "web") }, lastingFaults["no space"], 0)
+		groups := x.groupsOf(10)
+		var neighbours sync.WaitGroup
+		neighbours.Go(func() { called(t, 30*time.Minute, groups...) })
+		time.Sleep(2 * time.Minute) // the first clones of all have failed
+		x.judgeNeighbour("in the first minutes", x.lifeOf(t, "early"), without)
+		time.Sleep(10 * time.Minute)
+		x.judgeNeighbour("later", x.lifeOf(t, "late"), without)
+		neighbours.Wait()
+	})
+}
+
+// stretches are how long a group's creation, edit and deletion took.
+type stretches struct{ created, edited, deleted time.Duration }
+
+// lifeOf creates a group, replaces its members, and deletes it.
+func (x *lasting) lifeOf(t *testing.T, name string) (s stretches) {
+	t.Helper()
+	g := x.group(name, 3)
+	s.created = allUp(t, g)
+	g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = otherTemplate })
+	s.edited = allUp(t, g)
+	began := time.Now()
+	if _, err := g.UntilFinalizing(within(t), func(a metacontroller.Answer) bool { return a.Finalized }); err != nil {
+		t.Error(err)
+	}
+	s.deleted = time.Since(began)
+	return s
+}
+
+// judgeNeighbour allows a fifth more than without the trouble, and a call's time.
+func (x *lasting) judgeNeighbour(when string, with, without stretches) {
+	x.t.Helper()
+	x.t.Logf("%s: %+v; alone: %+v", when, with, without)
+	for _, took := range []struct {
+		what          string
+		with, without time.Duration
+	}{{"creation", with.created, without.created}, {"edit", with.edited, without.edited}, {"deletion", with.deleted, without.deleted}} {
+		if took.with > took.without*6/5+time.Second {
+			x.t.Errorf("%s: its %s takes %s beside the trouble, and %s alone", when, took.what, took.with, took.without)
+		}
+	}
+}

@@ -666,6 +666,8 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 
 // begin starts the clone, and waits for it to end.
 func (b *cloneBuilder) begin(ctx context.Context) (*types.TaskInfo, error) {
+	ends := func() {}
+	defer func() { ends() }()
 	return b.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		spec, config := b.spec, *b.spec.Config
 		config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: b.stamp(b.cfg.ClusterID, s.UUID).Encode()}}, config.ExtraConfig...)
@@ -676,6 +678,7 @@ func (b *cloneBuilder) begin(ctx context.Context) (*types.TaskInfo, error) {
 		res, err := methods.CloneVM_Task(ctx, s.Vim, &types.CloneVM_Task{This: inventory.VMRef(b.clone.Template), Folder: inventory.FolderRef(b.clone.Folder), Name: b.action.VM, Spec: spec})
 		if err == nil {
 			task = res.Returnval
+			ends = b.clones.Begins(task.Value, b.ref.UID)
 		}
 		return task, err
 	})

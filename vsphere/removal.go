@@ -337,8 +337,8 @@ func (g groupRemoval) look(ctx context.Context, folder types.ManagedObjectRefere
 }
 
 // noCloneRunning checks that none of the clones that were queued or running at its first call for this group
-// is any more. A task does not name its destination, so any clone of our user may be the group's. That first
-// list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
+// is any more. A task does not name its destination, so any clone of our user may be the group's that this process has not begun for another
+// group. That first list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
 // times: another since begins a new list. Where all of that list have ended, no call asks again.
 func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error {
 	if g.clones.Ended(g.ref.UID, since) {

@@ -12,7 +12,8 @@ import (
 type OlderClones struct {
 	mu      sync.Mutex
 	awaited map[types.UID]cloneList
-	none    time.Time // when the newest read began that showed no clone
+	begun   map[string]types.UID // the groups of the clones that this process has begun and awaits, by task
+	none    time.Time            // when the newest read began that showed no clone
 }
 
 // cloneList is the tasks of the clones to wait for, as first listed for that since. A forgotten one is not listed.
@@ -31,7 +32,21 @@ const (
 )
 
 // NewOlderClones returns an OlderClones without groups.
-func NewOlderClones() *OlderClones { return &OlderClones{awaited: map[types.UID]cloneList{}} }
+func NewOlderClones() *OlderClones {
+	return &OlderClones{awaited: map[types.UID]cloneList{}, begun: map[string]types.UID{}}
+}
+
+// Begins notes that this process has begun a clone for a group, and returns a function that must be called once it no longer waits for it.
+func (c *OlderClones) Begins(task string, uid types.UID) (ends func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.begun[task] = uid
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.begun, task)
+	}
+}
 
 // Forget drops a group's list, so that the next call lists the clones again. One list is enough only if the
 // folder goes, because a later clone has nowhere to land. If the folder stays, the end waits for the leases of other
@@ -55,8 +70,8 @@ func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
 	return was.listed && was.since.Equal(since) && len(was.tasks) == 0
 }
 
-// Left takes which clones a read showed that are queued or running, and when it began. It returns how many of those are left that ran at
-// the first call for a group and that since.
+// Left takes which clones a read showed that are queued or running, and when it began. It returns how many of those are left that may be the
+// group's, which are all but those that this process has begun for other groups, and that ran at the first call for a group and that since.
 func (c *OlderClones) Left(uid types.UID, since, began time.Time, running []string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +82,10 @@ func (c *OlderClones) Left(uid types.UID, since, began time.Time, running []stri
 	if !was.listed || !was.since.Equal(since) {
 		was = cloneList{listed: true, since: since, tasks: running}
 	}
-	was.tasks = slices.DeleteFunc(slices.Clone(was.tasks), func(task string) bool { return !slices.Contains(running, task) })
+	was.tasks = slices.DeleteFunc(slices.Clone(was.tasks), func(task string) bool {
+		of, known := c.begun[task]
+		return !slices.Contains(running, task) || known && of != uid
+	})
 	c.remember(uid, was)
 	return len(was.tasks)
 }

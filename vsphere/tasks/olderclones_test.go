@@ -40,6 +40,23 @@ func TestAGroupTakesAReadOfClonesThatBeganAfterItsEnd(t *testing.T) {
 			c.Left("web", since, time.Now(), []string{"task-1"})
 			c.Left("web", since, time.Now(), []string{"task-2"})
 		}, true},
+		"the clone is another group's": {func(c *tasks.OlderClones, since time.Time) {
+			c.Begins("task-1", "other")
+			c.Left("web", since, time.Now(), []string{"task-1"})
+		}, true},
+		"a clone is its own": {func(c *tasks.OlderClones, since time.Time) {
+			c.Begins("task-1", "web")
+			c.Left("web", since, time.Now(), []string{"task-1"})
+		}, false},
+		"the clone was said to be another group's too late": {func(c *tasks.OlderClones, since time.Time) {
+			c.Left("web", since, time.Now(), []string{"task-1"})
+			c.Begins("task-1", "other")
+			c.Left("web", since, time.Now(), []string{"task-1"})
+		}, true},
+		"this process no longer knows whose the clone is": {func(c *tasks.OlderClones, since time.Time) {
+			c.Begins("task-1", "other")()
+			c.Left("web", since, time.Now(), []string{"task-1"})
+		}, false},
 		"it ended another time before": {func(c *tasks.OlderClones, since time.Time) {
 			c.Left("web", since.Add(-time.Hour), time.Now(), nil)
 		}, false},
