@@ -6,6 +6,7 @@ GO          ?= go
 VERSION     ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 IMAGE       ?= vmgroup:dev
 IMAGE_NAME  ?= vmgroup
+REPOSITORY  ?= https://github.com/OWNER/vmgroup
 CA_BUNDLE   ?= /etc/ssl/certs/ca-certificates.crt
 BUILDER     ?= $(shell if docker info >/dev/null 2>&1; then echo docker; else command -v buildah >/dev/null && echo buildah; fi)
 FUZZTIME    ?= 10s
@@ -195,8 +196,8 @@ image-files: build ## Put what the image holds into dist/image: binary, CA certi
 	chmod -R a+rX dist/image
 
 .PHONY: release
-release: ## Build all that a release has into dist/release (VERSION=vX.Y.Z, IMAGE_NAME=<registry>/vmgroup, METACONTROLLER_CHART=<archive> or none)
-	cd release && $(GO) run . -version '$(VERSION)' -image '$(IMAGE_NAME)' -metacontroller-chart '$(if $(filter-out none,$(METACONTROLLER_CHART)),$(abspath $(METACONTROLLER_CHART)),$(METACONTROLLER_CHART))'
+release: ## Build all that a release has into dist/release (VERSION=vX.Y.Z, IMAGE_NAME=<registry>/vmgroup, REPOSITORY=<URL>, METACONTROLLER_CHART=<archive> or none)
+	cd release && $(GO) run . -version '$(VERSION)' -image '$(IMAGE_NAME)' -repository '$(REPOSITORY)' -metacontroller-chart '$(if $(filter-out none,$(METACONTROLLER_CHART)),$(abspath $(METACONTROLLER_CHART)),$(METACONTROLLER_CHART))'
 
 .PHONY: charts
 charts: ## Compare the Helm chart with kustomize, and test the rest of release/ (METACONTROLLER_CHART=<archive>: and Metacontroller's with it)

@@ -118,7 +118,7 @@ func copyChart(source, to string, r release, metacontroller string) error {
 		return err
 	}
 	var meta map[string]any
-	if err := yaml.Unmarshal(text, &meta); err != nil {
+	if err := yaml.Unmarshal([]byte(r.named(string(text))), &meta); err != nil {
 		return err
 	}
 	meta["version"], meta["appVersion"] = r.number(), r.tag
@@ -131,6 +131,13 @@ func copyChart(source, to string, r release, metacontroller string) error {
 		return err
 	}
 	if err := os.WriteFile(path, text, 0o644); err != nil {
+		return err
+	}
+	page, err := os.ReadFile(filepath.Join(to, "README.md"))
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(to, "README.md"), []byte(r.elsewhere(string(page), chart)), 0o644); err != nil {
 		return err
 	}
 	return setImage(filepath.Join(to, "values.yaml"), r.image)

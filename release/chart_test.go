@@ -27,7 +27,7 @@ var unpacked = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(dir, "vmgroup"), copyChart(repository, filepath.Join(dir, "vmgroup"), release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, "")
+	return filepath.Join(dir, "vmgroup"), copyChart(repository, filepath.Join(dir, "vmgroup"), release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev", repository: placeholder}, "")
 })
 
 func TestMain(m *testing.M) {

@@ -1,7 +1,7 @@
 // Command release builds a release of VmGroup into a directory: static binaries, an OCI image layout for both architectures, the
-// Helm chart, install.yaml, an SBOM, notes from CHANGELOG.md, and checksums of all these. The same commit, version, image name and
-// version of Go give the same bytes: the time of every file is that of the commit, and the image trusts the Mozilla authorities of
-// a module in go.mod, not those of the machine. `make release` runs it.
+// Helm chart, install.yaml, kubectl's plugin with a manifest for krew, an SBOM, notes from CHANGELOG.md, and checksums of all these.
+// The same commit, version, names and version of Go give the same bytes: the time of every file is that of the commit, and the image
+// trusts the Mozilla authorities of a module in go.mod, not those of the machine. `make release` runs it.
 package main
 
 import (
@@ -21,10 +21,11 @@ import (
 
 // release describes a release.
 type release struct {
-	version string    // vX.Y.Z, or with a pre-release
-	image   string    // name of the image, without a tag
-	tag     string    // of the image
-	time    time.Time // of every file
+	version    string    // vX.Y.Z, or with a pre-release
+	image      string    // name of the image, without a tag
+	tag        string    // of the image
+	repository string    // where the sources and the releases are
+	time       time.Time // of every file
 }
 
 // number is the version as Helm and the changelog write it.
@@ -39,7 +40,8 @@ func main() {
 
 func run() error {
 	version := flag.String("version", "", "version to release: vX.Y.Z, or with a pre-release such as vX.Y.Z-rc.1")
-	image := flag.String("image", "vmgroup", "name under which the image will be found, without a tag")
+	image := flag.String("image", "vmgroup", "name under which the image will be found, without a tag; registries refuse capitals, so they become small")
+	repository := flag.String("repository", placeholder, "URL of the repository on GitHub, from which the files of this release will be downloaded")
 	metacontroller := flag.String("metacontroller-chart", "", "archive of Metacontroller's chart, of the version in Chart.yaml (default: pulled from its registry); none: a chart that can't bring Metacontroller")
 	source := flag.String("source", "..", "checkout to release")
 	out := flag.String("out", "../dist/release", "directory to write to; emptied first")
@@ -51,7 +53,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	r := release{version: *version, image: *image, tag: *version, time: committed}
+	r := release{version: *version, image: strings.ToLower(*image), tag: *version, repository: *repository, time: committed}
 	if err := os.RemoveAll(*out); err != nil {
 		return err
 	}
@@ -85,6 +87,9 @@ func (r release) build(source, out, metacontroller string) error {
 		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil {
 			return err
 		}
+	}
+	if err := r.writePlugin(source, out, binaries); err != nil {
+		return fmt.Errorf("plugin: %w", err)
 	}
 	sbom, err := r.sbom(binaries)
 	if err != nil {
@@ -125,7 +130,7 @@ func (r release) notes(source string) ([]byte, error) {
 	if !found || section == "" {
 		return nil, fmt.Errorf("CHANGELOG.md has no section %q: rename the section Unreleased", "## "+r.number())
 	}
-	return []byte("# VmGroup " + r.number() + "\n\n" + section + "\n"), nil
+	return []byte(r.elsewhere("# VmGroup "+r.number()+"\n\n"+section+"\n", ".")), nil
 }
 
 // changes returns the text below the heading of a version, which can have a date.

@@ -2,9 +2,14 @@ package main
 
 import (
 	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"sigs.k8s.io/yaml"
 )
 
 func TestNotesAreTheSectionOfTheVersion(t *testing.T) {
@@ -25,6 +30,91 @@ func TestOnlyAPreReleaseCanUseTheUnreleasedNotes(t *testing.T) {
 	}
 	if notes, err := (release{version: "v99.0.0-rc.1"}).notes(repository); err != nil || !bytes.HasPrefix(notes, []byte("# VmGroup 99.0.0-rc.1\n\n")) {
 		t.Errorf("%v %.40s", err, notes)
+	}
+}
+
+// Artifact Hub shows the chart's page and metadata, and GitHub the notes, where the checkout's relative links lead nowhere.
+func TestWhatIsReadElsewhereLinksToTheRepositoryAtItsVersion(t *testing.T) {
+	r := release{version: "v99.0.0-rc.1", image: "registry.example.com/vmgroup", tag: "v99.0.0-rc.1", repository: "https://github.com/Example/vmgroup"}
+	notes, err := r.notes(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := copyChart(repository, dir, r, ""); err != nil {
+		t.Fatal(err)
+	}
+	page, meta := chartFiles(t, dir, "README.md")[0], chartFiles(t, dir, "Chart.yaml")[0]
+	for name, text := range map[string]string{"the notes": string(notes), "the chart's page": page, "Chart.yaml": meta} {
+		if strings.Contains(text, "OWNER") || !strings.Contains(text, r.repository) {
+			t.Errorf("%s names no repository:\n%.400s", name, text)
+		}
+	}
+	for _, text := range []string{string(notes), page} {
+		for _, l := range link.FindAllStringSubmatch(text, -1) {
+			at, here := strings.CutPrefix(l[1], r.repository+"/blob/v99.0.0-rc.1/")
+			file, _, _ := strings.Cut(at, "#")
+			if _, err := os.Stat(filepath.Join(repository, file)); here && err != nil || !strings.Contains(l[1], "://") {
+				t.Errorf("%s leads nowhere: %v", l[1], err)
+			}
+		}
+	}
+	for _, want := range []string{"image: registry.example.com/vmgroup:v99.0.0-rc.1", "name: vmgroups.vm.codeconnect.vmworld.com"} {
+		if !strings.Contains(meta, want) {
+			t.Errorf("Chart.yaml lacks %q:\n%s", want, meta)
+		}
+	}
+}
+
+// What krew does with the manifest: take the archive of the platform, compare its checksum, and link to the program in it.
+func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
+	dir := t.TempDir()
+	binaries := map[platform]string{}
+	for _, p := range platforms {
+		binaries[p] = filepath.Join(t.TempDir(), "binary")
+		if err := os.WriteFile(binaries[p], []byte("for "+p.os+"/"+p.arch), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := release{version: "v1.2.3", repository: "https://github.com/Example/vmgroup", time: time.Unix(1700000000, 0)}
+	if err := r.writePlugin(repository, dir, binaries); err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+		Spec             struct {
+			Version, ShortDescription, Homepage string
+			Platforms                           []struct {
+				Selector         struct{ MatchLabels map[string]string }
+				URI, SHA256, Bin string
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(chartFiles(t, dir, "vmgroup.yaml")[0]), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if manifest.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || manifest.Kind != "Plugin" || manifest.Metadata.Name != "vmgroup" ||
+		manifest.Spec.Version != "v1.2.3" || manifest.Spec.ShortDescription == "" || manifest.Spec.Homepage != r.repository {
+		t.Errorf("%+v", manifest)
+	}
+	for _, p := range manifest.Spec.Platforms {
+		of := platform{p.Selector.MatchLabels["os"], p.Selector.MatchLabels["arch"]}
+		archive, ours := strings.CutPrefix(p.URI, "https://github.com/Example/vmgroup/releases/download/v1.2.3/")
+		if sum, err := checksum(filepath.Join(dir, archive)); !ours || err != nil || sum != p.SHA256 {
+			t.Errorf("%v: %s has the checksum %s: %v", of, p.URI, sum, err)
+		}
+		out, err := exec.Command("tar", "-xzOf", filepath.Join(dir, archive), p.Bin).Output()
+		if want := "for " + of.os + "/" + of.arch; err != nil || string(out) != want {
+			t.Errorf("%v: %s of %s is %q: %v", of, p.Bin, archive, out, err)
+		}
+		if _, err := exec.Command("tar", "-xzOf", filepath.Join(dir, archive), "LICENSE").Output(); err != nil {
+			t.Errorf("%s has no license: %v", archive, err)
+		}
+		delete(binaries, of)
+	}
+	if len(binaries) > 0 {
+		t.Errorf("without a plugin: %v", binaries)
 	}
 }
 
