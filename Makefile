@@ -30,6 +30,7 @@ ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
 CRD         := charts/vmgroup/files/cluster/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
+SCHEMA      := manifests/vmgroup.schema.json
 
 # $(call generate-into,<directory of the CRD>,<directory of the Go file>)
 generate-into = $(GO) run $(CONTROLLER_GEN) paths=./api/... crd object output:crd:dir=$(1) output:object:dir=$(2)
@@ -145,14 +146,16 @@ build: ## Build the static binary bin/vmgroup
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags '-s -w -X main.version=$(VERSION)' -o bin/vmgroup ./cmd/vmgroup
 
 .PHONY: generate
-generate: ## Write the CRD and the deep-copy functions from api/v1alpha1
+generate: ## Write the CRD, its JSON schema for editors and the deep-copy functions from api/v1alpha1
 	$(call generate-into,$(dir $(CRD)),$(dir $(DEEPCOPY)))
+	(cd release && $(GO) run ./schema) <$(CRD) >$(SCHEMA)
 
 .PHONY: verify
 verify: ## Check that generated files and go.mod are up to date
 	@set -e; tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
 	$(call generate-into,$$tmp,$$tmp); \
-	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" || \
+	(cd release && $(GO) run ./schema) <"$$tmp/$(notdir $(CRD))" >"$$tmp/schema"; \
+	diff -u $(CRD) "$$tmp/$(notdir $(CRD))" && diff -u $(DEEPCOPY) "$$tmp/$(notdir $(DEEPCOPY))" && diff -u $(SCHEMA) "$$tmp/schema" || \
 		{ echo "generated files are out of date: run make generate" >&2; exit 1; }
 	@for dir in . manifests release test/e2e test/e2e/kubernetes test/judges test/linters; do \
 		(cd $$dir && $(GO) mod tidy -diff) || { echo "go.mod or go.sum of $$dir is out of date: run go mod tidy there" >&2; exit 1; }; \

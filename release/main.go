@@ -1,7 +1,7 @@
 // Command release builds a release of VmGroup into a directory: static binaries, an OCI image layout for both architectures, the
-// Helm chart, install.yaml, kubectl's plugin with a manifest for krew, an SBOM, notes from CHANGELOG.md, and checksums of all these.
-// The same commit, version, names and version of Go give the same bytes: the time of every file is that of the commit, and the image
-// trusts the Mozilla authorities of a module in go.mod, not those of the machine. `make release` runs it.
+// Helm chart, install.yaml, kubectl's plugin with a manifest for krew, VmGroup's JSON schema, an SBOM, notes from CHANGELOG.md, and
+// checksums of all these. The same commit, version, names and version of Go give the same bytes: the time of every file is that of the
+// commit, and the image trusts the Mozilla authorities of a module in go.mod, not those of the machine. `make release` runs it.
 package main
 
 import (
@@ -95,7 +95,11 @@ func (r release) build(source, out, metacontroller string) error {
 	if err != nil {
 		return fmt.Errorf("SBOM: %w", err)
 	}
-	for name, text := range map[string][]byte{"vmgroup-" + r.number() + ".cdx.json": sbom, "NOTES.md": notes} {
+	schema, err := os.ReadFile(filepath.Join(source, "manifests/vmgroup.schema.json"))
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string][]byte{"vmgroup.schema.json": schema, "vmgroup-" + r.number() + ".cdx.json": sbom, "NOTES.md": notes} {
 		if err := os.WriteFile(filepath.Join(out, name), text, 0o644); err != nil {
 			return err
 		}
