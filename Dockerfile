@@ -2,7 +2,7 @@
 # docker build --target prebuilt .    packs what `make image-files` put into dist/image: where no registry can be
 #                                     reached, or where the binary is already tested.
 # Both end in the same image; `make image` picks one.
-ARG GO_IMAGE=golang:1.26
+ARG GO_IMAGE=golang:1.26@sha256:3c3e25a4da13fd0478eed2df1eb35a0e667094a7124d3993a6a1d30f71c17e79
 
 # What both have in common. Nothing here needs a registry, and neither does the next stage.
 FROM scratch AS base
