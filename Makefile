@@ -28,6 +28,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CONTROLLER_GEN := sigs.k8s.io/controller-tools/cmd/controller-gen@v0.23.0
 ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.8.0
+KREW        := sigs.k8s.io/krew/cmd/krew@v0.4.3
 CRD         := charts/vmgroup/files/cluster/vm.codeconnect.vmworld.com_vmgroups.yaml
 DEEPCOPY    := api/v1alpha1/zz_generated.deepcopy.go
 SCHEMA      := manifests/vmgroup.schema.json
@@ -171,7 +172,7 @@ lint: ## Check format, go vet, staticcheck, gosec, kube-api-linter, kube-score, 
 	done
 	cd test/linters && $(GO) test -count=1 -vet=off ./...
 	$(GO) run $(ACTIONLINT)
-	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run manifests/*.sh test/*.sh; else echo "shellcheck is not installed: scripts are not checked" >&2; fi
+	@if command -v shellcheck >/dev/null; then set -x; shellcheck .ci/run manifests/*.sh release/*.sh test/*.sh; else echo "shellcheck is not installed: scripts are not checked" >&2; fi
 
 .PHONY: vuln
 vuln: ## Look for known vulnerabilities in what the binary, the tests and the release call (asks vuln.go.dev, or VULNDB=<URL>)
@@ -201,6 +202,10 @@ image-files: build ## Put what the image holds into dist/image: binary, CA certi
 .PHONY: release
 release: ## Build all that a release has into dist/release (VERSION=vX.Y.Z, IMAGE_NAME=<registry>/vmgroup, REPOSITORY=<URL>, METACONTROLLER_CHART=<archive> or none)
 	cd release && $(GO) run . -version '$(VERSION)' -image '$(IMAGE_NAME)' -repository '$(REPOSITORY)' -metacontroller-chart '$(if $(filter-out none,$(METACONTROLLER_CHART)),$(abspath $(METACONTROLLER_CHART)),$(METACONTROLLER_CHART))'
+
+.PHONY: publish
+publish: ## Push, sign and attest what make release built, as a tag's workflow does (REGISTRY=ghcr.io/OWNER; without: try it all on loopback)
+	@KREW=$(KREW) release/publish.sh $(REGISTRY)
 
 .PHONY: charts
 charts: ## Compare the Helm chart with kustomize, and test the rest of release/ (METACONTROLLER_CHART=<archive>: and Metacontroller's with it)

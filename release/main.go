@@ -134,7 +134,7 @@ func (r release) notes(source string) ([]byte, error) {
 	if !found || section == "" {
 		return nil, fmt.Errorf("CHANGELOG.md has no section %q: rename the section Unreleased", "## "+r.number())
 	}
-	return []byte(r.elsewhere("# VmGroup "+r.number()+"\n\n"+section+"\n", ".")), nil
+	return []byte(r.elsewhere("# VmGroup "+r.number()+"\n\n"+section+"\n\n[Verify what you download](docs/install.md#verify-a-release).\n", ".")), nil
 }
 
 // changes returns the text below the heading of a version, which can have a date.
