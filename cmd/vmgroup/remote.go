@@ -188,7 +188,8 @@ func (r *remote) client() (*http.Client, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--server-client-cert-file, --server-client-key-file: %w", err)
 		}
-		cfg.Certificates = []tls.Certificate{pair}
+		// In Certificates, it would be left out if none of the authorities signed it that the server names, such as the server's own.
+		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = cfg

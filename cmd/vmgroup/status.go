@@ -122,20 +122,19 @@ func (s *statusSettings) show(ctx context.Context, path string, out io.Writer) e
 }
 
 // findToRead finds the server in the same container, and prefers the token of its readers, which suffices. A server that was started
-// without variables listens where serve listens by default.
+// without variables listens where serve listens by default. One that requires client certificates takes its own from readers.
 func (r *remote) findToRead(getenv func(string) string) {
 	if r.tokenFile == "" {
 		r.tokenFile = firstFile(getenv("VMGROUP_READER_TOKEN_FILE"))
 	}
+	if getenv("VMGROUP_CLIENT_CA_FILE") != "" && r.certFile == "" {
+		r.certFile, r.keyFile = getenv("VMGROUP_TLS_CERT_FILE"), getenv("VMGROUP_TLS_PRIVATE_KEY_FILE")
+	}
 	r.findHere(func(name string) string {
-		switch value := getenv(name); {
-		case name == "VMGROUP_LISTEN":
-			return cmp.Or(value, "127.0.0.1:8080")
-		case name == "VMGROUP_CLIENT_CA_FILE": // it refuses the connection: there is no other way
-			return ""
-		default:
-			return value
+		if name == "VMGROUP_LISTEN" {
+			return cmp.Or(getenv(name), "127.0.0.1:8080")
 		}
+		return getenv(name)
 	}, nil)
 }
 

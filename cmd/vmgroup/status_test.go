@@ -56,6 +56,25 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	}
 }
 
+// A server with mTLS takes its own certificate from a reader in its container.
+func TestStatusInTheContainerOfAServerWithMTLSNeedsNoFlags(t *testing.T) {
+	t.Parallel()
+	k, callers := newKeys(t), newKeys(t)
+	p := serve(t, against(startVCenter(t, vcsim.Config{})), append(k.flags(), "--client-ca-file", callers.path("ca.crt"))...)
+	env := []string{
+		"VMGROUP_LISTEN=" + p.url[strings.Index(p.url, "127."):], "VMGROUP_TLS_CERT_FILE=" + k.path("tls.crt"), "VMGROUP_TLS_PRIVATE_KEY_FILE=" + k.path("tls.key"),
+		"VMGROUP_CLIENT_CA_FILE=" + callers.path("ca.crt"), "VMGROUP_TOKEN_FILE=" + k.path("token"), "VMGROUP_READER_TOKEN_FILE=" + k.path("reader"),
+	}
+	out, errs, status := run(t, vmgroup(env, "status"))
+	if status != 0 || !strings.Contains(out, "There is no group yet.") {
+		t.Errorf("exit status %d: %s%s", status, out, errs)
+	}
+	out, errs, status = run(t, vmgroup(append(env, "VMGROUP_CLIENT_CA_FILE="), "status"))
+	if status != 1 || !strings.Contains(errs, "certificate") {
+		t.Errorf("without the certificate: exit status %d: %s%s", status, out, errs)
+	}
+}
+
 // In the server's container, status needs no flags: it takes the reader's token among the files that the server was started with, and the
 // hooks' where there is none. It trusts exactly the server's certificate.
 func TestStatusInTheServersContainerNeedsNoFlags(t *testing.T) {

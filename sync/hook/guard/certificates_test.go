@@ -198,6 +198,50 @@ func TestCallersNeedACertificateOfTheCurrentAuthority(t *testing.T) {
 	}
 }
 
+// vmgroup status in the server's container shows the server's own certificate: the client's key is Metacontroller's. A holder of the
+// server's key could pose as the server and be told all of this, so that certificate suffices to read, beside the token, and for nothing else.
+func TestTheServersOwnCertificateSufficesToRead(t *testing.T) {
+	t.Parallel()
+	a, callers := newAuthority(t), newAuthority(t)
+	files := pairFiles(a)
+	files["ca.crt"], files["token"], files["reader"] = callers.pem(), []byte(first), []byte("a-token-of-readers-2b")
+	v := newVolume(t, files)
+	shows := func(files map[string][]byte) *tls.Certificate {
+		pair, err := tls.X509KeyPair(files["tls.crt"], files["tls.key"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &pair
+	}
+	with := Config{ClientCAFile: v.path("ca.crt"), TokenFiles: []string{v.path("token")}, ReaderTokenFiles: []string{v.path("reader")}}
+	d := open(t, withPair(v, with), generous)
+	own := shows(files)
+	for _, c := range []struct {
+		name, method, authorization string
+		shows                       *tls.Certificate
+		want                        int
+	}{
+		{"reads with a reader's token", "GET", "Bearer a-token-of-readers-2b", own, 200},
+		{"reads with the hooks' token", "GET", right, own, 200},
+		{"reads without a token", "GET", "", own, 401},
+		{"calls a hook", "POST", right, own, 401},
+		{"another certificate of the server's authority", "GET", right, shows(pairFiles(a)), 0},
+	} {
+		if got := d.code(client(t, a, c.shows), c.method, c.authorization); got != c.want {
+			t.Errorf("%s: %d", c.name, got)
+		}
+	}
+	renewed := pairFiles(a)
+	files["tls.crt"], files["tls.key"] = renewed["tls.crt"], renewed["tls.key"]
+	v.swap(files)
+	if got := d.code(client(t, a, own), "GET", right); got != 0 {
+		t.Errorf("the certificate before the renewal: %d", got)
+	}
+	if got := d.code(client(t, a, shows(renewed)), "GET", right); got != 200 {
+		t.Errorf("the renewed certificate: %d", got)
+	}
+}
+
 func TestInvalidCertificatesAreRefusedAtStart(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

@@ -239,7 +239,7 @@ func (g *Guard) refusal(r *http.Request) reason {
 	if g.cfg.LocalNames && !localName(r.Host) {
 		return foreignName
 	}
-	if g.callers != nil && !g.trusts(r.TLS) {
+	if g.callers != nil && !g.trusts(r.TLS) && !(reads(r) && g.isOwn(r.TLS)) {
 		return certificate
 	}
 	if g.keys == nil {
