@@ -80,6 +80,9 @@ func (s *statusSettings) run(ctx context.Context, group string, out io.Writer) e
 	for {
 		var text bytes.Buffer
 		err := s.show(ctx, path, &text)
+		if s.watch && ctx.Err() != nil { // Ctrl-C, during a question
+			return nil
+		}
 		if s.watch && isTerminal(out) {
 			fmt.Fprint(out, ansiHome, ansiClear)
 		}

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -53,6 +56,48 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	}
 	if text := ask(2, "web"); !strings.Contains(text, "name a group as NAMESPACE/NAME") {
 		t.Errorf("web: %s", text)
+	}
+}
+
+func TestStatusFollowsTheServerUntilInterrupted(t *testing.T) {
+	t.Parallel()
+	p := serveReady(t, against(startVCenter(t, vcsim.Config{})))
+	screen := onScreen(t, vmgroup(nil, "status", "--server", p.url, "-w"))
+	piped := vmgroup(nil, "status", "--server", p.url, "-w")
+	lines, err := piped.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := piped.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = piped.Process.Kill() })
+	eventually(t, "no group on the screen", func() bool { return screen.has("There is no group yet.") })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if _, err := metacontroller.New(p.url, "shop", "web", "uid-web", 2).Until(ctx, metacontroller.Running); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the group in place of that", func() bool {
+		return screen.has("shop/web") && screen.has("2 of 2") && !screen.has("There is no group yet.")
+	})
+	fits(t, screen.lines())
+	seen := 0
+	for scanner := bufio.NewScanner(lines); seen < 2 && scanner.Scan(); { // a pipe gets every answer, one below the other
+		if strings.Contains(scanner.Text(), "2 of 2") {
+			seen++
+		}
+	}
+	if seen < 2 {
+		t.Error("the pipe ended")
+	}
+	for _, c := range []*exec.Cmd{screen.Cmd, piped} {
+		if err := c.Process.Signal(os.Interrupt); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Wait(); err != nil {
+			t.Errorf("after Ctrl-C: %v", err)
+		}
 	}
 }
 
