@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,22 +74,38 @@ func (p *plugin) kubectl(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// status asks the pod that Metacontroller calls: others know only VMs.
+// namesGroup matches NAMESPACE/NAME, and neither a flag nor a path.
+var namesGroup = regexp.MustCompile(`^[a-z0-9][^/]*/[^/]+$`)
+
 func (p *plugin) status(ctx context.Context, args []string) error {
-	pods, err := p.pods(ctx)
+	var group []string
+	if i := slices.IndexFunc(args, namesGroup.MatchString); i >= 0 {
+		group = args[i : i+1]
+	}
+	at, err := p.pod(ctx, group...)
 	if err != nil {
 		return err
-	}
-	at := pods[0]
-	if len(pods) > 1 {
-		at = cmp.Or(p.called(ctx, pods), at)
-		fmt.Fprintf(p.notes, "vmgroup: of %d pods, Metacontroller calls %s\n", len(pods), at)
 	}
 	flags := []string{"exec"}
 	if isTerminal(p.out) {
 		flags = append(flags, "-it")
 	}
 	return p.run(p.kubectl(ctx, append(append(flags, at, "--", "/vmgroup", "status"), args...)...), os.Stdin)
+}
+
+// pod is the pod that Metacontroller calls, if given for that group: others know only VMs.
+func (p *plugin) pod(ctx context.Context, group ...string) (string, error) {
+	pods, err := p.pods(ctx)
+	if err != nil || len(pods) == 1 {
+		return strings.Join(pods, ""), err
+	}
+	at := p.called(ctx, pods, group...)
+	if at == "" {
+		fmt.Fprintf(p.notes, "vmgroup: none of %d pods says that Metacontroller calls it; asking %s\n", len(pods), pods[0])
+		return pods[0], nil
+	}
+	fmt.Fprintf(p.notes, "vmgroup: of %d pods, Metacontroller calls %s\n", len(pods), at)
+	return at, nil
 }
 
 // pods are the running pods of the server, as kubectl names them.
@@ -100,7 +117,7 @@ func (p *plugin) pods(ctx context.Context) ([]string, error) {
 	}
 	var pods []string
 	for name := range strings.FieldsSeq(string(out)) {
-		if strings.HasPrefix(name, p.instance+"-") {
+		if rest, of := strings.CutPrefix(name, p.instance+"-"); of && strings.Count(rest, "-") == 1 { // <ReplicaSet's hash>-<Pod's>
 			pods = append(pods, name)
 		}
 	}
@@ -110,10 +127,10 @@ func (p *plugin) pods(ctx context.Context) ([]string, error) {
 	return pods, nil
 }
 
-// called is the pod that Metacontroller calls for a group; empty if none says so.
-func (p *plugin) called(ctx context.Context, pods []string) string {
+// called is the first pod that says that Metacontroller calls it.
+func (p *plugin) called(ctx context.Context, pods []string, group ...string) string {
 	for _, pod := range pods {
-		out, err := p.kubectl(ctx, "exec", pod, "--", "/vmgroup", "status", "-o", "json").Output()
+		out, err := p.kubectl(ctx, append([]string{"exec", pod, "--", "/vmgroup", "status", "-o", "json"}, group...)...).Output()
 		var s page.Status
 		if err == nil && json.Unmarshal(out, &s) == nil && s.Called {
 			return pod
@@ -162,7 +179,11 @@ func (p *plugin) plan(ctx context.Context, args []string) error {
 	if text.Len() == 0 {
 		return usageError{errors.New("name a file with VmGroup manifests, such as kubectl vmgroup plan group.yaml")}
 	}
-	return p.run(p.kubectl(ctx, append([]string{"exec", "-i", "deployment/" + p.instance, "--"}, rest...)...), &text)
+	at, err := p.pod(ctx)
+	if err != nil {
+		return err
+	}
+	return p.run(p.kubectl(ctx, append([]string{"exec", "-i", at, "--"}, rest...)...), &text)
 }
 
 // run runs kubectl with the plugin's output, and passes its exit status on.

@@ -7,13 +7,17 @@ import (
 	"testing"
 )
 
-// kubectlStandIn says what it is asked; of two pods, Metacontroller calls the second.
+// kubectlStandIn writes down what it is asked. Metacontroller calls the second of three pods, and the third for shop/web; in the namespace
+// early, none yet.
 const kubectlStandIn = `#!/bin/sh
 echo "$@" >>"$(dirname "$0")/asked"
 case "$*" in
-*"get pods"*) printf 'other-1\nvmgroup-a\nvmgroup-b\n' ;;
-*"vmgroup-a -- /vmgroup status -o json"*) echo '{"called": false}' ;;
-*"vmgroup-b -- /vmgroup status -o json"*) echo '{"called": true}' ;;
+*"get pods"*) printf 'other-7d9-1\nvmgroup-east-7d9-1\nvmgroup-7d9-a\nvmgroup-7d9-b\nvmgroup-7d9-c\n' ;;
+*"--namespace early"*"-o json"*) echo '{"called": false}' ;;
+*"vmgroup-7d9-c -- /vmgroup status -o json shop/web"*) echo '{"called": true}' ;;
+*"/vmgroup status -o json shop/web"*) echo '{"called": false}' ;;
+*"vmgroup-7d9-b -- /vmgroup status -o json"*) echo '{"called": true}' ;;
+*"/vmgroup status -o json"*) echo '{"called": false}' ;;
 *"/vmgroup status"*) echo "the status" ;;
 *"/vmgroup plan"*) cat; exit 2 ;;
 esac
@@ -30,30 +34,33 @@ func TestThePluginAsksThePodThatMetacontrollerCalls(t *testing.T) {
 	if err := os.Symlink(os.Args[0], filepath.Join(dir, "kubectl-vmgroup")); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(args ...string) (string, string, int) {
+	ask := func(args ...string) (out, errs string, status int, asked string) {
+		t.Helper()
+		_ = os.Remove(filepath.Join(dir, "asked"))
 		c := vmgroup(nil, args...)
 		c.Path, c.Args[0] = filepath.Join(dir, "kubectl-vmgroup"), filepath.Join(dir, "kubectl-vmgroup")
 		c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
-		return run(t, c)
+		out, errs, status = run(t, c)
+		text, _ := os.ReadFile(filepath.Join(dir, "asked"))
+		return out, errs, status, string(text)
 	}
-	out, errs, status := ask("status", "shop/web")
-	if status != 0 || out != "the status\n" || !strings.Contains(errs, "of 2 pods, Metacontroller calls vmgroup-b") {
-		t.Errorf("status: exit status %d: %s%s", status, out, errs)
-	}
-	out, errs, status = ask("--install-namespace", "east", "plan", filepath.Join(dir, "group.yaml"), "-o", "json")
-	if status != 2 || !strings.Contains(out, head) {
-		t.Errorf("plan: exit status %d: %s%s", status, out, errs)
-	}
-	asked, err := os.ReadFile(filepath.Join(dir, "asked"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"exec vmgroup-b -- /vmgroup status shop/web\n", "--namespace east exec -i deployment/vmgroup -- /vmgroup plan -f - -o json\n"} {
-		if !strings.Contains(string(asked), want) {
-			t.Errorf("kubectl was not asked %q, but\n%s", want, asked)
+	group := filepath.Join(dir, "group.yaml")
+	for _, c := range []struct {
+		args            string
+		status          int
+		out, says, asks string
+	}{
+		{"status", 0, "the status\n", "of 3 pods, Metacontroller calls vmgroup-7d9-b", "exec vmgroup-7d9-b -- /vmgroup status\n"},
+		{"status shop/web", 0, "the status\n", "Metacontroller calls vmgroup-7d9-c", "exec vmgroup-7d9-c -- /vmgroup status shop/web\n"},
+		{"--install-namespace early status", 0, "the status\n", "none of 3 pods says that Metacontroller calls it; asking vmgroup-7d9-a", "exec vmgroup-7d9-a -- /vmgroup status\n"},
+		{"--install vmgroup-east status", 0, "the status\n", "", "exec vmgroup-east-7d9-1 -- /vmgroup status\n"},
+		{"--install north status", 1, "", "no pod of north runs in the namespace vmgroup-system", ""},
+		{"--context there plan " + group + " -o json", 2, head, "Metacontroller calls vmgroup-7d9-b", "--context there exec -i vmgroup-7d9-b -- /vmgroup plan -f - -o json\n"},
+		{"plan", 1, "", "name a file", ""},
+	} {
+		out, errs, status, asked := ask(strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(out, c.out) || !strings.Contains(errs, c.says) || !strings.HasSuffix(asked, c.asks) || c.says == "" && errs != "" {
+			t.Errorf("%s: exit status %d: %s%s; kubectl was asked\n%s", c.args, status, out, errs, asked)
 		}
-	}
-	if out, errs, status := ask("plan"); status != 1 || !strings.Contains(errs, "name a file") {
-		t.Errorf("no file: exit status %d: %s%s", status, out, errs)
 	}
 }

@@ -51,6 +51,13 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 	if err := json.Unmarshal([]byte(ask(0, "-o", "json")), &s); err != nil || len(s.Groups) != 2 {
 		t.Errorf("%v: %+v", err, s)
 	}
+	other := serveReady(t, against(vc))
+	eventually(t, "a replica that isn't called says so", func() bool {
+		out, _, _ := run(t, vmgroup(nil, "status", "shop/web", "--server", other.url))
+		host, _ := os.Hostname()
+		out = strings.Join(strings.Fields(out), " ") // it folds
+		return strings.Contains(out, "Metacontroller doesn't call this replica of the server ("+host+")") && strings.Contains(out, "kubectl vmgroup status finds it") && strings.Contains(out, "web-1")
+	})
 	if text := ask(1, "shop/nope"); !strings.Contains(text, `There is no group "shop/nope"`) {
 		t.Errorf("shop/nope: %s", text)
 	}

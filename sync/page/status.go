@@ -24,7 +24,7 @@ type Status struct {
 	Slots *plan.Slots `json:"slots,omitempty"`
 	// Incomplete reports that groups may be missing: vCenter's inventory is unknown.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Called reports whether Metacontroller calls this replica of the server for a group.
+	// Called reports whether Metacontroller calls this replica of the server for one of the groups.
 	Called bool `json:"called"`
 	// Groups are those that match, the worst first; in the status of a group, that one, with its Detail.
 	Groups []GroupStatus `json:"groups"`
@@ -138,19 +138,19 @@ func (p *Page) sendStatus(w http.ResponseWriter, code int, body any) {
 
 func (p *Page) status(body any) Status {
 	s := Status{Version: p.cfg.Version, Groups: []GroupStatus{}}
-	seen := p.look()
-	for i := range seen.groups {
-		s.Called = s.Called || seen.groups[i].Lease
-	}
 	switch b := body.(type) {
 	case overviewBody:
 		s.VCenter, s.Slots, s.Incomplete = b.Health.status(), &b.Slots, !b.Known
 		for i := range b.Rows {
 			s.Groups = append(s.Groups, b.Rows[i].status())
 		}
+		seen := p.look()
+		for i := range seen.groups {
+			s.Called = s.Called || seen.groups[i].Lease
+		}
 		s.Recent = recentStatus(b.Recent)
 	case groupBody:
-		s.VCenter = b.Health.status()
+		s.VCenter, s.Called = b.Health.status(), b.Report.Lease
 		row := p.rowOf(&b.Report)
 		g := row.status()
 		g.Detail = b.detail()
