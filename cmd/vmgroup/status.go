@@ -46,7 +46,7 @@ The exit status is 1 after an error, and 0 otherwise.`,
   vmgroup status -o json --server http://127.0.0.1:8080`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return noArguments(c, args[1:])
+				return usageError{fmt.Errorf("%s takes one group, and got %q (%s --help lists the flags)", c.CommandPath(), args, c.CommandPath())}
 			}
 			return s.run(c.Context(), strings.Join(args, ""), c.OutOrStdout())
 		},

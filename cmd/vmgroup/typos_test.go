@@ -25,6 +25,7 @@ func TestWhatUsersMistypeIsSaidInTheirTerms(t *testing.T) {
 	}{
 		"an argument of serve":             {nil, "serve extra", "", 2, []string{`vmgroup serve takes no argument, and got "extra"`}},
 		"an argument of version":           {nil, "version extra", "", 2, []string{`vmgroup version takes no argument`}},
+		"two groups for status":            {nil, "status shop/a shop/b", "", 2, []string{`vmgroup status takes one group, and got ["shop/a" "shop/b"]`}},
 		"help of a wrong command":          {nil, "srve --help", "", 2, []string{`unknown command "srve": did you mean serve?`}},
 		"help about a wrong command":       {nil, "help nope", "", 2, []string{`unknown command "nope"`}},
 		"help about a command":             {nil, "help serve", "", 0, []string{"--listen"}},

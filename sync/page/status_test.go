@@ -60,6 +60,10 @@ func TestTheStatusListsTheWorstGroupFirst(t *testing.T) {
 	if s, _ := statusOf(t, p, "/", http.StatusOK); s.Called {
 		t.Error("a replica that isn't called for any group says that it is")
 	}
+	p = New(Config{Source: &source{groups: []plan.Report{report("b", "broken", v1alpha1.PhaseError, "x"), elsewhere}}})
+	if s, _ := statusOf(t, p, groupPath+"shop/old", http.StatusOK); s.Called {
+		t.Error("a replica that is called for another group says that it is for this one")
+	}
 	if _, text := statusOf(t, p, groupPath+"shop/nope", http.StatusNotFound); !strings.Contains(text, `There is no group \"shop/nope\"`) {
 		t.Errorf("a group that doesn't exist: %s", text)
 	}
