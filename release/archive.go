@@ -43,10 +43,7 @@ func (r release) writeTar(path string, files []file, compressed bool) (err error
 	if !compressed {
 		return r.tar(out, files)
 	}
-	zip, err := gzip.NewWriterLevel(out, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
+	zip := gzip.NewWriter(out)
 	if err := r.tar(zip, files); err != nil {
 		return err
 	}

@@ -97,6 +97,7 @@ say "take it as users do"
 "$work/vmgroup" version
 "$helm" pull "${plain[@]}" "oci://$registry/charts/vmgroup" --version "$number" --destination "$work" >/dev/null
 cmp "$work/vmgroup-$number.tgz" "$release/vmgroup-$number.tgz"
+"$helm" show values "$work/vmgroup-$number.tgz" | grep -x '  repository: [a-z0-9./:-]*vmgroup'
 KREW_ROOT=$work/krew go run "$KREW" install --no-update-index --manifest "$release/vmgroup.yaml" \
 	--archive "$release/kubectl-vmgroup-$number-$(go env GOHOSTOS)-$(go env GOHOSTARCH).tar.gz" </dev/null 2>"$work/said" || { cat "$work/said"; exit 1; }
 "$work/krew/bin/kubectl-vmgroup" --version
