@@ -47,6 +47,7 @@ pods/exec in the server's namespace. Flags behind the command are those of vmgro
 		SilenceErrors: true, SilenceUsage: true, Version: versionLine(), TraverseChildren: true, // flags before the command are the plugin's
 		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl vmgroup"},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVar(&p.namespace, "install-namespace", "vmgroup-system", "namespace of the server")
 	f.StringVar(&p.instance, "install", "vmgroup", "name of the server's Deployment")

@@ -63,4 +63,7 @@ func TestThePluginAsksThePodThatMetacontrollerCalls(t *testing.T) {
 			t.Errorf("%s: exit status %d: %s%s; kubectl was asked\n%s", c.args, status, out, errs, asked)
 		}
 	}
+	if out, _, _, _ := ask("--version"); !strings.HasPrefix(out, "vmgroup ") {
+		t.Errorf("its version is %q", out)
+	}
 }
