@@ -2,13 +2,17 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
@@ -115,6 +119,60 @@ func TestKrewFindsThePluginOfEachPlatform(t *testing.T) {
 	}
 	if len(binaries) > 0 {
 		t.Errorf("without a plugin: %v", binaries)
+	}
+}
+
+type workflow struct {
+	Permissions map[string]string
+	Jobs        map[string]struct {
+		Needs       string
+		Permissions map[string]string
+		Steps       []struct{ Uses, Run string }
+	}
+}
+
+// The job that runs what it downloaded can write nothing, and the one that can sign can't write releases. None runs before ci has passed.
+func TestEachJobOfATagHasTheLeastToken(t *testing.T) {
+	var w workflow
+	if err := yaml.Unmarshal([]byte(chartFiles(t, repository, ".github/workflows/release.yaml")[0]), &w); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for name, job := range w.Jobs {
+		got[name] = fmt.Sprint(job.Needs, job.Permissions)
+	}
+	want := map[string]string{
+		"passed":  "map[actions:read]",
+		"build":   "passedmap[contents:read]",
+		"push":    "buildmap[contents:read id-token:write packages:write]",
+		"publish": "pushmap[contents:write]",
+	}
+	if diff := gocmp.Diff(want, got); diff != "" || w.Permissions == nil || len(w.Permissions) > 0 {
+		t.Errorf("want (-), got (+), and by default %v:\n%s", w.Permissions, diff)
+	}
+	if checks := w.Jobs["passed"].Steps[0].Run; !strings.Contains(checks, "ci.yaml/runs?head_sha=$GITHUB_SHA&branch=main&event=push&status=success") {
+		t.Errorf("passed asks %s", checks)
+	}
+}
+
+// A tag can be moved.
+func TestWhatBuildsAReleaseIsNamedByDigest(t *testing.T) {
+	action := regexp.MustCompile(`(?m)^\s*- uses: (\S+)`)
+	for _, text := range chartFiles(t, repository, ".github/workflows/*.yaml") {
+		for _, m := range action.FindAllStringSubmatch(text, -1) {
+			if !regexp.MustCompile(`@[0-9a-f]{40}$`).MatchString(m[1]) {
+				t.Errorf("%s is not named by a commit", m[1])
+			}
+		}
+	}
+	dockerfile := chartFiles(t, repository, "Dockerfile")[0]
+	if !regexp.MustCompile(`(?m)^ARG GO_IMAGE=golang:\S+@sha256:[0-9a-f]{64}$`).MatchString(dockerfile) {
+		t.Error("the Dockerfile names Go's image without a digest")
+	}
+	for _, m := range regexp.MustCompile(`(?m)^FROM (\S+)`).FindAllStringSubmatch(dockerfile, -1) {
+		if !slices.Contains([]string{"scratch", "base", "${GO_IMAGE}"}, m[1]) {
+			t.Errorf("the Dockerfile is from %s", m[1])
+		}
 	}
 }
 
