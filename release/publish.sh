@@ -39,7 +39,7 @@ else
 	echo "$GH_TOKEN" | "$helm" registry login "${registry%%/*}" --username "$GITHUB_ACTOR" --password-stdin
 fi
 registry=${registry,,} # names in a registry have no capitals
-[ -n "$dry" ] || "$helm" show values "$release/vmgroup-$number.tgz" | grep -qx "  repository: $registry/vmgroup" || {
+[ -n "$dry" ] || "$helm" show values "$release/vmgroup-$number.tgz" | grep -x "  repository: $registry/vmgroup" >/dev/null || {
 	echo "the chart doesn't name the image $registry/vmgroup: run make release with IMAGE_NAME=$registry/vmgroup" >&2
 	exit 1
 }
