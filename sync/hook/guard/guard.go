@@ -31,7 +31,8 @@ import (
 type Config struct {
 	// CertFile and KeyFile are the server's certificate, with its chain, and its key, in PEM; both or none.
 	CertFile, KeyFile string
-	// ClientCAFile contains the authorities, in PEM, one of which must have signed a caller's certificate.
+	// ClientCAFile contains the authorities, in PEM, one of which must have signed a caller's certificate. To GET, the server's own
+	// certificate suffices, too.
 	ClientCAFile string
 	// TokenFiles contain a token each, for callers that can do everything. A missing or empty file contains none.
 	TokenFiles []string
