@@ -176,11 +176,13 @@ func (l *life) end(retain bool) {
 	if one && !retain {
 		l.judgeLastEvents(members, disks)
 	}
+	l.missingStay()
 	l.watch.finalized(l.group.UID)
 	l.watch.look(l)
 	l.untouched()
-	retained := slices.DeleteFunc(l.leftBehind(), func(vm vcsim.VM) bool { // a clone that appeared later may be one too many; it never ran
-		return !isOn(vm) && !slices.Contains(existed, vm.Ref.Value)
+	retained := slices.DeleteFunc(l.leftBehind(), func(vm vcsim.VM) bool {
+		// A clone that appeared later may be one too many; it never ran. A former group's member that was missing at its end was released later.
+		return !isOn(vm) && !slices.Contains(existed, vm.Ref.Value) || l.stayed[vm.InstanceUUID]
 	})
 	if len(retained) != left || tally(retained, isOn) != left {
 		l.t.Errorf("%d VMs are left behind, %d of them on, want %d: %v", len(retained), tally(retained, isOn), left, refs(retained))

@@ -39,6 +39,7 @@ type life struct {
 	// unmanaged are the unmanaged VMs, as they were when they appeared.
 	unmanaged map[string]vcsim.VM
 	retagged  map[string]bool // VMs whose tags and attributes an operator changed by hand
+	stayed    map[string]bool // members, by instanceUuid, that were missing as their group ended with Retain
 	hidden    []vcsim.VM
 	unruly    []types.UID // groups that are gone, and could not remove their DRS rules
 	backup    *vcsim.Backup
@@ -96,7 +97,7 @@ func inBubble(t *testing.T, by way, p profile, planted *defect, counts *counts, 
 }
 
 func newLife(t *trial, by way, w *watch, profile profile, planted *defect, counts *counts) *life {
-	l := &life{watch: w, profile: profile, faults: profile.faults, counts: counts, retagged: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
+	l := &life{watch: w, profile: profile, faults: profile.faults, counts: counts, retagged: map[string]bool{}, stayed: map[string]bool{}, unmanaged: map[string]vcsim.VM{},
 		rand: rand.New(rand.NewPCG(0, 0)),
 		rig: newRigBy(t, by, vcsim.Config{
 			Templates: []string{"vm-operator-template", otherTemplate}, Guest: vcsim.Guest{Tools: true}, Clusters: 2, Hosts: 2, Datastores: 2})}
@@ -220,6 +221,7 @@ func (l *life) edited(format string, args ...any) {
 // recreate checks what a finalized group left, and creates another of the same name.
 func (l *life) recreate() {
 	l.say("%s is finalized", l.group.UID)
+	l.missingStay()
 	l.watch.finalized(l.group.UID)
 	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
 		l.unruly = append(l.unruly, l.group.UID)
@@ -231,6 +233,19 @@ func (l *life) recreate() {
 	l.group.Spec, l.group.Related = *was.Spec.DeepCopy(), was.Related
 	l.group.Spec.Replace = nil
 	l.begin()
+}
+
+// missingStay excuses the members that are missing as a group ends with Retain: its deletion doesn't wait for them.
+func (l *life) missingStay() {
+	if l.group.Spec.Deletion.Policy != v1alpha1.DeletionRetain {
+		return
+	}
+	for _, vm := range l.OutsideInventory() {
+		if stamp, err := stampOf(vm); err == nil && stamp.Owned(l.group.UID, vm.InstanceUUID) {
+			l.watch.excuse(vm.InstanceUUID)
+			l.stayed[vm.InstanceUUID] = true
+		}
+	}
 }
 
 // keepRetained moves away VMs that a group left, because their names are needed.
