@@ -117,6 +117,28 @@ func TestADiskIsDeletedOnceTheStatusHasItWithTheVMThatGoes(t *testing.T) {
 	}
 }
 
+// An operator detaches a disk from a VM in quarantine, as DiskInUse asks, and the member gets it; the other's stamp still has it. The deletion
+// of the group deletes the disk with the member. (Found by test/world, seed 63059949: it never ended.)
+func TestADiskThatTheMemberHasIsNotDeletedForAVMInQuarantine(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	remove(&o)
+	o.Group.Spec.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true, Retention: v1alpha1.DiskRetention{WhenDeleted: v1alpha1.RetentionDelete}}}
+	m := vm(&o, 0)
+	m.Power, m.Marked, m.Prepared = plan.PoweredOff, true, plan.PreparationOf(&o.Group.Spec)
+	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1})
+	kept := m
+	kept.MoRef, kept.Name, kept.Quarantined, kept.Why = "vm-kept", "web-0-vm-kept", o.Now.Add(-time.Hour), plan.WhyDuplicate
+	o.State.VMs = []plan.VM{m, kept}
+	ops := map[string]plan.Op{}
+	for _, a := range planner.Make(o).Actions {
+		ops[a.MoRef] = a.Op
+	}
+	if ops["vm-kept"] != plan.Destroy {
+		t.Errorf("%v", ops)
+	}
+}
+
 // A disk that was detached as its VM was to go is attached again if the VM stays; one that was to be deleted, if it is still there.
 func TestAMemberThatStaysLacksTheDisksThatWereDetached(t *testing.T) {
 	t.Parallel()

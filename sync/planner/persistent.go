@@ -100,9 +100,24 @@ func (f *facts) lacksData(m *member) bool {
 // listedWithin is when to look again whether the status lists a member's disks.
 const listedWithin = 2 * time.Second
 
+// stillHas returns the persistent disks in a VM's stamp, without those that a member has by now: an operator detached them from a VM in
+// quarantine, as DiskInUse asks, and its stamp doesn't show it. (test/world, seed 63059949: a deletion waited for such a disk, which the member
+// had, and the member for that.)
+func (s *sets) stillHas(m *member) []plan.MemberDisk {
+	has := plan.Persistent(m.VM.Disks)
+	if m.Quarantined.IsZero() {
+		return has
+	}
+	return slices.DeleteFunc(slices.Clone(has), func(d plan.MemberDisk) bool {
+		return slices.ContainsFunc(s.members, func(x member) bool {
+			return slices.ContainsFunc(plan.Persistent(x.VM.Disks), func(its plan.MemberDisk) bool { return its.ID == d.ID && its.Parted == "" })
+		})
+	})
+}
+
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
-	step := beforeDetach(s.disksListed[m.Ordinal], m.MoRef, plan.Persistent(m.VM.Disks), func(disk string) v1alpha1.Retention { return s.retention(m, disk, on) }, s.Finalizing)
+	step := beforeDetach(s.disksListed[m.Ordinal], m.MoRef, s.stillHas(m), func(disk string) v1alpha1.Retention { return s.retention(m, disk, on) }, s.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		s.waitDisks = true
