@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,19 +60,30 @@ func (s Sensitive) IsIgnition() bool {
 	return json.Unmarshal([]byte(s), &config) == nil && config.Ignition.Version != ""
 }
 
-// userDataBegins are the beginnings by which cloud-init (INCLUSION_TYPES_MAP) and Windows' cloudbase-init recognize user data. Both ignore
-// case; cloud-init ignores blanks before them.
-var userDataBegins = []string{"#!", "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "## template: jinja",
-	"#ps1", "rem cmd", "<script>", "<powershell>"}
+const (
+	// runBegins are the beginnings of what cloud-init lets the kernel run.
+	runBegins = `#!|#cloud-boothook`
+	// windowsBegins are the beginnings by which Windows' cloudbase-init recognizes user data.
+	windowsBegins = `#ps1|rem cmd|<script>|<powershell>`
+	// jinjaLine is the first line of a template.
+	jinjaLine = `## template: jinja`
+	// mimeWithin is where cloud-init looks for the header of a MIME message, in bytes.
+	mimeWithin = 4096
+)
 
-// mimeWithin is where cloud-init looks for the header of a MIME message, in bytes.
-const mimeWithin = 4096
+// The user data that a guest reads, by its beginning. cloud-init (INCLUSION_TYPES_MAP) ignores case, and blanks, except before what the kernel
+// is to run. Its handler of templates passes on only cloud-config, scripts and, since Debian 13, boothooks; what an expression becomes,
+// only the guest knows. Of a text that doesn't begin with a header, "MIME-Version" makes no MIME message. test/judges asks cloud-init.
+var (
+	plainUserData    = regexp.MustCompile(`(?i)^(` + runBegins + `|\s*(#cloud-config|#include|#part-handler|` + windowsBegins + `))`)
+	templateUserData = regexp.MustCompile(`(?i)^` + jinjaLine + `[ \t\r]*\n(` + runBegins + `|\s*(#cloud-config([^-]|-jsonp|$)|\{[{%#]|` + windowsBegins + `))`)
+	mimeUserData     = regexp.MustCompile(`(?is)^([!-9;-~]+:.*)?mime-version:`)
+)
 
 // isRecognized reports whether cloud-init, cloudbase-init or Ignition reads user data that begins like this.
 func (s Sensitive) isRecognized() bool {
-	start := strings.ToLower(strings.TrimSpace(string(s)[:min(len(s), mimeWithin)]))
-	return s.IsIgnition() || strings.Contains(start, "mime-version:") ||
-		slices.ContainsFunc(userDataBegins, func(begin string) bool { return strings.HasPrefix(start, begin) })
+	start := string(s)[:min(len(s), mimeWithin)]
+	return s.IsIgnition() || plainUserData.MatchString(start) || templateUserData.MatchString(start) || mimeUserData.MatchString(start)
 }
 
 // encodedAtMost is the maximum size that EncodeUserData makes of a text of that many bytes: incompressible data is stored in
@@ -182,8 +194,11 @@ func (r UserDataRef) Take(value []byte) Related {
 	sum := sha256.Sum256(value)
 	given := Related{UserData: Sensitive(text), Digest: hex.EncodeToString(sum[:16])}
 	if !given.UserData.isRecognized() {
-		given.Unrecognized = fmt.Sprintf("the key %q of %s, which spec.userData names, is in no format that guests read: "+
-			"begin it with #cloud-config or #!, or make it an Ignition config in JSON (of a Butane file, with butane)", r.Key, r)
+		begin := "begin its first line with #cloud-config or #!, or make it an Ignition config in JSON (of a Butane file, with butane)"
+		if strings.HasPrefix(strings.ToLower(strings.TrimSpace(text)), jinjaLine) {
+			begin = "let " + jinjaLine + " be its first line, and begin the second with #cloud-config or #!"
+		}
+		given.Unrecognized = fmt.Sprintf("the key %q of %s, which spec.userData names, is in no format that guests read: %s", r.Key, r, begin)
 	}
 	return given
 }

@@ -109,7 +109,8 @@ func TestUserDataIsForIgnitionIfItIsItsConfigAndIsReportedIfNoGuestReadsIt(t *te
 	r := UserDataRef{"Secret", "shop", "web-data", "user-data"}
 	for text, ignition := range map[string]bool{
 		"#cloud-config\n": false, "\n #Cloud-Config\n": false, "#!/bin/sh\n": false, "#include\nhttps://example.com\n": false,
-		"## template: jinja\n#cloud-config\n": false, "#cloud-boothook\n": false, "#cloud-config-archive\n": false, "#part-handler\n": false,
+		"## template: jinja\n#cloud-config\n": false, "## template: jinja\n{% set x = 1 %}\n#!/bin/sh\n": false, "## template: jinja\n{{ x }}\n": false,
+		"#cloud-boothook\n": false, "## template: jinja\n#cloud-boothook\n": false, "#cloud-config-archive\n": false, "#part-handler\n": false,
 		"Content-Type: multipart/mixed; boundary=\"x\"\nMIME-Version: 1.0\n\n--x\n": false,
 		"#ps1_sysnative\n": false, "rem cmd\n": false, "<powershell>x</powershell>": false,
 		`{"ignition":{"version":"3.4.0"}}`: true, "\n{ \"storage\": {}, \"ignition\": {\"version\": \"2.3.0\"} }\n": true,
@@ -120,6 +121,9 @@ func TestUserDataIsForIgnitionIfItIsItsConfigAndIsReportedIfNoGuestReadsIt(t *te
 	}
 	for _, text := range []string{
 		"variant: flatcar\nversion: 1.0.0\npasswd: planted\n", "packages: [planted]\n", "# planted\n#cloud-config\n", "{}", `{"ignition":{}}`,
+		"## template: jinja\npackages: [planted]\n", "## template: jinja\n# planted\n#cloud-config\n", "\n## template: jinja\n#cloud-config\n",
+		"#upstart-job\n", "\n#!/bin/sh\n", "planted\nMIME-Version: 1.0\n",
+		"\n#cloud-boothook\n", "## template: jinja\n#cloud-config-archive\n", "## template: jinja2\n#cloud-config\n",
 		`{"ignition":{"version":3}}`, `{"ignition":{"version":"3.4.0"}`, strings.Repeat(" ", mimeWithin) + "mime-version: 1.0", "I2Nsb3VkLWNvbmZpZwo=",
 	} {
 		got := r.Take([]byte(text))

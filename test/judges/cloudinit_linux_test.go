@@ -39,7 +39,7 @@ func (s *site) guest(t *testing.T, name string, change func(*v1alpha1.VmGroupSpe
 	d, err := s.Details(member(g, 0))
 	must(t, err)
 	x := guestData{env: s.guestinfo(t, member(g, 0)), hostname: name + "-0", instanceID: d.InstanceUUID, network: network{},
-		runCommand: fmt.Sprintf("0 %s-0 %s/%s", name, namespace, name)}
+		runCommand: fmt.Sprintf("0 %s-0 %s/%s %s %[1]s-0", name, namespace, name, d.InstanceUUID)}
 	if len(g.Spec.Networks) == 0 {
 		x.network.at(d.NICs[0].MAC).DHCP4 = true // cloud-init's default
 	}
@@ -75,7 +75,7 @@ func (d debian) wrong(t *testing.T, x guestData) (all []string) {
 	}
 	expect("the host name", v.Hostname, x.hostname)
 	expect("the instance ID", v.InstanceID, x.instanceID)
-	if !strings.Contains(v.CloudConfig, x.runCommand) {
+	if !strings.Contains(strings.Join(strings.Fields(v.CloudConfig), " "), x.runCommand) { // YAML breaks long lines
 		all = append(all, "the user data is "+v.CloudConfig)
 	}
 	expect("netplan's status", fmt.Sprint(v.NetplanStatus), "0")

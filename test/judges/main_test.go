@@ -37,7 +37,7 @@ const (
 	patience   = 2 * time.Minute
 	namespace  = "shop"
 	// userData is the user data of all groups.
-	userData = "## template: jinja\n#cloud-config\nruncmd: [[echo, '{{ ds.meta_data.ordinal }} {{ ds.meta_data.hostname }} {{ ds.meta_data.namespace }}/{{ ds.meta_data.group }}']]\n"
+	userData = "## template: jinja\n#cloud-config\nruncmd: [[echo, '{{ ds.meta_data.ordinal }} {{ ds.meta_data.hostname }} {{ ds.meta_data.namespace }}/{{ ds.meta_data.group }} {{ ds.meta_data.instance_id }} {{ ds.meta_data.local_hostname }}']]\n"
 )
 
 // build builds the server, once.
