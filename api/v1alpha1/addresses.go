@@ -34,6 +34,9 @@ func ParseRange(text string) (Range, error) {
 	return Range{a, b}, nil
 }
 
+// Overlaps reports whether an address is in both ranges.
+func (r Range) Overlaps(o Range) bool { return !r.Last.Less(o.First) && !o.Last.Less(r.First) }
+
 // Size returns the number of addresses in the range, at most math.MaxInt32.
 func (r Range) Size() int {
 	n := new(big.Int).Sub(number(r.Last), number(r.First))

@@ -46,7 +46,8 @@ const (
 	// ConditionMembersVanished says which members are missing from vCenter although nothing says that they were destroyed: they may
 	// still run, so they keep their ordinals.
 	ConditionMembersVanished = "MembersVanished"
-	// ConditionDuplicateAddress says which members' guests report an address that another member's guest reports, too.
+	// ConditionDuplicateAddress says which members' guests report an address that another member's guest reports, too, or which range of the
+	// spec's networks has addresses of another group.
 	ConditionDuplicateAddress = "DuplicateAddress"
 	// ConditionProbesSuppressed says that the answers of members to spec.readiness.tcpSocket or httpGet are not believed, and why: all
 	// failed at once, so the path to them is suspected; or the server isn't allowed to ask them. Meanwhile members stay as ready as they were, none is

@@ -97,6 +97,7 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 	if err != nil {
 		return err
 	}
+	noteSharedClaims(groups, note)
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	ask, done, err := s.asker(ctx, note)
@@ -127,6 +128,17 @@ func (s *planSettings) run(ctx context.Context, in io.Reader, out, notes io.Writ
 		return err
 	}
 	return verdict(answers)
+}
+
+// noteSharedClaims says which groups of the manifests have the same addresses. A server knows only those that are applied.
+func noteSharedClaims(groups []*v1alpha1.VmGroup, note func(string)) {
+	for i, g := range groups {
+		for _, other := range groups[:i] {
+			if shared := plan.SharedClaim(plan.ClaimsOf(g), plan.ClaimsOf(other), "the group "+other.Namespace+"/"+other.Name); shared != "" {
+				note(g.Namespace + "/" + g.Name + ": " + shared + " (" + plan.ReasonDuplicateAddress + ")")
+			}
+		}
+	}
 }
 
 // verdict is the exit status of a preview, like that of Terraform's -detailed-exitcode.

@@ -17,6 +17,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
+func TestPlanSaysWhichGroupsOfTheManifestsHaveTheSameAddresses(t *testing.T) {
+	t.Parallel()
+	group := func(namespace, network string) string {
+		return "apiVersion: vm.codeconnect.vmworld.com/v1alpha1\nkind: VmGroup\nmetadata: {name: web, namespace: " + namespace +
+			"}\nspec: {cpu: 1, memory: 1, template: vm-operator-template, networks: [{network: " + network +
+			", ipv4: {ranges: [10.0.0.4-10.0.0.9], prefixLength: 24}}]}\n---\n"
+	}
+	vc := against(startVCenter(t, vcsim.Config{Portgroups: 1}))
+	for network, says := range map[string]bool{"VM Network": true, "DC0_DVPG0": false} {
+		_, errs, status := preview(t, vc, group("shop", "VM Network")+group("blog", network))
+		if strings.Contains(errs, "blog/web: 10.0.0.4-10.0.0.9 in the network VM Network: the group shop/web has") != says || status != 2 {
+			t.Errorf("%s: exit status %d: %s", network, status, errs)
+		}
+	}
+}
+
 // preview runs vmgroup plan with manifests on its standard input.
 func preview(t *testing.T, env []string, manifests string, args ...string) (out, errs string, status int) {
 	t.Helper()

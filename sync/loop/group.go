@@ -72,7 +72,7 @@ func (g *group) preview(call plan.Call, now time.Time) {
 		key := plan.ChildKey{Kind: plan.KindService, Name: call.Group.Name}
 		call.Children[key] = g.lease.call.Children[key]
 	}
-	g.lease.call, g.lease.renewed = call, now
+	g.lease.call, g.lease.renewed, g.lease.claims = call, now, plan.ClaimsOf(call.Group)
 	if call.Finalizing && !g.lease.finalizing {
 		g.lease.finalizing, g.lease.finalizingSince = true, now
 	}

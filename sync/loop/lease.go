@@ -12,10 +12,11 @@ import (
 
 // lease is what hook calls permit: to make the group as the newest of them says, for a while after it came.
 type lease struct {
-	call            plan.Call // the newest
-	renewed         time.Time // when it came
-	calls           int       // that renewed it
-	finalizing      bool      // sticky: a finalizing group never comes back
+	call            plan.Call    // the newest
+	claims          []plan.Claim // of its spec
+	renewed         time.Time    // when it came
+	calls           int          // that renewed it
+	finalizing      bool         // sticky: a finalizing group never comes back
 	finalizingSince time.Time
 	orphaned        bool                   // sticky: a call of its deletion showed that its dependents are to stay
 	emptied         bool                   // ConfirmGone succeeded since
@@ -49,6 +50,9 @@ func (x *lease) renew(call plan.Call, now time.Time) {
 	}
 	if was := x.call.Group; was != nil && call.Group.Generation > was.Generation {
 		x.newReplace = slices.DeleteFunc(slices.Clone(call.Group.Spec.Replace), func(r v1alpha1.Replacement) bool { return slices.Contains(was.Spec.Replace, r) })
+	}
+	if was := x.call.Group; was == nil || call.Group.Generation != was.Generation {
+		x.claims = plan.ClaimsOf(call.Group)
 	}
 	x.call, x.renewed, x.calls = call, now, x.calls+1
 	x.orphaned = x.orphaned || call.Cascade == metav1.DeletePropagationOrphan

@@ -180,7 +180,9 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	if stale {
 		g.lease.expire(now, l.cfg.Lease)
 	}
-	return &exchange{group: g, at: now, observed: g.observe(l.cfg, now), owns: taken && !stale && g.owns(&call), stale: stale}
+	observed := g.observe(l.cfg, now)
+	observed.SharedClaims = l.sharedClaims(g, now)
+	return &exchange{group: g, at: now, observed: observed, owns: taken && !stale && g.owns(&call), stale: stale}
 }
 
 // newGroup returns a group of which nothing is known but the call. Its failures have causes with those of other groups.

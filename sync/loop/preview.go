@@ -41,6 +41,7 @@ func (l *Loop) Preview(call plan.Call) (plan.Result, plan.Outlook, error) {
 	}
 	g.preview(call, now)
 	observed := g.observe(l.cfg, now)
+	observed.SharedClaims = l.sharedClaims(g, now)
 	owns := g.owns(&call)
 	l.mu.Unlock()
 	result := l.look(&observed, call.Ref(), owns)

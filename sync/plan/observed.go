@@ -48,6 +48,8 @@ type Observed struct {
 	Children map[ChildKey]ObservedChild
 	// Related is what the customize hook asked for.
 	Related Related
+	// SharedClaims says which range of static addresses another group has, too; empty if none is known.
+	SharedClaims string
 	// ChildrenWantedSince says since when each desired child has been answered but not seen.
 	ChildrenWantedSince map[ChildKey]time.Time
 	// State is what vCenter says. It must be taken after Pending was.

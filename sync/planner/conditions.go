@@ -152,8 +152,8 @@ func (r *report) exceptions(c *conditionList) {
 	if names := r.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := sharedAddresses(r.reports()); shared != "" {
-		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, shared)
+	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
+		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, strings.Join(shared, "; "))
 	}
 	if ignored := r.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))

@@ -26,7 +26,7 @@ import (
 //	an update                       none, members held as they are       UpdateHeld
 //	any                             the update has stopped               Warning UpdateStopped
 //	healing not suspended           suspended                            Warning HealingSuspended
-//	no address is shared            members report one address           Warning DuplicateAddress
+//	no address is shared            members report one, or groups have   Warning DuplicateAddress
 //	user data is recognized         no guest reads it                    Warning UserDataUnrecognized
 //	all holds are good              an annotation holds nobody           Warning HoldIgnored
 //	a member that is not held       held                                 MemberHeld
@@ -80,7 +80,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	}
 	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, shared.Type) {
-		say(true, shared.Reason, "Members report the same address: "+shared.Message, "")
+		say(true, shared.Reason, "Addresses that are not unique: "+shared.Message, "")
 	}
 	switch held := r.heldText(); {
 	case r.update != nil && r.updating() > 0 && (was.Update == nil || was.Update.Target != r.update.Target):

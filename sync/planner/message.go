@@ -176,12 +176,20 @@ func (r *report) waits() (texts []string) {
 	if r.awaitsService() && !r.busy() {
 		texts = append(texts, "waiting for the Service "+r.Group.Name+" to exist")
 	}
-	for _, text := range []string{r.heldText(), r.duplicatesText(), r.Related.Unrecognized} {
+	for _, text := range []string{r.heldText(), r.duplicatesText(), r.sharedClaimsText(), r.Related.Unrecognized} {
 		if text != "" {
 			texts = append(texts, text)
 		}
 	}
 	return texts
+}
+
+// sharedClaimsText says which range of addresses another group has, too.
+func (r *report) sharedClaimsText() string {
+	if r.SharedClaims == "" {
+		return ""
+	}
+	return "addresses that are not unique: " + r.SharedClaims
 }
 
 // nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.

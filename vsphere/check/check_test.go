@@ -391,6 +391,10 @@ func TestCheckSaysWhatIsWrongAndWhatThereIsInstead(t *testing.T) {
 			s.UserData = &v1alpha1.UserData{SecretKeyRef: &v1alpha1.KeyRef{Name: "boot"}}
 		})
 		w.checked(in, Options{Groups: []*v1alpha1.VmGroup{booted}}).has("group shop/web", OK, "user data not checked", "")
+		twin := groupOf(addressed(3, 0))
+		twin.Name = "twin"
+		w.checked(in, Options{Groups: []*v1alpha1.VmGroup{groupOf(addressed(3, 0)), twin}}).
+			has("group shop/twin: networks", Fail, "10.0.0.254-10.0.1.1 in the network VM Network: the group shop/web has", "other ranges")
 		ref, _ := plan.UserDataOf(booted)
 		for text, x := range map[string]struct {
 			step         string

@@ -193,6 +193,13 @@ func (c *checker) addressesOf(check string, g *v1alpha1.VmGroup) bool {
 	if none && (g.Spec.Readiness.Check == v1alpha1.ReadyGuestIP || g.Spec.Readiness.Probes() || g.Spec.Service != nil) {
 		c.add(check, Warn, "no adapter of spec.networks gets an address, and readiness or service needs one", "let user data set one, or let an adapter get one")
 	}
+	for _, other := range c.Groups {
+		whose := "the group " + other.Namespace + "/" + other.Name
+		if shared := plan.SharedClaim(plan.ClaimsOf(g), plan.ClaimsOf(other), whose); other != g && shared != "" {
+			c.add(check, Fail, shared+" ("+plan.ReasonDuplicateAddress+")", "give one of them other ranges")
+			return false
+		}
+	}
 	has, members := plan.AddressCount(&g.Spec), int(g.Replicas()+g.Spec.Standby)
 	surge := planner.PolicyOf(&g.Spec, int(g.Replicas())).Surge
 	seen := fmt.Sprintf("spec.networks has static addresses for %d members", has)

@@ -1,0 +1,69 @@
+package test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
+)
+
+func TestGroupsWithTheSameAddressesSaySoAndNameNoneOfOtherNamespaces(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{Portgroups: 1, Guest: vcsim.Guest{Tools: true}})
+		s := r.serve()
+		oa, ob, stranger := s.group("oa", 1), s.group("ob", 1), s.groupOf("secret", "hidden", "uid-hidden", 1)
+		with := func(network, ranges string) func(*v1alpha1.VmGroupSpec) {
+			return func(s *v1alpha1.VmGroupSpec) {
+				s.Networks = []v1alpha1.Network{{Network: network, IPv4: &v1alpha1.Addresses{Ranges: []string{ranges}, PrefixLength: 24}}}
+			}
+		}
+		for g, edit := range map[*metacontroller.Group]func(*v1alpha1.VmGroupSpec){
+			oa: with("VM Network", "10.0.0.4-10.0.0.9"), ob: with("VM Network", "10.0.0.10-10.0.0.19"), stranger: with("DC0_DVPG0", "10.0.0.4-10.0.0.9"),
+		} {
+			g.Edit(edit)
+			up(t, g)
+		}
+		says := func(g *metacontroller.Group) string {
+			t.Helper()
+			a := mustSync(t, g)
+			if c := meta.FindStatusCondition(a.Status.Conditions, v1alpha1.ConditionDuplicateAddress); c != nil {
+				return c.Message
+			}
+			return ""
+		}
+		if text := says(oa) + says(ob) + says(stranger); text != "" {
+			t.Errorf("of two ranges, and of two networks: %s", text)
+		}
+		edit := with("VM Network", "10.0.0.9-10.0.0.19")
+		edited := ob.VmGroup.DeepCopy()
+		edit(&edited.Spec)
+		if _, answer := ask(t, ob, "/plan", edited, false); !strings.Contains(answer, "10.0.0.9-10.0.0.19 in the network VM Network: the group oa has") {
+			t.Errorf("the plan is %s", answer)
+		}
+		ob.Edit(edit)
+		if text := says(ob); text != "10.0.0.9-10.0.0.19 in the network VM Network: the group oa has addresses of this range, too" {
+			t.Errorf("ob says %q", text)
+		}
+		up(t, ob)
+		stranger.Edit(edit)
+		up(t, stranger)
+		mustSync(t, ob) // its lease may be over
+		if text := says(oa); !strings.Contains(text, "the group ob has") {
+			t.Errorf("of two, oa says %q", text)
+		}
+		remove(t, ob)
+		if text := says(oa); text != "10.0.0.4-10.0.0.9 in the network VM Network: a group of another namespace has addresses of this range, too" {
+			t.Errorf("of another namespace, oa says %q", text)
+		}
+		remove(t, stranger)
+		if text := says(oa); text != "" {
+			t.Errorf("once the others are gone: %q", text)
+		}
+	})
+}
