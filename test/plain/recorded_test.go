@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/vmware/govmomi/simulator"
 	"github.com/vmware/govmomi/vim25/types"
@@ -118,6 +119,27 @@ func TestAGroupLivesOnTheRecordedVCenter(t *testing.T) {
 	g := p.serve(inventory.Selection{}, 2)
 	g.Spec.Template, g.Spec.CPU, g.Spec.Memory = snapTemplate, 2, 2
 	p.life(g)
+}
+
+func TestADeepCheckOfGovmomisSimulatorSaysThatItIsOneAndEndsSoon(t *testing.T) {
+	p := start(t, "recorded", recordedDir+"="+unpacked(t))
+	vc, err := vsphere.New(vsphere.Config{Config: p.settings(), Selection: inventory.Selection{Folder: "vm-operator"}})
+	p.must(err)
+	found := map[string]check.Finding{}
+	began := time.Now()
+	for _, f := range check.Run(context.Background(), vc, check.Options{Templates: []string{snapTemplate}, Deep: true}) {
+		found[f.Check] = f
+	}
+	if f := found["simulator"]; f.Result != check.Warn || !strings.Contains(f.Seen, "govmomi's simulator") || !strings.Contains(f.Advice, "--simulator") {
+		t.Errorf("simulator: %+v", f)
+	}
+	if f := found["deep: one name, one VM"]; f.Result != check.Fail || !strings.Contains(f.Advice, "usable fault domains") {
+		t.Errorf("the clone: %+v", f)
+	}
+	f, took := found["deep: clean-up"], time.Since(began)
+	if f.Result != check.Fail || !strings.Contains(f.Seen, "does not implement") || took >= time.Minute {
+		t.Errorf("the clean-up: %+v, after %s", f, took)
+	}
 }
 
 // With one host, vSAN lacks fault domains. vCenter says so beside the fault (MethodFault.faultMessage).

@@ -55,6 +55,7 @@ var checks = []struct {
 	{"certificate", (*checker).certificate, true},     // Is vCenter's certificate trusted, and for how long?
 	{"login", (*checker).login, true},                 // Is it a vCenter, and does it know the account?
 	{"vCenter", (*checker).version, false},            // Is its version supported?
+	{"simulator", (*checker).simulator, false},        // Is it govmomi's simulator?
 	{"clock", (*checker).clock, false},                // Do vCenter's clock and this machine's agree?
 	{"settings", (*checker).places, true},             // Do the datacenter, folder, resource pool and datastore of the settings exist?
 	{"inventory", (*checker).inventory, true},         // What does the server see, and is something left of a deep check?

@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -190,6 +193,30 @@ func (c *checker) version(context.Context) {
 		c.ok(check, "%s", seen)
 	}
 	c.facts(Facts{"version": version(about.Version), "build": version(about.Build), "api": version(about.ApiVersion)})
+}
+
+// simulator says if this is govmomi's simulator. AboutInfo is that of a recorded vCenter, but the simulator lists its methods at a path that
+// vCenter doesn't have (Service.About of govmomi/simulator).
+func (c *checker) simulator(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, session.DialTimeout)
+	defer cancel()
+	u := *c.parts.Client.Endpoint()
+	u.User, u.Path = nil, "/about"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), http.NoBody)
+	if err != nil {
+		return
+	}
+	answer, err := c.parts.Client.Transport().RoundTrip(r) // which follows no redirect
+	if err != nil {
+		return
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	var has struct {
+		Methods []string `json:"methods"`
+	}
+	if json.NewDecoder(io.LimitReader(answer.Body, 1<<20)).Decode(&has) == nil && slices.Contains(has.Methods, "CloneVM_Task") {
+		c.add("simulator", Warn, "it is govmomi's simulator (vcsim), and no vCenter", "what --deep finds here says nothing about a vCenter; the simulator of --simulator is stricter")
+	}
 }
 
 // clock compares vCenter's clock with ours. The server does not depend on it: the times in stamps are of this server's clock and compared

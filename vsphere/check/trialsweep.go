@@ -37,9 +37,16 @@ func (t *trial) sweep(name string) {
 	var left []string
 	err := t.awaitClones()
 	if err == nil {
+		again := false
 		within(t.end, sweepTimeout, func(context.Context) bool {
-			left, err = t.sweepOnce(name)
-			return err == nil
+			if left, err = t.sweepOnce(name); err == nil || vcfault.Has[*types.MethodNotFound](err) { // as a simulator may say
+				return true
+			}
+			if !again {
+				again = true
+				t.progress("trying again to clean up, for up to %s: %s", sweepTimeout, vcfault.Classify("", err).Message)
+			}
+			return false
 		})
 	}
 	if err == nil && len(left) == 0 {

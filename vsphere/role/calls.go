@@ -85,12 +85,13 @@ var calls = map[string][]string{
 
 	"PbmQueryIOFiltersFromProfileId": {"StorageProfile.View"}, // Storage
 
-	"POST session":                                  {privAnyone},
-	"GET session":                                   {privView},
-	"DELETE session":                                {privView},
-	"GET tagging/category":                          {privRead},                                                              // Tags
-	"GET tagging/tag":                               {privRead},                                                              // Tags
-	"tagging/tag list-tags-for-category":            {privRead},                                                              // Tags
+	"GET /about":                         {privAnyone}, // of govmomi's simulator alone
+	"POST session":                       {privAnyone},
+	"GET session":                        {privView},
+	"DELETE session":                     {privView},
+	"GET tagging/category":               {privRead}, // Tags
+	"GET tagging/tag":                    {privRead}, // Tags
+	"tagging/tag list-tags-for-category": {privRead}, // Tags
 	"tagging/tag-association list-attached-tags":    {privRead},                                                              // Tags
 	"tagging/tag-association " + session.AttachTags: {privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, // Tags
 	"tagging/tag-association " + session.DetachTags: {privTagging + "AttachTag", privTagging + "ObjectAttachable", privRead}, // Tags
