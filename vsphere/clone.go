@@ -52,6 +52,8 @@ type cloneBuilder struct {
 	encrypt map[string]string
 	// source is the template, or its snapshot.
 	source *source
+	// upgrades are those of the member's cluster; nil if it needs none.
+	upgrades *upgrades
 	// backings connect the adapters with spec.networks; kept: the clone keeps adapters of the template for them.
 	backings []types.BaseVirtualDeviceBackingInfo
 	kept     bool
@@ -646,13 +648,15 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 			return err
 		}
 		cluster := c.Owner[*b.spec.Location.Pool]
-		if !b.inventory.Unplaced(cluster.Value) {
+		version := b.details.Spec.Hardware.Version
+		if !b.inventory.Unplaced(cluster.Value) && !b.upgrades.mixed(version) { // DRS moves it at its power-on
 			return nil
 		}
 		all, err := b.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })
 		if err != nil {
 			return err
 		}
+		all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !b.upgrades.have(version, h.ref) })
 		b.inFlight.Place(b.ref.UID, b.action.VM, func(on map[string]int) *types.ManagedObjectReference {
 			for host, n := range b.inventory.MembersByHost(b.ref.UID) {
 				on[host] += n

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -49,6 +50,15 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 		}
 	}
 	return good
+}
+
+// MixedHosts says if only some hosts of the member's cluster have its hardware version; empty if all have it, or if vCenter doesn't say.
+func (d *Draft) MixedHosts() string {
+	x, version := d.b.upgrades, d.b.details.Spec.Hardware.Version
+	if !x.mixed(version) {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d hosts of %s have hardware version %d", len(x.hosts[version]), len(x.all), x.cluster, version)
 }
 
 // Resolve reads what a preview of a group has to know and what no group has asked for: the item of a content library that is its template,

@@ -24,6 +24,9 @@ import (
 type upgrades struct {
 	cluster  string
 	versions []int32
+	// hosts are those that have a version, as far as vCenter says ([doc] VirtualMachineConfigOptionDescriptor.host), and all those of any.
+	hosts map[int32][]types.ManagedObjectReference
+	all   []types.ManagedObjectReference
 }
 
 // checkVersion finds out whether the member's cluster has spec.hardware.version, because the member gets it after its clone.
@@ -42,21 +45,32 @@ func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 			return nil
 		}
 		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
-		_, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (bool, error) {
+		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (*upgrades, error) {
 			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
-				return true, nil
+				return x, nil
 			}
-			return false, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
+			return nil, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
 				x.cluster, wanted, x.versions[len(x.versions)-1])
 		})
 		return err
 	})
 }
 
+// have reports whether a host has the hardware version; true if vCenter doesn't say which do. x can be nil.
+func (x *upgrades) have(version int32, host types.ManagedObjectReference) bool {
+	return x == nil || len(x.hosts[version]) == 0 || slices.Contains(x.hosts[version], host)
+}
+
+// mixed reports whether vCenter says that only some hosts have the hardware version: a clone's upgrade, which its host makes, needs one of them,
+// also where DRS chooses another for the power-on. x can be nil.
+func (x *upgrades) mixed(version int32) bool {
+	return x != nil && len(x.hosts[version]) > 0 && len(x.hosts[version]) < len(x.all)
+}
+
 // readUpgrades reads to which hardware versions the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
 func readUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*upgrades, error) {
 	o, err := session.ReadProps(ctx, s, cluster, "name", "environmentBrowser")
-	x := &upgrades{cluster: naming.Unescape(session.Prop[string](o, "name"))}
+	x := &upgrades{cluster: naming.Unescape(session.Prop[string](o, "name")), hosts: map[int32][]types.ManagedObjectReference{}}
 	browser, has := session.LookUp[types.ManagedObjectReference](o, "environmentBrowser")
 	if err != nil || !has {
 		return x, err
@@ -67,7 +81,12 @@ func readUpgrades(ctx context.Context, s *session.Session, cluster types.Managed
 	}
 	for _, d := range all.Returnval {
 		if version := HardwareVersion(d.Key); version > 0 && d.UpgradeSupported {
-			x.versions = append(x.versions, version)
+			x.versions, x.hosts[version] = append(x.versions, version), d.Host
+		}
+		for _, host := range d.Host {
+			if !slices.Contains(x.all, host) {
+				x.all = append(x.all, host)
+			}
 		}
 	}
 	slices.Sort(x.versions)

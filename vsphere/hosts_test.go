@@ -9,6 +9,7 @@ import (
 
 	"github.com/vmware/govmomi/object"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -47,6 +48,25 @@ func TestWithoutDRSClonesAreSpreadOverTheHostsThatCanTakeThem(t *testing.T) {
 			t.Errorf("%d clones", n)
 		}
 	})
+}
+
+func TestAMemberIsClonedOnAHostThatHasItsHardwareVersion(t *testing.T) {
+	t.Parallel()
+	for _, off := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 3})
+			w.must(w.SetDRS(firstCluster, vcsim.DRS{Off: off}))
+			for _, old := range []string{"/DC0_C0_H0", "/DC0_C0_H2"} {
+				w.must(w.SetHardwareVersion(firstCluster+old, 17))
+			}
+			p := w.start()
+			p.do(plan.Action{Op: plan.CreateFolder})
+			p.preparedWith(v1alpha1.VmGroupSpec{Hardware: v1alpha1.Hardware{Version: 19}})
+			if got := w.hostsOf("web-0"); !slices.Equal(got, []string{"DC0_C0_H1"}) {
+				t.Errorf("DRS off: %t: it is on %v", off, got)
+			}
+		})
+	}
 }
 
 func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t *testing.T) {

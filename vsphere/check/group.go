@@ -64,6 +64,9 @@ func (c *checker) group(ctx context.Context, check string, g *v1alpha1.VmGroup) 
 		if !d.Fill(ctx, func(step string, err error) { c.failed(check+": "+step, err) }) {
 			return
 		}
+		if seen := d.MixedHosts(); seen != "" && !slices.ContainsFunc(c.findings, func(f Finding) bool { return f.Check == check+": hardware version" && f.Seen == seen }) {
+			c.add(check+": hardware version", Warn, seen, "members run on no other host, whatever DRS, HA or maintenance needs: upgrade the other hosts, or set an older version")
+		}
 		if err := c.remember(ctx, d); err != nil {
 			c.failed(check+": networks", err)
 			return

@@ -1,6 +1,7 @@
 package vcsim
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/vmware/govmomi/simulator"
@@ -51,6 +52,22 @@ func (v *inventory) SetDRS(clusterPath string, d DRS) error {
 // FillHost sets whether a host has no memory left for a power-on.
 func (v *inventory) FillHost(hostPath string, full bool) error {
 	return at(v, "fill", hostPath, func(host *simulator.HostSystem) types.BaseMethodFault { v.placement.full[host.Self] = full; return nil })
+}
+
+// SetHardwareVersion sets the newest hardware version that a host has, such as 17.
+func (v *inventory) SetHardwareVersion(hostPath string, newest int) error {
+	return at(v, "set the hardware version of", hostPath, func(host *simulator.HostSystem) types.BaseMethodFault {
+		cluster := v.objects.Get(*host.Parent).(*simulator.ClusterComputeResource)
+		browser := v.objects.Get(*cluster.EnvironmentBrowser).(*simulator.EnvironmentBrowser)
+		for i := range browser.QueryConfigOptionDescriptorResponse.Returnval {
+			d := &browser.QueryConfigOptionDescriptorResponse.Returnval[i]
+			var version int
+			if _, err := fmt.Sscanf(d.Key, "vmx-%d", &version); err == nil && version > newest {
+				d.Host = slices.DeleteFunc(slices.Clone(d.Host), func(ref types.ManagedObjectReference) bool { return ref == host.Self })
+			}
+		}
+		return nil
+	})
 }
 
 // placement is the DRS settings of clusters and the hosts without memory. The world lock guards it.
