@@ -56,7 +56,7 @@ With --record it also writes down what vmgroup and vCenter said to each other. N
 vCenter before you: the recording turns what it believes of vCenter into what vCenter does. It has no names,
 addresses, paths, notes, accounts or secrets, only stand-ins for them. Read it before you attach it to an issue.
 
-With --orphans it lists VMs, persistent disks, folders and deployed templates of the server that belong to
+With --orphans it lists VMs, persistent disks, folders, DRS rules and deployed templates of the server that belong to
 no VmGroup of -f, and what to do about each. It removes nothing. Give it all VmGroups:
   kubectl get vmgroups -A -o yaml | vmgroup check --orphans -f -
 
@@ -91,7 +91,7 @@ and 2 if the settings are wrong.`,
 	f.StringArrayVarP(&s.templates, "template", "t", nil, "template to check, by name or inventory path; repeat the flag for several")
 	f.StringArrayVar(&s.networks, "network", nil, "network to check, by name or inventory path; repeat the flag for several")
 	s.manifests.flags(c, "file with VmGroup manifests, to check what they need")
-	f.BoolVar(&s.orphans, "orphans", false, "list VMs, disks, folders and deployed templates that belong to no VmGroup of -f (give it all VmGroups)")
+	f.BoolVar(&s.orphans, "orphans", false, "list VMs, disks, folders, DRS rules and deployed templates that belong to no VmGroup of -f (give it all VmGroups)")
 	f.BoolVar(&s.deep, "deep", false, "try what the server relies on with two VMs, a copy of one and a first-class disk in a new folder, and remove them")
 	f.StringVar(&s.hidden, "hidden", "", "with --deep: moRef of a VM that the account is not allowed to see, such as vm-42, to see how vCenter refuses it")
 	f.DurationVar(&s.guestTimeout, "guest-timeout", time.Minute, "with --deep: how long a guest can take to boot and to shut down")

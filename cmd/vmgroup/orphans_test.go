@@ -17,7 +17,10 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	p := serve(t, against(vc))
 	up := func(name string) *metacontroller.Group {
 		g := metacontroller.New(p.url, "shop", name, "uid-"+name, 2)
-		g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}} })
+		g.Edit(func(s *v1alpha1.VmGroupSpec) {
+			s.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+			s.Disks = []v1alpha1.Disk{{Name: "data", SizeGiB: 1, Persistent: true}}
+		})
 		if _, err := g.Until(t.Context(), metacontroller.Running); err != nil {
 			t.Fatal(err)
 		}
@@ -57,19 +60,20 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	for _, want := range []string{
 		"of shop/db (UID uid-db), which is not among the VmGroups given: /DC0/vm/vm-operator/shop/db/db-0, /DC0/vm/vm-operator/shop/db/db-1",
 		"with the UID uid-db", "shop/db-0/data (", "shop/db-1/data (", "/DC0/vm/vm-operator/shop/old is the folder of none",
+		`the DRS rule "vmgroup shop.db uid-db" of DC0_C0 is of none`,
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it does not say %q: %s", want, said)
 		}
 	}
-	if warnings != 3 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
+	if warnings != 4 || strings.Contains(said, "shop/web") || strings.Contains(said, "none: every VM") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	if said, warnings = orphans(web, db, of); warnings != 1 || !strings.Contains(said, "shop/old") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	old := metacontroller.New(p.url, "shop", "old", "uid-old", 0)
-	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder and deployed template of the server's belongs to one of 4 VmGroups") {
+	if said, warnings = orphans(web, db, of, old); warnings != 0 || !strings.Contains(said, "none: every VM, disk, folder, DRS rule and deployed template of the server's belongs to one of 4 VmGroups") {
 		t.Errorf("%d warnings: %s", warnings, said)
 	}
 	if said, warnings = orphans(); warnings < 6 || !strings.Contains(said, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed") ||

@@ -90,6 +90,8 @@ type checker struct {
 	pools, datastores []types.ManagedObjectReference
 	// encrypting reports whether a group has a storage policy that encrypts.
 	encrypting bool
+	// deploying reports whether a group's template is an OVF that is yet to be deployed.
+	deploying bool
 	// asked reports whether vCenter returned the account's privileges.
 	asked    bool
 	findings []Finding

@@ -247,6 +247,16 @@ func TestCheckReportsClockSkewAndAnExpiringCertificate(t *testing.T) {
 	})
 }
 
+func TestCheckReportsHostsThatLackTheHardwareVersionOfAGroup(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Hosts: 2}))
+		w.Must(w.SetHardwareVersion("/DC0/host/DC0_C0/DC0_C0_H0", 17))
+		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 19 })}}).
+			has("group shop/web: hardware version", Warn, "1 of 2 hosts of DC0_C0 have hardware version 19", "upgrade the other hosts")
+	})
+}
+
 func TestCheckReportsOldVCenters(t *testing.T) {
 	t.Parallel()
 	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "9.0.0.0": OK, "": Fail} {
@@ -448,15 +458,19 @@ func TestCheckWarnsOfWhatClonesInheritOfATemplate(t *testing.T) {
 					Backing:     &types.VirtualCdromIsoBackingInfo{VirtualDeviceFileBackingInfo: types.VirtualDeviceFileBackingInfo{FileName: "[LocalDS_0] tools.iso"}},
 					Connectable: &types.VirtualDeviceConnectInfo{StartConnected: true}}}
 				w.Must(w.ToVM("ubuntu"))
+				card := vsphere.NICsIn(vctest.Value(w.Details("ubuntu")).Config.Hardware.Device)[0]
+				card.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().AddressType = string(types.VirtualEthernetCardMacTypeManual)
 				w.Must(w.Reconfigure("ubuntu", types.VirtualMachineConfigSpec{
 					CpuAllocation:    &types.ResourceAllocationInfo{Limit: types.NewInt64(-1)},
 					MemoryAllocation: &types.ResourceAllocationInfo{Limit: types.NewInt64(512)}, MemoryReservationLockedToMax: yes, CpuHotAddEnabled: yes,
-					DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: drive}}}))
+					DeviceChange: []types.BaseVirtualDeviceConfigSpec{&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: drive},
+						&types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationEdit, Device: card}}}))
 				w.Must(w.ToTemplate("ubuntu"))
 				w.Must(w.AddTPM("ubuntu"))
 				w.Restrict(roleIDs()...)
 				r := w.checked(nil, Options{Templates: []string{"ubuntu"}})
-				r.only("CD-ROM", "resource limits", "reserved memory", "vTPM", "privilege Cryptographer.Clone")
+				r.only("CD-ROM", "resource limits", "reserved memory", "MAC address", "vTPM", "privilege Cryptographer.Clone")
+				r.has("MAC address", Warn, "is set by hand", "automatic")
 				r.has("CD-ROM", Warn, "[LocalDS_0] tools.iso", "disconnect it")
 				r.has("resource limits", Warn, "limited to 512 MiB of memory", "remove the limit")
 				r.has("reserved memory", Warn, "reserves all its memory", "with that much free memory")
@@ -498,6 +512,14 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		g := groupOf(func(s *v1alpha1.VmGroupSpec) { s.Tags = []v1alpha1.Tag{{Category: "a", Name: "b", Create: true}} })
 		w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+"InventoryService.Tagging."+"AttachTag", Fail, "", "the group needs it")
 		w.Restrict(roleIDs()...)
+		w.Must(w.AddLibrary("golden"))
+		w.Must(w.AddLibraryItem("golden", "ova", "ovf", vctest.Value(w.Find("/DC0/vm/ubuntu"))))
+		for _, privilege := range []string{"VApp.Import", "VirtualMachine.Provisioning.MarkAsTemplate"} {
+			w.Withdraw(privilege)
+			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) { s.Template = "golden/ova" })}}).
+				has("privilege "+privilege, Fail, "", "the group needs it")
+		}
+		w.Restrict(roleIDs()...)
 		for _, privilege := range []string{"Datastore.FileManagement", "VirtualMachine.Config.AddExistingDisk", "VirtualMachine.Config.RemoveDisk", "VirtualMachine.Config.DiskExtend"} {
 			w.Withdraw(privilege, vctest.Value(w.Find("/DC0/vm")), vctest.Value(w.Find("/DC0/datastore/LocalDS_0")))
 		}
@@ -517,7 +539,7 @@ func TestCheckNamesEachMissingPrivilegeAndItsObject(t *testing.T) {
 		for _, privilege := range []string{"VirtualMachine.Config.Settings", "StorageProfile.View"} {
 			w.checked(nil, o).has("privilege "+privilege, Warn, "", "or accept this")
 		}
-		g.Spec.Hardware.BootFirst, g.Spec.Disks[0].StoragePolicy = v1alpha1.BootDisk, "gold"
+		g.Spec.Hardware.BootDelaySeconds, g.Spec.Disks[0].StoragePolicy = 3, "gold"
 		for _, privilege := range []string{"VirtualMachine.Config.Settings", "StorageProfile.View"} {
 			w.checked(nil, Options{Groups: []*v1alpha1.VmGroup{g}}).has("privilege "+privilege, Fail, "", "the group needs it")
 		}

@@ -39,14 +39,18 @@ func (c *checker) orphans(ctx context.Context) {
 	for _, path := range folders {
 		c.add("orphaned folders", Warn, path+" is the folder of none of the VmGroups given, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
 	}
+	for _, rule := range c.parts.Inventory.OrphanedRules(c.exists) {
+		c.add("orphaned rules", Warn, "the DRS "+rule+" is of none of the VmGroups given",
+			"if no cluster has that VmGroup, remove it in vCenter: a rule before the VM group that it names")
+	}
 	c.orphanedDisks(ctx, cluster)
 	c.orphanedTemplates(ctx)
 	switch {
 	case len(c.findings) > before:
 	case len(c.Existing) == 0:
-		c.ok("orphans", "none: vCenter shows no VM, disk, folder or deployed template of the server's")
+		c.ok("orphans", "none: vCenter shows no VM, disk, folder, DRS rule or deployed template of the server's")
 	default:
-		c.ok("orphans", "none: every VM, disk, folder and deployed template of the server's belongs to one of %d VmGroups", len(c.Existing))
+		c.ok("orphans", "none: every VM, disk, folder, DRS rule and deployed template of the server's belongs to one of %d VmGroups", len(c.Existing))
 	}
 }
 

@@ -23,7 +23,7 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 	},
 	"VirtualMachine.Provisioning.Customize":        func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
 	"VirtualMachine.Provisioning.ReadCustSpecs":    func(s *v1alpha1.VmGroupSpec) bool { return s.CustomizationSpec != "" },
-	"VirtualMachine.Config.Settings":               func(s *v1alpha1.VmGroupSpec) bool { return s.Hardware.BootFirst != "" },
+	"VirtualMachine.Config.Settings":               bootsOtherwise,
 	"StorageProfile.View":                          hasStoragePolicy,
 	"Host.Inventory.EditCluster":                   func(s *v1alpha1.VmGroupSpec) bool { return plan.RulesOf(s).Wanted() },
 	"InventoryService.Tagging.AttachTag":           func(s *v1alpha1.VmGroupSpec) bool { return len(s.Tags) > 0 },
@@ -44,6 +44,14 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 
 // toEncrypt are the privileges for groups with a storage policy that encrypts. Only vCenter knows which ones do.
 var toEncrypt = []string{"Cryptographer.Encrypt", "VirtualMachine.Config.EditDevice"}
+
+// toDeploy are the privileges for groups whose template is an OVF of a content library that is yet to be deployed.
+var toDeploy = []string{"VApp.Import", "VirtualMachine.Provisioning.MarkAsTemplate"}
+
+// bootsOtherwise reports whether VMs of a group boot otherwise than their template.
+func bootsOtherwise(s *v1alpha1.VmGroupSpec) bool {
+	return s.Hardware.BootFirst != "" || s.Hardware.SecureBoot != nil || s.Hardware.BootDelaySeconds > 0
+}
 
 func hasDisks(s *v1alpha1.VmGroupSpec) bool { return len(s.Disks) > 0 || s.RootDisk != nil }
 
@@ -127,7 +135,7 @@ func (c *checker) lacks(p role.Privilege, without []string) {
 	case p.Needed():
 		result = Fail
 	case slices.ContainsFunc(c.Groups, func(g *v1alpha1.VmGroup) bool { return used[p.ID] != nil && used[p.ID](&g.Spec) }),
-		c.encrypting && slices.Contains(toEncrypt, p.ID):
+		c.encrypting && slices.Contains(toEncrypt, p.ID), c.deploying && slices.Contains(toDeploy, p.ID):
 		result, advice = Fail, advice+"; the group needs it"
 	default:
 		advice += ", or accept this: " + p.Without

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -33,6 +34,7 @@ type templateInfo struct {
 	limitMHz, limitMB    int64  // -1: unlimited
 	locked               bool   // all memory is reserved
 	iso                  string // the file in a CD-ROM drive that is connected or connects at power-on
+	manualMAC            string // of an adapter: it is set by hand
 	space                int64  // of the disks, in bytes
 	networks, datastores []types.ManagedObjectReference
 }
@@ -58,6 +60,10 @@ var traits = []struct {
 	{"reserved memory", Warn, func(x *templateInfo) string {
 		return whenever(x.locked, "reserves all its memory, and so do its clones")
 	}, "unless intended, remove the reservation from the template: a clone powers on only on a host with that much free memory (ResourceLimit)"},
+	// packer#11002
+	{"MAC address", Warn, func(x *templateInfo) string {
+		return whenever(x.manualMAC != "", "has an adapter whose MAC address %s is set by hand, so each clone that keeps the adapter has it, too", x.manualMAC)
+	}, "set the adapter's MAC address to automatic, or let groups have networks (spec.networks), whose adapters get addresses of their own"},
 	{"vTPM", Warn, func(x *templateInfo) string {
 		return whenever(x.tpm && x.newTPM, "has a virtual TPM: each member gets a new one, without the template's secrets")
 	}, "check that nothing in the template is sealed with its TPM, such as a disk encrypted by BitLocker: members could not open it"},
@@ -117,6 +123,7 @@ func (c *checker) template(ctx context.Context, check string, at *inventory.Grou
 	case library.Is(name):
 		found, pending, err := c.parts.Libraries.Resolve(ctx, name)
 		if pending != nil && vcfault.Classify("", err).Reason == vcfault.ReasonLibraryReading {
+			c.deploying = c.deploying || check != "template"
 			c.ok(check, "the content library's item %q is an OVF: when a group names it, the server deploys it once, as the template %s; then it can be checked", name, pending.TemplateName())
 			return nil
 		}
@@ -172,6 +179,11 @@ func readTemplate(ctx context.Context, s *session.Session, vm types.ManagedObjec
 	}
 	for _, disk := range disks.In(devices) {
 		x.space += max(disk.CapacityInBytes, disk.CapacityInKB<<10)
+	}
+	for _, device := range vsphere.NICsIn(devices) {
+		if card := device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard(); strings.EqualFold(card.AddressType, string(types.VirtualEthernetCardMacTypeManual)) {
+			x.manualMAC = card.MacAddress
+		}
 	}
 	for _, device := range devices {
 		d := device.GetVirtualDevice()

@@ -2,10 +2,12 @@ package inventory
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
@@ -29,6 +31,27 @@ func (n *Inventory) TemplatesAt(folder types.ManagedObjectReference) (all []nami
 		}
 	}
 	slices.SortFunc(all, func(a, b naming.Candidate) int { return strings.Compare(a.Path, b.Path) })
+	return all
+}
+
+// OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster and name, without those of the UIDs in use.
+func (n *Inventory) OrphanedRules(exists func(plan.Ref) bool) (all []string) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	for _, c := range n.objects.clusters.byRef {
+		add := func(kind, name string, uid apitypes.UID) {
+			if uid != "" && !exists(plan.Ref{UID: uid}) {
+				all = append(all, fmt.Sprintf("%s %q of %s", kind, name, c.Name))
+			}
+		}
+		for _, r := range c.Rules {
+			add("rule", r.Name, r.UID)
+		}
+		for _, g := range c.VMGroups {
+			add("VM group", g.Name, g.UID)
+		}
+	}
+	slices.Sort(all)
 	return all
 }
 

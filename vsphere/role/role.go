@@ -71,7 +71,7 @@ var least = []Privilege{
 	{ID: "Resource.AssignVMToPool", On: []Scope{OnPool}, Why: "where a clone runs"},
 	{ID: "Network.Assign", On: []Scope{OnNetwork}, Why: "a clone's networks"},
 
-	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`", Without: "no `hardware.bootFirst`; clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
+	{ID: "VirtualMachine.Config.Settings", On: []Scope{OnFolder}, Why: "the instanceUuid in a clone's spec; `hardware.bootFirst`, `.secureBoot`, `.bootDelaySeconds`", Without: "no `hardware.bootFirst`, `.secureBoot` and `.bootDelaySeconds`; clones fail where vCenter asks for it (`vmgroup check --deep` shows it)"},
 	{ID: "VirtualMachine.Interact.Reset", On: []Scope{OnFolder}, Why: "heal (`action: RestartThenReplace`)", Without: "members are not restarted (`healing.action`)"},
 	{ID: "VirtualMachine.Config.RemoveDisk", On: []Scope{OnFolder}, Why: "detach persistent `disks`, and disks from elsewhere", Without: "no persistent `disks`; a VM that got a disk from elsewhere is not destroyed"},
 	{ID: "VirtualMachine.Config.Rename", On: []Scope{OnFolder}, Why: "quarantine, adopt, Retain of what was adopted", Without: "no quarantine and no adoption", Also: "VMs to adopt"},
@@ -91,7 +91,7 @@ var least = []Privilege{
 	{ID: "Cryptographer.Encrypt", On: []Scope{OnFolder}, Why: "`storagePolicy` that encrypts; `hardware.vtpm`, where the template has none", Without: "no `storagePolicy` that encrypts, and no `hardware.vtpm` unless the template has one"},
 	{ID: "Cryptographer.EncryptNew", On: []Scope{OnFolder}, Why: "clones of encrypted templates; more `disks` that a `storagePolicy` encrypts", Without: "no clones of encrypted templates; members get no more `disks` that a `storagePolicy` encrypts"},
 	{ID: "Cryptographer.AddDisk", On: []Scope{OnFolder}, Why: "`disks` of encrypted members", Without: "encrypted members get no persistent `disks`, and no more `disks`"},
-	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "grow `disks` of the VM", Without: "`disks` of a VM keep their size until it is replaced"},
+	{ID: "VirtualMachine.Config.EditDevice", On: []Scope{OnFolder}, Why: "grow `disks` of the VM; `storagePolicy` that encrypts", Without: "`disks` of a VM keep their size until it is replaced; no `storagePolicy` that encrypts"},
 	{ID: "VirtualMachine.Config.DiskExtend", On: []Scope{OnFolder}, Why: "grow `disks`", Without: "`disks` keep their size"},
 	{ID: "VirtualMachine.Provisioning.Customize", On: []Scope{OnTemplate}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
 	{ID: "VirtualMachine.Provisioning.ReadCustSpecs", On: []Scope{OnRoot}, Why: "`customizationSpec`", Without: "no `customizationSpec`"},
