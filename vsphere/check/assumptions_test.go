@@ -34,6 +34,7 @@ func fullOptions(t testing.TB, w *world) Options {
 	unseen := vctest.Value(w.AddVM("/DC0/vm", "unseen"))
 	w.Hide(unseen)
 	o := deepOptions
+	o.DRS = true
 	o.Groups, o.Hidden = []*v1alpha1.VmGroup{groupOf(func(s *v1alpha1.VmGroupSpec) {
 		s.Hardware.VTPM = true
 		s.Clone, s.Networks = v1alpha1.Clone{Mode: v1alpha1.CloneLinked, Snapshot: "base"}, []v1alpha1.Network{{Network: "DC0_DVPG0"}, {Network: "DC0_DVPG1"}}
@@ -170,6 +171,12 @@ var violations = []struct {
 					value.Value = value.Value.(string)[:4096]
 				}
 			}
+		}))
+	}},
+	{"deep: DRS VM group", "not in the cluster's configuration", func(w *world, _ *Options) {
+		w.ChangeReads(each("ClusterComputeResource", "configurationEx", func(c types.ClusterConfigInfoEx) any {
+			c.Group = nil
+			return c
 		}))
 	}},
 	{"deep: new VM in view", "", func(w *world, _ *Options) {

@@ -23,7 +23,7 @@ import (
 // changing are the calls of a deep check that change something, with their number.
 var changing = map[string]int{"CreateFolder": 4, "CloneVM_Task": 4, "ReconfigVM_Task": 11, "PowerOnMultiVM_Task": 1, "ResetVM_Task": 1, "ShutdownGuest": 1,
 	"PowerOffVM_Task": 4, "PowerOnVM_Task": 1, "MoveIntoFolder_Task": 2, "UnregisterAndDestroy_Task": 3, "RegisterVM_Task": 1, "Destroy_Task": 3,
-	"CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "DeleteVStorageObject_Task": 1}
+	"ReconfigureComputeResource_Task": 2, "CreateDisk_Task": 1, "VCenterUpdateVStorageObjectMetadataEx_Task": 1, "DeleteVStorageObject_Task": 1}
 
 // atCall calls do before the n-th call of a method.
 func (w *world) atCall(method string, n int, do func()) {

@@ -55,10 +55,12 @@ type trial struct {
 	// unsure reports whether a clone may be running whose reply was lost.
 	unsure bool
 
-	race  race
-	disk  trialDisk
-	view  *trialView
-	guest trialGuest
+	race race
+	disk trialDisk
+	view *trialView
+	// vmGroup is the DRS VM group that the trial adds.
+	vmGroup trialVMGroup
+	guest   trialGuest
 	// last is the VM's host when it left the inventory, and parked its .vmx file while it is unregistered.
 	last   types.ManagedObjectReference
 	parked string

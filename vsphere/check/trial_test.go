@@ -57,6 +57,10 @@ func (w *world) clean(names ...string) {
 	if left := w.FirstClassDisks(); len(left) > 0 {
 		w.t.Errorf("left disks: %+v", left)
 	}
+	cluster := object.NewClusterComputeResource(w.Admin().Client, vctest.Value(w.Find("/DC0/host/DC0_C0")))
+	if c, err := cluster.Configuration(w.t.Context()); err != nil || len(c.Group) > 0 {
+		w.t.Errorf("left DRS groups: %+v, %v", c.Group, err)
+	}
 	if n := w.Sessions(); n > 0 {
 		w.t.Errorf("%d sessions left", n)
 	}

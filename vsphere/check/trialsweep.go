@@ -27,7 +27,7 @@ func filesOf(devices []types.BaseVirtualDevice) map[string]bool {
 // sweepTimeout limits the time of the clean-up, besides that of running clones: a reply may have been lost, and its task still run.
 const sweepTimeout = time.Minute
 
-// sweep removes exactly what the trial created: its disk, its VMs, and the scratch folder once it is empty.
+// sweep removes exactly what the trial created: its disk, its VMs, its DRS VM group, and the scratch folder once it is empty.
 func (t *trial) sweep(name string) {
 	if t.taken {
 		return // nothing was created
@@ -62,6 +62,11 @@ func (t *trial) sweep(name string) {
 	}
 	if t.disk.made.ID != "" {
 		seen += fmt.Sprintf(", and the first-class disk %s, %s", t.disk.made.ID, t.disk.made.File)
+	}
+	if t.vmGroup.name != "" {
+		if found, unread := t.findVMGroup(t.end); found != nil || unread != nil {
+			seen += fmt.Sprintf(", and the DRS VM group %q of the cluster", t.vmGroup.name)
+		}
 	}
 	if err != nil {
 		seen += " (" + vcfault.Classify("", err).Message + ")"
@@ -106,6 +111,9 @@ func (t *trial) sweepOnce(name string) (left []string, err error) {
 		return nil, err
 	}
 	if err := t.sweepDisk(); err != nil {
+		return nil, err
+	}
+	if err := t.sweepVMGroup(); err != nil {
 		return nil, err
 	}
 	folder := t.scratch

@@ -1,0 +1,113 @@
+package check
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+)
+
+// trialVMGroup is the DRS VM group that the trial adds.
+type trialVMGroup struct {
+	cluster types.ManagedObjectReference
+	// name is what it was given, with what vCenter may escape; empty if the trial adds none.
+	name string
+	// added reports whether vCenter said that it added it.
+	added bool
+}
+
+// editCluster is the privilege to change a cluster's configuration.
+const editCluster = "Host.Inventory.EditCluster"
+
+// drsCluster returns why the trial is not to change the configuration of the cluster, and finds it.
+func drsCluster(t *trial, ctx context.Context) string {
+	if !t.DRS {
+		return "needs --drs, because a VM group is part of the cluster's configuration"
+	}
+	owner, err := t.v.OwnerOf(ctx, t.at.Pool)
+	if err != nil || owner.Type != "ClusterComputeResource" {
+		return "the resource pool is in no cluster"
+	}
+	if held, err := t.privileges(ctx, []types.ManagedObjectReference{owner}); err != nil || !held[owner][editCluster] {
+		return "needs " + editCluster + " on the cluster"
+	}
+	t.vmGroup.cluster = owner
+	return ""
+}
+
+// addVMGroup adds an empty DRS VM group to the cluster, and removes it.
+func (t *trial) addVMGroup(ctx context.Context) outcome {
+	const consequence = "rules for host groups would be set again and again, or stay behind"
+	t.progress("adding an empty DRS VM group to the cluster; it is removed at once")
+	t.vmGroup.name = scratchPrefix + "a/b " + t.id[:8]
+	err := t.changeVMGroup(types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationAdd},
+		Info: &types.ClusterVmGroup{ClusterGroupInfo: types.ClusterGroupInfo{Name: t.vmGroup.name, UserCreated: types.NewBool(true)}}})
+	if err != nil {
+		return failedBy(err)
+	}
+	t.vmGroup.added = true
+	found, err := t.findVMGroup(ctx)
+	if err != nil {
+		return failedBy(err)
+	}
+	if found == nil {
+		return refuted("it is not in the cluster's configuration after the task that adds it", consequence)
+	}
+	escaped := found.Name != t.vmGroup.name
+	facts := Facts{"escaped": yes(escaped), "userCreated": yes(found.UserCreated != nil && *found.UserCreated)}
+	if err := t.sweepVMGroup(); err != nil {
+		return failedBy(fmt.Errorf("remove the VM group: %w", err)).with(facts)
+	}
+	return confirmed("added and removed, without a VM; a / in its name is %s", map[bool]string{true: "escaped", false: "kept"}[escaped]).with(facts)
+}
+
+// findVMGroup finds the trial's VM group in the cluster's configuration; nil if it is not there.
+func (t *trial) findVMGroup(ctx context.Context) (*types.ClusterVmGroup, error) {
+	o, err := t.read(ctx, t.vmGroup.cluster, "configurationEx")
+	for _, info := range session.Prop[types.ClusterConfigInfoEx](o, "configurationEx").Group {
+		if g, is := info.(*types.ClusterVmGroup); is && (g.Name == t.vmGroup.name || naming.Unescape(g.Name) == t.vmGroup.name) {
+			return g, err
+		}
+	}
+	return nil, err
+}
+
+// sweepVMGroup removes the trial's VM group by the name that vCenter has for it.
+func (t *trial) sweepVMGroup() error {
+	if t.vmGroup.name == "" {
+		return nil
+	}
+	found, err := t.findVMGroup(t.end)
+	name := t.vmGroup.name
+	switch {
+	case err != nil:
+		return err
+	case found != nil:
+		name = found.Name
+	case !t.vmGroup.added:
+		return nil
+	}
+	err = t.changeVMGroup(types.ClusterGroupSpec{ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: name}})
+	if err == nil || found == nil {
+		t.vmGroup = trialVMGroup{}
+		return nil
+	}
+	return err
+}
+
+func (t *trial) changeVMGroup(change types.ClusterGroupSpec) error {
+	_, err := t.v.Task(t.end, func(ctx context.Context, s *session.Session) (types.ManagedObjectReference, error) {
+		res, err := methods.ReconfigureComputeResource_Task(ctx, s.Vim, &types.ReconfigureComputeResource_Task{
+			This: t.vmGroup.cluster, Spec: &types.ClusterConfigSpecEx{GroupSpec: []types.ClusterGroupSpec{change}}, Modify: true,
+		})
+		if err != nil {
+			return types.ManagedObjectReference{}, err
+		}
+		return res.Returnval, nil
+	})
+	return err
+}
