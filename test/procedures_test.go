@@ -3,6 +3,7 @@ package test
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -353,4 +354,46 @@ func TestTakeTheDisksOfAFormerGroup(t *testing.T) {
 		up(t, g)
 		r.disksAre("without the annotation", "default/web-0/data 2 2 web-0", "default/web-1/data 2 2 web-1", "default/web-2/data 2 1 web-2")
 	})
+}
+
+// As "Back up and restore members" says: while the group is paused, what a restore destroyed is not made again, and what the restore made is the
+// member if it has the instanceUuid. Otherwise the VM is unmanaged, and in the way until it is moved.
+func TestAMemberThatABackupRestoredInPlaceIsTheMemberAgain(t *testing.T) {
+	t.Parallel()
+	for _, same := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newRig(t, vcsim.Config{})
+			g := r.serve().group("web", 2)
+			up(t, g)
+			was := r.members()[0]
+			patch(t, g, `{"spec":{"paused":true}}`)
+			mustSync(t, g)
+			ctx := within(t)
+			r.must(r.Destroy(was.Path))
+			syncFor(t, g, 10*time.Minute, "nothing is made", func(metacontroller.Answer) bool { return len(r.members()) == 1 })
+			config := &types.VirtualMachineConfigSpec{ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: was.ExtraConfig[stamp.Key]}}}
+			if same {
+				config.InstanceUuid = was.InstanceUUID
+			}
+			folder, err := r.find.Folder(ctx, path.Dir(was.Path))
+			r.must(err)
+			pool, err := r.find.DefaultResourcePool(ctx)
+			r.must(err)
+			ref := pool.Reference()
+			r.task(r.vm("vm-operator-template").Clone(ctx, folder, was.Name,
+				types.VirtualMachineCloneSpec{Location: types.VirtualMachineRelocateSpec{Pool: &ref}, Config: config}))
+			restored := r.vm(was.Path).Reference()
+			g.Edit(func(s *v1alpha1.VmGroupSpec) { s.Paused = false })
+			if !same {
+				if text := blocked(t, g, "NameConflict"); !strings.Contains(text, was.Name) {
+					t.Errorf("it says %s", text)
+				}
+				r.must(r.Move(was.Path, "/DC0/vm"))
+			}
+			up(t, g)
+			if now := r.members()[0]; (now.Ref == restored) != same || now.Path != was.Path {
+				t.Errorf("the same instanceUuid: %t; the restored VM is %s, the member %+v", same, restored.Value, now)
+			}
+		})
+	}
 }

@@ -259,7 +259,7 @@ func TestCheckReportsHostsThatLackTheHardwareVersionOfAGroup(t *testing.T) {
 
 func TestCheckReportsOldVCenters(t *testing.T) {
 	t.Parallel()
-	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "9.0.0.0": OK, "": Fail} {
+	for version, want := range map[string]Result{"6.0": Fail, "6.5": Warn, "6.7.3": Warn, "7.0.3.0": OK, "8.0.3.0": OK, "9.0.0.0": Warn, "": Fail} {
 		s := &session.Session{Vim: &vim25.Client{}}
 		s.Vim.ServiceContent.About = types.AboutInfo{ApiVersion: version, InstanceUuid: "uuid"}
 		c := &checker{s: s}

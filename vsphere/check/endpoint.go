@@ -175,7 +175,8 @@ func (c *checker) login(ctx context.Context) {
 
 // version checks vCenter's version. login has checked that it is a vCenter and not an ESXi host.
 //
-// govmomi is for vSphere 7.0 and higher (its README); the calls that attach tags exist since 6.5.
+// govmomi is for vSphere 7.0 and higher (its README); the calls that attach tags exist since 6.5. /rest is deprecated since 7.0 U2, and can be
+// removed "after 2 major vSphere releases" (https://core.vmware.com/blog/vsphere-7-update-2-rest-api-modernization).
 func (c *checker) version(context.Context) {
 	const check = "vCenter"
 	about := c.s.Vim.ServiceContent.About
@@ -189,6 +190,8 @@ func (c *checker) version(context.Context) {
 		c.add(check, Fail, seen, "this version is too old: vSphere 7.0 or newer is supported")
 	case major < 7:
 		c.add(check, Warn, seen, "vSphere 7.0 or newer is supported; this version may work but is not tested")
+	case major > 8: // where vCenter may no longer serve /rest, which the calls for tags and libraries use
+		c.add(check, Warn, seen, "vSphere 7.0 and 8.0 are supported, and no one has tried this version: try --deep, and send us what --record writes")
 	default:
 		c.ok(check, "%s", seen)
 	}
