@@ -33,7 +33,7 @@ type Options struct {
 	Deep bool
 	// Hidden is the moRef of a VM that the account is not allowed to see, for the deep check to see how vCenter denies access; can be empty.
 	Hidden string
-	// DRS also adds a DRS VM group to the cluster, and removes it.
+	// DRS also adds a DRS VM group of the VM to the cluster, and removes it.
 	DRS bool
 	// CanProbe reports whether the server is allowed to ask members at an address whether their service answers; nil: it can ask nobody.
 	CanProbe func(netip.Addr) bool

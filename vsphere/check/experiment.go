@@ -90,7 +90,7 @@ var experiments = []experiment{
 	{check: "deep: encryption", needs: []string{"VirtualMachine.Config.EditDevice", "Cryptographer.Encrypt"}, lacks: wantsEncryption, try: (*trial).encrypt,
 		proves: "encrypts a VM that is off when a reconfigure assigns a storage policy that encrypts"},
 	{check: "deep: DRS VM group", lacks: drsCluster, try: (*trial).addVMGroup,
-		proves: "keeps a DRS VM group without a VM"},
+		proves: "keeps a DRS VM group as it was added"},
 	{check: "deep: destroyed VM", try: (*trial).destroy,
 		proves: "has removed an object when the task that removes it ends in success"},
 	{check: "deep: events of a destroy", lacks: destroyed, try: (*trial).events,
