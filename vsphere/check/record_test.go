@@ -2,13 +2,17 @@ package check
 
 import (
 	"bytes"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/recording"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
@@ -17,11 +21,16 @@ import (
 )
 
 // recordedCheck records a deep check over HTTP, as "check --record" does.
-func (w *world) recordedCheck() string {
+func (w *world) recordedCheck(change ...func(*Options)) string {
 	w.t.Helper()
+	o := Options{Deep: true, Templates: []string{"ubuntu"}}
+	for _, f := range change {
+		f(&o)
+	}
 	var file bytes.Buffer
 	r := recording.New(&file)
-	found := w.checked(func(cfg *vsphere.Config) { cfg.Record, cfg.Through = r, nil }, Options{Deep: true, Templates: []string{"ubuntu"}, Begin: r.Section})
+	o.Begin = r.Section
+	found := w.checked(func(cfg *vsphere.Config) { cfg.Record, cfg.Through = r, nil }, o)
 	if len(found.all) < 20 {
 		w.t.Fatalf("the check ended early:\n%s", found)
 	}
@@ -76,6 +85,60 @@ func TestARecordingOfADeepCheckIsReplayedAndHasNoPrivateText(t *testing.T) {
 		}
 	})
 }
+
+func TestARecordingHasTheExchangesOfRESTWithoutPrivateText(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := worldOf(t, vctest.Of(t, vcsim.Config{Templates: []string{"ubuntu"}, Guest: vcsim.Guest{Tools: true}}))
+		vctest.Value(w.AddTag("secret-team", "secret-shop"))
+		w.Must(w.AddLibrary("secret-library"))
+		template := vctest.Value(w.AddTemplate("/DC0/vm", "secret-template"))
+		w.Must(w.AddLibraryItem("secret-library", "secret-item", "vm-template", template))
+		w.Must(w.AddLibraryItem("secret-library", "secret-ovf", "ovf", vctest.Value(w.Find("/DC0/vm/ubuntu"))))
+		text := w.recordedCheck(func(o *Options) {
+			for _, item := range []string{"secret-item", "secret-ovf"} {
+				o.Groups = append(o.Groups, groupOf(func(s *v1alpha1.VmGroupSpec) {
+					s.Template, s.Tags = "secret-library/"+item, []v1alpha1.Tag{{Category: "secret-team", Name: "secret-shop"}}
+				}))
+			}
+		})
+		for _, private := range []string{planted, "secret-", "urn:vmomi", "127.0.0.1", "vmware-api-session-id"} {
+			if at := strings.Index(strings.ToLower(text), private); at >= 0 {
+				t.Errorf("it has %q: …%s…", private, text[max(0, at-200):min(len(text), at+200)])
+			}
+		}
+		const standIns = "00000000-0000-4000-8000-" // of UUIDs
+		answers := map[string]string{}
+		for _, x := range recorded.Exchanges(t, text) {
+			if strings.Contains(x.Name, " /") {
+				name := standIn.ReplaceAllString(x.Name, "…")
+				if answers[name] += x.Answer; x.Status != http.StatusOK || x.Answer == "" || x.Request == "" {
+					t.Errorf("%s: %d, %q, %q", x.Name, x.Status, x.Request, x.Answer)
+				}
+			}
+		}
+		for name, has := range map[string]string{
+			"POST /rest/com/vmware/cis/session":                                      standIns,
+			"GET /rest/com/vmware/cis/tagging/category/…":                            `"cardinality": "`,
+			"POST /rest/com/vmware/cis/tagging/tag/…?~action=list-tags-for-category": "text-",
+			"POST /rest/com/vmware/content/library?~action=find":                     standIns,
+			"POST /rest/com/vmware/content/library/item?~action=find":                standIns,
+			"GET /rest/com/vmware/content/library/item/…":                            `"type": "ovf"`,
+			"GET /rest/vcenter/vm-template/library-items/…":                          `"vm_template": "` + template.Value + `"`,
+			"POST /rest/com/vmware/vcenter/ovf/library-item/…?~action=filter":        "text-",
+		} {
+			if answer, is := answers[name]; !is || !strings.Contains(answer, has) {
+				t.Errorf("%s: %t, %s", name, is, answer)
+			}
+		}
+		if t.Failed() {
+			t.Log(slices.Sorted(maps.Keys(answers)))
+		}
+	})
+}
+
+// standIn is that of a text in a path.
+var standIn = regexp.MustCompile(`(id:)?(text-\d+|00000000-0000-4000-8000-[0-9a-f]{12})`)
 
 // What a vCenter does otherwise is in its recording.
 func TestARecordingShowsWhatAVCenterDoesOtherwise(t *testing.T) {
