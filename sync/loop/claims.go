@@ -6,8 +6,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// sharedClaims says which range of addresses of a group another group that this server acts for has, too: of several, one of the same namespace, and
-// the one whose name is first. Of other namespaces, the answer names nothing. The caller holds the lock.
+// sharedClaims says which range of addresses of a group another group that this server acts for has, too: of several, one of the same
+// namespace, and the one whose name is first. Of other namespaces, the answer names nothing. The answer stays the same while nothing changes.
+// The caller holds the lock.
 func (l *Loop) sharedClaims(g *group, now time.Time) string {
 	if len(g.lease.claims) == 0 {
 		return ""
@@ -22,7 +23,8 @@ func (l *Loop) sharedClaims(g *group, now time.Time) string {
 		if mine {
 			whose = "the group " + other.ref.Name
 		}
-		if shared := plan.SharedClaim(g.lease.claims, other.lease.claims, whose); shared != "" && (text == "" || mine && (first == "" || other.ref.Name < first)) {
+		if shared := plan.SharedClaim(g.lease.claims, other.lease.claims, whose); shared != "" &&
+			(text == "" || mine && (first == "" || other.ref.Name < first) || !mine && first == "" && shared < text) {
 			text = shared
 			if mine {
 				first = other.ref.Name
