@@ -93,6 +93,8 @@ type Loop struct {
 	swept      time.Time        // when groups to be forgotten were looked for last
 	suspension suspension
 	calls      calls
+	called     time.Time // when the last hook call came
+	emptied    bool      // it ended the last group that was under lease
 }
 
 // New returns a loop that does nothing until Run.
@@ -166,6 +168,7 @@ func (l *Loop) renew(call plan.Call) *exchange {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.forget(now)
+	l.called, l.emptied = now, false
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = l.newGroup(call)
@@ -211,6 +214,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	g.remember(&x.observed, result)
 	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
+	l.emptied = result.Finalized && !l.isAnyShown()
 	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
 	if len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)

@@ -29,6 +29,15 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 	}
 	gauge(metrics.ActionsRunning, func() int { return l.limiter.Used() })
 	gauge(metrics.GroupsWaiting, func() int { return len(l.waiting) })
+	metrics.LastCall.Gauge(r, func(set func(float64, ...string)) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.emptied {
+			set(0)
+		} else if !l.called.IsZero() {
+			set(float64(l.called.UnixMilli()) / 1000)
+		}
+	})
 	metrics.Slots.Gauge(r, func(set func(float64, ...string)) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -132,6 +141,16 @@ func (l *Loop) phases() map[v1alpha1.Phase]int {
 // shown reports whether metrics include the group: it is under lease, was answered, and is not gone.
 func (g *group) shown(lease time.Duration) bool {
 	return time.Since(g.lease.renewed) <= lease && g.answers.status.Phase != "" && !g.answers.finalized
+}
+
+// isAnyShown reports whether any group is under lease and not gone. The caller holds l.mu.
+func (l *Loop) isAnyShown() bool {
+	for _, g := range l.groups {
+		if g.shown(l.cfg.Lease) {
+			return true
+		}
+	}
+	return false
 }
 
 // tally counts those of which something is true.

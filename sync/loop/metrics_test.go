@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
 // gathered returns the samples of gauges and counters as text.
@@ -51,6 +53,48 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 			}
 		})
 	}
+}
+
+// When the last call came stays known without a lease, so that an alert can tell that Metacontroller is silent; a group that is gone needs none.
+func TestTheTimeOfTheLastCallIsAMetricUntilTheLastGroupIsGone(t *testing.T) {
+	r := prometheus.NewRegistry()
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r}, func(t *testing.T, l *Loop) {
+		last := func() string {
+			all := gathered(t, r)
+			if i := slices.IndexFunc(all, func(s string) bool { return strings.HasPrefix(s, "last_call_timestamp_seconds{} ") }); i >= 0 {
+				return strings.TrimPrefix(all[i], "last_call_timestamp_seconds{} ")
+			}
+			return ""
+		}
+		if at := last(); at != "" {
+			t.Errorf("%s before any call", at)
+		}
+		web, db := call("web", 2), call("db", 1)
+		newCluster(db).calls(l, time.Minute)
+		newCluster(web).calls(l, time.Minute)
+		l.Sync(web)
+		want := fmt.Sprint(float64(time.Now().Unix()))
+		if time.Sleep(time.Hour); last() != want {
+			t.Errorf("%s, want %s", last(), want)
+		}
+		finalized := func(c plan.Call) {
+			gone := deletion(c)
+			until(t, 10*time.Minute, "it is gone", func() bool {
+				if c.Group.Name != "db" {
+					l.Sync(db)
+				}
+				return l.Sync(gone).Finalized
+			})
+		}
+		finalized(web)
+		if last() == "0" {
+			t.Error("db is still called for")
+		}
+		finalized(db)
+		if last() != "0" {
+			t.Errorf("%s after the last group is gone", last())
+		}
+	})
 }
 
 func TestTheLimitsAreMetrics(t *testing.T) {

@@ -51,6 +51,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	now := time.Now()
 	l.mu.Lock()
 	l.forget(now)
+	l.called, l.emptied = now, false
 	g := l.groups[call.Group.UID]
 	if g == nil {
 		g = l.newGroup(call)

@@ -22,6 +22,7 @@ var (
 	BuildInfo = add("vmgroup_build_info", "Always 1; the labels identify the build.", "version", "goversion")
 
 	Groups          = add("vmgroup_groups", "Groups under lease, by phase.", "phase")
+	LastCall        = add("vmgroup_last_call_timestamp_seconds", "When Metacontroller last called a hook, in seconds since 1970; 0 once the last group that it called for is gone.")
 	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
 	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease.", "namespace", "group")
 	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
