@@ -18,7 +18,7 @@ func TestOnlyTheStepsOfAReleaseThatNeedItHaveAToken(t *testing.T) {
 		t.Error("all steps have a token")
 	}
 	using := 0
-	for _, step := range strings.Split(steps, "\n      - ")[1:] {
+	for _, step := range strings.Split("\n"+steps, "\n      - ")[1:] {
 		has := strings.Contains(step, "github.token") || strings.Contains(step, "secrets.")
 		needs := strings.Contains(step, "gh api") || strings.Contains(step, "make publish") || strings.Contains(step, "gh release")
 		if has != needs {
