@@ -119,7 +119,7 @@ func TestTheTestsAndChecksNamedInTheDocumentExist(t *testing.T) {
 		t.Fatal(err)
 	}
 	var sources strings.Builder
-	for _, pattern := range []string{"../*.go", "../*/*.go", "../../sync/*/*_test.go", "../../test/*_test.go"} {
+	for _, pattern := range []string{"../*.go", "../*/*.go", "../*/*/*.go", "../../sync/*/*_test.go", "../../test/*_test.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -4,8 +4,13 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
 )
 
 // evidence is what the source of a row has, by how the row is known.
@@ -57,5 +62,40 @@ func TestEveryBeliefOfARecordingIsARowOfTheDocument(t *testing.T) {
 		if !strings.Contains(string(text), "\n| "+row) {
 			t.Errorf("no row begins with %q", row)
 		}
+	}
+}
+
+func TestARecordedTaskSaysWhenItWasQueuedStartedAndEnded(t *testing.T) {
+	var body methods.RetrievePropertiesBody
+	Body(t, "fog-vsphere/vcenter-6.7/finished-task.xml", &body)
+	info, is := valueOf[types.TaskInfo](body.Res.Returnval[0], "info")
+	if !is || info.State != types.TaskInfoStateSuccess || !slices.Contains(TaskKinds(t), info.DescriptionId) {
+		t.Fatalf("no task of a known kind that succeeded: %+v", info)
+	}
+	if info.StartTime == nil || info.CompleteTime == nil || !info.QueueTime.Before(*info.StartTime) || !info.StartTime.Before(*info.CompleteTime) {
+		t.Errorf("queued %v, started %v, ended %v", info.QueueTime, info.StartTime, info.CompleteTime)
+	}
+}
+
+// A snapshot changes a disk's file and contentId. By its uuid, it is the disk that the clone made, whatever its directory.
+func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
+	var body methods.RetrievePropertiesBody
+	Body(t, "fog-vsphere/vcenter-8.0.3/disk-with-snapshots.xml", &body)
+	devices, _ := valueOf[types.ArrayOfVirtualDevice](body.Res.Returnval[0], "config.hardware.device")
+	top := disks.In(devices.VirtualDevice)[0].Backing.(*types.VirtualDiskFlatVer2BackingInfo)
+	files, contents, base := map[string]bool{}, map[string]bool{}, top
+	for link := top; link != nil; link = link.Parent {
+		if link.Uuid == "" || link.Uuid != top.Uuid {
+			t.Errorf("%s has the uuid %q, its child %q", link.FileName, link.Uuid, top.Uuid)
+		}
+		files[link.FileName], contents[link.ContentId], base = true, true, link
+	}
+	if len(files) != 4 || len(contents) != 4 {
+		t.Errorf("want a disk and three snapshots' deltas, each with its own file and contentId: %v, %v", files, contents)
+	}
+	before := []types.BaseVirtualDevice{&types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 2000, Backing: base}}}
+	record := disks.Identify(disks.Keys(before), before)
+	if foreign := disks.Foreign(devices.VirtualDevice, "[elsewhere] moved/moved.vmx", record); len(foreign) > 0 {
+		t.Errorf("with the record %s from before the snapshots, it is foreign", record)
 	}
 }
