@@ -36,13 +36,13 @@ var troubleKinds = []troubleKind{
 	{"no tag is attached", nil, func(s *v1alpha1.VmGroupSpec) {
 		s.Tags = []v1alpha1.Tag{{Category: "team", Name: "trouble", Create: true}}
 	}, func(l *life, _ func(vcsim.VM) bool) { l.Deny(attachTags, "InventoryService.Tagging.AttachTag") }},
-	{"no upgrade succeeds", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 16 }, func(l *life, _ func(vcsim.VM) bool) {
+	{"no upgrade succeeds", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version = 17 }, func(l *life, _ func(vcsim.VM) bool) {
 		l.FailTask(vcsim.Upgrade, nil, pick(l.rand, chaosFaults), 0)
 	}},
 	{"nothing is encrypted", func(p profile) bool { return !p.persistent }, func(s *v1alpha1.VmGroupSpec) {
 		s.Placement.StoragePolicy = encryptingPolicy
 	}, func(l *life, _ func(vcsim.VM) bool) { l.RemoveKeyProviders() }},
-	{"no virtual TPM is added", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version, s.Hardware.VTPM = 16, true }, func(l *life, _ func(vcsim.VM) bool) {
+	{"no virtual TPM is added", nil, func(s *v1alpha1.VmGroupSpec) { s.Hardware.Version, s.Hardware.VTPM = 17, true }, func(l *life, _ func(vcsim.VM) bool) {
 		l.RemoveKeyProviders()
 	}},
 	{"no rule is written", nil, func(s *v1alpha1.VmGroupSpec) {
