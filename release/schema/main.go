@@ -1,7 +1,7 @@
 // Command schema writes the JSON schema of VmGroup for editors, from the CRD that it reads. `make generate` runs it.
 //
 // A structural schema is nearly a JSON schema. What differs: the API server prunes fields that it doesn't know, and kubectl refuses them,
-// so the objects with known fields allow no others; rules in CEL are left to the API server; and nobody writes a status.
+// so the objects with known fields allow no others; rules in CEL are left to the API server; and users don't write a status.
 package main
 
 import (

@@ -214,7 +214,7 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	g.remember(&x.observed, result)
 	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
 	g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
-	l.emptied = result.Finalized && !l.isAnyShown()
+	l.emptied = result.Finalized && !l.isAnotherShown(g)
 	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
 	if len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)

@@ -143,10 +143,10 @@ func (g *group) shown(lease time.Duration) bool {
 	return time.Since(g.lease.renewed) <= lease && g.answers.status.Phase != "" && !g.answers.finalized
 }
 
-// isAnyShown reports whether any group is under lease and not gone. The caller holds l.mu.
-func (l *Loop) isAnyShown() bool {
+// isAnotherShown reports whether another group than this one is under lease and not gone. The caller holds l.mu.
+func (l *Loop) isAnotherShown(than *group) bool {
 	for _, g := range l.groups {
-		if g.shown(l.cfg.Lease) {
+		if g != than && g.shown(l.cfg.Lease) {
 			return true
 		}
 	}

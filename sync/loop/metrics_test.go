@@ -94,6 +94,11 @@ func TestTheTimeOfTheLastCallIsAMetricUntilTheLastGroupIsGone(t *testing.T) {
 		if last() != "0" {
 			t.Errorf("%s after the last group is gone", last())
 		}
+		unselected := plan.Call{Group: call("apps", 1).Group, Finalizing: true}
+		until(t, 10*time.Minute, "it is let go", func() bool { return l.Sync(unselected).Finalized })
+		if last() != "0" {
+			t.Errorf("%s after a group that is not selected any more was let go", last())
+		}
 	})
 }
 

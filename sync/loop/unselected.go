@@ -81,6 +81,7 @@ func (l *Loop) unselected(call plan.Call) plan.Result {
 	}
 	if result.Finalized { // once only: this knowledge does not count for another time
 		g.unselected = unselected{last: now}
+		l.emptied = !l.isAnotherShown(g)
 	}
 	waitsFor := ""
 	if result.Refusal != nil {

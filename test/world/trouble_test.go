@@ -148,7 +148,7 @@ func (w *world) ails(m *machine, a ailment) bool {
 func (s *step) failsAlways() bool { return s.a.Op == s.set.trouble.fails && s.troubled() }
 
 // judgeTrouble checks that a trouble costs one member that serves at most. A trouble that doesn't concern the group, such as a preparation
-// that fails where none is needed, lets new members serve: then the update goes on.
+// that fails where none is needed, lets new members serve, and the update continues.
 func (s *step) judgeTrouble(m *machine) {
 	if s.troubledSince.IsZero() || !s.works(m) || !slices.Contains(s.before, m.MoRef) || slices.Contains(s.lost, m.MoRef) || !s.troubled() {
 		return
