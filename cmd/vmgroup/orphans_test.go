@@ -39,6 +39,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	if _, err := vc.MakeFolder("/DC0/vm/vm-operator/shop/old"); err != nil {
 		t.Fatal(err)
 	}
+	cluster := "" // of the check
 	orphans := func(groups ...*metacontroller.Group) (said string, warnings int) {
 		var all []*v1alpha1.VmGroup
 		for _, g := range groups {
@@ -48,7 +49,7 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := vmgroup(against(vc), "check", "--orphans", "-f", "-")
+		c := vmgroup(against(vc), "check", "--orphans", "--cluster-id", cluster, "-f", "-")
 		c.Stdin = strings.NewReader(string(list))
 		out, errs, status := run(t, c)
 		if status != 0 {
@@ -83,6 +84,10 @@ func TestACheckListsWhatNoVmGroupHasAndRemovesNothing(t *testing.T) {
 	of.Spec.Template = "vm-operator-template"
 	if said, warnings = orphans(web, db, of, old); warnings != 1 || !strings.Contains(said, "/DC0/vm/vm-operator/vmgroup-appliance-1-") || !strings.Contains(said, "none of the VmGroups given names that version") {
 		t.Errorf("%d warnings: %s", warnings, said)
+	}
+	cluster = "another" // which has neither the VMs nor their rules
+	if said, _ = orphans(old); strings.Contains(said, "uid-db") && strings.Contains(said, "DRS rule") || strings.Contains(said, "shop/db/db-0") {
+		t.Errorf("what another cluster has is listed: %s", said)
 	}
 	if calls := vc.Calls(); calls["Destroy_Task"] > 0 || calls["DeleteVStorageObject_Task"] > 0 {
 		t.Errorf("it removed something: %v", calls)

@@ -39,7 +39,7 @@ func (c *checker) orphans(ctx context.Context) {
 	for _, path := range folders {
 		c.add("orphaned folders", Warn, path+" is the folder of none of the VmGroups given, and has no VM of a group", "if no cluster has that VmGroup, remove the folder in vCenter")
 	}
-	for _, rule := range c.parts.Inventory.OrphanedRules(c.exists) {
+	for _, rule := range c.parts.Inventory.OrphanedRules(cluster, c.exists) {
 		c.add("orphaned rules", Warn, "the DRS "+rule+" is of none of the VmGroups given",
 			"if no cluster has that VmGroup, remove it in vCenter: a rule before the VM group that it names")
 	}

@@ -34,12 +34,16 @@ func (n *Inventory) TemplatesAt(folder types.ManagedObjectReference) (all []nami
 	return all
 }
 
-// OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster and name, without those of the UIDs in use.
-func (n *Inventory) OrphanedRules(exists func(plan.Ref) bool) (all []string) {
+// OrphanedRules returns the DRS rules and VM groups of groups that don't exist, each with its cluster in vCenter and its name. A rule doesn't say
+// whose Kubernetes cluster made it: those of groups that have VMs of another one are left out. exists is called with locks held.
+func (n *Inventory) OrphanedRules(cluster string, exists func(plan.Ref) bool) (all []string) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	for _, c := range n.objects.clusters.byRef {
 		add := func(kind, name string, uid apitypes.UID) {
+			if g := n.objects.groups[uid]; g != nil && g.cluster != cluster {
+				return
+			}
 			if uid != "" && !exists(plan.Ref{UID: uid}) {
 				all = append(all, fmt.Sprintf("%s %q of %s", kind, name, c.Name))
 			}
