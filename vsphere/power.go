@@ -215,7 +215,7 @@ func (p power) run(ctx context.Context) error {
 // off has the mark. It returns the member as it is then.
 func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Member, err error) {
 	if p.action.Marked {
-		if _, err := p.lookAgain(ctx); err != nil {
+		if err := p.stillGoes(ctx, m); err != nil {
 			return nil, err
 		}
 	}
@@ -230,6 +230,15 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 		return nil, err
 	}
 	return m, its.hasDisks(ctx, m)
+}
+
+// stillGoes checks that a marked member still goes.
+func (p power) stillGoes(ctx context.Context, m *inventory.Member) error {
+	if err := p.readSinceMark(ctx, m); err != nil {
+		return err
+	}
+	_, err := p.lookAgain(ctx)
+	return err
 }
 
 // powerOff powers a member off, and returns the vCenter that did.
@@ -284,7 +293,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
 	}
 	if p.action.Marked {
-		if _, err := p.lookAgain(ctx); err != nil {
+		if err := p.stillGoes(ctx, m); err != nil {
 			return vcfault.Untried(err)
 		}
 	}

@@ -3,6 +3,7 @@ package vsphere
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -56,8 +57,52 @@ func (r removal) mark(ctx context.Context) error {
 	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
 	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
 	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well, so that is waited for, too.
-	r.reader.Touch(r.inventory.MemberRefs(r.ref.UID)...)
-	return cmp.Or(err, r.reader.Read(ctx, inventory.VMRef(m.MoRef)))
+	if err := cmp.Or(err, r.readMembers(ctx)); err != nil {
+		return err
+	}
+	r.marks.Store(m.MoRef, next.MarkedAt)
+	return nil
+}
+
+// readMembers reads all members of the group.
+func (st *step) readMembers(ctx context.Context) error {
+	st.reader.Touch(st.inventory.MemberRefs(st.ref.UID)...)
+	return st.reader.Read(ctx, st.vm())
+}
+
+// readSinceMark makes sure that this process has read all members of the group since a member was marked, before it takes that member
+// down. The process that writes a mark has (mark). Any other process may see this mark, and not yet the one that a third replica has
+// written for another member: it would take down one member, and the third replica another one.
+func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
+	if at, known := st.marks.Load(m.MoRef); known && m.Stamp.MarkedAt.Equal(at.(time.Time)) {
+		return nil
+	}
+	planned := st.memberStates()
+	if err := st.readMembers(ctx); err != nil {
+		return err
+	}
+	st.marks.Store(m.MoRef, m.Stamp.MarkedAt)
+	if !maps.Equal(planned, st.memberStates()) {
+		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Members of %s have changed since it was planned that %s goes; it is planned again.", st.ref, st.action.VM)
+	}
+	return nil
+}
+
+// memberState is what a plan depends on that another replica changes.
+type memberState struct {
+	changeVersion string
+	power         plan.PowerState
+}
+
+// memberStates returns the states of the group's members, by moRef.
+func (st *step) memberStates() map[string]memberState {
+	states := map[string]memberState{}
+	for _, ref := range st.inventory.MemberRefs(st.ref.UID) {
+		if m := st.inventory.Member(ref.Value); m != nil {
+			states[ref.Value] = memberState{m.ChangeVersion, m.Power}
+		}
+	}
+	return states
 }
 
 // stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
@@ -162,6 +207,7 @@ func (r removal) destroy(ctx context.Context) error {
 		return err
 	}
 	r.asked.Delete(r.action.MoRef)
+	r.marks.Delete(r.action.MoRef)
 	if err != nil {
 		return r.reader.Read(ctx, vm)
 	}

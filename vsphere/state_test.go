@@ -7,6 +7,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers: of two replicas that mark two members at once, at
@@ -33,6 +34,45 @@ func TestAReplicaThatMarksAMemberSeesEarlierMarksOfOthers(t *testing.T) {
 			})
 		}
 	})
+}
+
+// TestAReplicaThatActsOnAMarkOfAnotherReadsAllMembersFirst: it may see one mark of two that other replicas have written for two
+// members. (Found by test/world, seed 74012276: of three replicas, two took one member down each for one scale-in.)
+func TestAReplicaThatActsOnAMarkOfAnotherReadsAllMembersFirst(t *testing.T) {
+	for _, op := range []plan.Op{plan.PowerOff, plan.ShutdownGuest} {
+		t.Run(string(op), func(t *testing.T) {
+			inABubble(t, func(t *testing.T, w *world, one *process) {
+				a, b := one.running(0, true), one.running(1, true)
+				two := w.start()
+				two.until("it sees both members", func() bool { return len(two.state().VMs) == 2 && two.vm(a.MoRef).Tools })
+				one.do(guarded(plan.Mark, one.vm(a.MoRef)))
+				two.until("it sees the mark", func() bool { return two.vm(a.MoRef).Marked })
+				goes := guarded(op, two.vm(a.MoRef))
+				goes.Marked = true
+				w.LoseReply("WaitForUpdatesEx", 2) // both streams are late
+				one.do(guarded(plan.Mark, one.vm(b.MoRef)))
+				if two.vm(b.MoRef).Marked {
+					t.Fatal("the second mark is seen too early for this test")
+				}
+				if f := two.fault(goes); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient || !f.Untried {
+					t.Errorf("a step that was planned without the second mark ended in %+v, not in ConcurrentAccess", f)
+				}
+				if !two.vm(b.MoRef).Marked {
+					t.Error("the second mark is not seen after the step")
+				}
+				before := w.Calls()["RetrievePropertiesEx"]
+				two.do(goes)
+				second := w.Calls()["RetrievePropertiesEx"] - before
+				goes = guarded(op, one.vm(b.MoRef))
+				goes.Marked = true
+				before = w.Calls()["RetrievePropertiesEx"]
+				one.do(goes)
+				if own := w.Calls()["RetrievePropertiesEx"] - before; own > second {
+					t.Errorf("%d reads for a mark of its own, %d for one of another process whose group was read", own, second)
+				}
+			})
+		})
+	}
 }
 
 func TestStateMakesNoCallToVCenter(t *testing.T) {

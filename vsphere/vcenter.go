@@ -63,6 +63,7 @@ type parts struct {
 	persistent *disks.Persistent
 	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
 	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
+	marks      sync.Map     // the marks since which this process has read all members of their group: the stamp's MarkedAt by the VM's moRef
 }
 
 // New checks the configuration. It sends nothing before Run.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -80,6 +81,9 @@ func (s *step) start() (over bool, err error) {
 			break
 		}
 		if a.Marked {
+			err = untried(s.readSinceMark())
+		}
+		if a.Marked && err == nil {
 			err = untried(s.look())
 		}
 		if err == nil && a.Op == plan.PowerOn {
@@ -159,6 +163,22 @@ func (s *step) startOwn() (over bool, err error) {
 		err = changed
 	}
 	return over, err
+}
+
+// readSinceMark reads all members before a member goes that another process has marked.
+func (s *step) readSinceMark() error {
+	v := s.by.view
+	m := v.vms[s.a.MoRef].vm
+	if at, known := s.by.marks[m.MoRef]; known && at.Equal(m.MarkedAt) {
+		return nil
+	}
+	planned := v.states(s.ref.UID)
+	v.readMembers(s.ref.UID)
+	s.by.marks[m.MoRef] = m.MarkedAt
+	if !maps.Equal(planned, v.states(s.ref.UID)) {
+		return changed
+	}
+	return nil
 }
 
 // look reads the VM again.

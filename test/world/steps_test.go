@@ -154,6 +154,27 @@ func (v *view) want(uid types.UID) {
 	}
 }
 
+// readMembers reads all known members.
+func (v *view) readMembers(uid types.UID) {
+	v.want(uid)
+	for _, m := range v.vcenter.vms {
+		if v.wanted[m.MoRef] && v.vms[m.MoRef] != nil { // what became of others, vCenter's events tell later
+			v.read(m.MoRef)
+		}
+	}
+}
+
+// states are the states of the known members that a plan depends on and another replica changes, by moRef.
+func (v *view) states(uid types.UID) map[string]string {
+	states := map[string]string{}
+	for moRef, g := range v.vms {
+		if !g.gone && g.uid == uid {
+			states[moRef] = fmt.Sprint(g.vm.ChangeVersion, g.vm.Power)
+		}
+	}
+	return states
+}
+
 // finish takes in how a task ended: the replica reads its VM before Do returns.
 func (s *step) finish() {
 	v, a := s.by.view, s.a
@@ -185,12 +206,8 @@ func (s *step) finish() {
 			return
 		}
 	case plan.Mark: // a replica that marks a member reads all of them afterwards
-		v.want(s.ref.UID)
-		for _, m := range s.vc.vms {
-			if v.wanted[m.MoRef] && v.vms[m.MoRef] != nil { // what became of others, vCenter's events tell later
-				v.read(m.MoRef)
-			}
-		}
+		v.readMembers(s.ref.UID)
+		s.by.marks[a.MoRef] = v.vms[a.MoRef].vm.MarkedAt
 	case plan.Quarantine:
 		if m := s.vc.find(a.MoRef); !m.gone && m.Power == plan.PoweredOn { // it was powered on meanwhile
 			m.Quarantined = time.Time{}

@@ -74,6 +74,7 @@ type replica struct {
 	waiting []waitingCall // calls that came while it was paused
 	clones  map[types.UID][]int
 	asked   map[string]time.Time // the guests that it asked to halt, and their boot then
+	marks   map[string]time.Time // the marks since which it has read all members
 	called  time.Time
 	updated time.Time         // when its view was last up to date
 	spec    map[types.UID]int // the newest generation that it was called for
@@ -119,7 +120,7 @@ func (r *replica) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 func (w *world) start() *replica {
 	w.started++
 	r := &replica{world: w, name: fmt.Sprint("r", w.started), view: newView(w.vc), ticks: make(chan time.Time), stopped: make(chan struct{}),
-		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, spec: map[types.UID]int{}, concluded: map[string]plan.Answer{}}
+		clones: map[types.UID][]int{}, asked: map[string]time.Time{}, marks: map[string]time.Time{}, spec: map[types.UID]int{}, concluded: map[string]plan.Answer{}}
 	random := rand.New(rand.NewPCG(w.set.seed, uint64(w.started)))
 	r.loop = loop.New(loop.Config{Slots: w.set.slots, Lease: lease, Resync: resync, Log: zerolog.Nop(), Ticks: r.ticks, Prober: r,
 		Jitter: func(most time.Duration) time.Duration { return time.Duration(random.Int64N(int64(most))) }}, r)
