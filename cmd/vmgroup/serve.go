@@ -72,7 +72,7 @@ therefore requires TLS, and a token or certificates from its callers, unless a f
 	f.SortFlags = false
 	s.listeners.flags(c)
 	f.IntVar(&s.slots, "slots", 32, fmt.Sprintf("maximum concurrent vCenter tasks, 1 to 640; the server starts at %d of each kind and adapts", limiter.Begin))
-	f.DurationVar(&s.resync, "resync", 30*time.Second, "longest interval between calls for a settled group, 5s to 10m")
+	f.DurationVar(&s.resync, "resync", 45*time.Second, "longest interval between calls for a settled group, 5s to 10m")
 	f.DurationVar(&s.lease, "lease", 90*time.Second, "how long a hook call lets the server act for its group; at least twice --resync")
 	f.BoolVar(&s.groupMetrics, "group-metrics", true, "metrics of each group (replicas desired, ready, available); with thousands of groups, they can be too many for Prometheus")
 	f.BoolVar(&s.events, "events", true, "Kubernetes Events on the groups; Metacontroller creates them, and needs permission for that")

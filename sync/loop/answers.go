@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -19,10 +20,12 @@ type answers struct {
 	membersWritten time.Time                   // when a call first showed the present ConfigMap of members
 }
 
-// answered remembers the answer, and logs a line if the group's state changed.
-func (x *answers) answered(log zerolog.Logger, ref plan.Ref, o *plan.Observed, r *plan.Result) {
+// answered remembers the answer, and logs a line if the group's state changed. It reports whether the status differs from that of the
+// answer before.
+func (x *answers) answered(log zerolog.Logger, ref plan.Ref, o *plan.Observed, r *plan.Result) (news bool) {
 	x.finalized = x.finalized || r.Finalized
 	if r.Status.Phase != "" {
+		news = !equality.Semantic.DeepEqual(&x.status, &r.Status)
 		x.status = r.Status
 	}
 	if o.State.Known {
@@ -43,6 +46,7 @@ func (x *answers) answered(log zerolog.Logger, ref plan.Ref, o *plan.Observed, r
 			Int32("current", r.Status.CurrentReplicas).Int32("desired", r.Status.DesiredReplicas).
 			Str("status", r.Status.LastMessage).Msg("status changed")
 	}
+	return news
 }
 
 func wanted(children []plan.Child, key plan.ChildKey) bool {

@@ -32,6 +32,7 @@ const (
 type events struct {
 	waiting []plan.Event         // waiting for an Event
 	heard   map[string]time.Time // when each came, by key
+	noted   map[string]time.Time // since when the next answer has something to tell, by key
 	power   map[string]outage    // of VMs, by moRef
 	asked   []plan.Event         // waiting for the user who did it
 	sent    []sentEvent          // Events that are in answers
@@ -66,6 +67,9 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, events ...plan.Event)
 		maps.DeleteFunc(e.heard, func(_ string, at time.Time) bool { return now.Sub(at) >= heardFor })
 	}
 	for _, n := range events {
+		if at, before := e.noted[n.Key]; before {
+			n.At = at
+		}
 		o := e.power[n.MoRef]
 		if n.PoweredOff {
 			if o.ours || !o.ended.IsZero() && !n.At.After(o.ended) {
@@ -89,6 +93,18 @@ func (e *events) hear(now time.Time, s *plan.VCenterState, events ...plan.Event)
 		e.waiting = append(e.waiting, n)
 	}
 	e.waiting = slices.Delete(e.waiting, 0, max(0, len(e.waiting)-waitingMost))
+}
+
+// note keeps the times of what is new and goes with the next answer: that may be many seconds later.
+func (e *events) note(events []plan.Event) {
+	noted := make(map[string]time.Time, len(events))
+	for _, n := range events {
+		noted[n.Key] = n.At
+		if at, before := e.noted[n.Key]; before {
+			noted[n.Key] = at
+		}
+	}
+	e.noted = noted
 }
 
 // hear adds events, and reports whether some are held back until vCenter's events tell who did it. The caller holds l.mu.

@@ -95,6 +95,9 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 		withStatus.Status = g.answers.status
 		o.Group = &withStatus
 	}
+	if noticed := g.planned.status; noticed.Phase != "" {
+		o.Noticed = &noticed
+	}
 	if len(g.runs)+len(g.failures.byVM) > 0 {
 		o.Pending = make(map[string]plan.Pending, len(g.runs)+len(g.failures.byVM))
 	}

@@ -103,7 +103,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, causes: causes{}, calls: calls{rate: callsMost}, limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, causes: causes{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)
@@ -174,7 +174,7 @@ func (l *Loop) renew(call plan.Call) *exchange {
 		g = l.newGroup(call)
 		l.groups[call.Group.UID] = g
 	}
-	l.calls.heard(now, g.schedule.due)
+	l.calls.heard(now, &g.schedule)
 	if now.Sub(g.lease.renewed) > l.cfg.Lease { // the calls went to other replicas: awaited children may have come and gone
 		clear(g.answers.awaited)
 	}
@@ -212,15 +212,15 @@ func (l *Loop) answer(x *exchange, result *plan.Result) {
 	says := l.cfg.Events && !x.stale && l.hearFirst(g, &x.observed.State, result)
 	g.saw(&x.observed)
 	g.remember(&x.observed, result)
-	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.share(l.calls.busy)), now)
-	g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
+	repeated := g.keepWritten(result, max(writtenFor, goingTimes*l.calls.lively.share()), now)
+	news := g.answers.answered(l.cfg.Log, g.ref, &x.observed, result)
 	l.emptied = result.Finalized && !l.isAnotherShown(g)
 	g.failures.forgetUnwanted(&x.observed, result, g.runs, now)
 	if len(result.Actions) > 0 {
 		l.queue.Add(g.ref.UID)
 	}
 	l.wake(g, result)
-	l.callAgain(g, result, says, now)
+	l.callAgain(g, result, news, says, now)
 	g.events.news = false
 	if l.cfg.Events && !x.stale && !repeated {
 		g.answerEvents(result, now)
@@ -312,7 +312,10 @@ func (l *Loop) round(ctx context.Context, uid types.UID) {
 	if wait := g.failures.untilTurn(now); wait > 0 {
 		l.queue.AddAfter(uid, wait)
 	}
-	// Events about the status go with the answer that has that status. What others did to members is noted now.
+	// Events about the status go with the answer that has that status, and tell since when it is so. What others did to members is heard now.
+	if l.cfg.Events {
+		g.events.note(result.Events)
+	}
 	if l.hear(g, &observed.State, slices.DeleteFunc(result.Events, func(n plan.Event) bool { return !n.PoweredOff })) {
 		l.askWho(ctx, g)
 	}

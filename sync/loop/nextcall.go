@@ -9,50 +9,91 @@ import (
 )
 
 // This file decides when a group's next call comes. The status follows vCenter only with the next hook call, so the sooner that comes, the
-// truer the status. But calls cost: with Metacontroller 4.17.2, five workers make about 118 a second over all groups, and with its default
-// client limits (QPS 5) only five, so that a new group would wait for those that have no news. So groups share the calls:
+// truer the status. But calls cost: each takes about 8 ms of processor time, most of it Metacontroller's and the API server's. With
+// Metacontroller 4.17.2, five workers make about 118 a second over all groups, and with its default client limits (QPS 5) only five, so that a
+// new group would wait for those that have no news. So groups share the calls:
 //
 //	the group                                      is called again after
-//	in progress, as its plan says, or steps run    busySoonest, or its share of the calls among all that are in progress
-//	otherwise                                      settledSoonest, or its share of the calls among all groups, but no later than its plan asks
+//	in progress, as its plan says, or steps run    busySoonest, or its share of the calls of lively groups
+//	whose status changed within livelyFor          settledSoonest, or its share of the calls of lively groups, but no later than its plan asks
+//	otherwise                                      twice as long as the last time, up to restLongest, or its share of the calls of groups at
+//	                                               rest, but no later than its plan asks
 //	refused                                        Metacontroller's own back-off
 //
 // and never later than --resync. How late a plan asks for it is in sync/planner/nextcall.go.
 const (
-	busySoonest, settledSoonest = 250 * time.Millisecond, time.Second
-	// callsMost bounds the calls a second that the groups share: half of what Metacontroller can make, because edits and new groups
-	// need calls, too.
-	callsMost = 60.
+	busySoonest, settledSoonest, restLongest = 250 * time.Millisecond, time.Second, 9 * time.Second
+	livelyFor                                = 30 * time.Second
+	// livelyMost bounds the calls a second that lively groups share: half of what Metacontroller can make, because edits and new groups
+	// need calls, too. restMost bounds those of the groups at rest: a quarter of a core.
+	livelyMost, restMost = 60., 30.
 	// overdue is when a call is late. Each late one lowers the number of calls by a hundredth, and each other one raises it by callsStep: so it
-	// stays at callsMost while fewer than four of ten are late, as calls that another replica of the server got seem to be.
-	overdue, callsStep = time.Second, .25
+	// stays at livelyMost while fewer than four of ten are late, as calls that another replica of the server got seem to be. Where calls are
+	// few, punctual ones raise it so that it is back within callsRegain.
+	overdue, callsStep, callsRegain = time.Second, .25, 20 * time.Second
 	// countEvery is how often the groups are counted. It need not follow busySoonest.
 	countEvery = 250 * time.Millisecond
 )
 
 // schedule is when the group is called, and planned, again.
 type schedule struct {
-	due   time.Time // when the next call is due
-	busy  bool      // steps run, or its plan says that it is in progress
-	wakes time.Time // the next time at which it is planned again by itself
+	due     time.Time     // when the next call is due
+	busy    bool          // steps run, or its plan says that it is in progress
+	changed time.Time     // when an answer last had another status than the one before
+	rest    time.Duration // how long the pause before the next call is at least, once the group is at rest; it doubles
+	wakes   time.Time     // the next time at which it is planned again by itself
 }
 
-// calls is how many calls a second the server asks for. Loop.mu guards it.
+// lively reports whether the group is in progress, or its status changed lately.
+func (s *schedule) lively(now time.Time) bool { return s.busy || now.Sub(s.changed) < livelyFor }
+
+// calls are how many calls a second the server asks for. Loop.mu guards them.
 type calls struct {
-	rate         float64
+	lively, rest rate
 	counted      time.Time
-	groups, busy int // at that time: groups that are called, and those of them that are in progress
 }
 
-// heard notes a call that was due at a time (zero: it was not asked for).
-func (c *calls) heard(now, due time.Time) {
-	switch {
-	case due.IsZero():
-	case now.Sub(due) > overdue:
-		c.rate = max(1, c.rate*.99)
-	default:
-		c.rate = min(c.rate+callsStep, callsMost)
+func newCalls() calls {
+	return calls{lively: rate{now: livelyMost, most: livelyMost}, rest: rate{now: restMost, most: restMost}}
+}
+
+// rate is how many calls a second some groups share.
+type rate struct {
+	now, most float64
+	groups    int       // that share it
+	heard     time.Time // when the last call came
+}
+
+// share is the time between two calls of each group.
+func (r *rate) share() time.Duration {
+	return time.Duration(float64(r.groups) / r.now * float64(time.Second))
+}
+
+func (r *rate) lower() { r.now = max(1, r.now*.99) }
+
+func (r *rate) raise(now time.Time) {
+	r.now = min(r.now+max(callsStep, r.most*float64(now.Sub(r.heard))/float64(callsRegain)), r.most)
+}
+
+// heard notes a call of a group. Where Metacontroller is late for lively groups, those at rest have fewer calls, too.
+func (c *calls) heard(now time.Time, of *schedule) {
+	if of.due.IsZero() { // it was not asked for
+		return
 	}
+	late, r := now.Sub(of.due) > overdue, &c.rest
+	if of.lively(of.due) {
+		r = &c.lively
+	}
+	switch {
+	case !late:
+		r.raise(now)
+	case r == &c.lively:
+		c.lively.lower()
+		c.rest.lower()
+	default:
+		c.rest.lower()
+	}
+	r.heard = now
 }
 
 // count counts the groups that are called, once in a while.
@@ -60,36 +101,41 @@ func (c *calls) count(groups map[types.UID]*group, lease time.Duration, now time
 	if now.Sub(c.counted) < countEvery {
 		return
 	}
-	c.counted, c.groups, c.busy = now, 0, 0
+	c.counted, c.lively.groups, c.rest.groups = now, 0, 0
 	for _, g := range groups {
-		if !g.answers.finalized && now.Sub(g.lease.renewed) <= lease {
-			c.groups++
-			if g.schedule.busy {
-				c.busy++
-			}
+		switch {
+		case g.answers.finalized || now.Sub(g.lease.renewed) > lease:
+		case g.schedule.lively(now):
+			c.lively.groups++
+		default:
+			c.rest.groups++
 		}
 	}
 }
 
-// share is the time between two calls of each of so many groups.
-func (c *calls) share(groups int) time.Duration {
-	return time.Duration(float64(groups) / c.rate * float64(time.Second))
-}
-
-// callAgain decides when the group's next call is to come. says: it is only to end the group, whose last Events this answer has; a single
-// call needs no share.
-func (l *Loop) callAgain(g *group, r *plan.Result, says bool, now time.Time) {
+// callAgain decides when the group's next call is to come. news: this answer's status differs from that of the one before. says: the call
+// is only to end the group, whose last Events this answer has; a single call needs no share.
+func (l *Loop) callAgain(g *group, r *plan.Result, news, says bool, now time.Time) {
 	if r.Refusal != nil {
 		g.schedule.busy, g.schedule.due = false, time.Time{}
 		return
 	}
 	g.schedule.busy = r.InProgress || len(g.runs) > 0
-	l.calls.count(l.groups, l.cfg.Lease, now)
-	if g.schedule.busy {
-		r.Resync = max(busySoonest, l.calls.share(l.calls.busy))
-	} else {
-		r.Resync = min(r.Resync, max(settledSoonest, l.calls.share(l.calls.groups)))
+	if news {
+		g.schedule.changed = now
 	}
+	l.calls.count(l.groups, l.cfg.Lease, now)
+	rest := settledSoonest
+	switch {
+	case g.schedule.busy:
+		r.Resync = max(busySoonest, l.calls.lively.share())
+	case g.schedule.lively(now):
+		r.Resync = min(r.Resync, max(settledSoonest, l.calls.lively.share()))
+	default:
+		rest = min(2*max(g.schedule.rest, settledSoonest), restLongest)
+		r.Resync = min(r.Resync, max(rest, l.calls.rest.share()))
+	}
+	g.schedule.rest = rest
 	r.Resync = min(r.Resync, l.cfg.Resync)
 	if says {
 		r.Resync = sayAgain

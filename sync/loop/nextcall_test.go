@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -52,19 +53,41 @@ func (c *caller) run(l *Loop, d time.Duration) (longest time.Duration, perSecond
 	return longest, float64(c.made-before) / time.Since(began).Seconds()
 }
 
-func TestFewerGroupsAreCalledMoreOften(t *testing.T) {
+func TestGroupsAtRestAreCalledRarely(t *testing.T) {
 	for groups, want := range map[int]struct {
 		longest time.Duration
 		calls   float64 // per second, at most
-	}{10: {1100 * time.Millisecond, 10}, 100: {3 * time.Second, callsMost}, 2000: {31 * time.Second, 2000 / 30.}} {
+	}{10: {9100 * time.Millisecond, 10 / 9.}, 100: {10 * time.Second, 100 / 9.}, 250: {10 * time.Second, restMost}, 1000: {31 * time.Second, 1000 / 30.}, 2000: {31 * time.Second, 2000 / 30.}} {
 		bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
 			c := newCaller(groups, 118)
-			c.run(l, time.Minute)
-			if longest, calls := c.run(l, time.Minute); longest > want.longest || calls > want.calls+1 {
-				t.Errorf("%d groups: every %s, %.1f calls a second", groups, longest, calls)
+			c.run(l, 3*time.Minute)
+			if longest, calls := c.run(l, 2*time.Minute); longest > want.longest || calls > want.calls+1 {
+				t.Errorf("%d groups: at most every %s, %.1f calls a second", groups, longest, calls)
 			}
 		})
 	}
+}
+
+func TestAGroupThatChangedIsCalledEverySecondForAWhileBesideManyAtRest(t *testing.T) {
+	bubble(t, newModel(time.Second), Config{}, func(t *testing.T, l *Loop) {
+		c := newCaller(500, 118)
+		c.run(l, 3*time.Minute)
+		last := &c.calls[7]
+		edited := *last.Group
+		edited.Generation++
+		last.Group = &edited
+		c.due[7] = time.Now()
+		c.run(l, time.Second)
+		others := slices.Clone(c.calls)
+		c.calls, c.due = c.calls[7:8], c.due[7:8]
+		if longest, _ := c.run(l, 25*time.Second); longest > 1100*time.Millisecond {
+			t.Errorf("a group that changed is called only every %s", longest)
+		}
+		c.run(l, time.Minute)
+		if longest, calls := c.run(l, time.Minute); calls > .2 {
+			t.Errorf("later it is called every %s, %.1f times a second, beside %d others", longest, calls, len(others)-1)
+		}
+	})
 }
 
 func TestAGroupInProgressIsCalledAgainAfterAQuarterOfASecond(t *testing.T) {
@@ -109,7 +132,7 @@ func TestManyBusyGroupsAreCalledAsOftenAsMetacontrollerCan(t *testing.T) {
 			c.calls[i].Group = &g
 		}
 		c.run(l, time.Minute)
-		if longest, calls := c.run(l, 3*time.Minute); longest > 11*time.Second || calls > callsMost+1 {
+		if longest, calls := c.run(l, 3*time.Minute); longest > 11*time.Second || calls > livelyMost+1 {
 			t.Errorf("every %s, %.1f calls a second", longest, calls)
 		}
 	})
@@ -121,7 +144,7 @@ func TestGroupsThatAreGoneTakeNoCallsFromTheOthers(t *testing.T) {
 		c.run(l, time.Minute)
 		c.calls, c.due = c.calls[:10], c.due[:10]
 		c.run(l, 2*time.Minute) // the leases of the others end
-		if longest, _ := c.run(l, time.Minute); longest > 1100*time.Millisecond {
+		if longest, _ := c.run(l, time.Minute); longest > 9100*time.Millisecond {
 			t.Errorf("ten groups are called every %s", longest)
 		}
 	})
@@ -265,8 +288,68 @@ func TestARefusedGroupIsNeverLate(t *testing.T) {
 				due = last.Add(l.Sync(web).Resync)
 			}
 		}
-		if longest == 0 || longest > 1100*time.Millisecond {
+		if longest == 0 || longest > restLongest+100*time.Millisecond {
 			t.Errorf("another group is called every %s", longest)
+		}
+	})
+}
+
+// Calls at rest are seconds apart, so what a call tells and stores has the time at which it was noticed: otherwise healing, a rollout's
+// minReadySeconds and giving up would start late.
+func TestWhatHappensBetweenCallsHasItsTime(t *testing.T) {
+	m := newModel(time.Second)
+	web := newCluster(call("web", 4))
+	bubble(t, m, Config{Slots: 8, Events: true}, func(t *testing.T, l *Loop) {
+		web.calls(l, time.Minute)
+		known := len(web.order)
+		time.Sleep(3 * time.Second)
+		at := time.Now()
+		m.setFault(func(plan.Ref, plan.Action) error {
+			return fault{Reason: "MissingPrivilege", Message: "a privilege is missing", NeedsOperator: true}
+		})
+		m.change(web.Ref(), func(s *plan.VCenterState) {
+			slices.SortFunc(s.VMs, func(a, b plan.VM) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+			s.Gone = append(s.Gone, plan.Gone{MoRef: s.VMs[0].MoRef})
+			lost := s.VMs[1]
+			s.Vanished = append(s.Vanished, plan.Vanished{MoRef: lost.MoRef, Ordinal: lost.Ordinal, Name: lost.Name, How: "vCenter does not have it"})
+			s.VMs = s.VMs[2:]
+			s.VMs[0].Reachable = false
+		})
+		time.Sleep(restLongest)
+		web.sync(l)
+		for _, m := range web.Group.Status.Members {
+			switch m.Ordinal {
+			case 1:
+				if !m.VanishedAt.Equal(&metav1.Time{Time: at}) {
+					t.Errorf("%s vanished at %s according to the status, not at %s", m.Name, m.VanishedAt, at)
+				}
+			case 2:
+				if m.Ready || !m.LastTransitionTime.Equal(&metav1.Time{Time: at}) {
+					t.Errorf("%s is ready: %v since %s, not since %s", m.Name, m.Ready, m.LastTransitionTime, at)
+				}
+			case 3:
+				if !m.Ready || !m.LastTransitionTime.Time.Before(at) {
+					t.Errorf("%s is ready: %v since %s", m.Name, m.Ready, m.LastTransitionTime)
+				}
+			}
+		}
+		if ready := meta.FindStatusCondition(web.Group.Status.Conditions, v1alpha1.ConditionReady); ready.Status != metav1.ConditionFalse || !ready.LastTransitionTime.Equal(&metav1.Time{Time: at}) {
+			t.Errorf("Ready is %+v, not False since %s", ready, at)
+		}
+		told := 0
+		for _, name := range web.order[known:] {
+			if e := web.events[name]; e.Reason == "MemberGone" {
+				if told++; !e.FirstTimestamp.Equal(&metav1.Time{Time: at}) {
+					t.Errorf("the Event %q is of %s, not of %s", e.Message, e.FirstTimestamp, at)
+				}
+			}
+		}
+		if told != 1 {
+			t.Errorf("Events: %v", web.says(known))
+		}
+		web.calls(l, time.Minute)
+		if m := web.Group.Status.Members; len(m) < 3 {
+			t.Errorf("members %+v", m)
 		}
 	})
 }

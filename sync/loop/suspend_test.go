@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
@@ -44,10 +45,12 @@ func TestAfterAPauseNothingIsDoneBeforeACallThatCannotHaveWaited(t *testing.T) {
 func TestASettledGroupAsksForACallSoonAfterAPause(t *testing.T) {
 	m := newModel(time.Second)
 	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
-		l.calls.counted, l.calls.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
+		l.calls.counted, l.calls.rest.groups = time.Now().Add(time.Hour), 2000 // which are called as seldom as can be
 		c := call("web", 1)
+		c.Group.Spec.Inventory = v1alpha1.InventoryNone
 		m.bringUp(t, c)
-		time.Sleep(time.Second)
+		l.Sync(c)
+		time.Sleep(livelyFor)
 		if r := l.Sync(c); r.Resync != 30*time.Second {
 			t.Fatalf("settled: %s", r.Resync)
 		}

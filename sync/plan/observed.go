@@ -22,6 +22,9 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 type Observed struct {
 	// Group is the VmGroup: spec, metadata and the status that is stored now. planner.Make does not change it.
 	Group *v1alpha1.VmGroup
+	// Noticed is the newest status that this process has planned; nil if none. No call may have stored it yet: it says since when what is new
+	// has been so.
+	Noticed *v1alpha1.VmGroupStatus
 	// Finalizing reports whether Metacontroller called /finalize. A Group that has a deletionTimestamp is to be removed;
 	// without one, the group's CompositeController no longer selects it, and nothing is removed.
 	Finalizing bool

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -26,14 +27,16 @@ var conditionKinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionProgres
 // conditionList is the list of conditions as it is made.
 type conditionList struct {
 	stored     []metav1.Condition
+	noticed    []metav1.Condition
 	list       []metav1.Condition
 	generation int64
 	now        metav1.Time
 }
 
-// newConditions returns an empty list. A condition whose status is that of the stored one has its time, too.
-func newConditions(stored []metav1.Condition, generation int64, now time.Time) *conditionList {
-	return &conditionList{stored: stored, list: make([]metav1.Condition, 0, len(conditionKinds)), generation: generation, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
+// newConditions returns an empty list. A condition whose status is that of the stored one has its time, too; or that of the one that this
+// process noticed later, and no call has stored.
+func newConditions(stored, noticed []metav1.Condition, generation int64, now time.Time) *conditionList {
+	return &conditionList{stored: stored, noticed: noticed, list: make([]metav1.Condition, 0, len(conditionKinds)), generation: generation, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
 }
 
 // Has reports whether a condition was added.
@@ -61,13 +64,29 @@ func (l *conditionList) Sorted() []metav1.Condition {
 	return l.list
 }
 
+// noticedConditions are the conditions as this process planned them last.
+func (f *facts) noticedConditions() []metav1.Condition {
+	if f.Noticed == nil {
+		return nil
+	}
+	return f.Noticed.Conditions
+}
+
+// newest returns the condition of a kind that was the last to change its status; nil if there is none.
+func newest(kind string, lists ...[]metav1.Condition) (last *metav1.Condition) {
+	for _, list := range lists {
+		if c := meta.FindStatusCondition(list, kind); c != nil && (last == nil || c.LastTransitionTime.After(last.LastTransitionTime.Time)) {
+			last = c
+		}
+	}
+	return last
+}
+
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
 	since := l.now
-	for i := range l.stored {
-		if l.stored[i].Type == kind && l.stored[i].Status == status && !l.stored[i].LastTransitionTime.IsZero() {
-			since = l.stored[i].LastTransitionTime
-		}
+	if was := newest(kind, l.stored, l.noticed); was != nil && was.Status == status && !was.LastTransitionTime.IsZero() {
+		since = was.LastTransitionTime
 	}
 	l.list = append(l.list, metav1.Condition{
 		Type: kind, Status: status, Reason: reason, Message: plan.Printable(message), LastTransitionTime: since, ObservedGeneration: l.generation,

@@ -107,18 +107,33 @@ func (f *facts) isReady(m *member, i int) bool {
 }
 
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
-// condition: a status that is lost or stale makes the server wait longer, never shorter.
+// condition, and until a call stores it by this process: a status that is lost or stale makes the server wait longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	if r := f.record(m.MoRef, i); r != nil && r.Ready == m.ready && !r.LastTransitionTime.IsZero() {
-		return r.LastTransitionTime.UTC()
+	was := f.record(m.MoRef, i)
+	if n := f.noticed(m.MoRef, i); n != nil && (was == nil || n.LastTransitionTime.After(was.LastTransitionTime.Time)) {
+		was = n
+	}
+	if was != nil && was.Ready == m.ready && !was.LastTransitionTime.IsZero() {
+		return was.LastTransitionTime.UTC()
 	}
 	return f.Now.UTC().Truncate(time.Second)
 }
 
 // record returns the stored status of a VM. It has the VM's index, unless members came or went.
 func (f *facts) record(moRef string, i int) *v1alpha1.Member {
-	all := f.Group.Status.Members
-	if i < len(all) && all[i].MoRef == moRef {
+	return recordIn(f.Group.Status.Members, moRef, i)
+}
+
+// noticed returns the status of a VM as this process planned it last.
+func (f *facts) noticed(moRef string, i int) *v1alpha1.Member {
+	if f.Noticed == nil {
+		return nil
+	}
+	return recordIn(f.Noticed.Members, moRef, i)
+}
+
+func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
+	if i >= 0 && i < len(all) && all[i].MoRef == moRef {
 		return &all[i]
 	}
 	for i := range all {

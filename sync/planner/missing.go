@@ -153,6 +153,9 @@ func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 		} else if a.VanishedAt.IsZero() {
 			a.Replace = v1alpha1.ReplaceHeld
 		}
+		if n := s.noticed(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
+			a.VanishedAt = n.VanishedAt
+		}
 		if a.VanishedAt.IsZero() {
 			a.VanishedAt = metav1.NewTime(s.Now.UTC().Truncate(time.Second))
 		}

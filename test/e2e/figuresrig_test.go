@@ -28,7 +28,7 @@ type sizing struct {
 	resync, lease string
 }
 
-var upToThousand, more = sizing{60, "30s", "90s"}, sizing{300, "60s", "180s"}
+var upToThousand, more = sizing{120, "45s", "90s"}, sizing{300, "60s", "180s"}
 
 // at gives the server a vCenter and slots, and Metacontroller other flags.
 func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
@@ -38,8 +38,9 @@ func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 	r.kubectl(t, "patch", "compositecontroller", "vmgroup", "--type=merge", "-p", fmt.Sprintf(`{"spec":{"resyncPeriodSeconds":%d}}`, s.period))
 	password, _ := u.User.Password()
 	write(t, r.path("figures-password"), password)
-	r.startServer(t, "--host", u.Host, "--user", u.User.Username(), "--password-file", r.path("figures-password"), "--thumbprint", "", "--insecure",
-		"--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", s.resync, "--lease", s.lease)
+	r.serves = []string{"--host", u.Host, "--user", u.User.Username(), "--password-file", r.path("figures-password"), "--thumbprint", "", "--insecure",
+		"--slots", fmt.Sprint(slots), "--log-level", "info", "--resync", s.resync, "--lease", s.lease}
+	r.startServer(t, r.serves...)
 	r.startMetacontroller(t, strings.Fields(*figuresFlags)...)
 }
 
@@ -47,6 +48,7 @@ func (r *rig) at(t *testing.T, u *url.URL, slots int, s sizing) {
 type followed struct {
 	rig       *rig
 	namespace string
+	service   bool // the groups that it creates have a Service
 
 	mu      sync.Mutex
 	groups  map[string]*v1alpha1.VmGroup
@@ -112,9 +114,12 @@ func (f *followed) until(t *testing.T, what string, most time.Duration, holds fu
 // create creates a group.
 func (f *followed) create(t *testing.T, name string, members int) {
 	t.Helper()
+	spec := map[string]any{"cpu": int64(2), "memory": int64(4), "replicas": int64(members), "template": template}
+	if f.service {
+		spec["service"] = map[string]any{"ports": []any{map[string]any{"port": int64(80)}}}
+	}
 	if _, err := f.rig.Resource(vmgroups).Namespace(f.namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": map[string]any{"name": name},
-		"spec": map[string]any{"cpu": int64(2), "memory": int64(4), "replicas": int64(members), "template": template},
+		"apiVersion": "vm.codeconnect.vmworld.com/v1alpha1", "kind": "VmGroup", "metadata": map[string]any{"name": name}, "spec": spec,
 	}}, metav1.CreateOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -194,6 +199,12 @@ func (r *rig) traffic(t *testing.T) traffic {
 		n.vcenter = r.simulator.Busy()
 	}
 	return n
+}
+
+// cores is how much of a core all but vCenter took since then.
+func (n traffic) cores(was traffic) float64 {
+	took := n.kube + n.metacontroller + n.server - was.kube - was.metacontroller - was.server
+	return took.Seconds() / n.at.Sub(was.at).Seconds()
 }
 
 // vims counts the vCenter calls of all methods.

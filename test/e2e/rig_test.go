@@ -42,6 +42,7 @@ type rig struct {
 	metacontroller *cluster.Process
 	ports          []int            // of Metacontroller: metrics, health
 	simulator      *cluster.Process // in figures
+	serves         []string         // the flags of the server in figures
 }
 
 var living struct {
