@@ -1,6 +1,7 @@
 package test
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -175,6 +177,56 @@ func TestAVMGroupThatDoesNotStayIsSaidAndNotSetForEver(t *testing.T) {
 		}
 		r.Rewrite(nil)
 		up(t, g)
+	})
+}
+
+// A tool that takes back each change a moment later is a lasting trouble: it is said all the time, and costs a try a minute.
+func TestARuleThatIsTakenBackEachTimeIsSaidAndSetOnceAMinute(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, vcsim.Config{})
+		const cluster = "/DC0/host/DC0_C0"
+		at, err := r.Find(cluster)
+		r.must(err)
+		taken := 0
+		takeBack := func() {
+			for _, rule := range must(r.Rules(cluster)) {
+				taken++
+				task, err := object.NewClusterComputeResource(r.admin.Client, at).Reconfigure(within(t), &types.ClusterConfigSpecEx{RulesSpec: []types.ClusterRuleSpec{{
+					ArrayUpdateSpec: types.ArrayUpdateSpec{Operation: types.ArrayUpdateOperationRemove, RemoveKey: rule.Key}}}}, true)
+				r.must(err)
+				r.must(task.Wait(within(t)))
+			}
+		}
+		g := r.serve(inCluster0).group("web", 2)
+		g.Spec.Placement.AntiAffinity = v1alpha1.AntiAffinityPreferred
+		up(t, g)
+		live := func(during time.Duration) (said, samples, sets, statuses int) {
+			before, last := taken, ""
+			for began := time.Now(); time.Since(began) < during; time.Sleep(time.Second) {
+				takeBack()
+				a, err := g.Sync(within(t))
+				r.must(err)
+				if samples++; a.Status.Phase == v1alpha1.PhaseError && strings.Contains(a.Status.LastMessage, "changes it back") {
+					said++
+				}
+				if text := string(must(json.Marshal(a.Status))); text != last {
+					last, statuses = text, statuses+1
+				}
+			}
+			return said, samples, taken - before, statuses
+		}
+		live(6 * time.Minute)
+		said, samples, sets, statuses := live(20 * time.Minute)
+		t.Logf("in 20 minutes: %d changes by the server, said in %d of %d answers, %d statuses", sets, said, samples, statuses)
+		if sets > 22 || said < samples || statuses > 1 {
+			t.Errorf("in 20 minutes: %d changes by the server, said in %d of %d answers, %d statuses", sets, said, samples, statuses)
+		}
+		began := time.Now()
+		up(t, g)
+		if took := time.Since(began); took > 3*time.Minute { // two, and the minute within which a removed rule is seen
+			t.Errorf("it is as its spec says %s after the tool was stopped", took)
+		}
 	})
 }
 

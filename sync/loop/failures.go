@@ -21,6 +21,7 @@ type failures struct {
 	// lostMany: many members were lost at once, and the limit was reduced for that.
 	lostMany   bool
 	crashLoops map[string]crashLoop // by member
+	undone     map[string]undone    // by Action.VM
 }
 
 // failure is why an action's last try failed.
@@ -79,17 +80,12 @@ func (x *failures) drop(vm string) {
 	}
 }
 
-// succeeded forgets why an action for that VM failed, and returns the cause, which is gone; nil if there was none.
-func (x *failures) succeeded(a *plan.Action, now time.Time) (gone *cause) {
-	if f := x.byVM[a.VM]; f.cause != nil && f.action.Op == a.Op {
-		gone = f.cause
-		gone.succeeded(now)
-	}
-	x.drop(a.VM)
+// succeeded forgets why an action for that VM failed.
+func (x *failures) succeeded(vm string) {
+	x.drop(vm)
 	if x.limit *= 2; x.limit > maxLimit {
 		x.limit = 0
 	}
-	return gone
 }
 
 // clear makes all failed actions due, because an operator has acted: one of them, and then more if it succeeds. They are this group's own;
@@ -104,10 +100,29 @@ func (x *failures) clear() {
 	}
 }
 
-// permits reports whether an action can start, as far as its last failure goes.
-func (x *failures) permits(a *plan.Action, now time.Time) bool {
-	f, failed := x.byVM[a.VM]
-	return !failed || f.action.Op != a.Op || f.action.MoRef != a.MoRef || f.cause.permits(&f, now)
+// of returns the failure whose cause a try of an action has, too; false if there is none: its own, or that of another of the group's steps
+// that depends on the same.
+func (x *failures) of(g *v1alpha1.VmGroup, a *plan.Action) (f failure, has bool) {
+	if f, has = x.byVM[a.VM]; has && f.action.Op == a.Op && f.action.MoRef == a.MoRef {
+		return f, true
+	}
+	looked := map[*cause]bool{}
+	for _, f := range x.byVM {
+		if f.action.Op != a.Op || f.cause.key.on == "" || looked[f.cause] {
+			continue
+		}
+		if looked[f.cause] = true; f.fault.Cause(g, a) == f.cause.key.on {
+			f.round = 0 // this one has not had its turn
+			return f, true
+		}
+	}
+	return failure{}, false
+}
+
+// permits reports whether an action can start, as far as the cause of a failure goes.
+func (x *failures) permits(g *v1alpha1.VmGroup, a *plan.Action, now time.Time) bool {
+	f, has := x.of(g, a)
+	return !has || f.cause.permits(&f, now)
 }
 
 // untilTurn is in what time one of the failures can be tried; zero if that depends on others' tries.
@@ -148,6 +163,12 @@ func (x *failures) forgetUnwanted(o *plan.Observed, r *plan.Result, running runs
 		case running[vm] != nil || r.Wants(vm, f.action.Op):
 			f.unwanted = time.Time{}
 		case o.Pending[vm].State != plan.Due: // whether it is wanted shows when it can be tried
+			continue
+		case f.fault.Reason == plan.ReasonChangeUndone:
+			if now.Sub(x.undone[vm].last) >= undoneUnseen { // the change has stayed
+				x.drop(vm)
+				delete(x.undone, vm)
+			}
 			continue
 		case f.unwanted.IsZero():
 			f.unwanted = now

@@ -27,7 +27,7 @@ type group struct {
 }
 
 func newGroup(call plan.Call) *group {
-	return &group{ref: call.Ref(), runs: runs{}, failures: failures{group: call.Group.UID, causes: causes{}, byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}},
+	return &group{ref: call.Ref(), runs: runs{}, failures: failures{group: call.Group.UID, causes: causes{}, byVM: map[string]failure{}, crashLoops: map[string]crashLoop{}, undone: map[string]undone{}},
 		answers: answers{awaited: map[plan.ChildKey]time.Time{}}}
 }
 
@@ -131,7 +131,7 @@ func (g *group) observe(cfg Config, now time.Time) plan.Observed {
 // begin notes that a step runs.
 func (g *group) begin(a plan.Action, now time.Time) *run {
 	r := g.runs.begin(a, now)
-	if f, failed := g.failures.byVM[a.VM]; failed && f.action.Op == a.Op && f.action.MoRef == a.MoRef {
+	if f, has := g.failures.of(g.lease.call.Group, &a); has {
 		r.retry(&f)
 	}
 	return r
@@ -140,11 +140,21 @@ func (g *group) begin(a plan.Action, now time.Time) *run {
 // ended records the end of an action. It returns the cause of which a try has ended, so that others that wait for it are planned again; nil for
 // none; and in what time the next try is due.
 func (g *group) ended(a plan.Action, err error, now time.Time, jitter func(most time.Duration) time.Duration) (of *cause, retry time.Duration) {
+	change := ""
+	if r := g.runs[a.VM]; r != nil {
+		change, of = r.change, r.cause
+	}
 	took := now.Sub(g.runs.end(a.VM))
 	if err != nil {
 		return g.failures.failed(g.lease.call.Group, a, faultOf(err), took, now, jitter)
 	}
-	of = g.failures.succeeded(&a, now)
+	if of != nil {
+		of.succeeded(now)
+	}
+	g.failures.succeeded(a.VM)
+	if change != "" {
+		return of, g.failures.changed(a, change, now)
+	}
 	switch a.Op {
 	case plan.ConfirmGone: // it counts only for the time that it was started for
 		since := plan.ArgsOf[plan.ConfirmArgs](a.Args).Since
@@ -166,7 +176,7 @@ func (g *group) startable(actions []plan.Action, now time.Time) (can []plan.Acti
 		return nil
 	}
 	for i := range actions {
-		if g.failures.permits(&actions[i], now) {
+		if g.failures.permits(g.lease.call.Group, &actions[i], now) {
 			can = append(can, actions[i])
 		}
 	}

@@ -346,15 +346,16 @@ func (l *Loop) startFirst(ctx context.Context, g *group, planned []plan.Action, 
 		l.wait(g, waits)
 		return
 	}
-	l.start(ctx, g, actions[i], work)
+	l.start(ctx, g, actions[i], work, changeOf(&actions[i], state))
 	if len(actions) > 1 {
 		l.queue.Add(g.ref.UID)
 	}
 }
 
-func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work) {
+func (l *Loop) start(ctx context.Context, g *group, a plan.Action, work limiter.Work, change string) {
 	now := time.Now()
 	run := g.begin(a, now)
+	run.change = change
 	if takesSlot(&a) {
 		run.slot = l.limiter.Begin(work, now)
 	}

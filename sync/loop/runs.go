@@ -19,6 +19,7 @@ type run struct {
 	slot     *limiter.Running // nil: it takes none
 	stalled  *plan.Fault      // not nil: it makes no progress, so its slot is free for others
 	outdated bool             // it began before the group was finalizing
+	change   string           // what it changes, if that is to stay (changeOf)
 	cause    *cause           // of its last failure; nil if there was none
 	passes   time.Time        // when it has run for so long that the cause is past
 }

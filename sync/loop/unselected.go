@@ -107,7 +107,7 @@ func (l *Loop) confirmUnselected(ctx context.Context, g *group, now time.Time) {
 		return
 	}
 	g.unselected.confirm = nil
-	l.start(ctx, g, confirm, work)
+	l.start(ctx, g, confirm, work, "")
 }
 
 // confirming reports whether that read is all that runs for a group. The caller holds l.mu.

@@ -38,6 +38,7 @@ const (
 	ReasonTaskStalled         = "TaskStalled"
 	ReasonNotReady            = "NotReady"
 	ReasonAddressNotTaken     = "AddressNotTaken"
+	ReasonChangeUndone        = "ChangeUndone"
 	ReasonToolsSilent         = "ToolsSilent"
 	ReasonNotAnswering        = "NotAnswering"
 	ReasonProbePathSuspected  = "ProbePathSuspected"

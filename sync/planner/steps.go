@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"maps"
 	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -173,6 +174,11 @@ func (s *steps) collectFaults() {
 		name := plan.MemberName(s.Group.Name, ordinal)
 		if f := s.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
 			s.faults = append(s.faults, named{Who: name, Fault: f})
+		}
+	}
+	for _, who := range slices.Sorted(maps.Keys(s.Pending)) { // what is changed back each time is right for a moment
+		if _, planned := s.stepOf[who]; !planned && s.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
+			s.faults = append(s.faults, named{Who: who, Fault: s.Pending[who].Fault})
 		}
 	}
 	s.holdMissing()

@@ -1,0 +1,223 @@
+package loop
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// full is a refusal of clones to a datastore that has no room for that size. Its message names the group, as vCenter's may name a file.
+func full(ref plan.Ref) error {
+	return fault{Reason: "DatastoreFull", Message: "no room for " + ref.Name, NeedsOperator: true, Depends: plan.OnStorage | plan.OnSize}
+}
+
+// crowd is n groups of two members.
+func crowd(n int) (all []plan.Call) {
+	for i := range n {
+		all = append(all, call(fmt.Sprintf("web%d", i), 2))
+	}
+	return all
+}
+
+// syncing calls for groups every three seconds, for so long.
+func syncing(l *Loop, during time.Duration, calls ...plan.Call) {
+	for end := time.Now().Add(during); time.Now().Before(end); time.Sleep(3 * time.Second) {
+		for _, c := range calls {
+			l.Sync(c)
+		}
+	}
+}
+
+// clonesOf counts the clones that were begun of a group from some step on; of all groups, if name is empty.
+func clonesOf(m *model, from int, name string) (n int) {
+	for _, line := range m.begun()[from:] {
+		if strings.HasPrefix(line, "Clone "+name) {
+			n++
+		}
+	}
+	return n
+}
+
+func TestOneOfManyGroupsTriesForAll(t *testing.T) {
+	m := newModel(time.Second)
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && refused {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{Slots: 32}, func(t *testing.T, l *Loop) {
+		groups := crowd(20)
+		syncing(l, 6*time.Minute, groups...)
+		if n := clonesOf(m, 0, ""); n < 30 || n > 150 {
+			t.Errorf("%d tries in the first six minutes", n)
+		}
+		from := len(m.begun())
+		syncing(l, 20*time.Minute, groups...)
+		if n := clonesOf(m, from, ""); n < 15 || n > 20 {
+			t.Errorf("%d tries in 20 minutes", n)
+		}
+		for _, c := range groups {
+			if clonesOf(m, from, c.Ref().Name+" ") > 4 {
+				t.Errorf("%s has more than its turns", c.Ref())
+			}
+			for _, other := range groups {
+				if text := l.Sync(c).Status.LastMessage; other.Ref() != c.Ref() && strings.Contains(text, other.Ref().Name+" ") {
+					t.Errorf("%s shows another group's: %s", c.Ref(), text)
+				}
+			}
+		}
+		edited := *groups[7].Group
+		edited.Generation++
+		groups[7].Group = &edited
+		from = len(m.begun())
+		syncing(l, 9*time.Second, groups...)
+		if own, all := clonesOf(m, from, "web7 "), clonesOf(m, from, ""); own != 1 || all > 2 {
+			t.Errorf("%d tries of an edited group at once, %d of all", own, all)
+		}
+		from = len(m.begun())
+		syncing(l, 10*time.Minute, groups...)
+		if n := clonesOf(m, from, ""); n > 10 {
+			t.Errorf("%d tries in ten minutes after the edit", n)
+		}
+		asks := *groups[8].Group
+		asks.Annotations = map[string]string{v1alpha1.AnnotationTryAgain: "now"}
+		groups[8].Group = &asks
+		from = len(m.begun())
+		syncing(l, 9*time.Second, groups...)
+		if own := clonesOf(m, from, "web8 "); own != 1 {
+			t.Errorf("%d tries at an operator's word", own)
+		}
+		refused = false
+		m.peak = 0
+		began := time.Now()
+		until(t, 2*time.Minute, "all are up", func() bool {
+			syncing(l, 3*time.Second, groups...)
+			return !slices.ContainsFunc(groups, func(c plan.Call) bool { _, on := m.members(c.Ref()); return on < 2 })
+		})
+		t.Logf("up after %s", time.Since(began))
+	})
+}
+
+func TestALargeMembersRefusalDoesNotHoldUpASmallOne(t *testing.T) {
+	m := newModel(time.Second)
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && a.Details().Spec.Memory > 100 {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		large := call("large", 2)
+		large.Group.Spec.Memory = 512
+		syncing(l, 10*time.Minute, large)
+		small := call("small", 2)
+		syncing(l, 15*time.Second, large, small)
+		if _, on := m.members(small.Ref()); on != 2 {
+			t.Errorf("%d members of the small group are on", on)
+		}
+	})
+}
+
+// The one whose turn it is may be gone, or fail for another reason that vCenter doesn't tell apart.
+func TestTheOthersTryOnWithoutTheOneThatTriedLast(t *testing.T) {
+	m := newModel(time.Second)
+	refused := true
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && (refused || ref.Name == "web0") {
+			return full(ref)
+		}
+		return nil
+	})
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		groups := crowd(4)
+		syncing(l, 8*time.Minute, groups...)
+		refused = false
+		syncing(l, 5*time.Minute, groups[:3]...) // web3's calls go elsewhere
+		for _, c := range groups[1:3] {
+			if _, on := m.members(c.Ref()); on != 2 {
+				t.Errorf("%d members of %s are on, although only web0 is refused", on, c.Ref())
+			}
+		}
+		syncing(l, 2*time.Minute, groups...)
+		if _, on := m.members(groups[3].Ref()); on != 2 {
+			t.Errorf("%d members of web3 are on once it is called again", on)
+		}
+	})
+}
+
+func TestAFaultThatDeclaresNothingIsTheGroupsOwn(t *testing.T) {
+	m := newModel(time.Second)
+	m.setFault(func(ref plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone && ref.Name == "web0" {
+			return fault{Reason: "InvalidConfiguration", Message: "it is refused", NeedsOperator: true}
+		}
+		return nil
+	})
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		groups := crowd(2)
+		syncing(l, 8*time.Minute, groups[0])
+		syncing(l, 15*time.Second, groups...)
+		if _, on := m.members(groups[1].Ref()); on != 2 {
+			t.Errorf("%d members of the other group are on", on)
+		}
+		from := len(m.begun())
+		syncing(l, 10*time.Minute, groups...)
+		if n := clonesOf(m, from, "web0 "); n < 7 || n > 10 {
+			t.Errorf("%d tries in ten minutes", n)
+		}
+	})
+}
+
+// A name that isn't in vCenter is looked up now and then, which is no action.
+func TestALookupOfWhatIsMissingIsInNoHistory(t *testing.T) {
+	m := newModel(time.Second)
+	m.setFault(func(_ plan.Ref, a plan.Action) error {
+		if a.Op == plan.Clone {
+			return fault{Reason: "DatastoreNotFound", Message: "there is no datastore", NeedsOperator: true, Missing: true}
+		}
+		return nil
+	})
+	bubble(t, m, Config{}, func(t *testing.T, l *Loop) {
+		c := call("web", 2)
+		syncing(l, time.Minute, c)
+		groups := l.Groups()
+		if len(groups) != 1 || slices.ContainsFunc(groups[0].Actions, func(a plan.ActionReport) bool { return a.Op == plan.Clone }) {
+			t.Errorf("%+v", groups)
+		}
+		if r := l.Sync(c); r.Status.Phase != v1alpha1.PhaseError || !strings.Contains(r.Status.LastMessage, "there is no datastore") {
+			t.Error(r.Status.LastMessage)
+		}
+	})
+}
+
+// Somebody takes the size of a member back each time: after the third time it counts as failed, and lasts at the pace of a cause.
+func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
+	g, now := newGroup(call("web", 2)), time.Now()
+	g.renew(call("web", 2), now)
+	none := func(time.Duration) time.Duration { return 0 }
+	a := plan.Action{Op: plan.Reconfigure, VM: "web-0", MoRef: "vm-7", Generation: 1, Reason: "2 CPUs"}
+	done := 0
+	for began := now; now.Sub(began) < 20*time.Minute; now = now.Add(time.Second) {
+		if !g.failures.permits(g.lease.call.Group, &a, now) {
+			continue
+		}
+		g.begin(a, now).change = changeOf(&a, &plan.VCenterState{})
+		g.ended(a, nil, now, none)
+		if done++; done == 2 && len(g.failures.byVM) > 0 {
+			t.Error("twice is no failure yet")
+		}
+	}
+	if done < 15 || done > 100 {
+		t.Errorf("made %d times in 20 minutes", done)
+	}
+	if f := g.failures.byVM["web-0"]; f.fault.Reason != "ChangeUndone" || !f.fault.NeedsOperator {
+		t.Errorf("%+v", f)
+	}
+}
