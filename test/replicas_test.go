@@ -79,10 +79,20 @@ func (c *wiredReplica) answered(method string) bool {
 	return len(calls) > 0 && !slices.ContainsFunc(calls, func(e vcsim.Entry) bool { return !e.Done })
 }
 
+// leases is the number of groups for which a replica can act, or acts.
+func leases(l *loop.Loop) (n int) {
+	for _, g := range l.Groups() {
+		if g.Lease || len(g.Pending) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // done waits until the replica has nothing running and no lease to begin anything.
 func (c *wiredReplica) done() {
 	c.t.Helper()
-	eventually(c.t, patience, "the replica has nothing to do", func() bool { return len(c.loop.Groups()) == 0 })
+	eventually(c.t, patience, "the replica has nothing to do", func() bool { return leases(c.loop) == 0 })
 }
 
 // empty checks that vCenter has nothing but its templates.

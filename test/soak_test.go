@@ -264,7 +264,7 @@ func (s *soak) reconnected(when string) figures {
 	s.endAbandoned()
 	s.await("both replicas are logged in, and nobody else", s.watched)
 	s.await("no replica has a lease", func() bool {
-		return len(s.servers[0].loop.Groups())+len(s.servers[1].loop.Groups()) == 0
+		return leases(s.servers[0].loop)+leases(s.servers[1].loop) == 0
 	})
 	time.Sleep(1200 * time.Millisecond) // reads are repeated once after a second
 	s.web.CloseIdleConnections()
@@ -285,7 +285,7 @@ func (s *soak) await(what string, holds func() bool) {
 		if holds() {
 			return true
 		}
-		state = fmt.Sprintf("members %v, leases %d and %d, %+v", s.members(), len(s.servers[0].loop.Groups()), len(s.servers[1].loop.Groups()), s.Counts())
+		state = fmt.Sprintf("members %v, leases %d and %d, %+v", s.members(), leases(s.servers[0].loop), leases(s.servers[1].loop), s.Counts())
 		return false
 	})
 }

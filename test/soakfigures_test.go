@@ -37,7 +37,7 @@ func (s *soak) sample(when string) figures {
 	runtime.ReadMemStats(&m)
 	f := figures{Counts: s.Counts(), goroutines: serversGoroutines(), heap: serversHeap(), heapInUse: m.HeapInuse, files: descriptors(), left: len(filesIn(os.TempDir()))}
 	for i := range s.servers {
-		f.known += len(s.servers[i].loop.Groups())
+		f.known += leases(s.servers[i].loop)
 		families, err := s.registries[i].Gather()
 		if err != nil {
 			s.t.Error(err)

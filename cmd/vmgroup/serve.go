@@ -6,6 +6,7 @@ import (
 	"fmt"
 	stdlog "log"
 	"net/http"
+	"os"
 	"os/signal"
 	"runtime"
 	"sync"
@@ -141,7 +142,8 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	prober := probe.New(s.probe)
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who, Prober: prober}, vc)
 
-	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, VCenter: s.vcenter.Address(), Version: version, SignedIn: open.guard.SignedIn})
+	pod, _ := os.Hostname() // a page without it is still a page
+	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, VCenter: s.vcenter.Address(), Version: version, Pod: pod, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
 		Controller: groups, Preflight: vc, ListGroups: vc.ListGroups, Slots: groups.Slots, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),

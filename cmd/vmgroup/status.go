@@ -203,9 +203,13 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	if s.Incomplete {
 		say(0, "Groups may be missing below: vCenter's inventory is unknown.")
 	}
-	if !s.Called && len(s.Groups) > 0 {
-		host, _ := os.Hostname()
-		say(0, "Metacontroller doesn't call this replica of the server (%s), so it knows only the VMs of these groups. If another replica runs, ask that one: kubectl vmgroup status finds it.", host)
+	host, _ := os.Hostname()
+	switch {
+	case s.Silent:
+		say(0, "Metacontroller has not called this replica of the server (%s) since %s: nothing is done, and the groups are as last known then. The VMs continue to run: delete none because of this. Another replica may be called (kubectl vmgroup status finds it), or Metacontroller is down, or can't reach this server: see its log, and the Events of any VmGroup.",
+			host, lastCall(s).UTC().Format("2006-01-02 15:04:05 UTC"))
+	case !s.Called && len(s.Groups) > 0:
+		say(0, "Metacontroller doesn't call this replica of the server (%s) for these groups, so their VMs are as vCenter shows them, and the rest as last known, if at all. If another replica runs, ask that one: kubectl vmgroup status finds it.", host)
 	}
 	if len(s.Groups) == 0 {
 		say(0, "There is no group yet.")
@@ -321,6 +325,14 @@ func of(vm string) string {
 		return ""
 	}
 	return " (" + vm + ")"
+}
+
+// lastCall is when Metacontroller called last; the start of the server if it never did.
+func lastCall(s *page.Status) time.Time {
+	if s.LastCall.IsZero() {
+		return s.Started
+	}
+	return s.LastCall
 }
 
 // since is for how long something is so; empty if that is not known.

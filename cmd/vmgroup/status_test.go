@@ -58,7 +58,7 @@ func TestStatusShowsWhatTheServersPageShows(t *testing.T) {
 		out = strings.Join(strings.Fields(out), " ") // it folds
 		return strings.Contains(out, "Metacontroller doesn't call this replica of the server ("+host+")") && strings.Contains(out, "kubectl vmgroup status finds it") && strings.Contains(out, "web-1")
 	})
-	if text := ask(1, "shop/nope"); !strings.Contains(text, `There is no group "shop/nope"`) {
+	if text := ask(1, "shop/nope"); !strings.Contains(text, `The group "shop/nope" is not known yet`) {
 		t.Errorf("shop/nope: %s", text)
 	}
 	if text := ask(2, "web"); !strings.Contains(text, "name a group as NAMESPACE/NAME") {

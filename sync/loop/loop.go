@@ -93,6 +93,7 @@ type Loop struct {
 	swept      time.Time        // when groups to be forgotten were looked for last
 	suspension suspension
 	calls      calls
+	began      time.Time // when the process began
 	called     time.Time // when the last hook call came
 	emptied    bool      // it ended the last group that was under lease
 }
@@ -103,7 +104,7 @@ func New(cfg Config, vcenter VCenter) *Loop {
 		cfg.Jitter = rand.N[time.Duration]
 	}
 	l := &Loop{
-		cfg: cfg, vcenter: vcenter, groups: map[types.UID]*group{}, causes: causes{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
+		cfg: cfg, vcenter: vcenter, began: time.Now(), groups: map[types.UID]*group{}, causes: causes{}, calls: newCalls(), limiter: limiter.New(cfg.Slots, cfg.Begin),
 		queue: workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[types.UID]{}),
 	}
 	l.metrics = newMeters(cfg.Metrics, l)

@@ -58,17 +58,20 @@ func (h history) with(ended plan.ActionReport) history {
 	return slices.Concat(history{ended}, h[:min(len(h), historyMost-1)])
 }
 
-// Groups reports the groups that are under lease or have something running. It plans nothing,
-// and its reports share only immutable values with the groups.
+// Groups reports the groups that are under lease or have something running, and those that were, as last known: until keepFor after their last
+// call, and for as long as no call comes for any group. It plans nothing, and its reports share only immutable values with the groups.
 func (l *Loop) Groups() []plan.Report {
 	now := time.Now()
 	l.mu.Lock()
 	all := make([]plan.Report, 0, len(l.groups))
 
+	silent := l.silent(now)
 	for _, g := range l.groups {
 		leased := now.Sub(g.lease.renewed) <= l.cfg.Lease && !g.planned.finalized
-		if leased || len(g.runs) > 0 {
+		known := g.planned.status.Phase != "" && !g.planned.finalized && !g.answers.finalized && g.unselected.since.IsZero()
+		if leased || len(g.runs) > 0 || known {
 			r := g.report(l.cfg.Lease, leased, now)
+			r.LastKnown = !leased && silent
 			if r.WaitsForSlot = len(g.turn.waits) > 0; r.WaitsForSlot {
 				r.WaitsFor = l.waitsFor(g)
 			}
@@ -78,6 +81,22 @@ func (l *Loop) Groups() []plan.Report {
 	l.mu.Unlock()
 	plan.SortReports(all)
 	return all
+}
+
+// Calls says when Metacontroller called last.
+func (l *Loop) Calls() plan.Calls {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return plan.Calls{Began: reportTime(l.began), Last: reportTime(l.called), Silent: l.silent(time.Now())}
+}
+
+// silent reports whether no hook call has come for any group for so long that the last lease has ended. The caller holds mu.
+func (l *Loop) silent(now time.Time) bool {
+	last := l.called
+	if last.IsZero() {
+		last = l.began
+	}
+	return now.Sub(last) > l.cfg.Lease
 }
 
 // NextSteps returns the next steps for a group under lease, at most so many, as if each succeeded; none for a paused group.
@@ -145,7 +164,12 @@ func (g *group) pendingReports(now time.Time) []plan.PendingReport {
 }
 
 // reportTime returns a time for a report: in UTC and whole seconds.
-func reportTime(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
+func reportTime(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Time{}
+	}
+	return t.UTC().Truncate(time.Second)
+}
 
 // relatedFor returns the user data for a previewed call: that of the group's newest hook call, if the call has no related
 // objects itself (a manifest never does) and names the same ones. The caller holds l.mu.

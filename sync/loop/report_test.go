@@ -105,9 +105,74 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 		m.setFault(nil)
-		time.Sleep(time.Hour)
-		if all := l.Groups(); len(all) != 0 {
-			t.Errorf("without a lease: %+v", all)
+		time.Sleep(10 * time.Minute)
+		for _, g := range l.Groups() {
+			if g.Lease || g.Phase == "" {
+				t.Errorf("without a lease: %+v", g)
+			}
+		}
+	})
+}
+
+// Metacontroller may be down for a night: what was wrong before is still to be seen, and when that was.
+func TestGroupsStayListedAsLastKnownWhileNoCallComes(t *testing.T) {
+	m := newModel(time.Second)
+	m.fault = func(_ plan.Ref, a plan.Action) error {
+		if a.VM == "web-0" {
+			return fault{Reason: "DatastoreFull", Message: "the datastore is full", NeedsOperator: true}
+		}
+		return nil
+	}
+	bubble(t, m, Config{Slots: 8}, func(t *testing.T, l *Loop) {
+		if c := l.Calls(); !c.Last.IsZero() || c.Silent {
+			t.Errorf("right after the start: %+v", c)
+		}
+		time.Sleep(91 * time.Second)
+		if c := l.Calls(); !c.Last.IsZero() || !c.Silent {
+			t.Errorf("never called: %+v", c)
+		}
+		for range 10 {
+			l.Sync(call("web", 1))
+			l.Sync(call("none", 0))
+			time.Sleep(time.Second)
+		}
+		last := reportTime(time.Now().Add(-time.Second))
+		time.Sleep(8 * time.Hour)
+		if c := l.Calls(); !c.Last.Equal(last) || !c.Silent {
+			t.Errorf("%+v, not %s", c, last)
+		}
+		all := l.Groups()
+		if len(all) != 2 || all[0].Name != "none" || all[0].Phase != v1alpha1.PhaseRunning || all[1].Phase != v1alpha1.PhaseError {
+			t.Fatalf("%+v", all)
+		}
+		for _, g := range all {
+			if g.Lease || !g.LastKnown || !g.LastCall.Equal(last) {
+				t.Errorf("%+v", g)
+			}
+		}
+		// Calls come again, and not for web: it may be another replica's by now.
+		l.Sync(call("none", 0))
+		for _, g := range l.Groups() {
+			if g.LastKnown {
+				t.Errorf("calls come: %+v", g)
+			}
+		}
+	})
+}
+
+// A group for which no call comes, while others are called, is listed for an hour.
+func TestAGroupThatIsNotCalledIsRememberedForAnHour(t *testing.T) {
+	bubble(t, newModel(0), Config{Slots: 8}, func(t *testing.T, l *Loop) {
+		began := time.Now()
+		l.Sync(call("web", 0))
+		for time.Since(began) < 2*time.Hour {
+			l.Sync(call("none", 0))
+			time.Sleep(time.Minute)
+			all := l.Groups()
+			has := slices.ContainsFunc(all, func(g plan.Report) bool { return g.Name == "web" && !g.LastKnown })
+			if past := time.Since(began); past < time.Hour && !has || past > 80*time.Minute && has {
+				t.Fatalf("after %s: %+v", past, all)
+			}
 		}
 	})
 }

@@ -20,7 +20,7 @@ type groupBody struct {
 	State                    state
 	InNamespace              string
 	ReadyMembers, AllDesired int
-	Elsewhere                bool
+	Calls                    calls
 	Blocks                   []block
 	Notes                    []block
 	Progress                 *progress
@@ -83,15 +83,31 @@ func (p *Page) group(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	// The page stays open on a group: after a restart it is known once Metacontroller calls for it.
+	f := frame{Title: namespace + "/" + name, Live: true, Section: "groups", Body: p.unknownGroup(&seen, namespace+"/"+name)}
+	code := http.StatusNotFound
 	if !seen.known {
-		p.problem(w, r, http.StatusServiceUnavailable, fmt.Sprintf("This replica of the server was not called for a group %q, and vCenter's inventory is unknown.", namespace+"/"+name))
-		return
+		code = http.StatusServiceUnavailable
 	}
-	p.problem(w, r, http.StatusNotFound, fmt.Sprintf("There is no group %q: this replica of the server was not called for it recently, and no VM in vCenter has its stamp.", namespace+"/"+name))
+	p.send(w, r, code, "problem", f)
+}
+
+// unknownGroup says what is known of a group that isn't listed.
+func (p *Page) unknownGroup(seen *seen, group string) string {
+	c := p.callsOf(seen)
+	switch {
+	case !seen.known:
+		return fmt.Sprintf("This replica of the server was not called for a group %q, and vCenter's inventory is unknown.", group)
+	case c.Silent || c.Last.IsZero():
+		return fmt.Sprintf("The group %q is not known: no VM in vCenter has its stamp, and Metacontroller has called for no group %s. If the group exists, it is shown here as soon as Metacontroller calls for it.", group, c.since())
+	case time.Since(c.Began) < 2*time.Minute:
+		return fmt.Sprintf("The group %q is not known yet: no VM in vCenter has its stamp, and Metacontroller has not called for it since this server started at %s. If the group exists, it is shown here as soon as Metacontroller calls for it.", group, utc(c.Began))
+	}
+	return fmt.Sprintf("There is no group %q: this replica of the server was not called for it within the last hour, and no VM in vCenter has its stamp.", group)
 }
 
 func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
-	b := groupBody{Report: *g, Progress: progressOf(g), Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Elsewhere: !g.Lease}
+	b := groupBody{Report: *g, Progress: progressOf(g), Health: p.healthOf(&seen.health), State: stateOf(g), InNamespace: filter{Namespace: g.Namespace}.link(1), ReadyMembers: readyOf(g), AllDesired: desiredOf(g), Calls: p.callsOf(seen)}
 	b.Message = plan.WithoutHelp(g.Message)
 	if g.Lease && g.Phase != v1alpha1.PhaseRunning {
 		b.Next = notRunning(p.next(g.UID), g.Pending)
@@ -165,9 +181,12 @@ func notRunning(next plan.Outlook, pending []plan.PendingReport) plan.Outlook {
 
 // noNext says why there is no next step.
 func (b *groupBody) noNext() string {
+	if b.LastKnown {
+		return "None until Metacontroller calls for the group."
+	}
 	switch b.State {
-	case stateElsewhere:
-		return "Not known: this replica of the server isn't called for the group. If no other is, no VmGroup has these VMs: see vmgroup check --orphans."
+	case stateNotCalled:
+		return "Not known: this replica of the server isn't called for the group."
 	case stateUnreachable:
 		return "None while vCenter's state is unknown."
 	case statePaused:

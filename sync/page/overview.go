@@ -25,6 +25,7 @@ const (
 // overviewBody is what the template of the overview shows.
 type overviewBody struct {
 	Health  health
+	Calls   calls
 	Slots   plan.Slots
 	Filter  filter
 	Tiles   []tile
@@ -34,8 +35,8 @@ type overviewBody struct {
 	Pages   pages
 	Recent  []recentAction
 	Matches int
-	// Elsewhere: it lists groups that this replica isn't called for, or was asked for them.
-	Elsewhere bool
+	// NotCalled: it lists groups that this replica isn't called for, or was asked for them.
+	NotCalled bool
 }
 
 // filter is what is asked of the overview.
@@ -85,11 +86,11 @@ var (
 	statePending     = state{"pending", "Pending", "in progress"}
 	stateHeld        = state{"held", "Update held", "runs; members differ from the spec"}
 	statePaused      = state{"paused", "Paused", "spec.paused: nothing is changed"}
-	stateElsewhere   = state{"other", "Elsewhere", "has VMs, but this replica isn't called for it"}
+	stateNotCalled   = state{"other", "Not called", "this replica isn't called for it"}
 	stateRunning     = state{"running", "Running", "as the spec says"}
 
 	// states has them in the order in which groups are listed: those first that wait for an operator.
-	states = []state{stateError, stateUnreachable, statePending, stateHeld, statePaused, stateElsewhere, stateRunning}
+	states = []state{stateError, stateUnreachable, statePending, stateHeld, statePaused, stateNotCalled, stateRunning}
 )
 
 func stateOf(r *plan.Report) state {
@@ -97,8 +98,8 @@ func stateOf(r *plan.Report) state {
 		return slices.ContainsFunc(r.Faults, func(f plan.FaultReport) bool { return f.Condition == condition })
 	}
 	switch {
-	case r.Phase == "":
-		return stateElsewhere
+	case r.Phase == "", !r.Lease && !r.LastKnown:
+		return stateNotCalled
 	case r.Phase == v1alpha1.PhaseError:
 		return stateError
 	case has(v1alpha1.ConditionVCenterReachable):
@@ -130,16 +131,20 @@ type row struct {
 	Ready, Desired                          int
 	Message                                 string
 	Reasons                                 []reason
+	// VMs says how many VMs there are, where more is not known.
+	VMs string
 	// Activity sums up what is running.
 	Activity string
+	// AsOf is when this replica was called for the group last, if it isn't any more.
+	AsOf time.Time
 }
 
 func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	seen, f := p.look(), parseFilter(r.URL.Query())
 	shown, counts := f.choose(seen.groups)
-	body := overviewBody{Health: p.healthOf(&seen.health), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
+	body := overviewBody{Health: p.healthOf(&seen.health), Calls: p.callsOf(&seen), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
 		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent,
-		Elsewhere: counts[stateElsewhere.Key] > 0 || f.State == stateElsewhere.Key}
+		NotCalled: counts[stateNotCalled.Key] > 0 || f.State == stateNotCalled.Key}
 	for _, g := range shown[body.Pages.from:body.Pages.to] {
 		body.Rows = append(body.Rows, p.rowOf(g))
 	}
@@ -191,6 +196,12 @@ func (f filter) tiles(counts map[string]int) (all []tile) {
 func (p *Page) rowOf(g *plan.Report) row {
 	r := row{Key: "g-" + string(g.UID), Namespace: g.Namespace, Name: g.Name, Link: groupLink(g), InNamespace: filter{Namespace: g.Namespace}.link(1),
 		State: stateOf(g), Since: g.Since, Deleting: g.Finalizing, Desired: desiredOf(g), Ready: readyOf(g), Message: plan.WithoutHelp(g.Message), Activity: activityOf(g)}
+	if !g.Lease {
+		r.AsOf = g.LastCall
+	}
+	if g.Phase == "" {
+		r.VMs = plan.Count(r.Desired, "VM")
+	}
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
 		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {

@@ -33,6 +33,8 @@ type Source interface {
 	Slots() plan.Slots
 	// Health says how vCenter is seen.
 	Health() plan.Health
+	// Calls says when Metacontroller called last.
+	Calls() plan.Calls
 }
 
 // Config has the parts of the page.
@@ -42,8 +44,8 @@ type Config struct {
 	Next func(group types.UID, most int) plan.Outlook
 	// VCenter is the address of the vCenter that the server uses; empty if it is not to be shown.
 	VCenter string
-	// Version is the server's.
-	Version string
+	// Version is the server's, and Pod the name of its host: of its pod, in Kubernetes.
+	Version, Pod string
 	// SignedIn reports whether a request comes from a browser that can sign out. It can be nil.
 	SignedIn func(*http.Request) bool
 }
@@ -275,6 +277,7 @@ type seen struct {
 	known  bool
 	slots  plan.Slots
 	health plan.Health
+	calls  plan.Calls
 	recent []recentAction
 }
 
@@ -287,7 +290,7 @@ func (p *Page) look() seen {
 	defer f.mu.Unlock()
 	if now := time.Now(); now.After(f.until) {
 		f.groups, f.known = p.cfg.Source.Groups()
-		f.slots, f.health = p.cfg.Source.Slots(), p.cfg.Source.Health()
+		f.slots, f.health, f.calls = p.cfg.Source.Slots(), p.cfg.Source.Health(), p.cfg.Source.Calls()
 		f.recent = newest(f.groups)
 		f.until = time.Now().Add(freshFor)
 	}

@@ -24,8 +24,13 @@ type Status struct {
 	Slots *plan.Slots `json:"slots,omitempty"`
 	// Incomplete reports that groups may be missing: vCenter's inventory is unknown.
 	Incomplete bool `json:"incomplete,omitempty"`
-	// Called reports whether Metacontroller calls this replica of the server for one of the groups.
-	Called bool `json:"called"`
+	// Called reports whether Metacontroller calls this replica of the server for one of the groups, and LastCall when it called last for any,
+	// since the server started.
+	Called   bool      `json:"called"`
+	LastCall time.Time `json:"lastCall,omitzero"`
+	// Silent reports that no hook call comes, though there are groups: they are as last known.
+	Silent  bool      `json:"silent,omitempty"`
+	Started time.Time `json:"started,omitzero"`
 	// Groups are those that match, the worst first; in the status of a group, that one, with its Detail.
 	Groups []GroupStatus `json:"groups"`
 	// Recent are the latest actions that ended, the newest first.
@@ -60,6 +65,7 @@ type GroupStatus struct {
 	Desired   int          `json:"desired"`
 	Message   string       `json:"message"`
 	Activity  string       `json:"activity,omitempty"`
+	AsOf      time.Time    `json:"asOf,omitzero"` // when this replica was called for it last, if it isn't any more
 	Why       []Why        `json:"why,omitempty"`
 	Detail    *GroupDetail `json:"detail,omitempty"`
 }
@@ -141,6 +147,7 @@ func (p *Page) status(body any) Status {
 	switch b := body.(type) {
 	case overviewBody:
 		s.VCenter, s.Slots, s.Incomplete = b.Health.status(), &b.Slots, !b.Known
+		s.LastCall, s.Silent, s.Started = b.Calls.Last, b.Calls.Missing(), b.Calls.Began
 		for i := range b.Rows {
 			s.Groups = append(s.Groups, b.Rows[i].status())
 		}
@@ -151,6 +158,7 @@ func (p *Page) status(body any) Status {
 		s.Recent = recentStatus(b.Recent)
 	case groupBody:
 		s.VCenter, s.Called = b.Health.status(), b.Report.Lease
+		s.LastCall, s.Silent, s.Started = b.Calls.Last, b.Calls.Missing(), b.Calls.Began
 		row := p.rowOf(&b.Report)
 		g := row.status()
 		g.Detail = b.detail()
@@ -166,7 +174,7 @@ func (h *health) status() VCenterStatus {
 
 func (r *row) status() GroupStatus {
 	return GroupStatus{Namespace: r.Namespace, Name: r.Name, State: r.State.Word, Meaning: r.State.Meaning, Since: r.Since, Deleting: r.Deleting,
-		Ready: r.Ready, Desired: r.Desired, Message: r.Message, Activity: r.Activity, Why: whyOf(r.Reasons)}
+		Ready: r.Ready, Desired: r.Desired, Message: r.Message, Activity: r.Activity, AsOf: r.AsOf, Why: whyOf(r.Reasons)}
 }
 
 func (b *groupBody) detail() *GroupDetail {

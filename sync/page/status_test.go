@@ -53,7 +53,7 @@ func TestTheStatusListsTheWorstGroupFirst(t *testing.T) {
 	elsewhere := report("shop", "old", "", "x")
 	p := New(Config{Source: &source{groups: []plan.Report{report("a", "pending", v1alpha1.PhasePending, "x"), report("b", "broken", v1alpha1.PhaseError, "x"), elsewhere}, slots: plan.Slots{Most: 32, Running: 3}, unknown: true}})
 	s, _ := statusOf(t, p, "/", http.StatusOK)
-	if len(s.Groups) != 3 || s.Groups[0].Name != "broken" || s.Groups[1].Name != "pending" || s.Groups[2].State != "Elsewhere" || !s.Incomplete || s.Slots.Running != 3 || len(s.Recent) == 0 {
+	if len(s.Groups) != 3 || s.Groups[0].Name != "broken" || s.Groups[1].Name != "pending" || s.Groups[2].State != "Not called" || !s.Incomplete || s.Slots.Running != 3 || len(s.Recent) == 0 {
 		t.Errorf("%+v", s)
 	}
 	p = New(Config{Source: &source{groups: []plan.Report{elsewhere}}})
@@ -64,6 +64,7 @@ func TestTheStatusListsTheWorstGroupFirst(t *testing.T) {
 	if s, _ := statusOf(t, p, groupPath+"shop/old", http.StatusOK); s.Called {
 		t.Error("a replica that is called for another group says that it is for this one")
 	}
+	p = New(Config{Source: &source{calls: plan.Calls{Began: began, Last: began}}})
 	if _, text := statusOf(t, p, groupPath+"shop/nope", http.StatusNotFound); !strings.Contains(text, `There is no group \"shop/nope\"`) {
 		t.Errorf("a group that doesn't exist: %s", text)
 	}

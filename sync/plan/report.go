@@ -15,6 +15,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
 
+// Calls are Metacontroller's hook calls to this replica of the server, for all groups.
+type Calls struct {
+	// Began is when the process began, and Last when the last call came; zero if none has.
+	Began, Last time.Time
+	// Silent: the last call, or the start, is so long ago that all leases have ended, so nothing is done.
+	Silent bool
+}
+
 // Listed is a group as vCenter's stamps show it, whichever replica acts for it: its VMs by ordinal, without those in quarantine.
 type Listed struct {
 	Ref
@@ -31,6 +39,8 @@ type Report struct {
 	Lease     bool      `json:"lease"`
 	LastCall  time.Time `json:"lastCall,omitzero"`
 	LeaseEnds time.Time `json:"leaseEnds,omitzero"`
+	// LastKnown reports that no hook call comes to this replica for any group: what it reports is as of LastCall.
+	LastKnown bool `json:"lastKnown,omitempty"`
 	// Finalizing reports whether the group is being removed.
 	Finalizing bool           `json:"finalizing,omitempty"`
 	Phase      v1alpha1.Phase `json:"phase,omitempty"`
@@ -309,10 +319,14 @@ func Recall(listed []Listed, reports func() []Report) {
 
 // AllReports are those of the groups that this replica was called for, and of those that only vCenter's stamps tell of.
 func AllReports(kept []Report, listed []Listed, known bool) []Report {
-	all := append([]Report{}, kept...)
-	has := make(map[types.UID]bool, len(kept))
+	all, has := make([]Report, 0, len(kept)+len(listed)), make(map[types.UID]bool, len(kept))
 	for i := range kept {
-		has[kept[i].UID] = true
+		r := &kept[i]
+		ended := r.Finalizing && !r.Lease && !r.LastKnown && len(r.Pending) == 0 && known &&
+			!slices.ContainsFunc(listed, func(g Listed) bool { return g.UID == r.UID })
+		if !ended { // another replica may have been called for the end of the deletion
+			all, has[r.UID] = append(all, *r), true
+		}
 	}
 	for i := range listed {
 		if !has[listed[i].UID] {

@@ -18,6 +18,7 @@ type world struct {
 	groups []plan.Report
 	slots  plan.Slots
 	health plan.Health
+	calls  plan.Calls
 }
 
 func (w *world) Groups() ([]plan.Report, bool) {
@@ -36,6 +37,12 @@ func (w *world) Health() plan.Health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.health
+}
+
+func (w *world) Calls() plan.Calls {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
 }
 
 func (w *world) change(how func(*world)) {

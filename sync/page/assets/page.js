@@ -1,7 +1,7 @@
 // Keeps the page up to date, and filters while one types. Without it the page works the same, by reloading.
 'use strict';
 (() => {
-  const every = 3000, patience = 10000;
+  const every = 3000, unseen = 30000, patience = 10000;
   const link = document.getElementById('link');
   let tag = null, turn = 0, timer = 0, since = Date.now();
 
@@ -71,25 +71,27 @@
     if (tag) request.setRequestHeader('If-None-Match', tag);
     request.onloadend = () => {
       if (mine !== turn) return;
-      if (request.status === 200 && request.response) {
+      // A group that is not known (404, 503) may be so again: its page says that, and stays open.
+      const answered = [200, 404, 503].includes(request.status) && request.response?.getElementById('live');
+      if (answered) {
         tag = request.getResponseHeader('ETag');
         show(request.response);
       } else if (request.status === 401 || request.status === 404) {
         return location.reload();
       }
-      if (request.status === 200 || request.status === 304) {
+      if (answered || request.status === 304) {
         since = Date.now();
         relate(document);
         tell('Live');
       } else {
         tell(`Not up to date: as of ${clock()}`, true);
       }
-      timer = setTimeout(poll, every);
+      timer = setTimeout(poll, document.hidden ? unseen : every); // the title of a tab in the background counts, too
     };
     request.send();
   };
   const here = () => location.pathname + location.search;
-  const poll = () => document.hidden || load(here());
+  const poll = () => load(here());
 
   relate(document);
   if ('live' in document.body.dataset) {
