@@ -187,7 +187,7 @@ func statusTable(out io.Writer, s *page.Status, columns int) {
 	}
 	head := "vCenter " + s.VCenter.Address + ": connected"
 	if !s.VCenter.Known {
-		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; nothing is done, and the figures stay as they were"
+		head = "vCenter " + s.VCenter.Address + ": not known" + since(s.VCenter.Since) + "; until it is, nothing is done, and the groups are shown as last known"
 	}
 	if s.Slots != nil {
 		head += fmt.Sprintf("; %d of %d slots in use", s.Slots.Running, s.Slots.Most)

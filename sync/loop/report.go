@@ -127,6 +127,11 @@ func (g *group) report(lease time.Duration, leased bool, now time.Time) plan.Rep
 	if r.Members == nil {
 		r.Members = []v1alpha1.Member{}
 	}
+	if before, said := plan.PhaseBefore(s); before != "" && !r.Finalizing {
+		if r.PhaseBefore, r.Message = before, said; before != v1alpha1.PhaseError {
+			r.Since = time.Time{} // that of the outage
+		}
+	}
 	r.Faults = plan.ReportFaults(s, r.Pending)
 	return r
 }

@@ -78,7 +78,7 @@ func TestAnUpdateShowsHowFarItIs(t *testing.T) {
 	says(t, group, "3 of 8 members are as the spec says, 2 of them available since 2026-11-22 09:00:00 UTC", "From ubuntu-20.04 , ubuntu-22.04 to ubuntu-24.04")
 }
 
-func TestPausedAndUnreachableAreStatesOfTheirOwn(t *testing.T) {
+func TestPausedIsAStateOfItsOwn(t *testing.T) {
 	t.Parallel()
 	g := quiet()
 	g.Message = "paused (spec.paused), so nothing is changed; otherwise: successfully reconciled VmGroup"
@@ -88,17 +88,41 @@ func TestPausedAndUnreachableAreStatesOfTheirOwn(t *testing.T) {
 		says(t, group, "web Paused since", "None while the group is paused (spec.paused).")
 		says(t, overview, "1 Paused spec.paused: nothing is changed")
 	}
-	g.Phase, g.Message = v1alpha1.PhasePending, "vc.example.com does not answer"
-	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: g.Message}}
-	group, overview := shown(t, g)
-	says(t, group, "web Unreachable since", "None while vCenter's state is unknown.", "What to do: Restore the connection")
-	says(t, overview, "1 Unreachable vCenter's state is unknown")
-	g.Phase = v1alpha1.PhaseError // an operator has to act: refused credentials
-	if group, _ = shown(t, g); !strings.Contains(group, "web Error since") {
-		t.Error(group)
-	}
 	_, body, _ := get(New(Config{Source: &source{groups: []plan.Report{g, quiet()}}}), "/?state=paused", "")
-	says(t, textOf(t, body), "0 of 2 groups")
+	says(t, textOf(t, body), "1 of 2 groups")
+}
+
+// During an outage of vCenter, groups are shown as last known, and the outage once.
+func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
+	t.Parallel()
+	outage := plan.FaultReport{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vc.example.com does not answer"}
+	of := func(name string, phase, before v1alpha1.Phase, ready int, message string) plan.Report {
+		g := quiet()
+		g.Name, g.UID, g.Phase, g.PhaseBefore, g.Message, g.Faults = name, types.UID(name), phase, before, message, []plan.FaultReport{outage}
+		for i := range g.Members {
+			g.Members[i].Ready = i < ready
+		}
+		return g
+	}
+	fails := of("fails", v1alpha1.PhaseError, v1alpha1.PhaseError, 0, "as last known: there is no template x")
+	fails.Faults = append(fails.Faults, plan.FaultReport{Condition: v1alpha1.ConditionCloneBlocked, Reason: "TemplateNotFound", Message: "as last known: fails-1"})
+	s := &source{unknown: true, health: plan.Health{UnknownSince: began, Fault: &plan.Fault{Reason: outage.Reason, Message: outage.Message}}, groups: []plan.Report{
+		of("a-runs", v1alpha1.PhasePending, v1alpha1.PhaseRunning, 8, "8 of 8 members were ready"),
+		of("also-runs", v1alpha1.PhaseError, v1alpha1.PhaseRunning, 8, "8 of 8 members were ready"), // an operator has to act: refused credentials
+		of("begins", v1alpha1.PhasePending, v1alpha1.PhasePending, 0, "0 of 8 members were ready"), fails}}
+	p := New(Config{Source: s})
+	_, body, _ := get(p, "/", "")
+	text := textOf(t, body)
+	says(t, text, "Not known since 2026-11-22 09:00:00 UTC", "Until it is, nothing is done, and the groups are shown as last known.", "1 Error", "1 Pending", "2 Running",
+		"fails shop 0 of 8 as last known: there is no template x TemplateNotFound", "Error since 2026-11-22 08:00:00 UTC fails")
+	if n := strings.Count(text, "does not answer"); n != 1 || strings.Count(text, "VCenterUnreachable") != 1 {
+		t.Errorf("the outage is said %d times: %s", n, text)
+	}
+	if a, b, c := strings.Index(text, "fails"), strings.Index(text, "begins"), strings.Index(text, "a-runs"); a > b || b > c {
+		t.Errorf("they are in another order: %s", text)
+	}
+	_, body, _ = get(p, groupPath+"shop/fails", "")
+	says(t, textOf(t, body), "fails Error since 2026-11-22 08:00:00 UTC", "the group is shown as last known", "None while vCenter's state is unknown.", "What to do: Restore the connection")
 }
 
 func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {

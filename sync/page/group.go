@@ -184,11 +184,12 @@ func (b *groupBody) noNext() string {
 	if b.LastKnown {
 		return "None until Metacontroller calls for the group."
 	}
+	if b.PhaseBefore != "" {
+		return "None while vCenter's state is unknown."
+	}
 	switch b.State {
 	case stateNotCalled:
 		return "Not known: this replica of the server isn't called for the group."
-	case stateUnreachable:
-		return "None while vCenter's state is unknown."
 	case statePaused:
 		return "None while the group is paused (spec.paused)."
 	case stateHeld:

@@ -81,32 +81,30 @@ func (f filter) matches(r *plan.Report) bool {
 type state struct{ Key, Word, Meaning string }
 
 var (
-	stateError       = state{"error", "Error", "waits for an operator"}
-	stateUnreachable = state{"unreachable", "Unreachable", "vCenter's state is unknown"}
-	statePending     = state{"pending", "Pending", "in progress"}
-	stateHeld        = state{"held", "Update held", "runs; members differ from the spec"}
-	statePaused      = state{"paused", "Paused", "spec.paused: nothing is changed"}
-	stateNotCalled   = state{"other", "Not called", "this replica isn't called for it"}
-	stateRunning     = state{"running", "Running", "as the spec says"}
+	stateError     = state{"error", "Error", "waits for an operator"}
+	statePending   = state{"pending", "Pending", "in progress"}
+	stateHeld      = state{"held", "Update held", "runs; members differ from the spec"}
+	statePaused    = state{"paused", "Paused", "spec.paused: nothing is changed"}
+	stateNotCalled = state{"other", "Not called", "this replica isn't called for it"}
+	stateRunning   = state{"running", "Running", "as the spec says"}
 
 	// states has them in the order in which groups are listed: those first that wait for an operator.
-	states = []state{stateError, stateUnreachable, statePending, stateHeld, statePaused, stateNotCalled, stateRunning}
+	states = []state{stateError, statePending, stateHeld, statePaused, stateNotCalled, stateRunning}
 )
 
 func stateOf(r *plan.Report) state {
 	has := func(condition string) bool {
 		return slices.ContainsFunc(r.Faults, func(f plan.FaultReport) bool { return f.Condition == condition })
 	}
+	phase := cmp.Or(r.PhaseBefore, r.Phase)
 	switch {
 	case r.Phase == "", !r.Lease && !r.LastKnown:
 		return stateNotCalled
-	case r.Phase == v1alpha1.PhaseError:
+	case phase == v1alpha1.PhaseError:
 		return stateError
-	case has(v1alpha1.ConditionVCenterReachable):
-		return stateUnreachable
 	case has(v1alpha1.ConditionPaused):
 		return statePaused
-	case r.Phase == v1alpha1.PhasePending:
+	case phase == v1alpha1.PhasePending:
 		return statePending
 	case has(v1alpha1.ConditionUpdateHeld):
 		return stateHeld
@@ -204,6 +202,9 @@ func (p *Page) rowOf(g *plan.Report) row {
 	}
 	for i := range g.Faults {
 		name := g.Faults[i].Reason
+		if g.PhaseBefore != "" && g.Faults[i].Condition == v1alpha1.ConditionVCenterReachable {
+			continue // that is said above all groups
+		}
 		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
 			r.Reasons = append(r.Reasons, p.manual.reason(name))
 		}

@@ -127,7 +127,7 @@ type Health struct {
 type VCenterState struct {
 	// Known is false while the inventory is missing, stale or partial. Unknown is not empty.
 	Known bool
-	// UnknownSince is when Known ceased to be true; zero while it is true, and if it never was.
+	// UnknownSince is when Known ceased to be true, or when the process began; zero while it is true.
 	UnknownSince time.Time
 	// Fault is why the inventory is not known, or what in the server's settings keeps it from acting (then
 	// Known may be true); nil when all is well.

@@ -44,7 +44,9 @@ type Report struct {
 	// Finalizing reports whether the group is being removed.
 	Finalizing bool           `json:"finalizing,omitempty"`
 	Phase      v1alpha1.Phase `json:"phase,omitempty"`
-	Message    string         `json:"message"`
+	// PhaseBefore is the phase as last known, while vCenter's state is unknown; empty while it is known.
+	PhaseBefore v1alpha1.Phase `json:"phaseBefore,omitempty"`
+	Message     string         `json:"message"`
 	// Since is since when the group has had its phase, or been paused.
 	Since time.Time `json:"since,omitzero"`
 	// Spec is the group's, in short; nil where this replica was not called.
@@ -122,6 +124,25 @@ func (o *Observed) FormerTemplates() (former []string) {
 	}
 	slices.Sort(former)
 	return slices.Compact(former)
+}
+
+// PhaseBefore is a group's phase as last known, while vCenter's state is unknown, and what was said of it then; empty while it is known.
+func PhaseBefore(status *v1alpha1.VmGroupStatus) (phase v1alpha1.Phase, message string) {
+	reachable := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionVCenterReachable)
+	if reachable == nil || reachable.Status != metav1.ConditionFalse {
+		return "", ""
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled); c != nil && c.Status == metav1.ConditionTrue && c.Reason != reachable.Reason {
+		return v1alpha1.PhaseError, c.Message
+	}
+	phase = v1alpha1.PhasePending
+	if status.ReadyReplicas >= status.DesiredReplicas && status.CurrentReplicas == status.DesiredReplicas && status.Update == nil {
+		phase = v1alpha1.PhaseRunning
+	}
+	if c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); c != nil {
+		message = c.Message
+	}
+	return phase, message
 }
 
 // PhaseSince is since when a group has had its phase, or been paused; zero if that is not known.

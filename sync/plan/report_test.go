@@ -67,3 +67,27 @@ func TestAMessageForAReaderWithLinksNamesNoPath(t *testing.T) {
 		t.Error(with)
 	}
 }
+
+func TestDuringAnOutageAGroupIsAsLastKnown(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+	}
+	reachable := condition(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, "InvalidLogin", "refused")
+	for name, c := range map[string]struct {
+		conditions     []metav1.Condition
+		ready, desired int32
+		phase          v1alpha1.Phase
+		message        string
+	}{
+		"no outage":         {[]metav1.Condition{condition(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, "Connected", "")}, 1, 1, "", ""},
+		"another install's": {[]metav1.Condition{condition(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, "OtherInstall", "")}, 1, 1, "", ""},
+		"the outage itself": {[]metav1.Condition{reachable, condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "InvalidLogin", "refused"), condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InvalidLogin", "2 of 2 members were ready")}, 2, 2, v1alpha1.PhaseRunning, "2 of 2 members were ready"},
+		"one was missing":   {[]metav1.Condition{reachable, condition(v1alpha1.ConditionReady, metav1.ConditionUnknown, "InvalidLogin", "1 of 2 members were ready")}, 1, 2, v1alpha1.PhasePending, "1 of 2 members were ready"},
+		"it was blocked":    {[]metav1.Condition{reachable, condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, "TemplateNotFound", "as last known: no template")}, 2, 2, v1alpha1.PhaseError, "as last known: no template"},
+	} {
+		phase, message := PhaseBefore(&v1alpha1.VmGroupStatus{Conditions: c.conditions, ReadyReplicas: c.ready, CurrentReplicas: c.ready, DesiredReplicas: c.desired})
+		if phase != c.phase || message != c.message {
+			t.Errorf("%s: %q %q", name, phase, message)
+		}
+	}
+}

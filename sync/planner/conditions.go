@@ -15,7 +15,7 @@ import (
 )
 
 // conditions returns, in the order of conditionKinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and the others
-// that are True. One that was True and that can't be judged is Unknown. A condition's time is carried over from the stored status
+// that are True. One that was True and that can't be judged is Unknown, except while vCenter is unknown: see lastknown.go. A condition's time is carried over from the stored status
 // unless its status changed. Reconciling or Stalled says what happens or what blocks; Ready and Progressing don't repeat it.
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
@@ -27,7 +27,11 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	case phase == v1alpha1.PhaseRunning:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
 	case !r.sighted:
-		c.Add(v1alpha1.ConditionReady, metav1.ConditionUnknown, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
+		status := metav1.ConditionUnknown
+		if r.lastKnown(v1alpha1.ConditionReady, metav1.ConditionFalse) != nil {
+			status = metav1.ConditionFalse
+		}
+		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
 	default:
 		text := fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want)
 		if r.awaitsService() {
@@ -45,20 +49,23 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	if phase == v1alpha1.PhaseError {
 		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, r.stalledText())
 	}
-	switch fault := r.State.Fault; {
+	switch outage := r.outage(); {
 	case r.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
-	case r.State.Known:
+	case outage == nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
-	case fault != nil:
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, fault.Message)
+	case r.abandoned():
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, outage.Message)
 	default:
-		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, "vCenter's inventory is being read")
+		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, outage.Reason, outage.Message)
 	}
 	r.exceptions(c)
 	for _, kind := range append(c.Missing(), v1alpha1.ConditionMembersDiffer) {
+		was := r.lastKnown(kind, metav1.ConditionTrue)
 		switch {
 		case c.Has(kind):
+		case !r.examined(kind) && was != nil:
+			c.Add(kind, metav1.ConditionTrue, was.Reason, saidAsLastKnown(was))
 		case !r.examined(kind):
 			c.Add(kind, metav1.ConditionUnknown, reason, "")
 		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.Group.Finalizers) > 0: // see servedElsewhere
@@ -70,6 +77,9 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 
 // stalledText says what an operator has to do.
 func (r *report) stalledText() string {
+	if was := r.wasStalled(); was != nil {
+		return saidAsLastKnown(was)
+	}
 	if r.blockedBy != nil {
 		return r.blockedText()
 	}
@@ -91,6 +101,9 @@ func (r *report) examined(kind string) bool {
 
 // reason returns the reason, one word, for the group's phase.
 func (r *report) reason(phase v1alpha1.Phase) string {
+	if was := r.wasStalled(); was != nil {
+		return was.Reason
+	}
 	switch {
 	case r.blockedBy != nil:
 		return r.blockedBy.Reason

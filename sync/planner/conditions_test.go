@@ -37,7 +37,7 @@ func TestTheConditionsOfAHealthyGroupAreFew(t *testing.T) {
 	}
 }
 
-func TestAConditionThatWasTrueGoesAndIsUnknownWithoutVCenter(t *testing.T) {
+func TestAConditionThatWasTrueStaysWithoutVCenterAndGoesWithIt(t *testing.T) {
 	o := observed(1)
 	o.State.VMs = []plan.VM{vm(&o, 0)}
 	next := func(reachable, known bool, want metav1.ConditionStatus) {
@@ -56,7 +56,7 @@ func TestAConditionThatWasTrueGoesAndIsUnknownWithoutVCenter(t *testing.T) {
 	}
 	next(true, true, "")
 	next(false, true, metav1.ConditionTrue)
-	next(false, false, metav1.ConditionUnknown)
+	next(false, false, metav1.ConditionTrue) // as last known
 	next(false, true, metav1.ConditionTrue)
 	next(true, true, "")
 	next(true, false, "")

@@ -122,10 +122,10 @@ func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 		return false, other
 	}
 	switch {
-	case !s.Known && s.Fault != nil:
-		return false, s.Fault
+	case !s.Known && !f.Finalizing && f.invalid != nil: // that takes no vCenter
+		return false, f.invalid
 	case !s.Known:
-		return false, &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
+		return false, f.outage()
 	}
 	if was, what := f.madeIn(); was != "" && was != s.VCenter {
 		return false, &plan.Fault{Reason: plan.ReasonVCenterChanged, NeedsOperator: true, Message: fmt.Sprintf(
@@ -163,6 +163,17 @@ func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
 			"%s was destroyed with the server's account, though not by this process; it waits for its next call", name)}
 	}
 	return true, nil
+}
+
+// outage is why vCenter's state is unknown; nil while it is known.
+func (f *facts) outage() *plan.Fault {
+	switch {
+	case f.State.Known:
+		return nil
+	case f.State.Fault != nil:
+		return f.State.Fault
+	}
+	return &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 }
 
 // removedElsewhere names a member that shows that another process of the server acts for the group, maybe by a newer spec: it was destroyed with

@@ -51,6 +51,9 @@ const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1
 // blockedText says why nothing can be done at all.
 func (r *report) blockedText() string {
 	text := strings.TrimSuffix(r.blockedBy.WithHelp().Message, ".")
+	if was := r.wasStalled(); was != nil {
+		text = saidAsLastKnown(was) + "; " + text
+	}
 	if r.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
@@ -309,7 +312,7 @@ func (r *report) blocked() bool {
 
 func (r *report) phase() v1alpha1.Phase {
 	switch {
-	case r.blocked():
+	case r.blocked(), r.wasStalled() != nil:
 		return v1alpha1.PhaseError
 	case r.blockedBy == nil && !r.busy() && r.ordinals == r.want && r.countReady() == r.want && len(r.faults)+len(r.notFound) == 0 && !r.awaitsService():
 		return v1alpha1.PhaseRunning

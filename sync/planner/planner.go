@@ -20,6 +20,7 @@ import (
 //	yes         no         any      known            any          | observed  none          remove all, finalize
 //	not deleted any        any      any              any          | as received  as received    none; refused, or finalized
 //	no          -          any      elsewhere, maybe any          | kept      as last applied  none
+//	no          -          invalid  unknown          any          | kept      as last applied  none
 //	no          -          any      unknown          any          | kept      as last applied  none
 //	no          -          any      another than was any          | kept      as last applied  none
 //	no          -          any      another, served  any          | kept      as last applied  none; refused
@@ -29,6 +30,8 @@ import (
 //	no          -          valid    known            ours         | observed  wanted        toward the spec
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
+//
+// Where figures are kept because vCenter is unknown, so is what was wrong before (lastknown.go).
 //
 // "elsewhere, maybe" is a group that another install of the server has (otherInstall); "another, served" one that another install
 // writes the status of (servedElsewhere).

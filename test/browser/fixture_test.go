@@ -110,7 +110,8 @@ func newWorld() *world {
 	paused := group("shop", "paused", v1alpha1.PhasePending, 3, "paused (spec.paused), so nothing is changed; otherwise: cloning 1 of 3")
 	paused.Members = paused.Members[:2]
 	paused.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionPaused, Reason: "Paused", Message: "spec.paused is true: nothing is changed in vCenter"}}
-	cut := group("edge", "unreachable", v1alpha1.PhasePending, 2, "vCenter cannot be reached (the connection is refused); the last known figures are kept")
+	cut := group("edge", "unreachable", v1alpha1.PhasePending, 2, "2 of 2 members were ready")
+	cut.PhaseBefore = v1alpha1.PhaseRunning
 	cut.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vCenter cannot be reached (the connection is refused)"}}
 	lost := group("shop", "missing", v1alpha1.PhaseError, 4, "missing-2: vCenter does not have its VM any more, and it may still run (docs/troubleshooting.md#membervanished)")
 	lost.Members[2].Ready, lost.Members[2].Reason, lost.Members[2].Message = false, plan.ReasonMemberVanished, "it was unregistered by VSPHERE.LOCAL\\admin"

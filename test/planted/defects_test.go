@@ -11,7 +11,7 @@ var defects = []defect{
 		"case s.departed.Has(m.MoRef, m.InstanceUUID):\n\t\t\ts.gone = append(s.gone, *m)", "case true:\n\t\t\ts.gone = append(s.gone, *m)",
 		[]layer{planner, world}},
 	{"3: what vCenter showed before it was lost sight of counts", "sync/planner/facts.go",
-		"case !s.Known && s.Fault != nil:\n\t\treturn false, s.Fault", "case !s.Known && s.Fault != nil:\n\t\treturn true, nil",
+		"case !s.Known:\n\t\treturn false, f.outage()", "case !s.Known:\n\t\treturn s.Fault != nil, nil",
 		[]layer{planner, world}},
 	{"4: a group ends without a fresh read", "sync/planner/finalize.go",
 		"r.empty() && r.Emptied && r.childless()", "r.empty() && r.childless()",

@@ -26,7 +26,7 @@ type Inventory struct {
 
 	mu           sync.RWMutex
 	known        bool
-	unknownSince time.Time   // since when it is no longer known; zero if it is, or never was
+	unknownSince time.Time   // since when it is not known, at the earliest the start; zero while it is
 	fault        *plan.Fault // why it is not known
 	vcenter      string
 	unfit        *plan.Fault // what is wrong with the settings
@@ -51,7 +51,7 @@ func New(changed func(types.UID)) *Inventory {
 	if changed == nil {
 		changed = func(types.UID) {}
 	}
-	n := &Inventory{changed: changed}
+	n := &Inventory{changed: changed, unknownSince: time.Now()}
 	n.adopter.objects = &n.objects
 	n.folders.objects, n.folders.requests = &n.objects, &n.requests
 	n.clear()

@@ -226,3 +226,16 @@ func TestTheListOfGoneVMsIsBounded(t *testing.T) {
 }
 
 var web = plan.Ref{Namespace: "shop", Name: "web", UID: "uid-web"}
+
+// While a process that was just started reads vCenter, the stored status stands for a moment, as in any short outage.
+func TestVCenterIsUnknownSinceTheStart(t *testing.T) {
+	before := time.Now()
+	n := New(nil)
+	if since := n.Health().UnknownSince; since.Before(before) || since.After(time.Now()) {
+		t.Errorf("unknown since %s", since)
+	}
+	n.SetKnown()
+	if since := n.Health().UnknownSince; !since.IsZero() {
+		t.Errorf("known, and unknown since %s", since)
+	}
+}

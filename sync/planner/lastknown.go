@@ -1,0 +1,47 @@
+package planner
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+)
+
+// While vCenter is unknown, what was wrong before the outage stays in the status as last known, with its own time: a group that
+// waits for an operator does so during an outage, too. What the spec's generation was when it was found counts: after an edit, it is unknown.
+
+const asLastKnown = "as last known: "
+
+// lastKnown returns a condition that was found before the outage, for this generation; nil if there is none, or no outage.
+func (r *report) lastKnown(kind string, status metav1.ConditionStatus) *metav1.Condition {
+	if r.State.Known || r.contested() || r.Finalizing {
+		return nil
+	}
+	c := meta.FindStatusCondition(r.Group.Status.Conditions, kind)
+	if c == nil || c.Status != status || c.ObservedGeneration != r.Group.Generation {
+		return nil
+	}
+	return c
+}
+
+// wasStalled returns why the group waited for an operator before the outage; nil if it didn't, or if only the outage, or the spec, which is
+// known, was why.
+func (r *report) wasStalled() *metav1.Condition {
+	stalled := r.lastKnown(v1alpha1.ConditionStalled, metav1.ConditionTrue)
+	if stalled == nil || r.invalid != nil || stalled.Reason == plan.ReasonInvalidSpec {
+		return nil
+	}
+	reachable := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionVCenterReachable)
+	if reachable != nil && reachable.Status == metav1.ConditionFalse && reachable.Reason == stalled.Reason {
+		return nil
+	}
+	return stalled
+}
+
+// saidAsLastKnown says that what a condition says is as last known, once.
+func saidAsLastKnown(c *metav1.Condition) string {
+	return strings.TrimSuffix(asLastKnown+strings.TrimPrefix(c.Message, asLastKnown), ": ")
+}

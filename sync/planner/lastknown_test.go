@@ -1,0 +1,137 @@
+package planner_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/sync/planner"
+)
+
+// later makes a plan at that time, after the status of the last one was stored.
+func later(o *plan.Observed, after time.Duration) plan.Result {
+	o.Now = o.Now.Add(after)
+	r := planner.Make(*o)
+	o.Group = o.Group.DeepCopy()
+	o.Group.Status = r.Status
+	return r
+}
+
+func condition(t *testing.T, r *plan.Result, kind string) metav1.Condition {
+	t.Helper()
+	c := meta.FindStatusCondition(r.Status.Conditions, kind)
+	if c == nil {
+		t.Fatalf("there is no %s: %+v", kind, r.Status.Conditions)
+	}
+	return *c
+}
+
+var (
+	cutOff  = plan.VCenterState{Fault: &plan.Fault{Reason: "VCenterUnreachable", Message: "vCenter cannot be reached"}}
+	refused = plan.VCenterState{Fault: &plan.Fault{Reason: "InvalidLogin", NeedsOperator: true, Message: "vCenter refuses the account"}}
+)
+
+func TestASpecIsInvalidWithoutVCenter(t *testing.T) {
+	t.Parallel()
+	for name, outage := range map[string]plan.VCenterState{"cut off": cutOff, "refused": refused, "being read": {}} {
+		o := observed(2)
+		o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1)}
+		later(&o, 0)
+		o.State = outage
+		o.Group.Generation++
+		o.Group.Spec.CPU = -1
+		r := later(&o, time.Minute)
+		if r.Status.Phase != v1alpha1.PhaseError || len(r.Actions) > 0 || r.Status.ReadyReplicas != 2 || len(r.Status.Members) != 2 || !strings.Contains(r.Status.LastMessage, "spec.cpu") {
+			t.Errorf("%s: %s, %d ready, actions %v: %s", name, r.Status.Phase, r.Status.ReadyReplicas, r.Actions, r.Status.LastMessage)
+		}
+		for _, kind := range []string{v1alpha1.ConditionSpecInvalid, v1alpha1.ConditionStalled} {
+			if c := condition(t, &r, kind); c.Status != metav1.ConditionTrue || c.Reason != plan.ReasonInvalidSpec {
+				t.Errorf("%s: %+v", name, c)
+			}
+		}
+		if c := condition(t, &r, v1alpha1.ConditionVCenterReachable); c.Status != metav1.ConditionFalse || c.Reason == plan.ReasonInvalidSpec {
+			t.Errorf("%s: %+v", name, c)
+		}
+		o.Group.Generation++
+		o.Group.Spec.CPU = 1
+		if r = later(&o, time.Minute); r.Status.Phase == v1alpha1.PhaseError && name != "refused" || meta.IsStatusConditionTrue(r.Status.Conditions, v1alpha1.ConditionSpecInvalid) {
+			t.Errorf("%s, and the spec is correct again: %s %s", name, r.Status.Phase, r.Status.LastMessage)
+		}
+	}
+}
+
+// stalled is a group of two that waits for an operator since began: its second member can't be cloned.
+func stalled(t *testing.T) (o plan.Observed, began metav1.Time) {
+	t.Helper()
+	o = observed(2)
+	o.State.VMs, o.State.Folder, o.OwnFolders = []plan.VM{vm(&o, 0)}, "group-v7", []string{"group-v7"}
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "TemplateNotFound", NeedsOperator: true, Message: "template \"nope\" not found"}}}
+	r := later(&o, 0)
+	began = condition(t, &r, v1alpha1.ConditionStalled).LastTransitionTime
+	if r.Status.Phase != v1alpha1.PhaseError {
+		t.Fatalf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+	}
+	return o, began
+}
+
+func TestWhatWasWrongBeforeAnOutageStaysAsLastKnown(t *testing.T) {
+	t.Parallel()
+	o, began := stalled(t)
+	known := o.State
+	check := func(r plan.Result, said string) {
+		t.Helper()
+		if r.Status.Phase != v1alpha1.PhaseError || len(r.Actions)+len(r.Events) > 0 || !strings.HasPrefix(r.Status.LastMessage, said+"web-1: template \"nope\" not found") {
+			t.Errorf("%s, actions %v, Events %v: %s", r.Status.Phase, r.Actions, r.Events, r.Status.LastMessage)
+		}
+		for kind, want := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionStalled: metav1.ConditionTrue, v1alpha1.ConditionCloneBlocked: metav1.ConditionTrue} {
+			if c := condition(t, &r, kind); c.Status != want || c.Reason != "TemplateNotFound" || !c.LastTransitionTime.Equal(&began) || kind != v1alpha1.ConditionReady && !strings.HasPrefix(c.Message, said+"web-1") {
+				t.Errorf("%+v", c)
+			}
+		}
+	}
+	for _, o.State = range []plan.VCenterState{cutOff, cutOff, refused, cutOff, {}} {
+		r := later(&o, 10*time.Minute)
+		check(r, "as last known: ")
+		if c := condition(t, &r, v1alpha1.ConditionVCenterReachable); c.Status != metav1.ConditionFalse || c.Reason == "TemplateNotFound" {
+			t.Errorf("%+v", c)
+		}
+		if again := later(&o, time.Minute); asJSON(t, again.Status) != asJSON(t, r.Status) {
+			t.Errorf("equal facts give another status: %s", difference(asJSON(t, r.Status), asJSON(t, again.Status)))
+		}
+	}
+	o.State = known
+	check(later(&o, time.Minute), "")
+}
+
+func TestAnEditDuringAnOutageEndsWhatWasLastKnown(t *testing.T) {
+	t.Parallel()
+	o, _ := stalled(t)
+	o.State = cutOff
+	o.Group.Generation++
+	r := later(&o, time.Minute)
+	if r.Status.Phase != v1alpha1.PhasePending || statusOf(&r.Status, v1alpha1.ConditionStalled) != "" || statusOf(&r.Status, v1alpha1.ConditionReady) != metav1.ConditionUnknown ||
+		statusOf(&r.Status, v1alpha1.ConditionCloneBlocked) != metav1.ConditionUnknown {
+		t.Errorf("%s: %+v", r.Status.Phase, r.Status.Conditions)
+	}
+}
+
+// A refused login is the outage itself: once vCenter is only unreachable, no group waits for an operator because of it.
+func TestAnOutageIsNotLastKnownByItself(t *testing.T) {
+	t.Parallel()
+	o := observed(1)
+	o.State.VMs = []plan.VM{vm(&o, 0)}
+	later(&o, 0)
+	o.State = refused
+	if r := later(&o, time.Minute); r.Status.Phase != v1alpha1.PhaseError {
+		t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+	}
+	o.State = cutOff
+	if r := later(&o, time.Minute); r.Status.Phase != v1alpha1.PhasePending || strings.Contains(r.Status.LastMessage, "refuses") {
+		t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
+	}
+}
