@@ -276,7 +276,11 @@ func statusDetail(w io.Writer, d *page.GroupDetail, columns int, say func(int, s
 			if len(m.IPs) > 0 {
 				address = m.IPs[0]
 			}
-			rows = append(rows, []string{m.Name, cmp.Or(m.MoRef, "-"), m.State, cmp.Or(m.Power, "-"), address, more})
+			power := cmp.Or(m.Power, "-")
+			if !m.AsOf.IsZero() {
+				power, address = "was "+power, "was "+address
+			}
+			rows = append(rows, []string{m.Name, cmp.Or(m.MoRef, "-"), m.State, power, address, more})
 		}
 		table(w, rows, columns)
 		if d.Of > len(d.Members) {

@@ -44,7 +44,7 @@ func TestThePageSaysThatMetacontrollerDoesNotCallAndWhatToAsk(t *testing.T) {
 		"Calls Last hook call 2026-11-22 09:00:00 UTC":                                          {Began: began, Last: began},
 		"Has not called yet No hook call since this server started 2026-11-22 09:00:00 UTC":     {Began: began},
 		"Doesn't call No hook call since this server started 2026-11-22 09:00:00 UTC":           {Began: began, Silent: true},
-		"has not called this replica of the server (this one) since it started 2026-11-22 09:0": {Began: began, Silent: true},
+		"has not called this replica of the server (this one) since it started, 2026-11-22 09:": {Began: began, Silent: true},
 	} {
 		s := silent()
 		s.calls = c

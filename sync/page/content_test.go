@@ -125,6 +125,35 @@ func TestAnOutageIsSaidOnceAndGroupsAreAsLastKnown(t *testing.T) {
 	says(t, textOf(t, body), "fails Error since 2026-11-22 08:00:00 UTC", "the group is shown as last known", "None while vCenter's state is unknown.", "What to do: Restore the connection")
 }
 
+// A deletion waits for other things than a living group, and another remedy ends that.
+func TestADeletedGroupHasTheAdviceOfADeletion(t *testing.T) {
+	t.Parallel()
+	g := quiet()
+	g.Phase, g.Message = v1alpha1.PhaseError, "web-7: vCenter does not have its VM any more"
+	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "web-7 (vm-7)"}}
+	living, _ := shown(t, g)
+	g.Finalizing = true
+	deleted, _ := shown(t, g)
+	says(t, living, "What to do: Bring it back : add the host")
+	says(t, deleted, "What to do: Bring it back, and the server removes it. Or leave it behind", "None: the group waits for what is said above about MemberVanished.")
+}
+
+func TestAMissingMemberIsShownAsLastKnown(t *testing.T) {
+	t.Parallel()
+	g := quiet()
+	for i := range g.Members {
+		g.Members[i].PowerState, g.Members[i].IPs, g.Members[i].Host = "poweredOn", []string{"10.0.0.7"}, "esx-1"
+	}
+	g.Members[6].Reason, g.Members[6].Ready = plan.ReasonMemberNotSeen, false
+	g.Members[7].Reason, g.Members[7].Ready, g.Members[7].VanishedAt = plan.ReasonMemberVanished, false, metav1.NewTime(began)
+	text, _ := shown(t, g)
+	says(t, text, "power, addresses and host as last known 2026-11-22 09:00:00 UTC last known poweredOn last known 10.0.0.7 last known esx-1",
+		"power, addresses and host as last known 2026-11-22 07:00:00 UTC last known poweredOn", "web-0 vm-0 Ready since 2026-11-22 07:00:00 UTC poweredOn 10.0.0.7 esx-1")
+	if n := strings.Count(text, "as last known"); n != 2 {
+		t.Errorf("%d members are as last known: %s", n, text)
+	}
+}
+
 func TestMembersThatNeedAttentionAreListedFirst(t *testing.T) {
 	t.Parallel()
 	g := quiet()
@@ -170,7 +199,7 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating 2 of 8", fault.WithHelp().Message
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: fault.Reason, Message: fault.WithHelp().Message}}
 	group, overview := shown(t, g)
-	says(t, group, fault.Message+"; updating 2 of 8", "What to do: Bring it back : add the host to vCenter again", "None: "+fault.Message+".")
+	says(t, group, fault.Message+"; updating 2 of 8", "What to do: Bring it back : add the host to vCenter again", "None: the group waits for what is said above about MemberVanished.")
 	if strings.Contains(group+overview, ".md") {
 		t.Error("a path: ", group, overview)
 	}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -51,6 +50,8 @@ type member struct {
 	v1alpha1.Member
 	Key, Class, Word string
 	Why              reason
+	// AsOf is when its power, addresses and host were as they are shown; zero if they are so now.
+	AsOf time.Time
 	// Verdict is what becomes of it; nil if it is kept as it is.
 	Verdict *plan.Verdict
 }
@@ -119,12 +120,12 @@ func (p *Page) bodyOf(seen *seen, g *plan.Report, page int) groupBody {
 		if f.Blocks() {
 			list = &b.Blocks
 		}
-		*list = append(*list, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reason(f.Reason)})
+		*list = append(*list, block{f, fmt.Sprintf("f-%s-%s-%s", f.Condition, f.VM, f.Reason), p.manual.reasonOf(f.Reason, g.Finalizing)})
 	}
 	for i := range g.Pending {
 		s := step{PendingReport: g.Pending[i], Key: "p-" + string(g.Pending[i].Op) + "-" + g.Pending[i].VM}
 		if s.Fault != nil {
-			why := p.manual.reason(s.Fault.Reason)
+			why := p.manual.reasonOf(s.Fault.Reason, g.Finalizing)
 			s.Failed = &why
 		}
 		b.Running = append(b.Running, s)
@@ -208,7 +209,7 @@ func (b *groupBody) noNext() string {
 		none = "None beyond what is in progress"
 	}
 	if len(b.Blocks) > 0 {
-		return none + ": " + strings.TrimSuffix(cmp.Or(b.Blocks[0].Message, b.Blocks[0].Reason), ".") + "."
+		return none + ": the group waits for what is said above about " + b.Blocks[0].Reason + "."
 	}
 	return none + "."
 }
@@ -232,7 +233,7 @@ func (p *Page) membersOf(g *plan.Report) []member {
 	for _, m := range g.Members {
 		m.Message = plan.WithoutHelp(m.Message)
 		class, word := memberState(&m)
-		all = append(all, member{m, "m-" + m.MoRef, class, word, p.manual.reason(m.Reason), verdictOf(g, m.MoRef)})
+		all = append(all, member{Member: m, Key: "m-" + m.MoRef, Class: class, Word: word, Why: p.manual.reasonOf(m.Reason, g.Finalizing), AsOf: lastSeen(&m), Verdict: verdictOf(g, m.MoRef)})
 	}
 	for i := range g.Verdicts {
 		if d := &g.Verdicts[i]; d.MoRef == "" { // about an ordinal that no VM has
@@ -248,6 +249,18 @@ func (p *Page) membersOf(g *plan.Report) []member {
 	}
 	slices.SortStableFunc(all, func(a, b member) int { return cmp.Compare(rank(&a), rank(&b)) })
 	return all
+}
+
+// lastSeen is when a member that vCenter doesn't show was missed; zero for others.
+func lastSeen(m *v1alpha1.Member) time.Time {
+	switch m.Reason {
+	case plan.ReasonMemberVanished, plan.ReasonMemberNotSeen, plan.ReasonMemberGivenUp:
+		if !m.VanishedAt.IsZero() {
+			return m.VanishedAt.Time
+		}
+		return m.LastTransitionTime.Time
+	}
+	return time.Time{}
 }
 
 // memberState is how a member is shown.

@@ -1,9 +1,12 @@
 package page
 
 import (
+	"fmt"
 	"html/template"
 	"io/fs"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 
@@ -64,6 +67,25 @@ func (m *manual) reason(name string) reason {
 	r := m.reasons[strings.ToLower(name)]
 	r.Name = name
 	return r
+}
+
+// reasonOf says where a reason is explained, as far as it concerns a group that is, or isn't, being deleted.
+func (m *manual) reasonOf(name string, deleted bool) reason {
+	if r, has := m.reasons[strings.ToLower(name)+"-deleted"]; has && deleted {
+		r.Name = name
+		return r
+	}
+	return m.reason(name)
+}
+
+// contents lists all documents.
+func (p *Page) contents(w http.ResponseWriter, r *http.Request) {
+	var list strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(p.manual.pages)) {
+		fmt.Fprintf(&list, "<li><a href=\"%s%s\">%s</a></li>\n", docsPath, name, template.HTMLEscapeString(p.manual.pages[name].Title))
+	}
+	d := document{Title: "Documentation", HTML: template.HTML("<h1>Documentation</h1>\n<ul>\n" + list.String() + "</ul>\n")} // #nosec G203 -- of the program
+	p.send(w, r, http.StatusOK, "document", frame{Title: d.Title, Section: "docs", Body: d})
 }
 
 func (p *Page) document(w http.ResponseWriter, r *http.Request) {

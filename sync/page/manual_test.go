@@ -95,16 +95,27 @@ func TestEveryLinkInTheDocumentationHasATarget(t *testing.T) {
 func TestADocumentIsAPageWithItsOwnLinks(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"# A `b` &lt;c>":                   "<h1 id=\"a-b-ltc\">A <code>b</code> &lt;c&gt;</h1>\n",
-		"```sh\na | <b>\n```":              "<pre tabindex=\"0\"><code>a | &lt;b&gt;\n</code></pre>\n",
-		"[a](b.md#c) [d](#e) [f](../g.md)": "<p><a href=\"/ui/docs/b#c\">a</a> <a href=\"/ui/docs/page#e\">d</a> f</p>\n",
-		"[h](https://i/?j) https://l.m/n.": "<p><a href=\"https://i/?j\" rel=\"noreferrer\">h</a> <a href=\"https://l.m/n\" rel=\"noreferrer\">https://l.m/n</a>.</p>\n",
+		"# A `b` &lt;c>":                     "<h1 id=\"a-b-ltc\">A <code>b</code> &lt;c&gt;</h1>\n",
+		"```sh\na | <b>\n```":                "<pre tabindex=\"0\"><code>a | &lt;b&gt;\n</code></pre>\n",
+		"[a](b.md#c) [d](#e) [f](../g.md#h)": "<p><a href=\"/ui/docs/b#c\">a</a> <a href=\"/ui/docs/page#e\">d</a> f (g.md#h)</p>\n",
+		"[h](https://i/?j) https://l.m/n.":   "<p><a href=\"https://i/?j\" rel=\"noreferrer\">h</a> <a href=\"https://l.m/n\" rel=\"noreferrer\">https://l.m/n</a>.</p>\n",
 		"| a | b |\n|---|---|\n| d \\| e | f |": "<div class=\"scroll\" tabindex=\"0\"><table>\n<thead>\n<tr>\n<th scope=\"col\">a</th>\n<th scope=\"col\">b</th>\n</tr>\n</thead>\n<tbody>\n" +
 			"<tr>\n<td>d | e</td>\n<td>f</td>\n</tr>\n</tbody>\n</table></div>\n",
 	} {
 		got, err := render("page", []byte(text))
 		if err != nil || string(got.HTML) != want {
 			t.Errorf("%q becomes\n%s, not\n%s (%v)", text, got.HTML, want, err)
+		}
+	}
+}
+
+func TestTheDocumentationHasAListOfItsPages(t *testing.T) {
+	t.Parallel()
+	p := New(Config{Source: &source{}})
+	for _, path := range []string{"/ui/docs", "/ui/docs/"} {
+		code, body, _ := get(p, path, "")
+		if n := strings.Count(body, `<li><a href="/ui/docs/`); code != 200 || n != len(theManual().pages) || !strings.Contains(body, `<a href="/ui/docs/troubleshooting">Troubleshooting</a>`) {
+			t.Errorf("%s: %d, %d pages: %s", path, code, n, body)
 		}
 	}
 }

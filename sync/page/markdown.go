@@ -113,7 +113,7 @@ func plain(n ast.Node, source []byte) string {
 }
 
 // pageLinks makes the links of the document with this name lead to the pages of others. What else there is in the repository is not
-// served, so it is only named.
+// served, so its path is named.
 type pageLinks string
 
 func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Context) {
@@ -149,6 +149,8 @@ func (name pageLinks) Transform(root *ast.Document, _ text.Reader, _ parser.Cont
 		for n.HasChildren() {
 			n.Parent().InsertBefore(n.Parent(), n, n.FirstChild())
 		}
+		path := strings.TrimPrefix(string(n.(*ast.Link).Destination), "../")
+		n.Parent().InsertBefore(n.Parent(), n, ast.NewString([]byte(" ("+path+")")))
 		n.Parent().RemoveChild(n.Parent(), n)
 	}
 }

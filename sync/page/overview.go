@@ -19,6 +19,8 @@ const (
 	groupsAtOnce  = 50
 	membersAtOnce = 100
 	recentAtOnce  = 12
+	// runningAtOnce groups that run as their specs say are listed beside the others; more are only counted.
+	runningAtOnce = 10
 	nextAtOnce    = 20
 )
 
@@ -35,6 +37,8 @@ type overviewBody struct {
 	Pages   pages
 	Recent  []recentAction
 	Matches int
+	// Folded is how many groups that run aren't listed, because nothing is to be said of them.
+	Folded int
 	// NotCalled: it lists groups that this replica isn't called for, or was asked for them.
 	NotCalled bool
 }
@@ -140,7 +144,11 @@ type row struct {
 func (p *Page) overview(w http.ResponseWriter, r *http.Request) {
 	seen, f := p.look(), parseFilter(r.URL.Query())
 	shown, counts := f.choose(seen.groups)
-	body := overviewBody{Health: p.healthOf(&seen.health), Calls: p.callsOf(&seen), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
+	folded := 0
+	if n := counts[stateRunning.Key]; n > runningAtOnce && f == (filter{page: f.page}) && !wantsJSON(r) {
+		shown, folded = shown[:len(shown)-n], n // they are the last ones
+	}
+	body := overviewBody{Folded: folded, Health: p.healthOf(&seen.health), Calls: p.callsOf(&seen), Slots: seen.slots, Filter: f, Tiles: f.tiles(counts), All: len(seen.groups), Known: seen.known,
 		Matches: len(shown), Pages: pagesOf(len(shown), groupsAtOnce, f.page, f.link), Recent: seen.recent,
 		NotCalled: counts[stateNotCalled.Key] > 0 || f.State == stateNotCalled.Key}
 	for _, g := range shown[body.Pages.from:body.Pages.to] {
@@ -206,7 +214,7 @@ func (p *Page) rowOf(g *plan.Report) row {
 			continue // that is said above all groups
 		}
 		if g.Faults[i].Blocks() && !slices.ContainsFunc(r.Reasons, func(other reason) bool { return other.Name == name }) && len(r.Reasons) < 3 {
-			r.Reasons = append(r.Reasons, p.manual.reason(name))
+			r.Reasons = append(r.Reasons, p.manual.reasonOf(name, g.Finalizing))
 		}
 	}
 	return r

@@ -106,6 +106,8 @@ func New(cfg Config) *Page {
 	mux.HandleFunc("GET /{$}", p.overview)
 	mux.HandleFunc("GET "+groupPath+"{namespace}/{name}", p.group)
 	mux.HandleFunc("GET "+docsPath+"{name}", p.document)
+	mux.HandleFunc("GET "+docsPath+"{$}", p.contents)
+	mux.HandleFunc("GET "+strings.TrimSuffix(docsPath, "/"), p.contents)
 	mux.HandleFunc("GET "+Assets+"{file}", p.asset)
 	mux.Handle("GET "+SignIn, http.RedirectHandler("/", http.StatusSeeOther)) // a browser that is signed in
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) {

@@ -201,12 +201,14 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Source: &source{groups: many(2000)}})
 	for path, want := range map[string]string{
-		"/":                             "50 of 2000 rows, 1–50; next /?page=2",
-		"/?page=2":                      "50 of 2000 rows, 51–100; previous /; next /?page=3",
-		"/?page=40":                     "50 of 2000 rows, 1951–2000; previous /?page=39",
-		"/?page=99999":                  "50 of 2000 rows, 1951–2000; previous /?page=39",
-		"/?page=-1":                     "50 of 2000 rows, 1–50; next /?page=2",
-		"/?page=x":                      "50 of 2000 rows, 1–50; next /?page=2",
+		"/":                             "20 of 20 rows", // those that run are folded
+		"/?q=-":                         "50 of 2000 rows, 1–50; next /?page=2&q=-",
+		"/?state=running":               "50 of 1980 rows, 1–50; next /?page=2&state=running",
+		"/?page=2&state=running":        "50 of 1980 rows, 51–100; previous /?state=running; next /?page=3&state=running",
+		"/?page=40&state=running":       "30 of 1980 rows, 1951–1980; previous /?page=39&state=running",
+		"/?page=99999&state=running":    "30 of 1980 rows, 1951–1980; previous /?page=39&state=running",
+		"/?page=-1":                     "20 of 20 rows",
+		"/?page=x&q=-":                  "50 of 2000 rows, 1–50; next /?page=2&q=-",
 		"/?state=error":                 "20 of 20 rows",
 		"/?q=GROUP-00":                  "50 of 100 rows, 1–50; next /?page=2&q=GROUP-00",
 		"/?q=team-3%2Fgroup-0003":       "1 of 1 rows",
@@ -219,8 +221,21 @@ func TestTheOverviewHasFiltersAndPages(t *testing.T) {
 		}
 	}
 	_, body, _ := get(p, "/", "")
+	says(t, textOf(t, body), "1980 groups run as their specs say: list them")
+	_, body, _ = get(p, "/?q=team-0%2F", "")
+	if first := strings.Index(body, "group-0000"); first < 0 || strings.Contains(textOf(t, body), "run as their specs say:") {
+		t.Error("groups that run are not found")
+	}
+	_, body, _ = get(p, "/?q=group-00", "")
 	if first := strings.Index(body, "group-0007"); first < 0 || first > strings.Index(body, "group-0000") {
 		t.Error("groups that need an operator don't come first")
+	}
+	few := New(Config{Source: &source{groups: many(10)}})
+	if _, body, _ = get(few, "/", ""); !strings.HasPrefix(summary(t, body), "10 of 10 rows") {
+		t.Errorf("few groups: %s", summary(t, body))
+	}
+	if s, _ := statusOf(t, p, "/", 200); len(s.Groups) != 50 {
+		t.Errorf("the status for programs has %d groups", len(s.Groups))
 	}
 }
 

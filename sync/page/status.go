@@ -119,6 +119,8 @@ type MemberStatus struct {
 	Reason  string   `json:"reason,omitempty"`
 	Message string   `json:"message,omitempty"`
 	Verdict string   `json:"verdict,omitempty"`
+	// AsOf is when power, ips and host were so, of a member that vCenter doesn't show.
+	AsOf time.Time `json:"asOf,omitzero"`
 }
 
 // RecentAction is an action that ended.
@@ -194,7 +196,7 @@ func (b *groupBody) detail() *GroupDetail {
 	}
 	for i := range b.Members {
 		m := &b.Members[i]
-		is := MemberStatus{Name: m.Name, MoRef: m.MoRef, State: m.Word, Power: m.PowerState, IPs: m.IPs, Host: m.Host, Reason: m.Reason, Message: m.Message}
+		is := MemberStatus{Name: m.Name, MoRef: m.MoRef, State: m.Word, Power: m.PowerState, IPs: m.IPs, Host: m.Host, Reason: m.Reason, Message: m.Message, AsOf: m.AsOf}
 		if v := m.Verdict; v != nil {
 			is.Verdict = fmt.Sprintf("%s: %s", v.Is, v.Reason)
 			if v.WaitsFor != "" {

@@ -257,6 +257,7 @@ func (a Action) MemberName() string {
 // actions.
 func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []FaultReport {
 	faults := []FaultReport{}
+	stalled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
 	for i := range status.Conditions {
 		c := &status.Conditions[i]
 		switch c.Type {
@@ -266,7 +267,14 @@ func ReportFaults(status *v1alpha1.VmGroupStatus, pending []PendingReport) []Fau
 		if blocks := c.Status == metav1.ConditionTrue; blocks == (c.Type == v1alpha1.ConditionVCenterReachable) {
 			continue
 		}
-		faults = append(faults, FaultReport{Condition: c.Type, Reason: c.Reason, Message: c.Message})
+		fault := FaultReport{Condition: c.Type, Reason: c.Reason, Message: c.Message}
+		switch c.Type {
+		case v1alpha1.ConditionCloneBlocked, v1alpha1.ConditionDisksBlocked, v1alpha1.ConditionNameConflict:
+			if stalled != nil && stalled.Status == metav1.ConditionTrue && stalled.Reason == c.Reason {
+				fault.Message = stalled.Message // the condition only names the members
+			}
+		}
+		faults = append(faults, fault)
 	}
 	for _, p := range pending {
 		if p.Fault != nil {

@@ -91,3 +91,16 @@ func TestDuringAnOutageAGroupIsAsLastKnown(t *testing.T) {
 		}
 	}
 }
+
+// The condition names the members, and Stalled says why: on the page of a group they are one.
+func TestWhatKeepsMembersFromBeingClonedNamesTheTemplate(t *testing.T) {
+	const why = `web-1: template "nope" not found`
+	status := &v1alpha1.VmGroupStatus{Conditions: []metav1.Condition{
+		{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, Reason: "TemplateNotFound", Message: why},
+		{Type: v1alpha1.ConditionCloneBlocked, Status: metav1.ConditionTrue, Reason: "TemplateNotFound", Message: "web-1"},
+		{Type: v1alpha1.ConditionDisksBlocked, Status: metav1.ConditionTrue, Reason: "DiskInSnapshot", Message: "web-0"}}}
+	faults := ReportFaults(status, nil)
+	if len(faults) != 2 || faults[0].Message != why || faults[1].Message != "web-0" {
+		t.Errorf("%+v", faults)
+	}
+}

@@ -135,3 +135,29 @@ func TestAnOutageIsNotLastKnownByItself(t *testing.T) {
 		t.Errorf("%s: %s", r.Status.Phase, r.Status.LastMessage)
 	}
 }
+
+func TestAMissingMemberSaysThatItsVMIsAsLastKnown(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"its host was removed", ""} {
+		o := observed(1)
+		o.State.VMs = []plan.VM{vm(&o, 0)}
+		later(&o, 0)
+		gone := o.State.VMs[0]
+		o.State.VMs = nil
+		if how != "" {
+			o.State.Vanished = []plan.Vanished{{Name: gone.Name, Ordinal: 0, MoRef: gone.MoRef, InstanceUUID: gone.InstanceUUID, How: how}}
+		}
+		r := later(&o, time.Minute)
+		m := r.Status.Members[0]
+		if m.PowerState != "poweredOn" || !strings.HasSuffix(m.Message, "; powerState, ips and host are as last known") || m.LastTransitionTime.IsZero() {
+			t.Errorf("%+v", m)
+		}
+		if again := later(&o, time.Minute); asJSON(t, again.Status) != asJSON(t, r.Status) || strings.Contains(r.Status.LastMessage, "as last known") {
+			t.Errorf("%s: %s", r.Status.LastMessage, difference(asJSON(t, r.Status), asJSON(t, again.Status)))
+		}
+		o.State.VMs, o.State.Vanished = []plan.VM{gone}, nil
+		if r = later(&o, time.Minute); strings.Contains(r.Status.Members[0].Message, "as last known") {
+			t.Errorf("it is back: %+v", r.Status.Members[0])
+		}
+	}
+}

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,6 +46,9 @@ type notFoundMember struct {
 	// left: vCenter answers that it does not have it, or is being asked. missing: it does not, and why is in the message.
 	left, missing bool
 }
+
+// unseen is said of members that vCenter doesn't show. vanishedAt, or else lastTransitionTime, says since when.
+const unseen = "powerState, ips and host are as last known"
 
 // hidden reports whether vCenter neither shows a member nor reports that it left.
 func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
@@ -145,6 +149,7 @@ func (s *sets) countOrdinals() (all, notFound int) {
 // miss adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
 // reported that it does not have it: then what was known before stands.
 func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
+	m.Message = strings.TrimSuffix(m.Message, "; "+unseen)
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How

@@ -124,11 +124,12 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 			m.Reason, m.VanishedAt = plan.ReasonMemberNotSeen, metav1.Time{}
 			m.Message = "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
 		}
+		m.Message = together(m.Message, unseen)
 		all = append(all, m)
 	}
 	for _, a := range r.givenUp {
 		m := a.Member
-		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, plan.Printable(m.Message)
+		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, together(plan.Printable(m.Message), unseen)
 		all = append(all, m)
 	}
 	return all

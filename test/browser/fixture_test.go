@@ -115,6 +115,7 @@ func newWorld() *world {
 	cut.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionVCenterReachable, Reason: "VCenterUnreachable", Message: "vCenter cannot be reached (the connection is refused)"}}
 	lost := group("shop", "missing", v1alpha1.PhaseError, 4, "missing-2: vCenter does not have its VM any more, and it may still run (docs/troubleshooting.md#membervanished)")
 	lost.Members[2].Ready, lost.Members[2].Reason, lost.Members[2].Message = false, plan.ReasonMemberVanished, "it was unregistered by VSPHERE.LOCAL\\admin"
+	lost.Members[2].VanishedAt = metav1.NewTime(ago(20 * time.Minute))
 	lost.Members[3].Ready, lost.Members[3].Reason, lost.Members[3].Message = false, plan.ReasonUnreachable, "the VM is disconnected: skipped"
 	lost.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: plan.ReasonMemberVanished, Message: "missing-2 (vm-4702: it was unregistered by VSPHERE.LOCAL\\admin)"}}
 	lost.Standby = []v1alpha1.StandbyMember{{Name: "missing-4", MoRef: "vm-4704", Ready: true, Host: "esx-01.example.com"}}
@@ -122,6 +123,7 @@ func newWorld() *world {
 	lost.Quarantined = []v1alpha1.Quarantined{{Name: "missing-1-vm-4601", Ordinal: 1, MoRef: "vm-4601", Reason: "Healing", Since: metav1.NewTime(ago(time.Hour))}}
 	db := group("shop", "postgres", v1alpha1.PhaseError, 3, "cannot clone postgres-2: there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web")
 	db.Members = db.Members[:2]
+	db.Actions = []plan.ActionReport{{Time: ago(3 * time.Minute), Op: plan.ShutdownGuest, VM: "postgres-1", Reason: "update: it was cloned from another template", Result: plan.ResultOK, DurationSeconds: 12}}
 	db.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionCloneBlocked, Reason: "TemplateNotFound", Message: "there is no template ubuntu-24.04-db; templates are debian-13, ubuntu-24.04, ubuntu-24.04-web"}}
 	queue := group("payments", "queue", v1alpha1.PhaseError, 5, "waits for an operator: queue-1 asks \"The virtual machine might have been moved or copied\"")
 	queue.Members[1].Ready, queue.Members[1].Reason, queue.Members[1].Message = false, "QuestionPending", "the VM waits for an operator's answer"
@@ -135,7 +137,7 @@ func newWorld() *world {
 	for i := range elsewhere.Members {
 		elsewhere.Members[i].Ready, elsewhere.Members[i].Reason = false, "NoLease"
 	}
-	w := &world{slots: plan.Slots{Most: 8, Running: 8, Waiting: 1}, health: plan.Health{Known: true, VCenter: "vc"},
+	w := &world{slots: plan.Slots{Most: 8, Running: 8, Waiting: 1}, health: plan.Health{Known: true, VCenter: "vc"}, calls: plan.Calls{Began: ago(time.Hour), Last: ago(time.Second)},
 		groups: []plan.Report{shop, held, stopped, paused, cut, lost, db, queue, waits, gone, elsewhere}}
 	for _, name := range []string{"api", "frontend", "search", "mail", "grafana", "ingress"} {
 		w.groups = append(w.groups, group("production", name, v1alpha1.PhaseRunning, 3, reconciled))

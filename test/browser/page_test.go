@@ -79,7 +79,7 @@ func serve(t *testing.T, w *world, locked bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages = page.New(page.Config{Source: w, Next: forecast, VCenter: "vc.example.com", Version: "v1.2.3", SignedIn: g.SignedIn})
+	pages = page.New(page.Config{Source: w, Next: forecast, VCenter: "vc.example.com", Version: "v1.2.3", Pod: "vmgroup-7d9f4c8b6-x2lqp", SignedIn: g.SignedIn})
 	limits := guard.Limits{Header: time.Minute, Read: time.Minute, Write: time.Minute, Idle: time.Minute, HeaderBytes: 8 << 10, Connections: 100, PerAddress: 100}
 	server := g.Server(hook.New(hook.Config{Page: pages, Log: zerolog.Nop()}), limits)
 	t.Cleanup(func() { _ = server.Close() })
@@ -117,7 +117,7 @@ const (
 func TestEveryPageFitsEveryScreenWithoutABrowserComplaint(t *testing.T) {
 	url := serve(t, newWorld(), false)
 	c := start(t)
-	for _, width := range []int{1280, 768, 390} {
+	for _, width := range []int{1400, 1280, 768, 390} {
 		p := c.open(width)
 		for name, path := range map[string]string{"overview": "/", "group": "/ui/groups/shop/web", "blocked": "/ui/groups/shop/postgres", "held": "/ui/groups/shop/canary", "stopped": "/ui/groups/shop/stopped", "paused": "/ui/groups/shop/paused",
 			"unreachable": "/ui/groups/edge/unreachable", "lost": "/ui/groups/shop/missing", "deleting": "/ui/groups/staging/old-frontend", "waits": "/ui/groups/batch/workers", "elsewhere": "/ui/groups/edge/cache-frankfurt",
@@ -167,6 +167,17 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	})
 	p.until("vCenter's outage is shown", `document.querySelector(".fact.bad")?.innerText.includes("Restore the connection")`)
 	p.shot("trouble-1280-light")
+	w.change(func(w *world) {
+		w.calls.Silent, w.calls.Last = true, time.Now().Add(-20*time.Minute)
+		for i := range w.groups {
+			w.groups[i].LastKnown, w.groups[i].Lease = w.groups[i].Lease, false
+		}
+	})
+	p.until("Metacontroller's silence is shown", `[...document.querySelectorAll(".fact.bad")].some(f => f.innerText.includes("Doesn't call")) && document.body.innerText.includes("delete none because of this page")`)
+	p.shot("silent-1280-light")
+	if text := eval[string](p, faint); text != "" || !eval[bool](p, fits) {
+		t.Errorf("too little contrast, or too wide: %s", text)
+	}
 	offline := func(is bool) {
 		p.do("Network.emulateNetworkConditions", map[string]any{"offline": is, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}, nil)
 	}
@@ -182,6 +193,39 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	}
 	p.shot("trouble-group-1280-light")
 	p.clean()
+}
+
+// After a restart, a group without VMs is known again once Metacontroller calls for it.
+func TestThePageOfAGroupIsShownAgainAfterARestart(t *testing.T) {
+	w := newWorld()
+	url := serve(t, w, false)
+	p := start(t).open(1280)
+	p.visit(url + "/ui/groups/shop/web")
+	p.until("the page is live", `document.getElementById("link").textContent === "Live"`)
+	before := w.groups
+	w.change(func(w *world) { w.groups, w.calls = nil, plan.Calls{Began: time.Now()} })
+	p.until("the group is not known", `document.body.innerText.includes("is shown here as soon as Metacontroller calls for it")`)
+	p.shot("restarted-1280-light")
+	w.change(func(w *world) { w.groups, w.calls.Last = before, time.Now() })
+	p.until("the group is known again", `document.querySelector("h1").textContent === "web" && document.title === "shop/web · VmGroup"`)
+	p.clean("status of 404")
+}
+
+// Times are told from now on, and absolutely: a picture of the page, or a colleague elsewhere, has no tooltip.
+func TestTimesAreAlsoAbsolute(t *testing.T) {
+	w := newWorld()
+	w.change(func(w *world) {
+		for i := range 40 {
+			w.groups = append(w.groups, group("fine", fmt.Sprintf("fine-%d", i), v1alpha1.PhaseRunning, 1, reconciled))
+		}
+	})
+	p := start(t).open(1400)
+	p.visit(serve(t, w, false) + "/")
+	p.until("the page is live", `document.getElementById("link").textContent === "Live"`)
+	if text := eval[string](p, `[...document.querySelectorAll("time")].filter(t => !/ (ago|now|yesterday) \(.*\d\d:\d\d.* UTC\)$|^now \(|^for .* since .*\d\d:\d\d.* UTC$/.test(t.textContent)).map(t => t.textContent).join("; ")`); text != "" {
+		t.Errorf("not absolute: %s", text)
+	}
+	p.shot("folded-1400-light")
 }
 
 func TestTheKeyboardIsEnoughToFilterAndOpenAGroup(t *testing.T) {

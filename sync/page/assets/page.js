@@ -13,9 +13,11 @@
       const at = new Date(t.dateTime);
       const seconds = Math.round((at - Date.now()) / 1000);
       const [size, unit] = units.find(([size]) => Math.abs(seconds) >= size) || units[3];
-      t.title = at.toISOString().replace('T', ' ').replace(/\.\d+Z/, ' UTC');
-      const n = Math.trunc(seconds / size);
-      t.textContent = t.matches('.since') ? 'for ' + new Intl.NumberFormat('en', { style: 'unit', unit, unitDisplay: 'long' }).format(Math.max(0, -n)) : words.format(n, unit);
+      const n = Math.trunc(seconds / size), iso = at.toISOString();
+      const absolute = iso.slice(0, 10) === new Date().toISOString().slice(0, 10) ? iso.slice(11, 19) : iso.slice(0, 16).replace('T', ' ');
+      const span = () => new Intl.NumberFormat('en', { style: 'unit', unit, unitDisplay: 'long' }).format(Math.max(0, -n));
+      t.title = iso.replace('T', ' ').replace(/\.\d+Z/, ' UTC');
+      t.textContent = t.matches('.since') ? `for ${span()}, since ${absolute} UTC` : `${words.format(n, unit)} (${absolute} UTC)`;
     }
   };
 
