@@ -31,7 +31,7 @@ func TestANameConflictLeavesTheStatusWithinTenSecondsOfItsEnd(t *testing.T) {
 				}
 				r.must(ends(r))
 				began := time.Now()
-				a := says(t, g, v1alpha1.PhasePending, "cloning 1 of 2")
+				a := says(t, g, v1alpha1.PhasePending, "cloning 1 member")
 				if took := time.Since(began); took > 10*time.Second {
 					t.Errorf("it was reported for another %s", took)
 				}

@@ -94,7 +94,7 @@ func TestTheDemosManifestIsTheSample(t *testing.T) {
 func TestTheDemoShowsMembersAndTheirProgress(t *testing.T) {
 	t.Parallel()
 	g := &demoGroup{Group: metacontroller.New("", "shop", "web", "uid", 3)}
-	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 1, LastMessage: "cloning 1 of 3", Members: []v1alpha1.Member{
+	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 1, LastMessage: "cloning 1 member", Members: []v1alpha1.Member{
 		{Name: "web-0", MoRef: "vm-1", PowerState: "poweredOn", IPs: []string{"10.0.0.1"}, Ready: true},
 		{Name: "web-1\x1b[2J", Ordinal: 1, MoRef: "vm-2", PowerState: "poweredOff", Message: "the VM is powered off"},
 	}, Standby: []v1alpha1.StandbyMember{
@@ -113,7 +113,7 @@ func TestTheDemoShowsMembersAndTheirProgress(t *testing.T) {
 	want := `vmgroup demo, with an embedded vCenter. In a browser: http://127.0.0.1:8080
 Edit web.yaml and save it; Ctrl-C deletes the groups and ends.
 
-shop/web  PENDING  1 of 3 ready  cloning 1 of 3
+shop/web  PENDING  1 of 3 ready  cloning 1 member
   NAME          VM    POWER       ADDRESS   PROGRESS
   web-0         vm-1  poweredOn   10.0.0.1  ■■■■ ready
   web-1\x1b[2J  vm-2  poweredOff            ■■□□ the VM is powered off
@@ -151,7 +151,7 @@ func thePictureShowsWhatTheDemoPrints(t *testing.T) {
 		shown = append(shown, strings.TrimRight(m[1], " "))
 	}
 	g := &demoGroup{Group: metacontroller.New("", "default", "web", "uid", 3)}
-	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 3, LastMessage: "updating 1 of 3; cloning 1 of 3"}
+	g.Status = v1alpha1.VmGroupStatus{Phase: v1alpha1.PhasePending, ReadyReplicas: 3, LastMessage: "updating: 2 of 3 done; cloning 1 member"}
 	for _, m := range []v1alpha1.Member{{Name: "web-0", MoRef: "vm-35", Message: "was cloned from another template"}, {Name: "web-2", Ordinal: 2, MoRef: "vm-51"}, {Name: "web-3", Ordinal: 3, MoRef: "vm-41"}} {
 		m.Ready, m.PowerState, m.IPs = true, "poweredOn", []string{"10.128.0." + strings.TrimPrefix(m.MoRef, "vm-")}
 		g.Status.Members = append(g.Status.Members, m)

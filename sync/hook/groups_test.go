@@ -179,7 +179,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 	at := time.Date(2026, 11, 21, 3, 0, 0, 0, time.UTC)
 	k := &controller{reports: []plan.Report{
 		{Namespace: "shop", Name: "web", UID: "w", Lease: true, Generation: 4, LastCall: at, LeaseEnds: at.Add(90 * time.Second), Phase: v1alpha1.PhasePending,
-			Message: "cloning 1 of 1", Members: []v1alpha1.Member{}, Faults: []plan.FaultReport{},
+			Message: "cloning 1 member", Members: []v1alpha1.Member{}, Faults: []plan.FaultReport{},
 			Pending:  []plan.PendingReport{{Op: plan.Clone, VM: "web-0", State: plan.Running, Reason: "too few members: 0 of 1", Since: at}},
 			LastPlan: &plan.PlanReport{At: at, Steps: []plan.StepReport{{Op: plan.Clone, VM: "web-0", Reason: "too few members: 0 of 1"}}},
 			Actions:  []plan.ActionReport{{Time: at, Op: plan.CreateFolder, Reason: "members need a folder", Result: plan.ResultOK, DurationSeconds: 1.5}}},
@@ -201,7 +201,7 @@ func TestGroupsAreThoseUnderLeaseAndThoseInStamps(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	want := `{"namespace":"shop","name":"web","uid":"w","generation":4,"lease":true,"lastCall":"2026-11-21T03:00:00Z","leaseEnds":"2026-11-21T03:01:30Z",` +
-		`"phase":"PENDING","message":"cloning 1 of 1","members":[],"pending":[{"op":"Clone","vm":"web-0","state":"Running","reason":"too few members: 0 of 1","since":"2026-11-21T03:00:00Z"}],` +
+		`"phase":"PENDING","message":"cloning 1 member","members":[],"pending":[{"op":"Clone","vm":"web-0","state":"Running","reason":"too few members: 0 of 1","since":"2026-11-21T03:00:00Z"}],` +
 		`"faults":[],"lastPlan":{"at":"2026-11-21T03:00:00Z","steps":[{"op":"Clone","vm":"web-0","reason":"too few members: 0 of 1"}]},` +
 		`"actions":[{"time":"2026-11-21T03:00:00Z","op":"CreateFolder","reason":"members need a folder","result":"ok","durationSeconds":1.5}]}`
 	if code, one, _ := get("/groups/shop/web"); code != 200 || one != want {

@@ -107,7 +107,7 @@ func TestEventsSayOnceWhatHappenedAndWhy(t *testing.T) {
 
 		web.edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 2 })
 		target := plan.Revision(&web.Group.Spec) + ", 2 CPUs, 1 GiB"
-		expect("Normal UpdateStarted x1: Update to "+target+" started: 2 members (web-0, web-1): each has 1 CPU instead of 2",
+		expect("Normal UpdateStarted x1: Update started: 2 members (web-0, web-1): each has 1 CPU instead of 2",
 			"Normal MemberCreated x1: Created web-2 (new-web-2-again): surge: one extra member during the power cycles",
 			"Normal MemberResized x1: Resized web-1 (new-web-1): resize: it has 1 CPU instead of 2",
 			"Normal MemberResized x1: Resized web-0 (new-web-0-again): resize: it has 1 CPU instead of 2",

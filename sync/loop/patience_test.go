@@ -149,7 +149,7 @@ func TestAFailureIsNoLongerReportedOnceARetryGetsPastIt(t *testing.T) {
 			return nil
 		})
 		until(t, 75*time.Second, "it is tried again", func() bool { l.Sync(c); return len(m.begun()) > tries })
-		until(t, 10*time.Second, "it is no longer reported", func() bool { return l.Sync(c).Status.LastMessage == "cloning 2 of 2" })
+		until(t, 10*time.Second, "it is no longer reported", func() bool { return l.Sync(c).Status.LastMessage == "cloning 2 members" })
 		until(t, 70*time.Second, "the other is tried again as soon as the first has succeeded", func() bool {
 			l.Sync(c)
 			return len(m.begun()) >= tries+2

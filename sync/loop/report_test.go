@@ -62,7 +62,7 @@ func TestAGroupsStateIsReportedAsItChanges(t *testing.T) {
 		}
 		web := all[1]
 		if web.UID != "uid-web" || web.Generation != 1 || !web.Lease || web.Finalizing || web.Phase != v1alpha1.PhasePending ||
-			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 of 2") {
+			!web.LastCall.Equal(began) || !web.LeaseEnds.Equal(began.Add(90*time.Second)) || !strings.Contains(web.Message, "cloning 2 members") {
 			t.Errorf("%+v", web)
 		}
 		if s := web.Spec; !web.Since.Equal(began) || s == nil || s.Template != call("web", 2).Group.Spec.Template || s.Strategy != "RollingUpdate, maxSurge 25%, maxUnavailable 25%" || web.Update != nil || web.FormerTemplates != nil {

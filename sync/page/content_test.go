@@ -72,7 +72,7 @@ func TestAHeldUpdateIsNeverSaidToBeAsItsSpecSays(t *testing.T) {
 func TestAnUpdateShowsHowFarItIs(t *testing.T) {
 	t.Parallel()
 	g := quiet()
-	g.Phase, g.Message, g.UpdatedReplicas, g.FormerTemplates = v1alpha1.PhasePending, "updating 5 of 8", 3, []string{"ubuntu-20.04", "ubuntu-22.04"}
+	g.Phase, g.Message, g.UpdatedReplicas, g.FormerTemplates = v1alpha1.PhasePending, "updating: 3 of 8 done", 3, []string{"ubuntu-20.04", "ubuntu-22.04"}
 	g.Update = &v1alpha1.UpdateProgress{Target: "7d9f4c, 2 CPUs, 4 GiB", Available: 2, LastProgressTime: metav1.NewTime(began)}
 	group, _ := shown(t, g)
 	says(t, group, "3 of 8 members are as the spec says, 2 of them available since 2026-11-22 09:00:00 UTC", "From ubuntu-20.04 , ubuntu-22.04 to ubuntu-24.04")
@@ -81,7 +81,7 @@ func TestAnUpdateShowsHowFarItIs(t *testing.T) {
 func TestPausedIsAStateOfItsOwn(t *testing.T) {
 	t.Parallel()
 	g := quiet()
-	g.Message = "paused (spec.paused), so nothing is changed; otherwise: successfully reconciled VmGroup"
+	g.Message = "paused (spec.paused); the group is as its spec says"
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionPaused, Reason: "Paused", Message: "spec.paused is true: nothing is changed in vCenter"}}
 	for _, g.Phase = range []v1alpha1.Phase{v1alpha1.PhaseRunning, v1alpha1.PhasePending} {
 		group, overview := shown(t, g)
@@ -196,10 +196,10 @@ func TestNoPathToADocumentStandsBesideItsLink(t *testing.T) {
 	t.Parallel()
 	g := quiet()
 	fault := plan.Fault{Reason: plan.ReasonMemberVanished, NeedsOperator: true, Message: "web-7 is not in vCenter any more, and it may still run"}
-	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating 2 of 8", fault.WithHelp().Message
+	g.Phase, g.Message, g.Members[7].Message = v1alpha1.PhaseError, fault.WithHelp().Message+"; updating: 6 of 8 done", fault.WithHelp().Message
 	g.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionMembersVanished, Reason: fault.Reason, Message: fault.WithHelp().Message}}
 	group, overview := shown(t, g)
-	says(t, group, fault.Message+"; updating 2 of 8", "What to do: Bring it back : add the host to vCenter again", "None: the group waits for what is said above about MemberVanished.")
+	says(t, group, fault.Message+"; updating: 6 of 8 done", "What to do: Bring it back : add the host to vCenter again", "None: the group waits for what is said above about MemberVanished.")
 	if strings.Contains(group+overview, ".md") {
 		t.Error("a path: ", group, overview)
 	}

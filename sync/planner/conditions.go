@@ -34,6 +34,9 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
 	default:
 		text := fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want)
+		if n := r.countReady(); n > r.want {
+			text = fmt.Sprintf("%d members are ready, and %d wanted", n, r.want)
+		}
 		if r.awaitsService() {
 			text += ", and the Service does not exist"
 		}

@@ -86,3 +86,12 @@ func TestASharedFaultIsReportedOnceAndSummariesDoNotRepeatIt(t *testing.T) {
 		t.Errorf("%v", messages)
 	}
 }
+
+func TestMoreMembersThanWantedAreNotAShare(t *testing.T) {
+	o := observed(1)
+	o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1), vm(&o, 2)}
+	r := planner.Make(o)
+	if ready := r.Status.Conditions[0]; ready.Message != "3 members are ready, and 1 wanted" {
+		t.Errorf("%+v", ready)
+	}
+}

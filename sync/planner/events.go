@@ -84,7 +84,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	}
 	switch held := r.heldText(); {
 	case r.update != nil && r.updating() > 0 && (was.Update == nil || was.Update.Target != r.update.Target):
-		say(false, "UpdateStarted", fmt.Sprintf("Update to %s started: %s", r.update.Target, plan.AtMost(r.differing(), 3)), r.update.Target)
+		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.update.Target)
 	case was.Update == nil || r.update != nil:
 	case held != "":
 		say(false, plan.ReasonUpdateHeld, held, was.Update.Target)
@@ -94,6 +94,14 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
 	}
 	return slices.Concat(all, r.namesNothing(), r.changesByOthers(), r.missingAndReturned())
+}
+
+// newTemplate says which templates an update replaces by which; empty if it keeps the template.
+func (r *report) newTemplate() string {
+	if former := r.FormerTemplates(); len(former) > 0 {
+		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.Group.Spec.Template))
+	}
+	return ""
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.

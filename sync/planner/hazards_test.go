@@ -285,7 +285,7 @@ func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
 		t.Errorf("%s %+v", r.Status.Phase, r.Actions)
 	}
 	o.State.Free = []string{"web-0"}
-	if r := planner.Make(o); !r.Wants("web-0", plan.Clone) || r.Status.LastMessage != "cloning 1 of 1" {
+	if r := planner.Make(o); !r.Wants("web-0", plan.Clone) || r.Status.LastMessage != "cloning 1 member" {
 		t.Errorf("%s %+v", r.Status.LastMessage, r.Actions)
 	}
 	if o.Pending["web-0"] != conflict {
@@ -293,7 +293,7 @@ func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
 	}
 	conflict.State = plan.Running
 	o.Pending["web-0"] = conflict
-	if r := planner.Make(o); len(r.Actions) > 0 || r.Status.LastMessage != "cloning 1 of 1" {
+	if r := planner.Make(o); len(r.Actions) > 0 || r.Status.LastMessage != "cloning 1 member" {
 		t.Errorf("%s %+v", r.Status.LastMessage, r.Actions)
 	}
 }

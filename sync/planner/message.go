@@ -40,7 +40,10 @@ func (r *report) message() string {
 	}
 	text := strings.Join(parts, "; ")
 	if r.paused() {
-		text = "paused (spec.paused), so nothing is changed; otherwise: " + text
+		if text == messageReconciled {
+			return "paused (spec.paused); the group is as its spec says"
+		}
+		text = "paused (spec.paused); to be done: " + text
 	}
 	return text
 }
@@ -71,19 +74,17 @@ var activities = []struct {
 	of   func(*report) int
 	text func(r *report, n int) string
 }{
-	{(*report).updatesNow, share("updating %d of %d")},
-	{unlessDeleted(cloning), share("cloning %d of %d")},
+	{(*report).updatesNow, (*report).updatingText},
+	{unlessDeleted(cloning), counted("cloning %s", "member")},
 	{only(adopting), counted("adopting %s", "VM")},
 	{only(returning), counted("bringing %s back from quarantine", "VM")},
-	{only(resizing), share("resizing %d of %d")},
-	{only(starting), share("powering on %d of %d")},
-	{unlessDeleted(leaving), func(r *report, n int) string {
-		return fmt.Sprintf("removing %d of %d", n, len(r.members)+len(r.notFound))
-	}},
+	{only(resizing), counted("resizing %s", "member")},
+	{only(starting), counted("powering on %s", "member")},
+	{unlessDeleted(leaving), counted("removing %s", "member")},
 	{(*report).waiting, (*report).waitingText},
 	{(*report).rulesToSet, func(*report, int) string { return "setting the group's DRS rules" }},
-	{only(preparing), share("preparing %d of %d (tags, attributes, network)")},
-	{only(settingDisks), share("changing the disks of %d of %d")},
+	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
+	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
 		return fmt.Sprintf("making %d of %s", n, count(int(r.Group.Spec.Standby), "standby member"))
 	}},
@@ -100,10 +101,6 @@ func unlessDeleted(what activity) func(*report) int {
 	return func(r *report) int { return r.doing(what) * int(oneIf(!r.Finalizing)) }
 }
 
-func share(format string) func(*report, int) string {
-	return func(r *report, n int) string { return fmt.Sprintf(format, n, r.want) }
-}
-
 func counted(format, noun string) func(*report, int) string {
 	return func(_ *report, n int) string { return fmt.Sprintf(format, count(n, noun)) }
 }
@@ -114,6 +111,15 @@ func (r *report) updatesNow() int {
 		return 0
 	}
 	return r.updating()
+}
+
+// updatingText counts the members that are as the spec says, as kubectl rollout status does.
+func (r *report) updatingText(int) string {
+	n := 0
+	for i := range r.members {
+		n += int(oneIf(r.members[i].difference() == ""))
+	}
+	return fmt.Sprintf("updating: %d of %d done", min(n, r.want), r.want)
 }
 
 func (r *report) rulesToSet() int {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
@@ -119,6 +120,7 @@ func (s *sets) assigned(ordinal int32) bool {
 // verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
 func (r *report) verdicts() (all []plan.Verdict) {
 	say := func(d plan.Verdict) {
+		d.Reason = strings.TrimPrefix(d.Reason, strings.ToLower(string(d.Is))+": ") // "update: ", beside the verdict Update
 		if d.Reason, d.WaitsFor = plan.Printable(d.Reason), plan.Printable(d.WaitsFor); d.Is != plan.Keep || d.Reason+d.WaitsFor != "" {
 			all = append(all, d)
 		}

@@ -35,9 +35,9 @@ func TestVerdictsSayWhatBecomesOfWhomAndWhy(t *testing.T) {
 			"web-0 Update: powered off; should be on",
 			"web-2 Remove: scale-in: from 3 members to 2 (other members to be available)"}},
 		"an update with an extra member": {func(o *plan.Observed) { spec(o).Template = "another" }, []string{
-			"web-0 Update: update: it was cloned from another template (its successor)",
-			"web-1 Update: update: it was cloned from another template (its successor)",
-			"web-2 Update: update: it was cloned from another template (its successor)",
+			"web-0 Update: it was cloned from another template (its successor)",
+			"web-1 Update: it was cloned from another template (its successor)",
+			"web-2 Update: it was cloned from another template (its successor)",
 			"web-3 Create: surge: one extra member during the update"}},
 		"a canary": {func(o *plan.Observed) {
 			one, none := intstr.FromInt32(1), intstr.FromInt32(0)
@@ -45,7 +45,7 @@ func TestVerdictsSayWhatBecomesOfWhomAndWhy(t *testing.T) {
 		}, []string{
 			"web-0 Keep: it was cloned from another template (update.canary holds at 1)",
 			"web-1 Keep: it was cloned from another template (update.canary holds at 1)",
-			"web-2 Update: update: it was cloned from another template"}},
+			"web-2 Update: it was cloned from another template"}},
 		"one stays unready": {func(o *plan.Observed) {
 			spec(o).Readiness.Check = v1alpha1.ReadyToolsRunning
 			for i := range o.State.VMs {

@@ -86,7 +86,7 @@ const reconciled = "successfully reconciled VmGroup"
 // newWorld has a group of each kind that a person can see.
 func newWorld() *world {
 	ago := func(d time.Duration) time.Time { return time.Now().Add(-d).UTC().Truncate(time.Second) }
-	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating 3 of 4; cloning 1 of 4; removing 1 of 5")
+	shop := group("shop", "web", v1alpha1.PhasePending, 4, "updating: 1 of 4 done; cloning 1 member; removing 1 member")
 	shop.Members[3].Ready, shop.Members[3].Reason, shop.Members[3].Message = false, "NotReady", "VMware Tools do not run yet"
 	shop.Pending = []plan.PendingReport{
 		{Op: plan.Clone, VM: "web-4", State: plan.Running, Reason: "surge: one extra member during the update", Since: ago(40 * time.Second)},
@@ -107,7 +107,7 @@ func newWorld() *world {
 	held.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "UpdateHeld", Message: held.Message}}
 	stopped := group("shop", "stopped", v1alpha1.PhaseError, 3, "the update has stopped: stopped-3 did not become available within 1800 s (update.progressDeadlineSeconds); edit the spec to continue or to go back")
 	stopped.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionUpdateHeld, Reason: "ProgressDeadlineExceeded", Message: stopped.Message}}
-	paused := group("shop", "paused", v1alpha1.PhasePending, 3, "paused (spec.paused), so nothing is changed; otherwise: cloning 1 of 3")
+	paused := group("shop", "paused", v1alpha1.PhasePending, 3, "paused (spec.paused); to be done: cloning 1 member")
 	paused.Members = paused.Members[:2]
 	paused.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionPaused, Reason: "Paused", Message: "spec.paused is true: nothing is changed in vCenter"}}
 	cut := group("edge", "unreachable", v1alpha1.PhasePending, 2, "2 of 2 members were ready")
@@ -128,7 +128,7 @@ func newWorld() *world {
 	queue := group("payments", "queue", v1alpha1.PhaseError, 5, "waits for an operator: queue-1 asks \"The virtual machine might have been moved or copied\"")
 	queue.Members[1].Ready, queue.Members[1].Reason, queue.Members[1].Message = false, "QuestionPending", "the VM waits for an operator's answer"
 	queue.Faults = []plan.FaultReport{{Condition: v1alpha1.ConditionQuestionPending, Reason: "QuestionPending", Message: "queue-1: msg.uuid.altered: choose between Cancel, I moved it, I copied it"}}
-	waits := group("batch", "workers", v1alpha1.PhasePending, 12, "cloning 8 of 12")
+	waits := group("batch", "workers", v1alpha1.PhasePending, 12, "cloning 8 members")
 	waits.Members = waits.Members[:4]
 	waits.WaitsForSlot, waits.WaitsFor = true, []plan.Limit{{Of: "clones from host-12", Now: 4, Most: 32, Running: 4, Reason: "vCenter queued a task for 12 s at 2026-11-22 14:03 UTC"}}
 	gone := group("staging", "old-frontend", v1alpha1.PhasePending, 2, "removing 2 members")

@@ -152,12 +152,12 @@ func TestAPageShowsChangesAndKeepsFocusSelectionAndScrolling(t *testing.T) {
 	w.change(func(w *world) {
 		for i := range w.groups {
 			if w.groups[i].Name == "postgres" {
-				w.groups[i].Phase, w.groups[i].Message, w.groups[i].Faults = v1alpha1.PhasePending, "cloning 1 of 3", nil
+				w.groups[i].Phase, w.groups[i].Message, w.groups[i].Faults = v1alpha1.PhasePending, "cloning 1 member", nil
 			}
 		}
 		w.groups = append(w.groups, group("brand-new", "fresh", v1alpha1.PhaseError, 1, "<b>no</b> markup"))
 	})
-	p.until("the change is shown", `document.body.innerText.includes("cloning 1 of 3")`)
+	p.until("the change is shown", `document.body.innerText.includes("cloning 1 member")`)
 	p.until("the new group is shown", `document.body.innerText.includes("<b>no</b> markup") && document.title === "(4) Groups · VmGroup"`)
 	if !eval[bool](p, `document.activeElement === kept && kept.isConnected && row.isConnected && row.innerText.includes("Pending") && scrollY === 120`) {
 		t.Errorf("focus is on %s, scrolled to %d", eval[string](p, "document.activeElement.outerHTML"), eval[int](p, "scrollY"))

@@ -16,7 +16,7 @@ import (
 
 // report is the status of a group that has two of three members.
 const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2, "standbyReplicas": 1,
-	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 of 3"}`
+	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 member"}`
 
 // stored makes a group with a status.
 func (k *kube) stored(t *testing.T, namespace, name string, spec map[string]any, status string) *unstructured.Unstructured {
@@ -40,11 +40,11 @@ func TestKubectlShowsAGroupInItsColumns(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"vg", `
 NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE
-web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 member
 `},
 		{"vmgroups -o wide", `
 NAME  PHASE    CURRENT  DESIRED  CPU  MEMORY  TEMPLATE      READY  AGE  LAST_MESSAGE    AVAILABLE  UPDATED  STANDBY  VCENTER
-web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 of 3  0          2        1
+web   PENDING  2        3        2    4       ubuntu-24.04  1      AGE  cloning 1 member  0          2        1
 `},
 		{"vmgroup/web -o name", `
 vmgroup.vm.codeconnect.vmworld.com/web
