@@ -52,6 +52,9 @@ type VmGroupStatus struct {
 	// lastMessage says what is happening, or what prevents it.
 	// +optional
 	LastMessage string `json:"lastMessage,omitempty"`
+	// summary is the beginning of lastMessage, at most 100 bytes, for the column of kubectl get.
+	// +optional
+	Summary string `json:"summary,omitempty"`
 	// vCenterUUID is the instanceUuid of the vCenter that has the members. The server never acts on another vCenter.
 	// +optional
 	VCenterUUID string `json:"vCenterUUID,omitempty"`

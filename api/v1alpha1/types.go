@@ -45,7 +45,7 @@ const (
 // +kubebuilder:printcolumn:name="Template",type=string,JSONPath=`.spec.template`,description="The template that members are cloned from"
 // +kubebuilder:printcolumn:name="Ready",type=integer,JSONPath=`.status.readyReplicas`,description="Members that are ready"
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`,description="Time since the group was created"
-// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.lastMessage`,description="What is happening, or what prevents it"
+// +kubebuilder:printcolumn:name="Last_Message",type=string,JSONPath=`.status.summary`,description="What is happening, or what prevents it: the beginning of status.lastMessage"
 // +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`,priority=1,description="Members that have been ready for long enough (with -o wide)"
 // +kubebuilder:printcolumn:name="Updated",type=integer,JSONPath=`.status.updatedReplicas`,priority=1,description="Members that match the spec"
 // +kubebuilder:printcolumn:name="Standby",type=integer,JSONPath=`.status.standbyReplicas`,priority=1,description="Standby members: cloned, prepared and powered off"

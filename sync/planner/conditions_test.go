@@ -3,6 +3,7 @@ package planner_test
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,5 +94,19 @@ func TestMoreMembersThanWantedAreNotAShare(t *testing.T) {
 	r := planner.Make(o)
 	if ready := r.Status.Conditions[0]; ready.Message != "3 members are ready, and 1 wanted" {
 		t.Errorf("%+v", ready)
+	}
+}
+
+func TestTheSummaryFitsIntoATable(t *testing.T) {
+	o := observed(2)
+	later(&o, 0)
+	if s := o.Group.Status; s.Summary != s.LastMessage || s.Summary == "" {
+		t.Errorf("%q of %q", s.Summary, s.LastMessage)
+	}
+	o.State.Folder, o.OwnFolders = "group-v7", []string{"group-v7"}
+	o.Pending = map[string]plan.Pending{"web-1": {Op: plan.Clone, Ordinal: 1, State: plan.BackingOff, Fault: plan.Fault{Reason: "TemplateNotFound", NeedsOperator: true, Message: strings.Repeat("ä very long message ", 30)}}}
+	later(&o, 0)
+	if s := o.Group.Status; len(s.Summary) > 100 || !strings.HasPrefix(s.Summary, "web-1: ä very long") || !strings.HasSuffix(s.Summary, "…") || len(s.LastMessage) < 400 {
+		t.Errorf("%q of %q", s.Summary, s.LastMessage)
 	}
 }

@@ -55,9 +55,13 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	s.Selector = "controller-uid=" + string(r.Group.UID)
 	s.Phase = r.phase()
 	s.LastMessage = plan.Printable(message)
+	s.Summary = plan.Bounded(plan.WithoutHelp(s.LastMessage), summaryMost)
 	s.Conditions = r.conditions(s.Phase, message)
 	return s
 }
+
+// summaryMost is how long a message can be in a table, in bytes.
+const summaryMost = 100
 
 // bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
 func (r *report) bootTime(m *member, i int) metav1.Time {
