@@ -9,6 +9,7 @@ import (
 
 	vim "github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
@@ -85,7 +86,8 @@ func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 	})
 }
 
-func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
+// On vSAN directories have UUIDs for names. A disk that was moved while the member had another name is named after that, and is kept.
+func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.unprepared(0)
 		a := preparing(vm, attributes("owner", "shop"))
@@ -95,11 +97,21 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDs(t *testing.T) {
 		if key, uuid, _ := strings.Cut(s.Disks, "="); key == "" || len(uuid) != 36 {
 			t.Errorf("its stamp has %q", s.Disks)
 		}
-		w.must(w.Rename("web-0", "another-name")) // after which Storage vMotion names the directory
-		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, elsewhere))
+		w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = true })
+		kept := func() int {
+			now, err := p.ReadFresh(t.Context(), inventory.VMRef(vm.MoRef))
+			w.must(err)
+			return len(now.ForeignDisks())
+		}
+		w.must(w.MoveDisk("web-0", w.ownDisk("web-0").Key, elsewhere))
+		if n := kept(); n != 0 {
+			t.Errorf("%d disks would be kept", n)
+		}
+		w.must(w.Rename("web-0", "another-name"))
+		w.must(w.MoveDisk("another-name", w.ownDisk("another-name").Key, "/DC0/datastore/LocalDS_0"))
 		w.must(w.Rename("another-name", "web-0"))
-		if n := p.destroyed(vm); n != 0 {
-			t.Errorf("its disk was detached and left: %d reconfigures", n)
+		if n := kept(); n != 1 {
+			t.Errorf("%d disks would be kept, not one", n)
 		}
 	})
 }
@@ -202,6 +214,71 @@ func TestAMemberThatRanIsPoweredOnWithoutADiskThatSomebodyRemoved(t *testing.T) 
 			t.Errorf("it is %s", now.Power)
 		}
 	})
+}
+
+// A linked clone's disks have the uuids of its source's, so a disk of another member has the uuids that this member's stamp records.
+func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *testing.T) {
+	t.Parallel()
+	moved := func(w *world, _ *process, name string) { w.must(w.MoveDisk(name, w.ownDisk(name).Key, elsewhere)) }
+	for what, c := range map[string]struct {
+		mode   v1alpha1.CloneMode
+		onVSAN bool
+		before func(w *world, p *process) // of the attachment
+	}{
+		"full":                       {mode: v1alpha1.CloneFull},
+		"linked":                     {mode: v1alpha1.CloneLinked},
+		"linked, on vSAN":            {mode: v1alpha1.CloneLinked, onVSAN: true},
+		"full, moved":                {mode: v1alpha1.CloneFull, before: func(w *world, p *process) { moved(w, p, "web-0") }},
+		"linked, moved":              {mode: v1alpha1.CloneLinked, before: func(w *world, p *process) { moved(w, p, "web-0") }},
+		"linked, moved, on vSAN":     {mode: v1alpha1.CloneLinked, onVSAN: true, before: func(w *world, p *process) { moved(w, p, "web-0") }},
+		"linked, the other's moved":  {mode: v1alpha1.CloneLinked, before: func(w *world, p *process) { moved(w, p, "web-1") }},
+		"linked, instead of the own": {mode: v1alpha1.CloneLinked, before: func(_ *world, p *process) { p.withoutDisk(p.named("web-0").MoRef) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
+				w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = c.onVSAN })
+				_, err := w.AddSnapshot("ubuntu", "base")
+				w.must(err)
+				spec := attributes("owner", "shop")
+				spec.Clone.Mode = c.mode
+				for ordinal := range int32(2) {
+					a := p.shaped(ordinal, spec)
+					a.Details().Prepared = plan.PreparationOf(a.Details().Spec)
+					p.do(a)
+					p.do(preparing(p.named(a.VM), spec))
+				}
+				if c.before != nil {
+					c.before(w, p)
+				}
+				_, err = w.AttachDisk("web-1", "web-0")
+				w.must(err)
+				vm := p.named("web-0")
+				now, err := p.ReadFresh(t.Context(), inventory.VMRef(vm.MoRef))
+				w.must(err)
+				var kept []string
+				for _, disk := range now.ForeignDisks() {
+					kept = append(kept, disks.File(disk))
+				}
+				if theirs := w.ownDisk("web-1").File; !slices.Equal(kept, []string{theirs}) {
+					t.Errorf("%q would be kept, not %s alone", kept, theirs)
+				}
+				if n := p.destroyed(vm); n != 1 {
+					t.Errorf("it was reconfigured %d times before it was destroyed, not once", n)
+				}
+			})
+		})
+	}
+}
+
+// named is the member of that name as it is seen now.
+func (p *process) named(name string) plan.VM {
+	p.t.Helper()
+	all := p.state().VMs
+	i := slices.IndexFunc(all, func(vm plan.VM) bool { return vm.Name == name })
+	if i < 0 {
+		p.t.Fatalf("no %s is seen", name)
+	}
+	return all[i]
 }
 
 func TestWithAnOlderServersStampTheDirectoryDecidesAboutDisksAndNothingIsWritten(t *testing.T) {

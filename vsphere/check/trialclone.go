@@ -28,23 +28,26 @@ func (t *trial) readStamp(ctx context.Context) outcome {
 	return confirmed("%d bytes, written by the clone itself and read by key; the instanceUuid is that of the spec", len(stamp)).with(Facts{"bytes": count(len(stamp))})
 }
 
-// disksOfClone compares the clone's disks with those of the source.
+// disksOfClone compares the clone's disks with those of the source. A linked clone's have the source's uuids (govmomi#1682).
 func (t *trial) disksOfClone(ctx context.Context) outcome {
-	const consequence = "members' own disks would be mistaken for foreign ones, detached and left behind when the members are destroyed"
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {
 		return failedBy(err)
 	}
 	was, sources := keysAndUUIDs(t.draft.Devices())
 	is, own := keysAndUUIDs(now.Devices)
-	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is)), "uuids": count(len(own))}
+	known := len(own)
+	own = slices.DeleteFunc(own, func(uuid string) bool { return slices.Contains(sources, uuid) })
+	facts := Facts{"disks": count(len(is)), "keysKept": yes(slices.Equal(was, is)), "uuids": count(known), "newUUIDs": count(len(own))}
+	foreign := disks.Foreign(now.Devices, now.File, disks.Identify(disks.Keys(t.draft.Devices()), now.Devices))
+	const consequence = "members' own disks would be mistaken for foreign ones, detached and left behind when the members are destroyed"
 	switch {
 	case !slices.Equal(was, is):
 		return refuted(fmt.Sprintf("the clone's disks have the keys %v, its source's %v", is, was), consequence).with(facts)
-	case slices.ContainsFunc(own, func(uuid string) bool { return slices.Contains(sources, uuid) }):
-		return refuted("a disk of the clone has the same uuid as the source's", consequence).with(facts)
+	case len(foreign) > 0:
+		return refuted("a disk of the clone is not named after its VM", consequence).with(facts)
 	}
-	return confirmed("%d, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
+	return confirmed("%d, named after their VM, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
 }
 
 // keysAndUUIDs returns those of disks, as a member's stamp records them; the uuids as far as vCenter reports them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -101,50 +102,68 @@ func read(record string) made {
 	return m
 }
 
-// Foreign are the disks that the VM's clone did not make: another VM's, or a Kubernetes volume (those are first-class disks, and have
-// an id). vmx is the VM's .vmx file, and record what its stamp has of its disks.
+// Foreign are the disks that the VM's clone did not make: another VM's, one that an operator added, or a Kubernetes volume (those are
+// first-class disks, and have an id). vmx is the VM's .vmx file, and record what its stamp has of its disks.
 //
-//	first-class                                from elsewhere
-//	no record, or none of the keys in it       own if its file is in the VM's directory. Kept by mistake is what a clone left on
-//	                                           other datastores, because its template's disks are on several
-//	its uuid is in the record                  own, wherever it is
-//	its key is in the record, without a uuid   own if its file is in the VM's directory, or where Storage vMotion puts a single disk:
-//	                                           in the directory of that name on another datastore
-//	else                                       own if its file, and all that it is a delta of, are in the VM's directory: a disk from
-//	                                           elsewhere can have its deltas there (snapshot.redoNotWithParent)
+// Neither a uuid nor a place alone says whose a disk is. A linked clone's disks have the uuids of its source's (govmomi#1682), and so have
+// those of its siblings; full clones of one time can share theirs (KB 2006865). Storage vMotion of a VM moves all that is attached to it into
+// its directory. In doubt a disk is foreign, and kept.
+//
+//	first-class                         foreign
+//	no record, or one without uuids,    own if its file is in the VM's directory. Kept by mistake is what a clone left on other
+//	and no disk has a key in it         datastores, because its template's disks are on several
+//	its file isn't named after the VM   foreign
+//	its uuid is in the record           own, wherever it is; but if the VM has another disk of that uuid, only under the recorded key
+//	its key is in the record, and one   own in the VM's directory, and where Storage vMotion puts a single disk: in the directory of that
+//	of both uuids is unknown            name on another datastore
+//	else                                foreign
 func Foreign(devices []types.BaseVirtualDevice, vmx, record string) []*types.VirtualDisk {
 	var home object.DatastorePath
 	if !home.FromString(vmx) {
 		return nil
 	}
 	all, m := In(devices), read(record)
-	if !slices.ContainsFunc(all, func(disk *types.VirtualDisk) bool { _, recorded := m[disk.Key]; return recorded }) {
+	if !Identified(record) && !slices.ContainsFunc(all, func(disk *types.VirtualDisk) bool { _, recorded := m[disk.Key]; return recorded }) {
 		m = nil
 	}
-	return slices.DeleteFunc(all, func(disk *types.VirtualDisk) bool {
+	uuids := map[string]int{}
+	for _, disk := range all {
+		uuids[UUID(disk)]++
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(disk *types.VirtualDisk) bool {
 		links := chain(disk.Backing)
-		return len(links) == 0 || disk.VDiskId == nil && m.own(disk.Key, links, home)
+		return len(links) == 0 || disk.VDiskId == nil && m.own(disk.Key, links[0], home, uuids[UUID(disk)] == 1)
 	})
 }
 
-func (m made) own(key int32, links []link, home object.DatastorePath) bool {
-	inHome := func(l link) bool {
-		return l.file.Datastore == home.Datastore && path.Dir(l.file.Path) == path.Dir(home.Path)
+// own reports whether a disk is the VM's own, by its file. alone says that no other disk of the VM has its uuid.
+func (m made) own(key int32, top link, home object.DatastorePath, alone bool) bool {
+	sameName := path.Dir(top.file.Path) == path.Dir(home.Path)
+	if len(m) == 0 {
+		return sameName && top.file.Datastore == home.Datastore
 	}
-	top := links[0]
-	if m == nil {
-		return inHome(top)
+	if !namedAfter(home.Path, top.file.Path) {
+		return false
 	}
-	for _, uuid := range m {
-		if uuid != "" && uuid == top.uuid {
-			return true
-		}
+	uuid, recorded := m[key]
+	if recorded && (uuid == "" || top.uuid == "") {
+		return sameName
 	}
-	if uuid, recorded := m[key]; recorded && (uuid == "" || top.uuid == "") {
-		return inHome(top) || top.file.Datastore != home.Datastore && path.Dir(top.file.Path) == path.Dir(home.Path)
-	}
-	return !slices.ContainsFunc(links, func(l link) bool { return !inHome(l) })
+	return top.uuid != "" && (uuid == top.uuid || alone && slices.Contains(slices.Collect(maps.Values(m)), top.uuid))
 }
+
+// namedAfter reports whether a disk's file has the name that vCenter derives from its VM's, which the VM's .vmx file has, too: "web-0.vmdk",
+// "web-0_1.vmdk", and of a snapshot "web-0-000001.vmdk".
+func namedAfter(vmx, disk string) bool {
+	name := strings.TrimSuffix(path.Base(vmx), path.Ext(vmx))
+	suffix, is := strings.CutPrefix(path.Base(disk), name)
+	return is && name != "" && diskSuffix.MatchString(suffix)
+}
+
+var (
+	diskSuffix = regexp.MustCompile(`^(_[0-9]+)?(-[0-9]{6})?\.vmdk$`)
+	deltaName  = regexp.MustCompile(`-[0-9]{6}\.vmdk$`)
+)
 
 // UUID returns a disk's uuid, which the guest sees, too; empty if vCenter tells none.
 func UUID(disk *types.VirtualDisk) string {
@@ -190,12 +209,15 @@ func File(disk *types.VirtualDisk) string {
 	return ""
 }
 
-// Base returns the file at the end of a disk's chain of deltas; its own file if it is no delta.
+// Base returns the file of a disk that its snapshots' files are deltas of; its own file if it has none.
 func Base(disk *types.VirtualDisk) string {
-	if links := chain(disk.Backing); len(links) > 0 {
-		return links[len(links)-1].file.String()
+	links := chain(disk.Backing)
+	for _, l := range links {
+		if !deltaName.MatchString(l.file.Path) {
+			return l.file.String()
+		}
 	}
-	return ""
+	return File(disk)
 }
 
 // link is one file of a disk.
@@ -205,7 +227,7 @@ type link struct {
 }
 
 // chain returns the files of a disk: its own, and then those that it is a delta of. vCenter shows the same uuid for all of them, since
-// the guest sees it; the files of a linked clone's source have another.
+// the guest sees it; also for the files of a linked clone's source (govmomi#1682).
 func chain(backing types.BaseVirtualDeviceBackingInfo) (links []link) {
 	for len(links) < maxChain {
 		info, is := backing.(types.BaseVirtualDeviceFileBackingInfo)

@@ -78,13 +78,55 @@ func TestADiskKnownOnlyByItsKeyIsOwnWhereStorageVMotionPutsIt(t *testing.T) {
 func TestADiskFromElsewhereIsForeignThoughItsDeltaIsInTheVMsDirectory(t *testing.T) {
 	attached := disk(2001, "theirs", "[ds] web-0/data-000001.vmdk", "[ds] data/data.vmdk")
 	for _, record := range []string{"2000", "2000=mine"} {
-		got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0.vmdk"), attached, disk(2002, "u", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk"))
+		got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0-000001.vmdk", "[ds] web-0/web-0.vmdk"), attached)
 		if !slices.Equal(got, []string{"[ds] web-0/data-000001.vmdk"}) {
 			t.Errorf("with the record %q, the foreign disks are %q", record, got)
 		}
 	}
 	if !IsDelta(attached) || Base(attached) != "[ds] data/data.vmdk" {
 		t.Error(Base(attached))
+	}
+}
+
+// Storage vMotion of a VM moves a disk from elsewhere, too, and names its file after the VM; so is one named that an operator adds.
+func TestADiskThatCameLaterIsForeignInTheVMsDirectoryToo(t *testing.T) {
+	for _, record := range []string{"2000", "2000=mine"} {
+		for uuid, file := range map[string]string{"theirs": "[ds] web-0/web-0_1.vmdk", "mine": "[ds2] web-0/web-0.vmdk"} {
+			if got := foreign(record, disk(2000, "mine", "[ds] web-0/web-0.vmdk"), disk(2001, uuid, file)); !slices.Equal(got, []string{file}) {
+				t.Errorf("with the record %q, the foreign disks are %q", record, got)
+			}
+		}
+	}
+}
+
+// Linked clones of one template have its disks' uuids.
+func TestADiskOfASiblingIsForeignThoughItHasTheUUIDOfTheOwn(t *testing.T) {
+	own := disk(2000, "template's", "[ds] web-0/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk")
+	theirs := []string{"[ds] web-1/web-1.vmdk", "[ds] ubuntu/ubuntu.vmdk"}
+	for what, disks := range map[string][]*types.VirtualDisk{
+		"beside the own":                       {own, disk(2001, "template's", theirs...)},
+		"beside the own, moved":                {disk(2000, "template's", "[ds2] f7a1/web-0.vmdk"), disk(2001, "template's", theirs...)},
+		"under another key than the own had":   {disk(2001, "template's", theirs...)},
+		"instead of the own":                   {disk(2000, "template's", theirs...)},
+		"of the same name in another folder":   {own, disk(2001, "template's", "[ds] web-0_1/web-0.vmdk", "[ds] ubuntu/ubuntu.vmdk")},
+		"with its delta in the VM's directory": {own, disk(2001, "template's", append([]string{"[ds] web-0/web-1-000001.vmdk"}, theirs...)...)},
+		"whose VM has a longer name":           {own, disk(2001, "template's", "[ds] web-01/web-01.vmdk")},
+	} {
+		want := File(disks[len(disks)-1])
+		if got := foreign("2000=template's", disks...); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: the foreign disks are %q", what, got)
+		}
+	}
+}
+
+// The message of a disk that a snapshot holds names a linked clone's own disk, and not the template's.
+func TestTheBaseOfADiskIsWhatItsSnapshotsAreDeltasOf(t *testing.T) {
+	linked := disk(2000, "u", "[ds] web-0/web-0_1-000002.vmdk", "[ds] web-0/web-0_1-000001.vmdk", "[ds] web-0/web-0_1.vmdk", "[ds] ubuntu/ubuntu.vmdk")
+	if got := Base(linked); got != "[ds] web-0/web-0_1.vmdk" {
+		t.Error(got)
+	}
+	if got := Base(disk(2000, "u", "[ds] a/a-000001.vmdk")); got != "[ds] a/a-000001.vmdk" {
+		t.Error(got)
 	}
 }
 

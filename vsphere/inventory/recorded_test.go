@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"path"
 	"strings"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 	vim "github.com/vmware/govmomi/vim25/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest/recorded"
 )
 
@@ -94,5 +96,27 @@ func TestWhatARecordedVCLSVMSaysOfItself(t *testing.T) {
 		if _, is := o.GetOptionValue().Value.(string); !is {
 			t.Errorf("%s is a %T", o.GetOptionValue().Key, o.GetOptionValue().Value)
 		}
+	}
+}
+
+// On a recorded vSAN datastore, where directories have ids for names. In a recording of 8.0.1 the 31 files of seven VMs' disks and snapshots are
+// named so, too.
+func TestRecordedDisksAreNamedAfterTheirVM(t *testing.T) {
+	t.Parallel()
+	var config fetched[vim.VirtualMachineConfigInfo]
+	recorded.Body(t, "pyvmomi/vcenter-8.0.3-vcls-vm/config.xml", &config)
+	devices := config.Res.Value.Hardware.Device
+	all := disks.In(devices)
+	if len(all) == 0 {
+		t.Fatal("it has no disks")
+	}
+	record := disks.Identify(disks.Keys(devices), devices)
+	for _, vmx := range []string{config.Res.Value.Files.VmPathName, "[elsewhere] moved/" + path.Base(config.Res.Value.Files.VmPathName)} {
+		if foreign := disks.Foreign(devices, vmx, record); len(foreign) > 0 {
+			t.Errorf("%s is not named after %s", disks.File(foreign[0]), vmx)
+		}
+	}
+	if foreign := disks.Foreign(devices, "[elsewhere] other/other.vmx", record); len(foreign) != len(all) {
+		t.Errorf("of another VM, %d of %d disks are foreign", len(foreign), len(all))
 	}
 }

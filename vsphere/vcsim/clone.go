@@ -352,7 +352,8 @@ func (v *inventory) pointOf(source *simulator.VirtualMachine, spec types.Virtual
 	return point, nil
 }
 
-// link makes a clone's disks children of the source's.
+// link makes a clone's disks children of the source's, with their uuids (govmomi#1682: a linked clone's disks have the source's uuids, a full
+// clone's have others).
 func link(vm *simulator.VirtualMachine, point clonePoint) {
 	parents := disksIn(point.config.Hardware.Device)
 	for i, disk := range disksIn(vm.Config.Hardware.Device) {
@@ -363,7 +364,7 @@ func link(vm *simulator.VirtualMachine, point clonePoint) {
 		parent, is := parents[i].Backing.(*types.VirtualDiskFlatVer2BackingInfo)
 		if ok && is {
 			shared := *parent
-			child.Parent = &shared
+			child.Parent, child.Uuid = &shared, shared.Uuid
 		}
 	}
 }

@@ -207,6 +207,9 @@ type diskID struct {
 
 // moveDisk moves a disk and its deltas to another datastore, into the directory for the VM's. The parent of a linked clone stays
 // where it is.
+//
+// [doc] vSphere 8.0, Migration with Storage vMotion: it "changes virtual machine files on the destination datastore to match the inventory name of
+// the virtual machine".
 func (v *inventory) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachine, at types.VirtualMachineRelocateSpecDiskLocator) {
 	datastore := v.objects.Get(at.Datastore).(*simulator.Datastore)
 	to, directory := object.DatastorePath{Datastore: datastore.Name}, v.directory(vm.Name)
@@ -218,7 +221,7 @@ func (v *inventory) moveDisk(ctx *simulator.Context, vm *simulator.VirtualMachin
 		for link := &moved; ; link = link.Parent {
 			var file object.DatastorePath
 			file.FromString(link.FileName)
-			to.Path = path.Join(directory, path.Base(file.Path))
+			to.Path = path.Join(directory, vm.Name+diskSuffix.FindString(file.Path))
 			link.FileName, link.Datastore = to.String(), &at.Datastore
 			makeFiles(datastore.Summary.Url, to.Path)
 			if link.Parent == nil || !isDelta(file.Path) {
@@ -333,6 +336,9 @@ func rewritten(devices []types.BaseVirtualDevice) []types.BaseVirtualDevice {
 
 // deltaFile matches the name of a snapshot's delta: "web-0-000001.vmdk" for "web-0.vmdk".
 var deltaFile = regexp.MustCompile(`-(\d{6})\.vmdk$`)
+
+// diskSuffix is what the name of a disk's file has after its VM's: "_1.vmdk" for the second disk.
+var diskSuffix = regexp.MustCompile(`(_\d+)?(-\d{6})?\.vmdk$`)
 
 // deltaOf returns the backing to which a VM writes after a snapshot: a child in the same directory, with the same uuid, which the guest sees.
 //

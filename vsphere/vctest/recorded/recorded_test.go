@@ -77,7 +77,7 @@ func TestARecordedTaskSaysWhenItWasQueuedStartedAndEnded(t *testing.T) {
 	}
 }
 
-// A snapshot changes a disk's file and contentId. By its uuid, it is the disk that the clone made, whatever its directory.
+// A snapshot changes a disk's file and contentId. By its uuid and its file's name, it is the disk that the clone made, whatever its directory.
 func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
 	var body methods.RetrievePropertiesBody
 	Body(t, "fog-vsphere/vcenter-8.0.3/disk-with-snapshots.xml", &body)
@@ -95,7 +95,7 @@ func TestARecordedDiskHasOneUUIDThroughItsSnapshots(t *testing.T) {
 	}
 	before := []types.BaseVirtualDevice{&types.VirtualDisk{VirtualDevice: types.VirtualDevice{Key: 2000, Backing: base}}}
 	record := disks.Identify(disks.Keys(before), before)
-	if foreign := disks.Foreign(devices.VirtualDevice, "[elsewhere] moved/moved.vmx", record); len(foreign) > 0 {
+	if foreign := disks.Foreign(devices.VirtualDevice, "[elsewhere] moved/VMware-Audit.vmx", record); len(foreign) > 0 {
 		t.Errorf("with the record %s from before the snapshots, it is foreign", record)
 	}
 }
