@@ -458,8 +458,8 @@ func newPoweredOff(own string) poweredOff {
 // note takes an event into account, and reports that more are wanted.
 func (p poweredOff) note(event types.BaseEvent) (more bool) {
 	e := event.GetEvent()
-	if user := session.UserOf(e); e.Vm != nil && user != "" && !e.CreatedTime.Before(p.last[e.Vm.Vm.Value]) {
-		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = plan.Actor{User: user, Ours: strings.EqualFold(user, p.own)}, e.CreatedTime
+	if user, at := session.UserOf(e), session.TimeOf(e); e.Vm != nil && user != "" && !at.Before(p.last[e.Vm.Vm.Value]) {
+		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = plan.Actor{User: user, Ours: strings.EqualFold(user, p.own)}, at
 	}
 	return true
 }

@@ -59,3 +59,29 @@ func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 		t.Errorf("%+v", by.who)
 	}
 }
+
+// vCenter stores the times of events in milliseconds, often one microsecond short.
+func TestOfTwoPowerOffsInOneMillisecondTheLaterOneCounts(t *testing.T) {
+	by, at := newPoweredOff("vmgroup"), time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	for _, e := range []struct {
+		user string
+		at   time.Time
+	}{{"alice", at}, {"bob", at.Add(-time.Microsecond)}} {
+		by.note(&vim.VmPoweredOffEvent{VmEvent: vim.VmEvent{Event: vim.Event{UserName: e.user, CreatedTime: e.at, Vm: &vim.VmEventArgument{Vm: inventory.VMRef("vm-1")}}}})
+	}
+	if by.who["vm-1"].User != "bob" {
+		t.Errorf("%+v", by.who)
+	}
+}
+
+// A host names "User" in its event of a guest that shut itself down.
+func TestAGuestThatShutsDownIsNobodysPowerOff(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		vm := p.running(0, true)
+		w.Must(object.NewVirtualMachine(w.Admin().Client, inventory.VMRef(vm.MoRef)).ShutdownGuest(t.Context()))
+		p.until("it is off", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOff })
+		if who, err := p.Who(t.Context(), []string{vm.MoRef}); err != nil || len(who) != 0 {
+			t.Errorf("%v %v", who, err)
+		}
+	})
+}

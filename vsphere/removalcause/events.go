@@ -166,8 +166,8 @@ func between(begin, end time.Time) types.EventFilterSpec {
 // newer reports whether an event is newer than another: by its time, and, of two with one time, by its key. Keys are int32, and overflow
 // to negative ones (vcenter-event-broker-appliance#809), so their difference counts, which overflows, too.
 func newer(a, b *types.Event) bool {
-	if !a.CreatedTime.Equal(b.CreatedTime) {
-		return a.CreatedTime.After(b.CreatedTime)
+	if at, of := session.TimeOf(a), session.TimeOf(b); !at.Equal(of) {
+		return at.After(of)
 	}
 	return a.Key-b.Key > 0
 }

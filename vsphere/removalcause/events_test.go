@@ -87,7 +87,7 @@ func TestTheLastEventOfAVMCountsAndItsOwnBeforeItsHosts(t *testing.T) {
 func TestEventKeysThatOverflowKeepTheirOrder(t *testing.T) {
 	m := inventory.Missing{Vanished: plan.Vanished{MoRef: "vm-7", Name: "web-0"}, SeenAt: noon}
 	first, second := event(math.MaxInt32, &types.VmRemovedEvent{}), event(math.MinInt32, &types.VmRemovedEvent{})
-	for _, later := range []time.Duration{0, time.Second} {
+	for _, later := range []time.Duration{0, time.Second, -time.Microsecond} { // vCenter stores milliseconds, often a microsecond short
 		second.GetEvent().CreatedTime = noon.Add(later)
 		for _, events := range [][]types.BaseEvent{{first, second}, {second, first}} {
 			if got := lastOf(events, m); got != second {

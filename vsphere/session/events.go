@@ -47,3 +47,7 @@ func UserOf(e *types.Event) string {
 	}
 	return e.UserName
 }
+
+// TimeOf returns when an event happened, as far as vCenter's recorded events tell: it stores milliseconds, often one microsecond short
+// ("…30.122999Z"), and so of two events in one millisecond the later one can seem to be the earlier.
+func TimeOf(e *types.Event) time.Time { return e.CreatedTime.Round(time.Millisecond) }

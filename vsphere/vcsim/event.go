@@ -53,8 +53,28 @@ func (b *eventState) visible(raw types.BaseEvent, raised int32) types.BaseEvent 
 	if first, known := b.chains[key]; known {
 		e.ChainId = first
 	}
+	e.CreatedTime = stored(e.CreatedTime, key)
 	e.Key, e.ChainId = e.Key-shift+raised, e.ChainId-shift+raised
 	return event
+}
+
+// stored returns the time of an event as vCenter's database has it: in milliseconds, and often one microsecond short (recorded by VMware's event
+// broker appliance; here, of every other event).
+func stored(at time.Time, key int32) time.Time {
+	at = at.Truncate(time.Millisecond)
+	if key%2 != 0 {
+		at = at.Add(-time.Microsecond)
+	}
+	return at
+}
+
+// asHost makes a context's events those of a host, until end is called: they name "User", which is no account (recorded by ManageIQ). The
+// simulator's locks are the context's, so it is changed, not copied.
+func asHost(ctx *simulator.Context) (end func()) {
+	caller, host := ctx.Session, *ctx.Session
+	host.UserName = "User"
+	ctx.Session = &host
+	return func() { ctx.Session = caller }
 }
 
 // rawEvents returns the simulator's events, newest first. The EventManager must be unlocked, or ctx holds its lock. The query runs as the

@@ -2,7 +2,9 @@ package vcsim_test
 
 import (
 	"testing"
+	"time"
 
+	"github.com/vmware/govmomi/object"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 	"github.com/vmware/govmomi/vslm"
@@ -64,6 +66,36 @@ func TestEventsComeInPages(t *testing.T) {
 			if keys[i] >= keys[i+1] {
 				t.Errorf("event %d comes before %d", keys[i], keys[i+1])
 			}
+		}
+	})
+}
+
+// As vCenter stores them: in milliseconds, and often one microsecond short; a host names "User" where it knows no account.
+func TestEventsHaveTheTimesAndUsersThatAVCenterStores(t *testing.T) {
+	inABubble(t, vcsim.Config{}, func(t *testing.T, v *vcsim.VCenter, c *client) {
+		time.Sleep(1234567 * time.Nanosecond)
+		addVM(t, v, "/DC0/vm", "vm")
+		ok(t, v.PowerOn("vm"))
+		ok(t, v.SetTools("vm", true))
+		ok(t, object.NewVirtualMachine(v.Admin().Client, theVM(t, v, "vm").Ref).ShutdownGuest(c.ctx))
+		var off []types.BaseEvent
+		for len(off) == 0 {
+			time.Sleep(time.Second)
+			off = c.events(t, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}})
+		}
+		if user := off[0].GetEvent().UserName; user != "User" {
+			t.Errorf("the guest's shutdown is by %q", user)
+		}
+		short := map[bool]int{}
+		for _, e := range c.events(t, types.EventFilterSpec{}) {
+			at := e.GetEvent().CreatedTime
+			if ns := at.Nanosecond() % 1e6; ns != 0 && ns != 999_000 {
+				t.Errorf("%T was at %s", e, at.Format(time.RFC3339Nano))
+			}
+			short[at.Nanosecond()%1e6 != 0]++
+		}
+		if short[true] == 0 || short[false] == 0 {
+			t.Errorf("events that are a microsecond short: %v", short)
 		}
 	})
 }

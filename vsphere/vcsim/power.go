@@ -130,12 +130,13 @@ func (vm *machine) ResetVMTask(_ *simulator.Context, _ *types.ResetVM_Task) soap
 	return &methods.ResetVM_TaskBody{Res: &types.ResetVM_TaskResponse{Returnval: ref}}
 }
 
-// ShutdownGuest returns at once; the guest halts after the latency.
+// ShutdownGuest returns at once; the guest halts after the latency, and its host reports that.
 //
 // [doc] ShutdownGuest: "Issues a command to the guest operating system ... Returns immediately and does
 // not wait for the guest"; ToolsUnavailable if VMware Tools do not run.
 func (vm *machine) ShutdownGuest(_ *simulator.Context, req *types.ShutdownGuest) soap.HasFault {
 	fault := vm.askGuest(ShutdownGuest, func(ctx *simulator.Context) (types.AnyType, types.BaseMethodFault) {
+		defer asHost(ctx)()
 		return vm.changePower(ctx, func() soap.HasFault { return vm.VirtualMachine.ShutdownGuest(ctx, req) })
 	})
 	if fault != nil {
