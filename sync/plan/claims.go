@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 )
@@ -32,16 +33,28 @@ func ClaimsOf(g *v1alpha1.VmGroup) (all []Claim) {
 	return all
 }
 
-// SharedClaim says which range of a group has addresses that another group has, too, described by whose; empty if there is none. Networks that the
-// specs name differently are taken for two, which may be isolated from each other.
+// SharedClaim says which range of a group has addresses that another group has, too, described by whose; empty if there is none.
 func SharedClaim(mine, theirs []Claim, whose string) string {
 	for i := range mine {
 		a := &mine[i]
 		for j := range theirs {
-			if b := &theirs[j]; a.network == b.network && a.datacenter == b.datacenter && a.addresses.Overlaps(b.addresses) {
+			if b := &theirs[j]; a.sameNetwork(b) && a.addresses.Overlaps(b.addresses) {
 				return Printable(fmt.Sprintf("%s in the network %s: %s has addresses of this range, too", a.text, a.network, whose))
 			}
 		}
 	}
 	return ""
+}
+
+// sameNetwork reports whether two claims are of one network, as far as their specs tell: they name it by its name, its inventory path, or the
+// end of that. A name with which no other ends is taken for another network, which may be isolated from it.
+func (c *Claim) sameNetwork(o *Claim) bool {
+	a, b := c.network, o.network
+	if a == b && strings.HasPrefix(a, "/") {
+		return true
+	}
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	return c.datacenter == o.datacenter && (a == b || a != "" && strings.HasSuffix(b, "/"+a) && !strings.HasPrefix(a, "/"))
 }
