@@ -58,9 +58,20 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 		}
 	})
 	if l.cfg.GroupMetrics {
+		metrics.GroupPhase.Gauge(r, func(set func(float64, ...string)) {
+			l.eachGroup(func(g *group) { set(1, g.ref.Namespace, g.ref.Name, string(g.answers.status.Phase)) })
+		})
+		metrics.DesiredReplicas.Gauge(r, func(set func(float64, ...string)) {
+			l.eachGroup(func(g *group) {
+				n := g.answers.status.DesiredReplicas
+				if g.lease.finalizing { // no member is missing
+					n = 0
+				}
+				set(float64(n), g.ref.Namespace, g.ref.Name)
+			})
+		})
 		for m, count := range map[*metrics.Metric]func(*v1alpha1.VmGroupStatus) int32{
-			metrics.DesiredReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.DesiredReplicas },
-			metrics.ReadyReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.ReadyReplicas },
+			metrics.ReadyReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.ReadyReplicas },
 			metrics.HeldMembers: func(s *v1alpha1.VmGroupStatus) int32 {
 				return tally(s.Members, func(m v1alpha1.Member) bool { return !m.HeldUntil.IsZero() })
 			},
@@ -68,9 +79,12 @@ func newMeters(r prometheus.Registerer, l *Loop) meters {
 				return tally(s.Disks, func(d v1alpha1.PersistentDisk) bool { return d.State == v1alpha1.DiskDetached })
 			},
 			metrics.AvailReplicas:   func(s *v1alpha1.VmGroupStatus) int32 { return s.AvailableReplicas },
+			metrics.UpdatedReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.UpdatedReplicas },
 			metrics.StandbyReplicas: func(s *v1alpha1.VmGroupStatus) int32 { return s.StandbyReplicas },
 		} {
-			m.Gauge(r, func(set func(float64, ...string)) { l.eachGroup(count, set) })
+			m.Gauge(r, func(set func(float64, ...string)) {
+				l.eachGroup(func(g *group) { set(float64(count(&g.answers.status)), g.ref.Namespace, g.ref.Name) })
+			})
 		}
 	}
 	reduced := metrics.SlotsReduced.Counter(r)
@@ -107,9 +121,9 @@ func (m meters) ended(a *plan.ActionReport) {
 	m.duration.WithLabelValues(string(a.Op)).Observe(a.DurationSeconds)
 }
 
-// eachGroup sets a gauge for each group under lease. Of two with one name (one that is gone, and one applied again) the one
-// that was called for last counts.
-func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(value float64, labels ...string)) {
+// eachGroup visits each group under lease. Of two with one name (one that is gone, and one applied again) it visits the one that was
+// called for last.
+func (l *Loop) eachGroup(visit func(*group)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	type name struct{ namespace, group string }
@@ -120,8 +134,8 @@ func (l *Loop) eachGroup(count func(*v1alpha1.VmGroupStatus) int32, set func(val
 			newest[n] = g
 		}
 	}
-	for n, g := range newest {
-		set(float64(count(&g.answers.status)), n.namespace, n.group)
+	for _, g := range newest {
+		visit(g)
 	}
 }
 

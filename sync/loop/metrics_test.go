@@ -41,18 +41,54 @@ func TestTheFiguresOfEachGroupUnderLeaseAreMetrics(t *testing.T) {
 			for sample, want := range map[string]bool{
 				`groups{phase=RUNNING} 1`: true, `groups{phase=ERROR} 0`: true, `actions_running{} 0`: true, `actions_total{op=Clone,result=ok} 2`: true,
 				`group_replicas_desired{group=web,namespace=default} 2`: each, `group_replicas_ready{group=web,namespace=default} 2`: each,
-				`group_replicas_available{group=web,namespace=default} 2`: each,
+				`group_replicas_available{group=web,namespace=default} 2`: each, `group_replicas_updated{group=web,namespace=default} 2`: each,
+				`group_phase{group=web,namespace=default,phase=RUNNING} 1`: each,
 			} {
 				if slices.Contains(all, sample) != want {
 					t.Errorf("GroupMetrics %v: %s is there: %v; all: %q", each, sample, !want, all)
 				}
 			}
 			time.Sleep(time.Hour)
-			if all := gathered(t, r); slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "group_replicas") }) || !slices.Contains(all, `groups{phase=RUNNING} 0`) {
+			if all := gathered(t, r); slices.ContainsFunc(all, func(s string) bool { return strings.HasPrefix(s, "group_") }) || !slices.Contains(all, `groups{phase=RUNNING} 0`) {
 				t.Errorf("without a lease: %q", all)
 			}
 		})
 	}
+}
+
+// So that an alert names the group; with its other phases as zeros there would be three times as many.
+func TestAGroupHasOneSeriesOfItsPhaseUntilItIsGone(t *testing.T) {
+	r := prometheus.NewRegistry()
+	bubble(t, newModel(time.Second), Config{Slots: 8, Metrics: r, GroupMetrics: true}, func(t *testing.T, l *Loop) {
+		of := func(metric string) (all []string) {
+			for _, s := range gathered(t, r) {
+				if strings.HasPrefix(s, metric) {
+					all = append(all, s)
+				}
+			}
+			return all
+		}
+		web, invalid := call("web", 2), call("invalid", 1)
+		invalid.Group.Spec.CPU = -1
+		l.Sync(web)
+		l.Sync(invalid)
+		if got := of("group_phase"); !slices.Equal(got, []string{`group_phase{group=invalid,namespace=default,phase=ERROR} 1`, `group_phase{group=web,namespace=default,phase=PENDING} 1`}) {
+			t.Errorf("at first: %q", got)
+		}
+		newCluster(web).calls(l, time.Minute)
+		if got := of("group_phase{group=web"); !slices.Equal(got, []string{`group_phase{group=web,namespace=default,phase=RUNNING} 1`}) {
+			t.Errorf("once it is up: %q", got)
+		}
+		gone := deletion(web)
+		l.Sync(gone)
+		if got := of("group_replicas_desired{group=web"); !slices.Equal(got, []string{`group_replicas_desired{group=web,namespace=default} 0`}) {
+			t.Errorf("while it is deleted: %q", got)
+		}
+		until(t, 10*time.Minute, "it is gone", func() bool { return l.Sync(gone).Finalized })
+		if got := of("group_"); slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "group=web") }) {
+			t.Errorf("after it is gone: %q", got)
+		}
+	})
 }
 
 // When the last call came stays known without a lease, so that an alert can tell that Metacontroller is silent; a group that is gone needs none.

@@ -24,10 +24,12 @@ var (
 	Groups          = add("vmgroup_groups", "Groups under lease, by phase.", "phase")
 	LastCall        = add("vmgroup_last_call_timestamp_seconds", "When Metacontroller last called a hook, in seconds since 1970; 0 once the last group that it called for is gone.")
 	GroupsWaiting   = add("vmgroup_groups_waiting", "Groups that wait for a free slot.")
-	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease.", "namespace", "group")
+	GroupPhase      = add("vmgroup_group_phase", "1 for the phase of a group under lease, which has no series for its other phases.", "namespace", "group", "phase")
+	DesiredReplicas = add("vmgroup_group_replicas_desired", "spec.replicas of a group under lease; 0 while the group is deleted.", "namespace", "group")
 	ReadyReplicas   = add("vmgroup_group_replicas_ready", "Members of a group under lease that are ready.", "namespace", "group")
 	HeldMembers     = add("vmgroup_group_members_held", "Members of a group under lease that are not taken down yet, because annotations hold them.", "namespace", "group")
 	AvailReplicas   = add("vmgroup_group_replicas_available", "Members of a group under lease that are available.", "namespace", "group")
+	UpdatedReplicas = add("vmgroup_group_replicas_updated", "Members of a group under lease that match the spec.", "namespace", "group")
 	DetachedDisks   = add("vmgroup_group_disks_detached", "Persistent disks of a group under lease that no VM has.", "namespace", "group")
 	StandbyReplicas = add("vmgroup_group_replicas_standby", "Standby members of a group under lease.", "namespace", "group")
 
