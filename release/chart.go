@@ -88,8 +88,8 @@ func pullMetacontroller(source, dir string) (string, error) {
 		command(".", nil, "go", "tool", "helm", "pull", d.Repository+"/"+d.Name, "--version", d.Version, "--destination", dir)
 }
 
-// copyChart copies the contents of the archive: without those of .helmignore, with the version of the release, and with the archive of
-// Metacontroller's chart, if there is one.
+// copyChart copies the contents of the archive: without those of .helmignore, with the version of the release and the addresses of its
+// documents, and with the archive of Metacontroller's chart, if there is one.
 func copyChart(source, to string, r release, metacontroller string) error {
 	from := filepath.Join(source, chart)
 	ignored, err := os.ReadFile(filepath.Join(from, ".helmignore"))
@@ -138,6 +138,14 @@ func copyChart(source, to string, r release, metacontroller string) error {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(to, "README.md"), []byte(r.elsewhere(string(page), chart)), 0o644); err != nil {
+		return err
+	}
+	rules := filepath.Join(to, "files/monitoring/prometheusrule.yaml")
+	if text, err = os.ReadFile(rules); err != nil {
+		return err
+	}
+	runbooks := strings.ReplaceAll(string(text), placeholder+"/blob/main/", r.repository+"/blob/"+r.version+"/")
+	if err := os.WriteFile(rules, []byte(runbooks), 0o644); err != nil {
 		return err
 	}
 	return setImage(filepath.Join(to, "values.yaml"), r.image)

@@ -48,8 +48,8 @@ func TestWhatIsReadElsewhereLinksToTheRepositoryAtItsVersion(t *testing.T) {
 	if err := copyChart(repository, dir, r, ""); err != nil {
 		t.Fatal(err)
 	}
-	page, meta := chartFiles(t, dir, "README.md")[0], chartFiles(t, dir, "Chart.yaml")[0]
-	for name, text := range map[string]string{"the notes": string(notes), "the chart's page": page, "Chart.yaml": meta} {
+	page, meta, alerts := chartFiles(t, dir, "README.md")[0], chartFiles(t, dir, "Chart.yaml")[0], chartFiles(t, dir, "files/monitoring/prometheusrule.yaml")[0]
+	for name, text := range map[string]string{"the notes": string(notes), "the chart's page": page, "Chart.yaml": meta, "the alerts": alerts} {
 		if strings.Contains(text, "OWNER") || !strings.Contains(text, r.repository) {
 			t.Errorf("%s names no repository:\n%.400s", name, text)
 		}
@@ -62,6 +62,9 @@ func TestWhatIsReadElsewhereLinksToTheRepositoryAtItsVersion(t *testing.T) {
 				t.Errorf("%s leads nowhere: %v", l[1], err)
 			}
 		}
+	}
+	if !strings.Contains(alerts, "runbook_url: "+r.repository+"/blob/v99.0.0-rc.1/docs/troubleshooting.md#") {
+		t.Errorf("the alerts link elsewhere:\n%.1000s", alerts)
 	}
 	for _, want := range []string{"image: registry.example.com/vmgroup:v99.0.0-rc.1", "name: vmgroups.vm.codeconnect.vmworld.com"} {
 		if !strings.Contains(meta, want) {

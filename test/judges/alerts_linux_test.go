@@ -9,6 +9,8 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
+func init() { yaml.FutureLineWrap() } // planted defects are found in whole lines
+
 // rules are those of the monitoring component, as a Prometheus file.
 func rules(t *testing.T) string {
 	t.Helper()
@@ -52,11 +54,15 @@ func TestPromtoolSeesEachAlertFireWhenItShould(t *testing.T) {
 			continue
 		}
 		for what, bent := range map[string]string{
-			"no expression":   strings.Replace(rules, "== 0", "==", 1),
-			"another phase":   strings.Replace(rules, `phase="ERROR"`, `phase="Error"`, 1),
-			"a longer wait":   strings.Replace(rules, "for: 10m", "for: 20m", 1),
-			"no certificate":  strings.Replace(rules, "7 * 86400", "6 * 86400", 1),
-			"another runbook": strings.Replace(rules, "#vmgroupsqueue", "#queue", 1),
+			"no expression":              strings.Replace(rules, "== 0", "==", 1),
+			"another phase":              strings.Replace(rules, `phase="ERROR"`, `phase="Error"`, 1),
+			"a longer wait":              strings.Replace(rules, "for: 10m", "for: 20m", 1),
+			"no certificate":             strings.Replace(rules, "7 * 86400", "6 * 86400", 1),
+			"any replica knows vCenter":  strings.Replace(rules, "and on (instance) sum by (instance) (vmgroup_groups) > 0", "", 1),
+			"the fleet's pending groups": strings.Replace(rules, "max by (namespace, group) (vmgroup_group_phase{phase=\"PENDING\"}", "max(vmgroup_group_phase{phase=\"PENDING\"}", 1),
+			"an outage for each group":   strings.Replace(rules, "unless on (instance) vmgroup_vcenter_up == 0", "", 1),
+			"every update":               strings.Replace(rules, "unless on (namespace, group) changes(vmgroup_group_replicas_updated[10m]) > 0", "", 1),
+			"another runbook":            strings.Replace(rules, "#vmgroupsqueue", "#queue", 1),
 		} {
 			if said := d.promtool(t, bent, tests); bent == rules || said == "" {
 				t.Errorf("planted: %s: Debian %s finds nothing", what, d.release)
