@@ -143,7 +143,7 @@ func (s *serveSettings) run(ctx context.Context, log zerolog.Logger, registry *p
 	groups = loop.New(loop.Config{Slots: s.slots, Lease: s.lease, Resync: s.resync, Log: log, Metrics: registry, GroupMetrics: s.groupMetrics, Events: s.events, Who: vc.Who, Prober: prober}, vc)
 
 	pod, _ := os.Hostname() // a page without it is still a page
-	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, VCenter: s.vcenter.Address(), Version: version, Pod: pod, SignedIn: open.guard.SignedIn})
+	pages = page.New(page.Config{Source: facts{groups, vc}, Next: groups.NextSteps, VCenter: s.vcenter.Address(), Version: version, Pod: pod, Names: open.guard.Names, SignedIn: open.guard.SignedIn})
 	handlers := hook.Config{
 		Controller: groups, Preflight: vc, ListGroups: vc.ListGroups, Slots: groups.Slots, Page: pages, Log: log, Meter: registry, Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
 		Ready: readiness(open, vc),

@@ -46,6 +46,9 @@ type Config struct {
 	VCenter string
 	// Version is the server's, and Pod the name of its host: of its pod, in Kubernetes.
 	Version, Pod string
+	// Names are the DNS names of the server's certificate, such as "vmgroup.vmgroup-system.svc": the sign-in form takes the name of the install
+	// from them. It can be nil.
+	Names func() []string
 	// SignedIn reports whether a request comes from a browser that can sign out. It can be nil.
 	SignedIn func(*http.Request) bool
 }
@@ -132,12 +135,26 @@ func (p *Page) AskToken(w http.ResponseWriter, r *http.Request, denied bool) {
 	if r.URL.Path == SignIn {
 		to = r.PostFormValue("to")
 	}
-	p.send(w, r, http.StatusUnauthorized, "signin", frame{Title: "Sign in", Body: signIn{To: to, Denied: denied}})
+	service, namespace := p.install()
+	p.send(w, r, http.StatusUnauthorized, "signin", frame{Title: "Sign in", Body: signIn{To: to, Denied: denied, Namespace: namespace, Secret: service + "-reader-token"}})
 }
 
 type signIn struct {
-	To     string
-	Denied bool
+	To                string
+	Denied            bool
+	Namespace, Secret string // of the token
+}
+
+// install returns the names of the server's Service and namespace: at <service>.<namespace>.svc, Metacontroller calls.
+func (p *Page) install() (service, namespace string) {
+	if p.cfg.Names != nil {
+		for _, name := range p.cfg.Names() {
+			if labels := strings.Split(name, "."); len(labels) >= 3 && labels[2] == "svc" {
+				return labels[0], labels[1]
+			}
+		}
+	}
+	return "vmgroup", "vmgroup-system"
 }
 
 // frame is what all pages have in common.

@@ -399,6 +399,26 @@ func TestTheFormLeadsBackToTheRequestedPage(t *testing.T) {
 	}
 }
 
+func TestTheFormNamesTheTokenOfItsInstall(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		names             []string
+		namespace, secret string
+	}{
+		{[]string{"vms.example.com", "prod-vmgroup.site.svc", "prod-vmgroup.site"}, "site", "prod-vmgroup-reader-token"},
+		{[]string{"vmgroup.east.svc.cluster.local"}, "east", "vmgroup-reader-token"},
+		{nil, "vmgroup-system", "vmgroup-reader-token"},
+	} {
+		p, w := New(Config{Source: &source{}, Names: func() []string { return c.names }}), httptest.NewRecorder()
+		p.AskToken(w, httptest.NewRequest("GET", "/", nil), false)
+		for _, want := range []string{"In the Secret " + c.secret, "kubectl -n " + c.namespace + " get secret " + c.secret, "kubectl -n " + c.namespace + " create secret generic " + c.secret} {
+			if text := textOf(t, w.Body.String()); !strings.Contains(text, want) {
+				t.Errorf("%v: no %q in %s", c.names, want, text)
+			}
+		}
+	}
+}
+
 func BenchmarkAPageOf2000Groups(b *testing.B) {
 	s := &source{groups: many(2000)}
 	p := New(Config{Source: s})

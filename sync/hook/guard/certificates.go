@@ -99,6 +99,17 @@ func (g *Guard) tlsConfig() *tls.Config {
 	}
 }
 
+// Names are the DNS names of the current certificate; none without one.
+func (g *Guard) Names() []string {
+	if g.pair == nil {
+		return nil
+	}
+	if pair := g.pair.now().pair; pair != nil {
+		return pair.Leaf.DNSNames
+	}
+	return nil
+}
+
 // trusts reports whether the caller's certificate is valid now: a connection may have begun before the authorities changed, or
 // before the certificate expired.
 func (g *Guard) trusts(state *tls.ConnectionState) bool {
