@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints what the install with your vCenter needs before anything else: the namespace, vCenter's credentials, and the token and
+# Prints what the install with your vCenter needs before anything else: the namespace, vCenter's credentials, and the tokens and
 # the certificates of the hooks (for ten years, from an authority that signs nothing else and is forgotten). Needs openssl.
 #
 #   VC_HOST=vc.example.com VC_USER=… VC_PASS=… manifests/secrets.sh | kubectl create -f -
@@ -29,7 +29,7 @@ request -subj /CN=vmgroup -keyout "$keys/server.key" -out "$keys/server.csr"
 sign server extendedKeyUsage=serverAuth "subjectAltName=DNS:vmgroup.$namespace.svc,DNS:vmgroup.$namespace"
 request -subj /CN=metacontroller -keyout "$keys/client.key" -out "$keys/client.csr"
 sign client extendedKeyUsage=clientAuth
-openssl rand -hex 32 | tr -d '\n' >"$keys/token"
+for token in token reader; do openssl rand -hex 32 | tr -d '\n' >"$keys/$token"; done
 
 file() { printf '  %s: %s\n' "$1" "$(openssl base64 -A -in "$keys/$2")"; }
 text() { printf '  %s: %s\n' "$1" "$(printf %s "$2" | openssl base64 -A)"; }
@@ -57,6 +57,8 @@ text VC_USER "$VC_USER"
 text VC_PASS "$VC_PASS"
 secret vmgroup-hook-token Opaque
 file token token
+secret vmgroup-reader-token Opaque
+file token reader
 secret vmgroup-tls kubernetes.io/tls
 file ca.crt ca.crt
 file tls.crt server.crt

@@ -255,7 +255,7 @@ func TestTheChartHasTheObjectsOfKustomize(t *testing.T) {
 				"configMapGenerator: [{name: vmgroup-settings, namespace: vmgroup-system, behavior: merge, literals: [VC_DATACENTER=DC0]}]",
 				"images: [{name: vmgroup, newName: registry.example.com/vmgroup, newTag: v1.2.3}]"),
 		},
-		"generated keys": {tree: []string{"resources: [manifests]"}, made: []string{"Secret/vmgroup-hook-token", "Secret/vmgroup-tls", "Secret/vmgroup-hook-client"}},
+		"generated keys": {tree: []string{"resources: [manifests]"}, made: []string{"Secret/vmgroup-hook-token", "Secret/vmgroup-reader-token", "Secret/vmgroup-tls", "Secret/vmgroup-hook-client"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, want := comparable(t, renderedIn(t, cmp.Or(c.namespace, "vmgroup-system"), c.values...)), comparable(t, kustomized(t, c.tree...))

@@ -70,6 +70,9 @@ func TestTheKeysThatHelmMakesMatch(t *testing.T) {
 	if len(token) < 32 || string(token) == string(secret(t, rendered(t), "vmgroup-hook-token")["token"]) {
 		t.Errorf("the token %s can be guessed", token)
 	}
+	if reader := secret(t, all, "vmgroup-reader-token")["token"]; len(reader) < 32 || string(reader) == string(token) {
+		t.Errorf("the reader's token %s can be guessed, or opens the hooks", reader)
+	}
 }
 
 func TestOnlyGeneratedKeysAreSecretsOfHelm(t *testing.T) {
@@ -251,6 +254,9 @@ func TestTheScriptPrintsKeysThatMatch(t *testing.T) {
 	}
 	if token := secret(t, all, "vmgroup-hook-token")["token"]; len(token) != 64 {
 		t.Errorf("the token has %d bytes", len(token))
+	}
+	if reader := secret(t, all, "vmgroup-reader-token")["token"]; len(reader) != 64 || string(reader) == string(secret(t, all, "vmgroup-hook-token")["token"]) {
+		t.Errorf("the reader's token has %d bytes, or opens the hooks", len(reader))
 	}
 	if all["Namespace/vmgroup-system"] == nil {
 		t.Error("no namespace")
