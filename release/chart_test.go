@@ -320,12 +320,22 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"podLabels.app\\.kubernetes\\.io/name=other", "networkPolicy.vcenterCIDRs={vc.example.com}", "monitoring.runbookBaseURL=git.example.com", "compositeController.name=Web",
 		"compositeController.name=web", "compositeController.name=vmgroups", "compositeController.name=vmgroup-", // sync/hook/wire.go takes them for others
 		"vcenter.name=US", "vcenters={a b}", "compositeController.resyncPeriodSeconds=0", "compositeController.resyncPeriodSeconds=5m",
+		"networkPolicy.vcenterCIDRs={192.0.2.0/99}", "networkPolicy.vcenterCIDRs={192.0.2.0/33}", "networkPolicy.vcenterCIDRs={192.0.2.256/24}", "networkPolicy.vcenterCIDRs={192.0.2/24}",
+		"networkPolicy.vcenterCIDRs={fd00::/129}", "networkPolicy.vcenterCIDRs={fd00/8}", "networkPolicy.vcenterCIDRs={192.0.2.1}", "networkPolicy.vcenterPort=70000",
+		"networkPolicy.egress[0].port=3128", "settings.VMGROUP_PROBE_NETWORKS=10.0.0.0/99", `settings.VMGROUP_GUEST_NETWORKS=10.0.0.0/8\,lan`,
+		"settings.VMGROUP_SLOTS=abc", "settings.VMGROUP_SLOTS=0", "settings.VMGROUP_SLOTS=641", "settings.VMGROUP_RESYNC=30", "settings.VMGROUP_LEASE=soon", "settings.VMGROUP_EVENTS=no",
+		"settings.VC_INSECURE=maybe", "settings.VMGROUP_LOG_LEVEL=trace", "resources.limit.memory=1Gi", "resources.limits.memory=1GB", "resources.requests.cpu=fast",
+		"tolerations[0].keys=a", "tolerations[0].effect=Never", "affinity.podAntiaffinity.a=b", "hostAliases[0].hostname=vc", "dnsPolicy=None1", "dnsConfig.nameserver=192.0.2.1",
+		"updateStrategy.type=Slow", "updateStrategy.rollingUpdate.maxSurge=all", "monitoring.serviceMonitor.interval=30", "monitoring.serviceMonitor.scrapeTimeout=fast",
+		"monitoring.prometheus.namespace=", "service.labels.helm\\.sh/chart=x", "serviceAccount.labels.helm\\.sh/chart=x", "deploymentAnnotations.a=1",
 	} {
 		if out, err := helm(t, "template", "vmgroup", "--set", wrong); err == nil || !strings.Contains(err.Error(), "values") {
 			t.Errorf("%s: %v\n%.200s", wrong, err, out)
 		}
 	}
 	for wrong, where := range map[string]string{
+		"service.port=8081":                      "service.port: 8081 is the Service's port of /healthz and /metrics",
+		"resources.limit.memory=1Gi":             "at '/resources': additional properties 'limit' not allowed",
 		"settings.VMGROUP_SLOT=3":                "at '/settings': additional properties 'VMGROUP_SLOT' not allowed",
 		"settings.VC_PASS=secret":                "at '/settings': additional properties 'VC_PASS' not allowed",
 		"commonLabels.helm\\.sh/chart=x":         "at '/commonLabels/helm.sh~1chart'",

@@ -155,8 +155,15 @@ extraArgs: [--log-level=debug]
 extraEnv: [{name: SSL_CERT_DIR, value: /ca}]
 extraVolumes: [{name: ca, configMap: {name: ca}}]
 extraVolumeMounts: [{name: ca, mountPath: /ca}]
-serviceAccount: {name: robot, annotations: {a: b}}
-service: {type: NodePort, port: 443, annotations: {c: d}}
+serviceAccount: {name: robot, annotations: {a: b}, labels: {tier: robots}}
+service: {type: NodePort, port: 443, annotations: {c: d}, labels: {zone: a, team: web}}
+commonLabels: {team: infra}
+deploymentAnnotations: {g: h}
+updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}
+hostAliases: [{ip: 192.0.2.10, hostnames: [vc.example.com]}]
+dnsPolicy: None
+dnsConfig: {nameservers: [192.0.2.53], searches: [example.com], options: [{name: ndots, value: "1"}]}
+resources: {requests: {cpu: 0.5, memory: 256Mi}, limits: {memory: 1.5Gi, ephemeral-storage: 1e9}}
 podLabels: {tier: control}
 podAnnotations: {e: f}
 replicas: 3
@@ -181,7 +188,17 @@ topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: D
 	if pod["serviceAccountName"] != "robot" || at(all["ServiceAccount/robot"], "metadata", "annotations", "a") != "b" || at(all["ServiceAccount/robot"], "automountServiceAccountToken") != false {
 		t.Errorf("the account is %v: %v", pod["serviceAccountName"], all["ServiceAccount/robot"])
 	}
+	if labels := at(all["ServiceAccount/robot"], "metadata", "labels"); at(labels.(map[string]any), "tier") != "robots" || at(labels.(map[string]any), "app.kubernetes.io/name") != "vmgroup" {
+		t.Errorf("the account has the labels %v", labels)
+	}
+	wants(t, "hostAliases", pod["hostAliases"], "[{ip: 192.0.2.10, hostnames: [vc.example.com]}]")
+	wants(t, "DNS", []any{pod["dnsPolicy"], pod["dnsConfig"]}, "[None, {nameservers: [192.0.2.53], searches: [example.com], options: [{name: ndots, value: \"1\"}]}]")
+	wants(t, "the Deployment", []any{at(all["Deployment/vmgroup"], "metadata", "annotations"), at(all["Deployment/vmgroup"], "spec", "strategy")},
+		"[{g: h}, {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}]")
 	service := all["Service/vmgroup"]
+	if labels := at(service, "metadata", "labels").(map[string]any); labels["zone"] != "a" || labels["team"] != "web" || labels["app.kubernetes.io/name"] != "vmgroup" {
+		t.Errorf("the Service has the labels %v", labels)
+	}
 	wants(t, "service", []any{at(service, "spec", "type"), at(service, "metadata", "annotations"), at(service, "spec", "ports").([]any)[0]},
 		"[NodePort, {c: d}, {name: hooks, port: 443, targetPort: hooks, protocol: TCP, appProtocol: https}]")
 	if url := at(all["CompositeController/vmgroup"], "spec", "hooks", "sync", "webhook", "url"); url != "https://vmgroup.site.svc:443/sync" {
@@ -196,6 +213,9 @@ topologySpreadConstraints: [{topologyKey: rack, maxSkew: 1, whenUnsatisfiable: D
 		t.Errorf("the pods have %v", metadata)
 	}
 
+	if all = rendering(t, "vmgroup", "simulator: true\nupdateStrategy: {type: RollingUpdate}\n"); at(all["Deployment/vmgroup"], "spec", "strategy", "type") != "Recreate" {
+		t.Error("while the simulator's Deployment is updated, two vCenters run")
+	}
 	all = rendering(t, "vmgroup", "serviceAccount: {create: false}\nreplicas: 2\npodDisruptionBudget: {enabled: false}\n")
 	if pod, _ = container(t, all, "vmgroup"); pod["serviceAccountName"] != "default" || all["ServiceAccount/vmgroup"] != nil || all["PodDisruptionBudget/vmgroup"] != nil {
 		t.Errorf("without an account and a budget: %v", pod["serviceAccountName"])
@@ -208,22 +228,150 @@ func TestSettingsAreStringsWhateverTheyWereWrittenAs(t *testing.T) {
 		`{VC_FOLDER: vm-operator, VMGROUP_SLOTS: "64", VMGROUP_EVENTS: "false", VMGROUP_RESYNC: 60s, VC_POOL: "1000000", VC_DATASTORE: "0123"}`)
 }
 
+// egress are the ports of each rule that the server's policy has after those of DNS.
+func egress(all objects) (ports []any) {
+	for _, rule := range at(all["NetworkPolicy/vmgroup"], "spec", "egress").([]any)[1:] {
+		for _, p := range rule.(map[string]any)["ports"].([]any) {
+			ports = append(ports, p.(map[string]any)["port"])
+		}
+	}
+	return ports
+}
+
 func TestTheServerIsLetOutToTheProxyThatItUses(t *testing.T) {
 	for proxy, port := range map[string]int{
 		"http://proxy.example.com:3128": 3128, "https://u:p@proxy.example.com:8443/": 8443, "http://[fd00::1]:3128": 3128,
-		"http://proxy.example.com": 80, "https://proxy.example.com": 443, "http://[fd00::1]": 80,
+		"http://proxy.example.com": 80, "https://proxy.example.com": 443, "http://[fd00::1]": 80, "proxy.example.com:3128": 3128, "socks5://proxy.example.com": 1080,
 	} {
 		all := rendering(t, "vmgroup", "settings: {HTTPS_PROXY: \""+proxy+"\", NO_PROXY: .svc}\n")
 		if got := at(all["ConfigMap/vmgroup-settings"], "data", "HTTPS_PROXY"); got != proxy {
 			t.Errorf("%s: the setting is %v", proxy, got)
 		}
-		var ports []any
-		for _, rule := range at(all["NetworkPolicy/vmgroup"], "spec", "egress").([]any) {
-			for _, p := range rule.(map[string]any)["ports"].([]any) {
-				ports = append(ports, p.(map[string]any)["port"])
+		wants(t, proxy, egress(all), fmt.Sprintf("[%d, 443]", port))
+		for _, name := range []string{"HTTPS_PROXY", "https_proxy"} {
+			wants(t, proxy+" as "+name, egress(rendering(t, "vmgroup", "extraEnv: [{name: "+name+", value: \""+proxy+"\"}]\n")), fmt.Sprintf("[%d, 443]", port))
+		}
+	}
+	all := rendering(t, "vmgroup", `
+extraEnv: [{name: HTTPS_PROXY, valueFrom: {secretKeyRef: {name: proxy, key: url}}}]
+networkPolicy: {egress: [{to: [{ipBlock: {cidr: 192.0.2.80/32}}], ports: [{port: 3128, protocol: TCP}]}]}
+`)
+	rules := at(all["NetworkPolicy/vmgroup"], "spec", "egress").([]any)
+	wants(t, "a proxy of a Secret", rules[len(rules)-1], "{to: [{ipBlock: {cidr: 192.0.2.80/32}}], ports: [{port: 3128, protocol: TCP}]}")
+	wants(t, "beside vCenter", egress(all), "[443, 3128]")
+}
+
+func TestTheServerIsLetOutToVCentersPort(t *testing.T) {
+	for address, port := range map[string]int{
+		"": 443, "vc.example.com": 443, "vc.example.com:8443": 8443, "https://vc.example.com/sdk": 443, "https://vc.example.com:9443/sdk": 9443, "http://127.0.0.1": 80,
+		"192.0.2.1:444": 444, "fd00::1": 443, "[fd00::1]:8443": 8443, "[fd00::1]": 443, "https://[fd00::1]:8443/sdk": 8443, "fd00:1:2:3:4:5:6:8443": 443,
+	} {
+		wants(t, address, egress(rendering(t, "vmgroup", "vcenter: {address: \""+address+"\"}\n")), fmt.Sprintf("[%d]", port))
+	}
+	wants(t, "of the Secret", egress(rendering(t, "vmgroup", "networkPolicy: {vcenterPort: 8443}\n")), "[8443]")
+	all := rendering(t, "vmgroup", "networkPolicy: {vcenterCIDRs: [192.0.2.10/32, \"fd00::/8\", \"::ffff:192.0.2.1/128\"]}\nvcenter: {address: \"vc:8443\"}\n")
+	rules := at(all["NetworkPolicy/vmgroup"], "spec", "egress").([]any)
+	wants(t, "networks", rules[1], `{ports: [{port: 8443, protocol: TCP}], to: [{ipBlock: {cidr: 192.0.2.10/32}}, {ipBlock: {cidr: "fd00::/8"}}, {ipBlock: {cidr: "::ffff:192.0.2.1/128"}}]}`)
+}
+
+// What the schema takes, the server takes: cmd/vmgroup has the types of its flags.
+func TestSettingsThatTheServerTakesAreNotRefused(t *testing.T) {
+	rendering(t, "vmgroup", `
+settings:
+  VMGROUP_SLOTS: "640"
+  VMGROUP_RESYNC: 1m30s
+  VMGROUP_LEASE: 1.5h
+  VMGROUP_EVENTS: "false"
+  VMGROUP_GROUP_METRICS: true
+  VC_ACCEPT_EULAS: "true"
+  VC_INSECURE: ""
+  VMGROUP_LOG_LEVEL: debug
+  VMGROUP_PROBE_NETWORKS: "10.0.0.0/8, fd00::/8,2001:db8:1:2:3:4:5:6/128,::/0"
+  VMGROUP_GUEST_NETWORKS: ""
+tolerations: [{key: node, operator: Exists, effect: NoExecute, tolerationSeconds: 60}]
+affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
+`)
+}
+
+func TestThePolicyLetsPrometheusInWhereItIs(t *testing.T) {
+	for values, from := range map[string]string{
+		"": "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}, podSelector: {matchLabels: {app.kubernetes.io/name: prometheus}}}",
+		"  prometheus: {namespace: observability, podLabels: {app: prom}}\n": "{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: observability}}, podSelector: {matchLabels: {app: prom}}}",
+	} {
+		all := rendering(t, "vmgroup", "monitoring:\n  enabled: true\n"+values)
+		rule := at(all["NetworkPolicy/vmgroup-metrics"], "spec", "ingress").([]any)[0].(map[string]any)
+		wants(t, values, rule["from"].([]any)[0], from)
+	}
+}
+
+// restricted-v2 of OpenShift refuses pods that choose their user outside of the namespace's range.
+func TestOnOpenShiftNoPodChoosesItsUser(t *testing.T) {
+	chart := "metacontroller-helm-4.17.2.tgz"
+	stub := filepath.Join(t.TempDir(), chart)
+	if err := (release{}).writeTar(stub, []file{
+		{name: "metacontroller-helm/Chart.yaml", mode: 0o644, content: []byte("{apiVersion: v2, name: metacontroller-helm, version: 4.17.2}")},
+		{name: "metacontroller-helm/values.yaml", mode: 0o644, content: []byte("podSecurityContext: {}\n")},
+		{name: "metacontroller-helm/templates/pod.yaml", mode: 0o644, content: []byte( // as its StatefulSet does
+			"kind: Pod\nmetadata: {name: metacontroller}\nspec:\n  securityContext:\n    {{- toYaml .Values.podSecurityContext | nindent 4 }}\n")},
+	}, true); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "vmgroup")
+	if err := copyChart(repository, dir, release{version: "v0.0.0-dev", image: "vmgroup", tag: "dev"}, stub); err != nil {
+		t.Fatal(err)
+	}
+	page := chartFiles(t, dir, "README.md")[0]
+	_, example, _ := strings.Cut(page, "```yaml\n")
+	values := filepath.Join(t.TempDir(), "values.yaml")
+	example, _, _ = strings.Cut(example, "\nmonitoring:")
+	if err := os.WriteFile(values, []byte(example), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args   []string
+		chosen bool
+	}{{[]string{"--values", values}, false}, {nil, true}} {
+		text, err := helmOn(t, dir, append([]string{"template", "vmgroup", "--set", "metacontroller.enabled=true"}, c.args...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := parse(t, text)
+		for what, context := range map[string]any{
+			"the server": at(all["Deployment/vmgroup"], "spec", "template", "spec", "securityContext"), "Metacontroller": at(all["Pod/metacontroller"], "spec", "securityContext"),
+		} {
+			fields := context.(map[string]any)
+			for _, field := range []string{"runAsUser", "runAsGroup"} {
+				if (fields[field] != nil) != c.chosen { // for the API server, null is not there
+					t.Errorf("%v: %s has %s %v", c.args, what, field, fields[field])
+				}
+			}
+			if fields["runAsNonRoot"] != true {
+				t.Errorf("%s may run as root: %v", what, fields)
 			}
 		}
-		wants(t, proxy, ports, fmt.Sprintf("[53, 53, 5353, 5353, %d, 443]", port))
+	}
+}
+
+// As the notes say, people sign in to the page after each kind of install.
+func TestTheNotesSayHowToSignIn(t *testing.T) {
+	for values, wants := range map[string][]string{
+		"":                                     {"https://127.0.0.1:8443/", "kubectl -n site port-forward service/prod-vmgroup 8443:8443\n", "kubectl -n site get secret prod-vmgroup-reader-token "},
+		"service.port=443,hooks.keys=existing": {"kubectl -n site port-forward service/prod-vmgroup 8443:443\n", "kubectl -n site create secret generic prod-vmgroup-reader-token ", "kubectl -n site get secret prod-vmgroup-reader-token "},
+		"simulator=true":                       {"http://127.0.0.1:8080/", "kubectl -n site port-forward service/prod-vmgroup 8080:8080\n"},
+	} {
+		text, err := helm(t, "install", "prod", "--namespace", "site", "--dry-run=client", "--set", values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, notes, _ := strings.Cut(text, "\nNOTES:\n")
+		for _, want := range wants {
+			if !strings.Contains(notes, want) {
+				t.Errorf("%s: no %q in:\n%s", values, want, notes)
+			}
+		}
+		if created := strings.Contains(text, "name: prod-vmgroup-reader-token"); created != (values == "") || strings.Contains(notes, "create secret") != strings.Contains(values, "existing") {
+			t.Errorf("%s: Helm creates the reader's token: %t\n%s", values, created, notes)
+		}
 	}
 }
 
@@ -231,7 +379,12 @@ func TestPrometheusAndGrafanaFindTheirObjectsByLabels(t *testing.T) {
 	all := rendering(t, "vmgroup", `
 monitoring:
   enabled: true
-  serviceMonitor: {labels: {release: stack}}
+  serviceMonitor:
+    labels: {release: stack}
+    interval: 1m
+    scrapeTimeout: 20s
+    relabelings: [{action: replace, targetLabel: cluster, replacement: a}]
+    metricRelabelings: [{sourceLabels: [__name__], regex: go_.*, action: drop}]
   rule: {labels: {role: alerts}}
   dashboard: {enabled: true, labels: {grafana_dashboard: null, dashboards: ours}}
 `)
@@ -242,6 +395,8 @@ monitoring:
 			t.Errorf("%s: the label %s is %v", id, label[0], got)
 		}
 	}
+	wants(t, "the endpoints", at(all["ServiceMonitor/vmgroup"], "spec", "endpoints"), `[{port: health, path: /metrics, interval: 1m, scrapeTimeout: 20s, honorLabels: true,
+  relabelings: [{action: replace, targetLabel: cluster, replacement: a}], metricRelabelings: [{sourceLabels: [__name__], regex: go_.*, action: drop}]}]`)
 	board, _ := at(all["ConfigMap/vmgroup-dashboard"], "data", "vmgroup.json").(string)
 	if !json.Valid([]byte(board)) {
 		t.Errorf("the dashboard is %.100q", board)

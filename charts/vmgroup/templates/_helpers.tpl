@@ -31,10 +31,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 name: {{ include "vmgroup.fullname" $root }}{{ index . 1 }}
 namespace: {{ $root.Release.Namespace }}
 labels:
-  {{- include "vmgroup.labels" $root | nindent 2 }}
-  {{- with index . 2 }}
-  {{- toYaml . | nindent 2 }}
-  {{- end }}
+  {{- merge dict (index . 2) (include "vmgroup.labels" $root | fromYaml) | toYaml | nindent 2 }}
 {{- end }}
 
 {{/* The objects of a file that manifests/ shares, with the labels of the release: (root, path below files/). */}}
@@ -74,7 +71,19 @@ labels:
 {{- end }}
 
 {{- define "vmgroup.servicePort" -}}
+{{- if eq (int .Values.service.port) 8081 }}
+{{- fail "service.port: 8081 is the Service's port of /healthz and /metrics; choose another one for the hooks" }}
+{{- end -}}
 {{ .Values.service.port | default (include "vmgroup.port" .) }}
+{{- end }}
+
+{{/* The port of an address that may have neither scheme nor port: (the address, the scheme that it then has). */}}
+{{- define "vmgroup.portOf" -}}
+{{- $address := index . 0 | trim }}
+{{- if regexMatch "^[0-9a-fA-F]*:[0-9a-fA-F]*:[0-9a-fA-F:.]*$" $address }}{{ $address = printf "[%s]" $address }}{{ end }}
+{{- if not (contains "://" $address) }}{{ $address = printf "%s://%s" (index . 1) $address }}{{ end }}
+{{- $url := urlParse $address }}
+{{- regexFind ":[0-9]+$" $url.host | trimPrefix ":" | default (get (dict "http" "80" "socks5" "1080" "socks5h" "1080") $url.scheme) | default "443" }}
 {{- end }}
 
 {{/* The name of the CompositeController. It is in the finalizers of the groups, so the release doesn't change it. */}}
