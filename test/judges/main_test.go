@@ -1,6 +1,6 @@
 // Package judges has programs that are not ours read what the server writes: cloud-init of several Debian releases, with each of
 // its network renderers and netplan, the metadata of guests; ansible-inventory, the inventory; Prometheus' own code, GET /sd;
-// promtool, the alerts. `make judges` runs it. If the machine lacks what a judge needs, its tests are skipped and say so; with
+// promtool, the alerts, also with what real servers said. `make judges` runs it. If the machine lacks what a judge needs, its tests are skipped and say so; with
 // CI=true they fail.
 package judges
 

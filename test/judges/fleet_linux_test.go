@@ -1,0 +1,192 @@
+package judges
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+	vim "github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
+	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+)
+
+// Each story is a life of real servers, and the alerts that promtool sees fire in what they said of themselves. What fires when is tested with
+// written series, too (testdata/alerts.yaml), as are VmGroupActionsFail and VmGroupsQueue.
+func TestAlertsFireForRealServers(t *testing.T) {
+	all := debians(t)
+	for name, story := range map[string]struct {
+		clone time.Duration
+		pods  []string
+		live  func(*testing.T, *fleet)
+		want  []firing
+	}{
+		"some group always rolls": {5 * time.Minute, []string{"a"}, alwaysRolling, []firing{{60, nil}, {90, nil}, {120, nil}, {150, nil}}},
+		"the replica that is called loses vCenter, and then all": {time.Minute, []string{"a", "b"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "web", 2)
+			f.group("bank", "db", 1)
+			f.until(20)
+			f.replicas["a"].wire.Cut()
+			f.until(60)
+			f.end("a")
+			f.called = "b"
+			f.until(90)
+			f.Down()
+			f.until(200)
+			f.Up()
+			f.until(220)
+		}, []firing{{22, nil}, {32, []string{"VmGroupVCenterLost a"}}, {60, []string{"VmGroupVCenterLost a"}}, {70, nil}, {90, nil}, {110, []string{"VmGroupVCenterUnknown"}},
+			{195, []string{"VmGroupVCenterUnknown"}}, {215, nil}}},
+		"two of three members are out of vCenter's sight": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			web := f.group("shop", "web", 3)
+			f.group("bank", "db", 3)
+			f.until(30)
+			hide(f, web, 1, 2)
+			f.until(110)
+		}, []firing{{30, nil}, {33, nil}, {50, []string{"VmGroupMembersUnavailable shop/web"}}, {105, []string{"VmGroupMembersUnavailable shop/web", "VmGroupPending shop/web"}}}},
+		"blocked groups": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			lacking, edited := f.group("shop", "lacking", 2), f.group("bank", "edited", 2)
+			lacking.Spec.Template = "missing"
+			f.until(30)
+			edited.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = -1 })
+			f.until(60)
+			edited.Edit(func(s *v1alpha1.VmGroupSpec) { s.CPU = 2 })
+			lacking.Edit(func(s *v1alpha1.VmGroupSpec) { s.Template = "vm-operator-template" })
+			f.until(90)
+		}, []firing{{3, nil}, {29, []string{"VmGroupBlocked shop/lacking", "VmGroupMembersUnavailable shop/lacking"}},
+			{55, []string{"VmGroupBlocked bank/edited", "VmGroupBlocked shop/lacking", "VmGroupMembersUnavailable shop/lacking"}}, {85, nil}}},
+		"a blocked group without the metrics of each group": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.end("a")
+			f.start("a", false)
+			f.group("shop", "web", 2).Spec.Template = "missing"
+			f.until(40)
+		}, []firing{{10, nil}, {30, []string{"VmGroupsBlocked"}}}},
+		"Metacontroller is silent, a pod is replaced, and all groups are deleted": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "web", 2)
+			f.group("bank", "db", 1)
+			f.until(20)
+			f.called = ""
+			f.until(50)
+			f.end("a")
+			f.start("b", true)
+			f.until(90)
+			f.called = "b"
+			f.until(120)
+			for _, g := range f.groups {
+				_, err := g.Finalize(context.Background())
+				must(f.t, err)
+			}
+			f.until(180)
+			f.end("b")
+			f.called = ""
+			f.until(200)
+		}, []firing{{30, nil}, {50, []string{"VmGroupMetacontrollerSilent"}}, {85, []string{"VmGroupMetacontrollerSilent"}}, {95, nil}, {119, nil}, {125, nil}, {180, nil}, {195, []string{"VmGroupServerAbsent"}}}},
+		"keys end, can't be read, and don't fit": {time.Minute, []string{"a"}, func(t *testing.T, f *fleet) {
+			cert, key := expiring(t, f.began.Add(7*24*time.Hour+30*time.Minute))
+			token := filepath.Join(t.TempDir(), "token")
+			must(t, os.WriteFile(token, []byte(rand.Text()), 0o600))
+			g, err := guard.New(guard.Config{CertFile: cert, KeyFile: key, TokenFiles: []string{token}, Log: zerolog.Nop(), Meter: f.replicas["a"].registry})
+			must(t, err)
+			hooks := g.Server(http.NotFoundHandler(), guard.Limits{}).Handler
+			f.until(60, func() {
+				if f.minutes < 10 {
+					return
+				}
+				r := httptest.NewRequest("POST", "/sync", nil)
+				r.Header.Set("Authorization", "Bearer of-another-time")
+				hooks.ServeHTTP(httptest.NewRecorder(), r)
+			})
+			must(t, os.Rename(key, key+".former"))
+			must(t, os.Mkdir(key, 0o700)) // root can read any file, but no directory
+			f.until(85)
+			must(t, os.Remove(key))
+			must(t, os.Rename(key+".former", key))
+			f.until(130)
+		}, []firing{{30, nil}, {55, []string{"VmGroupCallersRefused"}}, {70, []string{"VmGroupCallersRefused", "VmGroupKeyFilesUnreadable"}},
+			{84, []string{"VmGroupKeyFilesUnreadable"}}, {89, nil}, {125, []string{"VmGroupCertificateEnds"}}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tests string
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, story.clone, story.pods...)
+				story.live(t, f)
+				tests = f.tests(story.want)
+			})
+			rules := rules(t)
+			for i, d := range all {
+				if said := d.promtool(t, rules, tests); said != "" {
+					t.Errorf("Debian %s: %s", d.release, said)
+				}
+				if i > 0 {
+					continue
+				}
+				if said := d.promtool(t, strings.ReplaceAll(rules, "for: ", "for: 9"), tests); said == "" && slices.ContainsFunc(story.want, func(w firing) bool { return w.alerts != nil }) {
+					t.Error("planted: with longer waits, nothing is found")
+				}
+			}
+		})
+	}
+}
+
+// expiring are the files of a certificate that expires then, and of its key.
+func expiring(t *testing.T, end time.Time) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: end}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	must(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	dir := t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	must(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o600))
+	must(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+	return certFile, keyFile
+}
+
+// alwaysRolling edits another group whenever only one is being updated, so that the fleet is never at rest.
+func alwaysRolling(t *testing.T, f *fleet) {
+	for _, name := range []string{"one", "two", "three", "four"} {
+		f.group("shop", name, 3)
+	}
+	f.until(25)
+	next, quiet := 0, 0
+	f.until(160, func() {
+		if rolling := slices.DeleteFunc(slices.Clone(f.groups), func(g *metacontroller.Group) bool { return g.Status.Phase == v1alpha1.PhaseRunning }); len(rolling) < 2 {
+			if len(rolling) == 0 && next > 0 {
+				quiet++
+			}
+			f.groups[next%len(f.groups)].Edit(func(s *v1alpha1.VmGroupSpec) {
+				s.Template = map[bool]string{true: "vm-operator-template", false: "vm-operator-template-2"}[s.Template != "vm-operator-template"]
+			})
+			next++
+		}
+	})
+	if next < 8 || quiet > 0 {
+		t.Errorf("%d updates; in %d minutes there was none", next, quiet)
+	}
+}
+
+// hide takes members out of what the server's account can see, as when it lost a privilege, or a host its connection.
+func hide(f *fleet, g *metacontroller.Group, ordinals ...int) {
+	for _, n := range ordinals {
+		f.Hide(vim.ManagedObjectReference{Type: "VirtualMachine", Value: g.Status.Members[n].MoRef})
+	}
+	f.DropSessions()
+}
