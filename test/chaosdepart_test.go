@@ -72,6 +72,9 @@ func (l *life) depart(leaves func(vcsim.VM) bool) bool {
 
 // returning brings VMs back, and follows those that the life knows by their moRefs.
 func (l *life) returning(do func() error) error {
+	if l.deleting {
+		l.missingStay() // the deletion may have ended already for the server, without them
+	}
 	before := refsOf(l.VMs())
 	err := do()
 	for _, vm := range l.VMs() {

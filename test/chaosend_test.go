@@ -177,6 +177,7 @@ func (l *life) end(retain bool) {
 		l.judgeLastEvents(members, disks)
 	}
 	l.missingStay()
+	l.rulesStay()
 	l.watch.finalized(l.group.UID)
 	l.watch.look(l)
 	l.untouched()

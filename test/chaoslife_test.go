@@ -223,9 +223,7 @@ func (l *life) recreate() {
 	l.say("%s is finalized", l.group.UID)
 	l.missingStay()
 	l.watch.finalized(l.group.UID)
-	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
-		l.unruly = append(l.unruly, l.group.UID)
-	}
+	l.rulesStay()
 	l.keepRetained()
 	was := l.group
 	l.group = l.replicas[0].groupOf(was.Namespace, was.Name, fmt.Sprintf("uid-web-%d", l.lives+1), *was.Spec.Replicas)
@@ -233,6 +231,13 @@ func (l *life) recreate() {
 	l.group.Spec, l.group.Related = *was.Spec.DeepCopy(), was.Related
 	l.group.Spec.Replace = nil
 	l.begin()
+}
+
+// rulesStay notes a group that ended although its DRS rules could not be removed: its last status says so.
+func (l *life) rulesStay() {
+	if strings.Contains(l.group.Status.LastMessage, "DRS rules") {
+		l.unruly = append(l.unruly, l.group.UID)
+	}
 }
 
 // missingStay excuses the members that are missing as a group ends with Retain: its deletion doesn't wait for them.
