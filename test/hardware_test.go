@@ -72,7 +72,9 @@ func TestMembersHaveTheirPCIDevicesAndAnEditReplacesThem(t *testing.T) {
 			t.Errorf("without --pci-devices, the status is: %s", text)
 		}
 		g.URL = r.serve(func(c *vsphere.Config, _ *loop.Config) { c.PCIDevices = vsphere.PCIDevices{"10de:1eb8", "grid_t4-*"} }).url
-		g.Spec.Hardware.PCIDevices, g.Spec.Hardware.Version = []string{"grid_t4-4c"}, 0
+		g.Edit(func(s *v1alpha1.VmGroupSpec) { // else the former trouble is as last known until the new server has read vCenter
+			s.Hardware.PCIDevices, s.Hardware.Version = []string{"grid_t4-4c"}, 0
+		})
 		if text := blocked(t, g, "InvalidConfiguration"); !strings.Contains(text, "spec.hardware.version") || r.Calls()["CloneVM_Task"] > 0 {
 			t.Errorf("%d clones; status: %s", r.Calls()["CloneVM_Task"], text)
 		}

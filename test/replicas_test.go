@@ -8,6 +8,7 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/loop"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
@@ -82,7 +83,7 @@ func (c *wiredReplica) answered(method string) bool {
 // leases is the number of groups for which a replica can act, or acts.
 func leases(l *loop.Loop) (n int) {
 	for _, g := range l.Groups() {
-		if g.Lease || len(g.Pending) > 0 {
+		if g.Lease || slices.ContainsFunc(g.Pending, func(p plan.PendingReport) bool { return p.State == plan.Running }) {
 			n++
 		}
 	}

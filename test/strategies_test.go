@@ -97,6 +97,7 @@ func TestAnswersMeanTheSameWithEachOfMetacontrollersStrategies(t *testing.T) {
 				g.URL = r.serve().url
 				calls("while a new replica has read nothing yet", sync)
 				r.Up()
+				time.Sleep(20 * time.Second) // a new replica shows the stored status until it has read vCenter
 				up(t, g)
 				same("with vCenter back")
 

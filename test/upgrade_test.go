@@ -84,9 +84,10 @@ var reads = []string{"RetrieveServiceContent", "Login", "CurrentTime", "Retrieve
 //   - the conditions Reconciling and Stalled, and MembersDiffer as False, which e44e18e left out; Progressing as False is left out today;
 //   - instanceUUID of members;
 //   - canary.target, what the canary members are;
-//   - trial, which says that members were ready.
+//   - trial, which says that members were ready;
+//   - summary, of the message.
 var sinceAdded = regexp.MustCompile(`^/conditions/(Reconciling|Stalled|MembersDiffer)/\w+: ->|^/conditions/Progressing/\w+: .* -> $` +
-	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:`)
+	`|^/members/\d+/(instanceUUID|bootTime): ->|^/canary/target: ->|^/trial/(ready|target): ->|^/(conditions/\w+|members/\d+)/message:|^/lastMessage:|^/summary: ->`)
 
 func TestAnUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()

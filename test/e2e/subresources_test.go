@@ -16,7 +16,7 @@ import (
 
 // report is the status of a group that has two of three members.
 const report = `{"phase": "PENDING", "currentReplicas": 2, "desiredReplicas": 3, "readyReplicas": 1, "availableReplicas": 0, "updatedReplicas": 2, "standbyReplicas": 1,
-	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 member"}`
+	"selector": "vm.codeconnect.vmworld.com/group=web", "lastMessage": "cloning 1 member (docs)", "summary": "cloning 1 member"}`
 
 // stored makes a group with a status.
 func (k *kube) stored(t *testing.T, namespace, name string, spec map[string]any, status string) *unstructured.Unstructured {
