@@ -197,7 +197,7 @@ func TestALookupOfWhatIsMissingIsInNoHistory(t *testing.T) {
 	})
 }
 
-// Somebody takes the size of a member back each time: after the third time it counts as failed, and lasts at the pace of a cause.
+// Another tool takes the size of a member back each time: after the third time it counts as failed, and is tried at the pace of a cause.
 func TestAChangeThatDoesNotStayIsMadeOnceAMinute(t *testing.T) {
 	g, now := newGroup(call("web", 2)), time.Now()
 	g.renew(call("web", 2), now)
