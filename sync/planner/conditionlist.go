@@ -72,23 +72,23 @@ func (f *facts) noticedConditions() []metav1.Condition {
 	return f.Noticed.Conditions
 }
 
-// newest returns the condition of a kind that was the last to change its status; nil if there is none.
-func newest(kind string, lists ...[]metav1.Condition) (last *metav1.Condition) {
+// since returns when a condition got its status, by the first of the lists that has it with that status; zero if none has.
+func since(kind string, status metav1.ConditionStatus, lists ...[]metav1.Condition) metav1.Time {
 	for _, list := range lists {
-		if c := meta.FindStatusCondition(list, kind); c != nil && (last == nil || c.LastTransitionTime.After(last.LastTransitionTime.Time)) {
-			last = c
+		if c := meta.FindStatusCondition(list, kind); c != nil && c.Status == status && !c.LastTransitionTime.IsZero() {
+			return c.LastTransitionTime
 		}
 	}
-	return last
+	return metav1.Time{}
 }
 
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
-	since := l.now
-	if was := newest(kind, l.stored, l.noticed); was != nil && was.Status == status && !was.LastTransitionTime.IsZero() {
-		since = was.LastTransitionTime
+	at := since(kind, status, l.stored, l.noticed)
+	if at.IsZero() {
+		at = l.now
 	}
 	l.list = append(l.list, metav1.Condition{
-		Type: kind, Status: status, Reason: reason, Message: plan.Printable(message), LastTransitionTime: since, ObservedGeneration: l.generation,
+		Type: kind, Status: status, Reason: reason, Message: plan.Printable(message), LastTransitionTime: at, ObservedGeneration: l.generation,
 	})
 }

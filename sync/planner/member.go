@@ -109,12 +109,10 @@ func (f *facts) isReady(m *member, i int) bool {
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
 // condition, and until a call stores it by this process: a status that is lost or stale makes the server wait longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	was := f.record(m.MoRef, i)
-	if n := f.noticed(m.MoRef, i); n != nil && (was == nil || n.LastTransitionTime.After(was.LastTransitionTime.Time)) {
-		was = n
-	}
-	if was != nil && was.Ready == m.ready && !was.LastTransitionTime.IsZero() {
-		return was.LastTransitionTime.UTC()
+	for _, was := range []*v1alpha1.Member{f.record(m.MoRef, i), f.noticed(m.MoRef, i)} {
+		if was != nil && was.Ready == m.ready && !was.LastTransitionTime.IsZero() {
+			return was.LastTransitionTime.UTC()
+		}
 	}
 	return f.Now.UTC().Truncate(time.Second)
 }

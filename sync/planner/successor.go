@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -127,8 +128,10 @@ func (s *successors) note(m *member) {
 // outOfStepSince is when the group ceased to be as its spec says, by its Ready condition. A member of the same spec that was made before that
 // says nothing about the members that are made now.
 func (f *facts) outOfStepSince() time.Time {
-	if ready := newest(v1alpha1.ConditionReady, f.Group.Status.Conditions, f.noticedConditions()); ready != nil && ready.Status != metav1.ConditionTrue {
-		return ready.LastTransitionTime.Time
+	for _, conditions := range [][]metav1.Condition{f.Group.Status.Conditions, f.noticedConditions()} {
+		if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+			return ready.LastTransitionTime.Time
+		}
 	}
 	return f.Now
 }

@@ -61,7 +61,8 @@ func (w *world) lastLook() {
 	w.look()
 }
 
-// says returns the status that a replica answers.
+// says returns the status that a replica answers, and stores it as Metacontroller does: since when something is so is this replica's to say
+// until it is stored.
 func (w *world) says(r *replica) string {
 	result := w.renew(r, waitingCall{call: plan.Call{Group: w.kube.group, Children: w.kube.children}})
 	w.settle()
@@ -69,6 +70,8 @@ func (w *world) says(r *replica) string {
 	if err != nil {
 		w.violated("5: %v", err)
 	}
+	g := *w.kube.group
+	g.Status, w.kube.group = result.Status, &g
 	return string(text)
 }
 
