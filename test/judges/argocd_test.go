@@ -83,7 +83,7 @@ func TestArgoCDDistinguishesABlockedGroupFromOneInProgress(t *testing.T) {
 	replicas := int32(2)
 	running.Spec.Replicas = &replicas
 	running.Generation++
-	expect("another member", next(v1alpha1.PhasePending), "Progressing", "1 of 2")
+	expect("another member", next(v1alpha1.PhasePending), "Progressing", "1 member")
 	next(v1alpha1.PhaseRunning)
 	replicas, running.Spec.Paused = 3, true
 	running.Generation++
