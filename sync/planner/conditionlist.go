@@ -72,19 +72,22 @@ func (f *facts) noticedConditions() []metav1.Condition {
 	return f.Noticed.Conditions
 }
 
-// since returns when a condition got its status, by the first of the lists that has it with that status; zero if none has.
-func since(kind string, status metav1.ConditionStatus, lists ...[]metav1.Condition) metav1.Time {
-	for _, list := range lists {
-		if c := meta.FindStatusCondition(list, kind); c != nil && c.Status == status && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime
-		}
+// since returns when a condition got its status, by the stored list, or by the noticed one if the stored condition has not changed
+// since then; zero if neither tells.
+func (l *conditionList) since(kind string, status metav1.ConditionStatus) metav1.Time {
+	stored, noticed := meta.FindStatusCondition(l.stored, kind), meta.FindStatusCondition(l.noticed, kind)
+	switch {
+	case stored != nil && stored.Status == status:
+		return stored.LastTransitionTime
+	case noticed != nil && noticed.Status == status && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
+		return noticed.LastTransitionTime
 	}
 	return metav1.Time{}
 }
 
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
-	at := since(kind, status, l.stored, l.noticed)
+	at := l.since(kind, status)
 	if at.IsZero() {
 		at = l.now
 	}

@@ -109,10 +109,12 @@ func (f *facts) isReady(m *member, i int) bool {
 // readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
 // condition, and until a call stores it by this process: a status that is lost or stale makes the server wait longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	for _, was := range []*v1alpha1.Member{f.record(m.MoRef, i), f.noticed(m.MoRef, i)} {
-		if was != nil && was.Ready == m.ready && !was.LastTransitionTime.IsZero() {
-			return was.LastTransitionTime.UTC()
-		}
+	stored, noticed := f.record(m.MoRef, i), f.noticed(m.MoRef, i)
+	switch {
+	case stored != nil && stored.Ready == m.ready && !stored.LastTransitionTime.IsZero():
+		return stored.LastTransitionTime.UTC()
+	case noticed != nil && noticed.Ready == m.ready && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
+		return noticed.LastTransitionTime.UTC() // else another replica has said otherwise since
 	}
 	return f.Now.UTC().Truncate(time.Second)
 }

@@ -128,10 +128,12 @@ func (s *successors) note(m *member) {
 // outOfStepSince is when the group ceased to be as its spec says, by its Ready condition. A member of the same spec that was made before that
 // says nothing about the members that are made now.
 func (f *facts) outOfStepSince() time.Time {
-	for _, conditions := range [][]metav1.Condition{f.Group.Status.Conditions, f.noticedConditions()} {
-		if ready := meta.FindStatusCondition(conditions, v1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
-			return ready.LastTransitionTime.Time
-		}
+	stored, noticed := meta.FindStatusCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(f.noticedConditions(), v1alpha1.ConditionReady)
+	switch {
+	case stored != nil && stored.Status != metav1.ConditionTrue:
+		return stored.LastTransitionTime.Time
+	case noticed != nil && noticed.Status != metav1.ConditionTrue && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
+		return noticed.LastTransitionTime.Time
 	}
 	return f.Now
 }
