@@ -75,7 +75,7 @@ func TestOfTwoPowerOffsInOneMillisecondTheLaterOneCounts(t *testing.T) {
 }
 
 // A host names "User" in its event of a guest that shut itself down.
-func TestAGuestThatShutsDownIsNobodysPowerOff(t *testing.T) {
+func TestAGuestsShutdownIsNoOperatorsPowerOff(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.Must(object.NewVirtualMachine(w.Admin().Client, inventory.VMRef(vm.MoRef)).ShutdownGuest(t.Context()))
