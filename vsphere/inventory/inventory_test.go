@@ -118,6 +118,24 @@ func TestAMemberThatCannotBeReadIsKeptAsItWasAndNeverGone(t *testing.T) {
 	}
 }
 
+// The account can't see a member (hidden), and its VM is registered again: vCenter gives it another moRef.
+func TestAHiddenMemberWhoseInstanceUUIDAnotherVMHasIsThatVM(t *testing.T) {
+	s, lost := newFilled(), 0
+	s.OnMissing(func() { lost++ })
+	s.publish(machine("uid-web", 0), machine("uid-web", 1))
+	former, other, again := machine("uid-web", 0).MoRef, machine("uid-web", 1).MoRef, machine("uid-web", 0)
+	s.publish(Machine{VM: plan.VM{MoRef: former, Unreachable: hidden}}, Machine{VM: plan.VM{MoRef: other, Unreachable: hidden}})
+	again.MoRef = "vm-again"
+	s.publish(again)
+	if got := s.look(former, other); len(got.VMs) != 2 || !got.IsGone(former, "") || got.IsGone(other, "") || lost != 0 {
+		t.Fatalf("the group has %d VMs, and %+v are gone, %d missing; want vm-again and %s, and %s gone", len(got.VMs), got.Gone, lost, other, former)
+	}
+	s.publish(Machine{VM: plan.VM{MoRef: former, Unreachable: hidden}}) // what the account can't see
+	if got := s.look(former); len(got.VMs) != 2 {
+		t.Errorf("the group has %d VMs, want 2: %s is none of them any more", len(got.VMs), former)
+	}
+}
+
 func TestAnUnreadableVMThatWasNeverAMemberIsNotGone(t *testing.T) {
 	s := newFilled()
 	s.publish(Machine{VM: plan.VM{MoRef: "vm-x", Unreachable: "inaccessible"}})

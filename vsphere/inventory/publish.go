@@ -152,6 +152,11 @@ func (n *Inventory) putMember(m *Machine, old *Member, has stamp.Stamp, began ti
 	g.namespace, g.name, g.cluster = has.Namespace, has.Name, has.Cluster
 	g.refs[m.MoRef] = x
 	w.groups[has.UID] = true
+	for ref, other := range g.refs { // vCenter has one VM with an instanceUuid: the hidden one was this VM, under its former moRef
+		if other.Unreachable == hidden && other.InstanceUUID == x.InstanceUUID && ref != m.MoRef {
+			n.forget(ref, w)
+		}
+	}
 	if old == nil {
 		n.requests.returned(m, w)
 		n.requests.hearOf(m.MoRef)
