@@ -153,6 +153,32 @@ func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
 	})
 }
 
+// TestChaos, seed 712656: another replica that did not know of the deletion made two standby members. The first one arrived and was removed;
+// the second one arrived while the folder was being removed, so vCenter unregistered it and its files stayed.
+func TestAVMThatArrivesDuringADeletionMakesItListTheClonesAgain(t *testing.T) {
+	inABubble(t, func(t *testing.T, w *world, p *process) {
+		p.do(plan.Action{Op: plan.CreateFolder})
+		ctx, crash := context.WithCancel(context.Background())
+		cloned := make(chan error)
+		for n, latency := range []time.Duration{time.Minute, time.Hour} {
+			w.SetLatency(vcsim.Latency{Clone: latency})
+			go func() { cloned <- p.Do(ctx, web, p.cloning(int32(n))) }()
+			p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == n+1 })
+			if f := p.fault(p.removing()); f.Reason != vcfault.ReasonCloneRunning {
+				t.Errorf("clone %d: the fault is %s, want %s", n, f.Reason, vcfault.ReasonCloneRunning)
+			}
+		}
+		p.until("the first clone is seen", func() bool { return len(p.state().VMs) == 1 })
+		p.do(actionOn(plan.Destroy, p.state().VMs[0]))
+		if f := p.fault(p.removing()); f.Reason != vcfault.ReasonCloneRunning {
+			t.Errorf("after a VM arrived: the fault is %s, want %s", f.Reason, vcfault.ReasonCloneRunning)
+		}
+		crash()
+		<-cloned
+		<-cloned
+	})
+}
+
 func TestAClonesTaskIsOursOnlyIfItIsUnfinishedAndOurUsers(t *testing.T) {
 	t.Parallel()
 	info := func(id string, state vim.TaskInfoState, user string) *vim.TaskInfo {

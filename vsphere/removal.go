@@ -212,6 +212,7 @@ func (r removal) destroy(ctx context.Context) error {
 		return r.reader.Read(ctx, vm)
 	}
 	r.inventory.Destroyed(id)
+	r.clones.HasRemoved(r.ref.UID)
 	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
 }
 

@@ -57,6 +57,16 @@ func (c *OlderClones) Forget(uid types.UID) {
 	c.remember(uid, cloneList{})
 }
 
+// HasRemoved notes that a VM of a group was removed. After the list was made, such a VM is of a clone that another replica began because it
+// doesn't know of the deletion, and it may have begun more, so the next call lists the clones again.
+func (c *OlderClones) HasRemoved(uid types.UID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.awaited[uid].listed {
+		c.remember(uid, cloneList{})
+	}
+}
+
 // Ended reports whether all of the clones have ended that ran at the first call for a group that ended at since, a time of this process.
 // A group that was never listed takes the last read if that began after its end. Since can be zero if it is not known.
 func (c *OlderClones) Ended(uid types.UID, since time.Time) bool {
