@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
 	"path"
 	"slices"
 	"strings"
@@ -149,4 +150,50 @@ func TestWhatAnOperatorMistypesOrLeavesBehindIsTold(t *testing.T) {
 	r.kubectl(t, "-n", namespace, "delete", "vg", "ab", "--wait=false")
 	eventually(t, told("Abandoned", "ab-1 (vm-"))
 	r.kubectl(t, "-n", namespace, "wait", "--for=delete", "vg/ab", "--timeout=2m")
+}
+
+// A guest without an address can never be ready by GuestIP: its VM was destroyed and cloned again for ever.
+func TestASpecThatIsNeverReadyIsNotClonedForEver(t *testing.T) {
+	r := life(t)
+	namespace := r.namespace(t, "never-ready")
+	r.kubectlWith(t, `apiVersion: vm.codeconnect.vmworld.com/v1alpha1
+kind: VmGroup
+metadata: {name: bridge}
+spec:
+  cpu: 1
+  memory: 1
+  replicas: 1
+  template: vm-operator-template
+  networks: [{network: VM Network, dhcp: false}]
+  readiness: {check: GuestIP, initialDelaySeconds: 1, timeoutSeconds: 10}
+`, "-n", namespace, "apply", "-f", "-")
+	saysSo := func(g *v1alpha1.VmGroup) bool {
+		return g.Status.Phase == v1alpha1.PhaseError && strings.Contains(g.Status.LastMessage, "no member made from the present spec has ever been ready")
+	}
+	before := r.until(t, namespace, "bridge", "healing has stopped", saysSo)
+	if after := r.stays(t, namespace, "bridge", 30*time.Second); lost(before, after) > 0 || !saysSo(after) {
+		t.Errorf("%v were replaced by %v", moRefs(before), moRefs(after))
+	}
+	r.server.Kill()
+	r.startServer(t)
+	if after := r.stays(t, namespace, "bridge", 30*time.Second); lost(before, after) > 0 || !saysSo(after) {
+		t.Errorf("after a restart of the server, %v were replaced by %v", moRefs(before), moRefs(after))
+	}
+	r.kubectl(t, "-n", namespace, "patch", "vg", "bridge", "--type=merge", "-p", `{"spec":{"networks":null}}`)
+	r.settled(t, namespace, "bridge", 1)
+}
+
+// Where no VmGroup is left, the list of orphans is needed most, and was refused.
+func TestOrphansAreListedWhereNoVmGroupIsLeft(t *testing.T) {
+	r := life(t)
+	list := r.kubectl(t, "-n", r.namespace(t, "no-groups"), "get", "vmgroups", "-o", "yaml")
+	u := r.vcenter.URL()
+	check := exec.Command(r.path("vmgroup"), "check", "--orphans", "-f", "-", "--host", u.Host, "--user", u.User.Username(),
+		"--password-file", r.path("password"), "--thumbprint", r.vcenter.ThumbprintSHA256())
+	check.Stdin = strings.NewReader(list)
+	out, err := check.CombinedOutput()
+	if text := strings.Join(strings.Fields(string(out)), " "); !strings.Contains(text, "the list that was given has no VmGroup, so everything of the server's in vCenter is listed") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	t.Logf("%s", out)
 }
