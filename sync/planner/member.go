@@ -194,7 +194,7 @@ func (f *facts) cloneDifference(vm *plan.VM) string {
 	switch {
 	case f.revision == "": // what a new clone would be made from is unknown
 	case vm.Revision != f.revision:
-		return f.madeOtherwise()
+		return f.madeOtherwise(vm)
 	case vm.Addresses != plan.AddressText(addresses):
 		return "has other addresses than spec.networks gives it now"
 	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
@@ -211,10 +211,11 @@ func (f *facts) cloneDifference(vm *plan.VM) string {
 // agedText says that a member differs from one cloned now in its age alone.
 const agedText = "is as old as update.maxAgeSeconds lets it become"
 
-// madeOtherwise says what a member of another revision was cloned from. Where the template is the only field in the spec that
-// enters the revision, it is the template.
-func (f *facts) madeOtherwise() string {
-	if f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: f.Group.Spec.Template}) {
+// madeOtherwise says what a VM of another revision was cloned from. Where the template is the only field in the spec that enters the
+// revision, it is the template, unless the VM's stamp names the same one: then the spec has lost a field.
+func (f *facts) madeOtherwise(vm *plan.VM) string {
+	template := f.Group.Spec.Template
+	if vm.Template != template && f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: template}) {
 		return "was cloned from another template"
 	}
 	return "was cloned from another revision of the spec"

@@ -39,6 +39,15 @@ func TestVerdictsSayWhatBecomesOfWhomAndWhy(t *testing.T) {
 			"web-1 Update: it was cloned from another template (its successor)",
 			"web-2 Update: it was cloned from another template (its successor)",
 			"web-3 Create: surge: one extra member during the update"}},
+		"the spec has lost a field": {func(o *plan.Observed) {
+			for i := range o.State.VMs {
+				o.State.VMs[i].Revision, o.State.VMs[i].Template = "of spec.networks", spec(o).Template
+			}
+		}, []string{
+			"web-0 Update: it was cloned from another revision of the spec (its successor)",
+			"web-1 Update: it was cloned from another revision of the spec (its successor)",
+			"web-2 Update: it was cloned from another revision of the spec (its successor)",
+			"web-3 Create: surge: one extra member during the update"}},
 		"a canary": {func(o *plan.Observed) {
 			one, none := intstr.FromInt32(1), intstr.FromInt32(0)
 			spec(o).Template, spec(o).Update.Canary, spec(o).Update.MaxSurge = "another", &one, &none
