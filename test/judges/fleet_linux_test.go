@@ -24,12 +24,19 @@ import (
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/hook/guard"
 	"codeconnect.vmworld.com/vmgroup/sync/metacontroller"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
 // Each story is a life of real servers, and the alerts that promtool sees fire in what they said of themselves. What fires when is tested with
-// written series, too (testdata/alerts.yaml), as are VmGroupActionsFail and VmGroupsQueue.
+// written series, too (testdata/alerts.yaml).
 func TestAlertsFireForRealServers(t *testing.T) {
-	all := debians(t)
+	all, failing := debians(t), []string{"one", "two", "three", "four", "five", "six"}
+	each := func(alert string) (of []string) {
+		for _, name := range failing {
+			of = append(of, alert+" shop/"+name)
+		}
+		return of
+	}
 	for name, story := range map[string]struct {
 		clone time.Duration
 		pods  []string
@@ -76,6 +83,22 @@ func TestAlertsFireForRealServers(t *testing.T) {
 			f.group("shop", "web", 2).Spec.Template = "missing"
 			f.until(40)
 		}, []firing{{10, nil}, {30, []string{"VmGroupsBlocked"}}}},
+		"the clones of some groups end in a fault that says nothing of its cause": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("bank", "db", 2)
+			f.until(20)
+			f.FailTask(vcsim.Clone, nil, &vim.SystemError{}, 0)
+			for _, name := range failing {
+				f.group("shop", name, 1)
+			}
+			f.until(100)
+			f.HealTasks()
+			f.until(130)
+		}, []firing{{20, nil}, {90, slices.Concat([]string{"VmGroupActionsFail"}, each("VmGroupMembersUnavailable"), each("VmGroupPending"))}, {130, nil}}},
+		"groups wait for slots": {9 * time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
+			f.group("shop", "one", 90)
+			f.group("shop", "two", 90)
+			f.until(55)
+		}, []firing{{30, nil}, {50, []string{"VmGroupsQueue a"}}}},
 		"Metacontroller is silent, a pod is replaced, and all groups are deleted": {time.Minute, []string{"a"}, func(_ *testing.T, f *fleet) {
 			f.group("shop", "web", 2)
 			f.group("bank", "db", 1)
