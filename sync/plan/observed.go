@@ -143,6 +143,8 @@ type VCenterState struct {
 	// Vanished are members, recorded or seen before and not Superseded, that vCenter no longer has (it answers ManagedObjectNotFound, or has
 	// given the moRef to another VM), without proof that they were destroyed; and those of which that is being found out.
 	Vanished []Vanished
+	// LastRemoved is the last member that another process of the server destroyed, as far as this one saw it.
+	LastRemoved Removed
 	// Folder is the moRef of the group's folder; empty while there is none. Quarantine is that of the folder in it
 	// for removed members.
 	Folder, Quarantine string
@@ -163,6 +165,12 @@ type VCenterState struct {
 	// RulesOff reports whether the group's DRS rules differ from what Query.Rules wants for the present members;
 	// false while that is unknown.
 	RulesOff bool
+}
+
+// Removed is a member that was destroyed with the server's account, and when this process learned of it. The zero value is none.
+type Removed struct {
+	Name, MoRef string
+	At          time.Time
 }
 
 // VMID identifies a VM for its life: a vCenter that was restored from a backup reuses moRefs. InstanceUUID is empty if it is not known.

@@ -180,12 +180,16 @@ func (f *facts) outage() *plan.Fault {
 // the server's account, but not by this process, and the status of the last call has it. The stamp that had the newer generation went with
 // it, so a replica whose lease still runs would make a member in its place that the spec does not ask for, and the scale-in that follows
 // may choose one that was to stay. The next call has the newest spec and a status without it. (This also costs a call after a restart.)
+// A new member, which the status of the last call doesn't have yet, shows the same if it was destroyed after that call.
 func (f *facts) removedElsewhere() string {
 	for i := range f.Group.Status.Members {
 		r := &f.Group.Status.Members[i]
 		if by, gone := f.departed.As(r.MoRef, r.InstanceUUID); gone && by.Ours && by.User != "" && !f.isBack(r) {
 			return r.Name
 		}
+	}
+	if r := &f.State.LastRemoved; r.At.After(f.Called) {
+		return r.Name
 	}
 	return ""
 }

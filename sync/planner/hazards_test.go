@@ -35,6 +35,23 @@ func TestAReplicaMakesNobodyInThePlaceOfMembersThatAnotherReplicaDestroyed(t *te
 	}
 }
 
+// The status of the last call didn't have the member that another replica destroyed, because it was new. (TestChaos, seed 820701: the folder
+// was created again beside the deletion.)
+func TestAReplicaMakesNoMemberInThePlaceOfANewOneThatAnotherReplicaDestroyed(t *testing.T) {
+	o := observed(3)
+	addMembers(&o, 2)
+	o.Group.Status = planner.Make(o).Status
+	o.Called, o.Now = now, now.Add(6*time.Second)
+	o.State.LastRemoved = plan.Removed{Name: "web-2", MoRef: "vm-103", At: now.Add(5 * time.Second)}
+	if r := planner.Make(o); len(r.Actions) > 0 || r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
+		t.Errorf("it does %+v: %s; want it to wait for a call", r.Actions, r.Status.LastMessage)
+	}
+	o.Called = o.Now
+	if r := planner.Make(o); len(r.Actions) == 0 {
+		t.Errorf("called since, it does nothing: %s", r.Status.LastMessage)
+	}
+}
+
 // Without it, one replica set a mark and the other withdrew it, forever (test/world, seeds 10037 and 11045).
 func TestAMarkThatWasSetSinceTheLastCallIsNotWithdrawn(t *testing.T) {
 	o := observed(2)

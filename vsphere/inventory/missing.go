@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -45,6 +46,8 @@ type missingSet struct {
 	// done are those that were destroyed, or came back with another moRef: by both, and by the moRef alone. by says who destroyed one.
 	done goneSet
 	by   map[string]plan.Actor
+	// removed is, for each group, the last member that another process of the server destroyed.
+	removed map[types.UID]plan.Removed
 }
 
 func (s *missingSet) isDone(id plan.VMID) bool { return s.done.has(id.MoRef + "/" + id.InstanceUUID) }
@@ -185,6 +188,9 @@ func (q *requests) vanishedOf(uid types.UID, ask *plan.Query, vms []plan.VM) (al
 	return all
 }
 
+// removedFor is how long a removal by another process is remembered: longer than any lease, after which a call decides anyway.
+const removedFor = time.Hour
+
 // forgetMissing drops VMs whose groups did not ask since the last time.
 func (q *requests) forgetMissing() {
 	q.mu.Lock()
@@ -195,6 +201,7 @@ func (q *requests) forgetMissing() {
 		}
 		m.asked = false
 	}
+	maps.DeleteFunc(q.missing.removed, func(_ types.UID, r plan.Removed) bool { return time.Since(r.At) > removedFor })
 }
 
 // OnMissing makes the inventory call lost, which must not block, whenever a VM is found missing. Call it before anything is published.
@@ -230,6 +237,9 @@ func (n *Inventory) Decide(m Missing, c Cause) {
 	case same:
 	case c.Destroyed:
 		n.requests.missing.finish(m.id(), c.By)
+		if c.By.Ours {
+			n.requests.missing.removed[m.UID] = plan.Removed{Name: m.Name, MoRef: m.MoRef, At: time.Now()}
+		}
 	default:
 		now.How = c.How
 	}
@@ -244,4 +254,5 @@ func (n *Inventory) Destroyed(id plan.VMID) {
 	n.requests.mu.Lock()
 	defer n.requests.mu.Unlock()
 	n.requests.missing.finish(id, plan.Actor{Ours: true})
+	maps.DeleteFunc(n.requests.missing.removed, func(_ types.UID, r plan.Removed) bool { return r.MoRef == id.MoRef })
 }

@@ -42,7 +42,7 @@ func (q *requests) clear() {
 	defer q.mu.Unlock()
 	q.requesters, q.formerRequesters = map[placeKey]requester{}, map[placeKey]requester{}
 	q.placements, q.awaited, q.unheard = map[plan.Home]*GroupFolder{}, map[string]awaited{}, map[string]bool{}
-	q.missing = missingSet{all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}}
+	q.missing = missingSet{all: map[plan.VMID]*Missing{}, byMoRef: map[string][]*Missing{}, by: map[string]plan.Actor{}, removed: map[types.UID]plan.Removed{}}
 	q.adoptions, q.adoptCandidates = map[types.UID]*adoption{}, map[string]*adoptCandidate{}
 	q.glimpses = map[string]glimpsed{}
 	q.ruleRequests, q.ruleChecks = map[types.UID]bool{}, map[types.UID]ruleCheck{}
@@ -113,6 +113,13 @@ func (q *requests) destroyer(r *v1alpha1.Member) plan.Actor {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.missing.destroyer(plan.VMID{MoRef: r.MoRef, InstanceUUID: r.InstanceUUID})
+}
+
+// lastRemoved returns the last member of a group that another process of the server destroyed. The caller holds Inventory.mu.
+func (q *requests) lastRemoved(uid types.UID) plan.Removed {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.missing.removed[uid]
 }
 
 // putAdoptCandidate keeps what was read of an unmanaged VM, if a group wants to adopt it. The caller holds Inventory.mu.

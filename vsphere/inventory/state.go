@@ -46,6 +46,7 @@ func (n *Inventory) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 		}
 	}
 	s.Vanished = append(s.Vanished, n.requests.vanishedOf(ref.UID, &ask, s.VMs)...)
+	s.LastRemoved = n.requests.lastRemoved(ref.UID)
 	s.RulesOff = n.rulesOff(ref, g, &ask)
 	if n.folders.own == nil {
 		s.FolderUnknown = true

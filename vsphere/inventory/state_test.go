@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -100,6 +101,32 @@ func TestARecordedVMIsAskedForOnceAndMissingWhenTheReadSaysSo(t *testing.T) {
 	s.Decide(s.Missing()[0], Cause{Destroyed: true, By: plan.Actor{User: "alice"}, How: "it was destroyed by alice"})
 	if got := s.look("vm-1"); !slices.Equal(got.Gone, []plan.Gone{{MoRef: "vm-1", By: plan.Actor{User: "alice"}}}) || len(got.Vanished) != 0 || len(s.notified) != 3 || len(s.asked) != 1 {
 		t.Fatalf("%+v, notified %v, asked %v", got, s.notified, s.asked)
+	}
+}
+
+func TestOnlyARemovalByAnotherProcessOfTheServerIsTheLastRemoved(t *testing.T) {
+	ours := plan.Actor{Ours: true, User: "vmgroup"}
+	for name, c := range map[string]struct {
+		do   func(*filled, Missing)
+		want string
+	}{
+		"another process":      {func(s *filled, m Missing) { s.Decide(m, Cause{Destroyed: true, By: ours}) }, "web-0"},
+		"an operator":          {func(s *filled, m Missing) { s.Decide(m, Cause{Destroyed: true, By: plan.Actor{User: "alice"}}) }, ""},
+		"its host was removed": {func(s *filled, m Missing) { s.Decide(m, Cause{By: ours, How: "its host was removed"}) }, ""},
+		"this one, and vCenter said so first": {func(s *filled, m Missing) {
+			s.Decide(m, Cause{Destroyed: true, By: ours})
+			s.Destroyed(m.id())
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, vm := newFilled(), machine("uid-web", 0)
+			s.publish(vm)
+			s.Publish(Reading{VCenter: "vc", Gone: []string{vm.MoRef}})
+			c.do(s, s.Missing()[0])
+			if got := s.look().LastRemoved; got.Name != c.want || (c.want != "") != (time.Since(got.At) < time.Minute) {
+				t.Errorf("the last removed is %q of %s, want %q", got.Name, got.At, c.want)
+			}
+		})
 	}
 }
 
