@@ -113,9 +113,9 @@ func (s *steps) finishAdoption(m *member, why string) {
 // adoptedEntries are the entries of spec.adopt that have been carried out, now or earlier.
 func (r *report) adoptedEntries() []string {
 	var done []string
-	for _, entry := range r.Group.Spec.Adopt {
-		is := slices.Contains(r.Group.Status.Adopted, entry) ||
-			slices.ContainsFunc(r.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
+	for _, entry := range r.facts.Group.Spec.Adopt {
+		is := slices.Contains(r.facts.Group.Status.Adopted, entry) ||
+			slices.ContainsFunc(r.facts.State.Candidates, func(c plan.Candidate) bool { return c.Done && c.Entry == entry })
 		if is {
 			done = append(done, entry)
 		}

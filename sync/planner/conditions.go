@@ -21,29 +21,29 @@ import (
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.
 func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condition {
-	c := newConditions(r.Group.Status.Conditions, r.noticedConditions(), r.Group.Generation, r.Now)
+	c := newConditions(r.facts.Group.Status.Conditions, r.facts.noticedConditions(), r.facts.Group.Generation, r.facts.Now)
 	reason := r.reason(phase)
 	switch {
 	case phase == v1alpha1.PhaseRunning:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
-	case !r.sighted:
+	case !r.facts.sighted:
 		status := metav1.ConditionUnknown
 		if r.lastKnown(v1alpha1.ConditionReady, metav1.ConditionFalse) != nil {
 			status = metav1.ConditionFalse
 		}
-		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.Group.Status.ReadyReplicas, r.want))
+		c.Add(v1alpha1.ConditionReady, status, reason, fmt.Sprintf("%d of %d members were ready", r.facts.Group.Status.ReadyReplicas, r.facts.want))
 	default:
-		text := fmt.Sprintf("%d of %d members are ready", r.countReady(), r.want)
-		if n := r.countReady(); n > r.want {
-			text = fmt.Sprintf("%d members are ready, and %d wanted", n, r.want)
+		text := fmt.Sprintf("%d of %d members are ready", r.sets.countReady(), r.facts.want)
+		if n := r.sets.countReady(); n > r.facts.want {
+			text = fmt.Sprintf("%d members are ready, and %d wanted", n, r.facts.want)
 		}
-		if r.awaitsService() {
+		if r.facts.awaitsService() {
 			text += ", and the Service does not exist"
 		}
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionFalse, reason, text)
 	}
-	pending := phase == v1alpha1.PhasePending && !r.paused()
-	if pending && r.blockedBy == nil && r.busy() {
+	pending := phase == v1alpha1.PhasePending && !r.facts.paused()
+	if pending && r.facts.blockedBy == nil && r.busy() {
 		c.Add(v1alpha1.ConditionProgressing, metav1.ConditionTrue, reason, "")
 	}
 	if pending {
@@ -52,12 +52,12 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	if phase == v1alpha1.PhaseError {
 		c.Add(v1alpha1.ConditionStalled, metav1.ConditionTrue, reason, r.stalledText())
 	}
-	switch outage := r.outage(); {
-	case r.contested():
+	switch outage := r.facts.outage(); {
+	case r.facts.contested():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionUnknown, reason, "each install has a vCenter of its own")
 	case outage == nil:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionTrue, plan.ReasonConnected, "the inventory is known and fresh")
-	case r.abandoned():
+	case r.facts.abandoned():
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, reason, outage.Message)
 	default:
 		c.Add(v1alpha1.ConditionVCenterReachable, metav1.ConditionFalse, outage.Reason, outage.Message)
@@ -71,7 +71,7 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 			c.Add(kind, metav1.ConditionTrue, was.Reason, saidAsLastKnown(was))
 		case !r.examined(kind):
 			c.Add(kind, metav1.ConditionUnknown, reason, "")
-		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.Group.Finalizers) > 0: // see servedElsewhere
+		case kind == v1alpha1.ConditionMembersDiffer, kind == v1alpha1.ConditionVCenterChanged && len(r.facts.Group.Finalizers) > 0: // see servedElsewhere
 			c.Add(kind, metav1.ConditionFalse, plan.ReasonAsExpected, "")
 		}
 	}
@@ -83,10 +83,10 @@ func (r *report) stalledText() string {
 	if was := r.wasStalled(); was != nil {
 		return saidAsLastKnown(was)
 	}
-	if r.blockedBy != nil {
+	if r.facts.blockedBy != nil {
 		return r.blockedText()
 	}
-	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(r.faults), func(f named) bool { return !f.NeedsOperator }), r.nameOf), "; ")
+	return strings.Join(faultTexts(slices.DeleteFunc(withHelp(r.steps.faults), func(f named) bool { return !f.NeedsOperator }), r.nameOf), "; ")
 }
 
 // examined reports whether it is known that a condition that was not added is not true.
@@ -95,11 +95,11 @@ func (r *report) examined(kind string) bool {
 	case v1alpha1.ConditionProgressing, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionPaused:
 		return true
 	case v1alpha1.ConditionSpecInvalid:
-		return r.invalid == nil
+		return r.facts.invalid == nil
 	case v1alpha1.ConditionVCenterChanged:
-		return r.State.Known && !r.contested()
+		return r.facts.State.Known && !r.facts.contested()
 	}
-	return r.blockedBy == nil && !r.Finalizing
+	return r.facts.blockedBy == nil && !r.facts.Finalizing
 }
 
 // reason returns the reason, one word, for the group's phase.
@@ -108,27 +108,27 @@ func (r *report) reason(phase v1alpha1.Phase) string {
 		return was.Reason
 	}
 	switch {
-	case r.blockedBy != nil:
-		return r.blockedBy.Reason
+	case r.facts.blockedBy != nil:
+		return r.facts.blockedBy.Reason
 	case phase == v1alpha1.PhaseRunning:
 		return plan.ReasonReconciled
-	case r.paused():
+	case r.facts.paused():
 		return plan.ReasonPaused
 	}
-	for _, f := range faultsInOrder(r.faults) {
+	for _, f := range faultsInOrder(r.steps.faults) {
 		if f.NeedsOperator || phase == v1alpha1.PhasePending {
 			return f.Reason
 		}
 	}
-	if r.Finalizing {
+	if r.facts.Finalizing {
 		return plan.ReasonFinalizing
 	}
 	switch {
-	case len(r.unreachable()) > 0 && !r.busy():
+	case len(r.sets.unreachable()) > 0 && !r.busy():
 		return plan.ReasonUnreachable
-	case r.updating() > 0:
+	case r.sets.updating() > 0:
 		return plan.ReasonUpdating
-	case !r.busy() && r.countReady() < len(r.members):
+	case !r.busy() && r.sets.countReady() < len(r.sets.members):
 		return plan.ReasonNotReady
 	}
 	return plan.ReasonReconciling
@@ -136,16 +136,16 @@ func (r *report) reason(phase v1alpha1.Phase) string {
 
 // exceptions adds the conditions for something unusual that are true.
 func (r *report) exceptions(c *conditionList) {
-	if r.blockedBy != nil {
-		switch r.blockedBy.Reason {
+	if r.facts.blockedBy != nil {
+		switch r.facts.blockedBy.Reason {
 		case plan.ReasonInvalidSpec:
-			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, r.blockedBy.Reason, r.blockedBy.Message)
+			c.Add(v1alpha1.ConditionSpecInvalid, metav1.ConditionTrue, r.facts.blockedBy.Reason, r.facts.blockedBy.Message)
 		case plan.ReasonVCenterChanged:
-			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, r.blockedBy.Reason, r.blockedBy.Message)
+			c.Add(v1alpha1.ConditionVCenterChanged, metav1.ConditionTrue, r.facts.blockedBy.Reason, r.facts.blockedBy.Message)
 		}
 	}
 	var taken []named
-	for _, f := range r.faults {
+	for _, f := range r.steps.faults {
 		if f.Reason == plan.ReasonNameConflict {
 			taken = append(taken, f)
 		}
@@ -156,40 +156,40 @@ func (r *report) exceptions(c *conditionList) {
 	if text := r.duplicatesText(); text != "" {
 		c.Add(v1alpha1.ConditionDuplicateMember, metav1.ConditionTrue, plan.ReasonDuplicateMember, text)
 	}
-	if names := r.unreachable(); len(names) > 0 {
+	if names := r.sets.unreachable(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersUnreachable, metav1.ConditionTrue, plan.ReasonUnreachable, plan.AtMost(names, 10))
 	}
-	if found := r.questions(); len(found) > 0 {
+	if found := r.sets.questions(); len(found) > 0 {
 		c.Add(v1alpha1.ConditionQuestionPending, metav1.ConditionTrue, plan.ReasonQuestionPending, strings.Join(faultTexts(found, r.nameOf), "; "))
 	}
-	if found := r.failedCustomizations(true); len(found) > 0 {
+	if found := r.sets.failedCustomizations(true); len(found) > 0 {
 		c.Add(v1alpha1.ConditionCustomizationFailed, metav1.ConditionTrue, plan.ReasonCustomizationFailed, strings.Join(faultTexts(found, r.nameOf), "; "))
 	}
-	if names := r.missingNames(); len(names) > 0 {
+	if names := r.sets.missingNames(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionMembersVanished, metav1.ConditionTrue, plan.ReasonMemberVanished, plan.AtMost(names, 10))
 	}
-	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
+	if shared := slices.DeleteFunc([]string{sharedAddresses(r.reports()), r.facts.SharedClaims}, func(s string) bool { return s == "" }); len(shared) > 0 {
 		c.Add(v1alpha1.ConditionDuplicateAddress, metav1.ConditionTrue, plan.ReasonDuplicateAddress, strings.Join(shared, "; "))
 	}
 	if ignored := r.ignoredHolds(); len(ignored) > 0 {
 		c.Add(v1alpha1.ConditionHoldIgnored, metav1.ConditionTrue, plan.ReasonHoldIgnored, plan.AtMost(ignored, 10))
 	}
-	if text := r.Related.Unrecognized; text != "" {
+	if text := r.facts.Related.Unrecognized; text != "" {
 		c.Add(v1alpha1.ConditionUserDataUnrecognized, metav1.ConditionTrue, plan.ReasonUserDataUnrecognized, text)
 	}
 	r.cloneExceptions(c)
-	if len(r.diskFaults) > 0 {
-		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.diskFaults)[0].Reason, r.whom(r.diskFaults))
+	if len(r.steps.diskFaults) > 0 {
+		c.Add(v1alpha1.ConditionDisksBlocked, metav1.ConditionTrue, faultsInOrder(r.steps.diskFaults)[0].Reason, r.whom(r.steps.diskFaults))
 	}
 	r.changeExceptions(c)
-	if names := r.publisher().Conflicting(); len(names) > 0 {
+	if names := r.facts.publisher().Conflicting(); len(names) > 0 {
 		c.Add(v1alpha1.ConditionChildConflict, metav1.ConditionTrue, plan.ReasonForeignObject, children.ConflictText(names))
 	}
 }
 
 // cloneExceptions adds what keeps missing members from being cloned.
 func (r *report) cloneExceptions(c *conditionList) {
-	found := slices.DeleteFunc(slices.Clone(r.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
+	found := slices.DeleteFunc(slices.Clone(r.steps.cloneFaults), func(f named) bool { return f.Reason == plan.ReasonNameConflict }) // that has a condition of its own
 	if len(found) > 0 {
 		c.Add(v1alpha1.ConditionCloneBlocked, metav1.ConditionTrue, faultsInOrder(found)[0].Reason, cmp.Or(r.whom(found), "no member can be cloned"))
 	}
@@ -208,10 +208,10 @@ func (r *report) whom(faults []named) string {
 
 // changeExceptions adds the exceptions that concern changes.
 func (r *report) changeExceptions(c *conditionList) {
-	if r.paused() {
+	if r.facts.paused() {
 		c.Add(v1alpha1.ConditionPaused, metav1.ConditionTrue, plan.ReasonPaused, "spec.paused is true: nothing is changed in vCenter")
 	}
-	if r.blockedBy != nil || r.Finalizing {
+	if r.facts.blockedBy != nil || r.facts.Finalizing {
 		return
 	}
 	say := func(kind, reason, message string) {
@@ -219,24 +219,24 @@ func (r *report) changeExceptions(c *conditionList) {
 			c.Add(kind, metav1.ConditionTrue, reason, message)
 		}
 	}
-	if r.suppressed != nil {
-		say(v1alpha1.ConditionProbesSuppressed, r.suppressed.Reason, r.suppressed.Message)
+	if r.sets.suppressed != nil {
+		say(v1alpha1.ConditionProbesSuppressed, r.sets.suppressed.Reason, r.sets.suppressed.Message)
 	}
 	say(v1alpha1.ConditionMembersDiffer, plan.ReasonDiffers, plan.AtMost(r.differing(), 10))
-	if r.stuck != nil {
-		say(v1alpha1.ConditionUpdateHeld, r.stuck.Reason, r.stuck.Message)
+	if r.decision.stuck != nil {
+		say(v1alpha1.ConditionUpdateHeld, r.decision.stuck.Reason, r.decision.stuck.Message)
 	}
 	say(v1alpha1.ConditionUpdateHeld, plan.ReasonUpdateHeld, r.heldText())
 	say(v1alpha1.ConditionTemplateChanged, plan.ReasonTemplateChanged, r.changedTemplate())
-	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.suspended)
-	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.adoption, 10))
+	say(v1alpha1.ConditionHealingSuspended, plan.ReasonHealingSuspended, r.decision.suspended)
+	say(v1alpha1.ConditionAdoptionFailed, plan.ReasonAdoptionFailed, plan.AtMost(r.decision.adoption, 10))
 }
 
 // reports yields the members that run, and which addresses their guests report.
 func (r *report) reports() iter.Seq2[string, []string] {
 	return func(yield func(string, []string) bool) {
-		for i := range r.members {
-			m := &r.members[i]
+		for i := range r.sets.members {
+			m := &r.sets.members[i]
 			if m.Reachable && !m.duplicate && m.Power == plan.PoweredOn && m.HasReported() && !yield(m.name, m.IPs) {
 				return
 			}

@@ -115,7 +115,7 @@ func (s *sets) shadow() {
 // duplicatesText names the VMs that have the stamp of a member that another VM is, and says what to do about them; empty if there is none.
 func (r *report) duplicatesText() string {
 	var names []string
-	for _, vms := range [][]member{r.members, r.standby, r.quarantined} {
+	for _, vms := range [][]member{r.sets.members, r.sets.standby, r.sets.quarantined} {
 		for i := range vms {
 			if m := &vms[i]; m.duplicate || m.Why == plan.WhyDuplicate && !m.Quarantined.IsZero() {
 				names = append(names, fmt.Sprintf("%s (%s) of %s", plan.Printable(m.VM.Name), m.MoRef, m.name))

@@ -45,37 +45,37 @@ import (
 //
 // A group without a stored status is new, or has lost it: then only an ERROR and the user data are news.
 func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
-	was := &r.Group.Status
+	was := &r.facts.Group.Status
 	ready := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionReady)
 	before := cmp.Or(meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionReady), &metav1.Condition{})
 	// A call may have the parent from before the last status. So that an Event is not sent twice, its key is made from the
 	// stored status.
 	say := func(warning bool, reason, what, key string) {
-		all = append(all, plan.Event{Warning: warning, Reason: reason, What: what, At: r.Now,
-			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, r.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
+		all = append(all, plan.Event{Warning: warning, Reason: reason, What: what, At: r.facts.Now,
+			Key: fmt.Sprintf("%s/%s/%d/%s", reason, key, r.facts.Group.Generation, before.LastTransitionTime.UTC().Format(time.RFC3339))})
 	}
 	news := was.Phase != is.Phase || before.Reason != ready.Reason || was.ObservedGeneration != is.ObservedGeneration
 	if is.Phase == v1alpha1.PhaseError && news && ready.Reason != plan.ReasonProgressDeadline {
 		say(true, ready.Reason, is.LastMessage, "")
 	}
-	if r.Related.Unrecognized != "" && !r.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
-		say(true, plan.ReasonUserDataUnrecognized, r.Related.Unrecognized, "")
+	if r.facts.Related.Unrecognized != "" && !r.facts.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
+		say(true, plan.ReasonUserDataUnrecognized, r.facts.Related.Unrecognized, "")
 	}
-	if len(was.Conditions) == 0 || !r.sighted {
+	if len(was.Conditions) == 0 || !r.facts.sighted {
 		return all
 	}
-	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.stuck != nil && (held == nil || held.Reason != r.stuck.Reason) {
-		say(true, "UpdateStopped", r.stuck.Message, r.target())
+	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.decision.stuck != nil && (held == nil || held.Reason != r.decision.stuck.Reason) {
+		say(true, "UpdateStopped", r.decision.stuck.Message, r.facts.target())
 	}
-	if r.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
-		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.suspended, "")
+	if r.decision.suspended != "" && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionHealingSuspended) {
+		say(true, plan.ReasonHealingSuspended, "healing is suspended: "+r.decision.suspended, "")
 	}
 	if ignored := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionHoldIgnored); ignored != nil && ignored.Status == metav1.ConditionTrue &&
 		!meta.IsStatusConditionTrue(was.Conditions, ignored.Type) {
 		say(true, ignored.Reason, "Annotations that hold no member: "+ignored.Message, "")
 	}
 	all = append(all, r.holdEvents()...)
-	if r.Finalizing {
+	if r.facts.Finalizing {
 		return slices.Concat(all, r.goneByOthers(), r.keptDisks(is, before.Reason))
 	}
 	if shared := meta.FindStatusCondition(is.Conditions, v1alpha1.ConditionDuplicateAddress); shared != nil && shared.Status == metav1.ConditionTrue &&
@@ -83,12 +83,12 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 		say(true, shared.Reason, "Addresses that are not unique: "+shared.Message, "")
 	}
 	switch held := r.heldText(); {
-	case r.update != nil && r.updating() > 0 && (was.Update == nil || was.Update.Target != r.update.Target):
-		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.update.Target)
-	case was.Update == nil || r.update != nil:
+	case r.decision.update != nil && r.sets.updating() > 0 && (was.Update == nil || was.Update.Target != r.decision.update.Target):
+		say(false, "UpdateStarted", fmt.Sprintf("Update started%s: %s", r.newTemplate(), plan.AtMost(r.differing(), 3)), r.decision.update.Target)
+	case was.Update == nil || r.decision.update != nil:
 	case held != "":
 		say(false, plan.ReasonUpdateHeld, held, was.Update.Target)
-	case was.Update.Target != r.target():
+	case was.Update.Target != r.facts.target():
 		say(false, "UpdateWithdrawn", fmt.Sprintf("Update to %s withdrawn: no member differs from the spec", was.Update.Target), was.Update.Target)
 	default:
 		say(false, "UpdateFinished", fmt.Sprintf("Update to %s finished", was.Update.Target), was.Update.Target)
@@ -98,25 +98,25 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 
 // newTemplate says which templates an update replaces by which; empty if it keeps the template.
 func (r *report) newTemplate() string {
-	if former := r.FormerTemplates(); len(former) > 0 {
-		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.Group.Spec.Template))
+	if former := r.facts.FormerTemplates(); len(former) > 0 {
+		return fmt.Sprintf(" from the template %s to %s", plan.AtMost(former, 3), plan.Printable(r.facts.Group.Spec.Template))
 	}
 	return ""
 }
 
 // keptDisks tells, once a deleted group has no members, which persistent disks it leaves: nothing else will.
 func (r *report) keptDisks(is *v1alpha1.VmGroupStatus, before string) []plan.Event {
-	if is.CurrentReplicas > 0 || r.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
+	if is.CurrentReplicas > 0 || r.facts.Group.Status.CurrentReplicas == 0 && before == plan.ReasonFinalizing {
 		return nil
 	}
 	var kept []string
 	attached := map[string]bool{}
-	for _, was := range r.Group.Status.Disks {
+	for _, was := range r.facts.Group.Status.Disks {
 		attached[was.ID] = was.MoRef != ""
 	}
 	for _, d := range is.Disks {
-		i := slices.IndexFunc(r.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
-		if !attached[d.ID] || i < 0 || r.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
+		i := slices.IndexFunc(r.facts.Group.Spec.Disks, func(of v1alpha1.Disk) bool { return of.Name == d.Name })
+		if !attached[d.ID] || i < 0 || r.facts.Group.Spec.Disks[i].Retention.WhenDeleted != v1alpha1.RetentionDelete { // else it went with its member
 			kept = append(kept, r.diskText(&d))
 		}
 	}
@@ -129,7 +129,7 @@ const namesInEvent = 8
 // abandonedEvents tell what an abandoned group leaves behind.
 func (r *report) abandonedEvents(left []string) (all []plan.Event) {
 	tell := func(what, key string) {
-		all = append(all, plan.Event{Warning: true, Reason: plan.ReasonAbandoned, What: what, Key: "abandoned/" + key, At: r.Now})
+		all = append(all, plan.Event{Warning: true, Reason: plan.ReasonAbandoned, What: what, Key: "abandoned/" + key, At: r.facts.Now})
 	}
 	if len(left) == 0 {
 		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; no VM is known to be left behind", "")
@@ -138,14 +138,14 @@ func (r *report) abandonedEvents(left []string) (all []plan.Event) {
 		tell("The annotation "+v1alpha1.AnnotationAbandon+" ended the deletion; left behind in vCenter: "+strings.Join(names, ", "), names[0])
 	}
 	var disks []string
-	for _, d := range r.Group.Status.Disks {
+	for _, d := range r.facts.Group.Status.Disks {
 		disks = append(disks, r.diskText(&d))
 	}
 	return append(all, r.disksKept(disks)...)
 }
 
 func (r *report) diskText(d *v1alpha1.PersistentDisk) string {
-	return fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.Group.Name, d.Ordinal), d.ID)
+	return fmt.Sprintf("%s of %s (%s)", d.Name, plan.MemberName(r.facts.Group.Name, d.Ordinal), d.ID)
 }
 
 // disksKept tells of persistent disks that a deleted group leaves.
@@ -154,39 +154,39 @@ func (r *report) disksKept(kept []string) []plan.Event {
 		return nil
 	}
 	return []plan.Event{{Reason: "DisksKept", What: fmt.Sprintf("Persistent disks that stay in vCenter: %s; a group that is created again under this name takes them with the annotation %s: %s",
-		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.Group.UID), Key: "kept", At: r.Now}}
+		plan.AtMost(kept, 8), v1alpha1.AnnotationTakeDisksOf, r.facts.Group.UID), Key: "kept", At: r.facts.Now}}
 }
 
 // missingAndReturned tell of members that are missing or came back. (One that waits for an operator is part of the ERROR.)
 func (r *report) missingAndReturned() (all []plan.Event) {
-	for i := range r.notFound {
-		m := &r.notFound[i]
-		if was := r.record(m.MoRef, i); m.missing && r.policy.ReplaceMissing > 0 && (was == nil || was.VanishedAt.IsZero()) {
+	for i := range r.sets.notFound {
+		m := &r.sets.notFound[i]
+		if was := r.facts.record(m.MoRef, i); m.missing && r.facts.policy.ReplaceMissing > 0 && (was == nil || was.VanishedAt.IsZero()) {
 			all = append(all, plan.Event{Warning: true, Reason: plan.ReasonMemberVanished, What: "Vanished from vCenter:", Member: displayName(m.Name, m.VMName, m.MoRef),
-				Why: m.Message, Key: "vanished/" + m.MoRef, At: r.Now})
+				Why: m.Message, Key: "vanished/" + m.MoRef, At: r.facts.Now})
 		}
 	}
-	for i := range r.givenUp {
-		m := &r.givenUp[i]
+	for i := range r.sets.givenUp {
+		m := &r.sets.givenUp[i]
 		if m.Reason == plan.ReasonMemberGivenUp {
 			continue
 		}
 		why := "spec.replace names it"
-		if !r.names(&m.Member) {
-			why = fmt.Sprintf("it did not come back within %d s", int(r.policy.ReplaceMissing.Seconds()))
+		if !r.facts.names(&m.Member) {
+			why = fmt.Sprintf("it did not come back within %d s", int(r.facts.policy.ReplaceMissing.Seconds()))
 		}
 		all = append(all, plan.Event{Warning: true, Reason: "MemberGivenUp", What: "Vanished from vCenter, and given up:", Member: m.Name + " (" + m.MoRef + ")",
-			Why: why, Key: "given-up/" + m.MoRef, At: r.Now})
+			Why: why, Key: "given-up/" + m.MoRef, At: r.facts.Now})
 	}
-	for i := range r.members {
-		m := &r.members[i]
-		if m.InstanceUUID == "" || r.record(m.MoRef, i) != nil {
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
+		if m.InstanceUUID == "" || r.facts.record(m.MoRef, i) != nil {
 			continue
 		}
-		for j := range r.Group.Status.Members {
-			if was := &r.Group.Status.Members[j]; was.InstanceUUID == m.InstanceUUID {
+		for j := range r.facts.Group.Status.Members {
+			if was := &r.facts.Group.Status.Members[j]; was.InstanceUUID == m.InstanceUUID {
 				all = append(all, plan.Event{Reason: "MemberReappeared", What: "Back in vCenter:", Member: m.displayWith(m.MoRef),
-					Why: "it was " + was.MoRef, Key: "back/" + m.MoRef, At: r.Now})
+					Why: "it was " + was.MoRef, Key: "back/" + m.MoRef, At: r.facts.Now})
 			}
 		}
 	}
@@ -196,15 +196,15 @@ func (r *report) missingAndReturned() (all []plan.Event) {
 // namesNothing tells of new entries of spec.replace that name no VM of the group. Once a status of their generation is stored, another replica
 // may have carried them out.
 func (r *report) namesNothing() (all []plan.Event) {
-	if r.Group.Status.ObservedGeneration >= r.Group.Generation {
+	if r.facts.Group.Status.ObservedGeneration >= r.facts.Group.Generation {
 		return nil
 	}
-	ask := r.Query()
-	for _, entry := range r.NewReplace {
-		if !slices.ContainsFunc(r.State.VMs, func(vm plan.VM) bool { return vm.MoRef == entry.MoRef }) &&
+	ask := r.facts.Query()
+	for _, entry := range r.facts.NewReplace {
+		if !slices.ContainsFunc(r.facts.State.VMs, func(vm plan.VM) bool { return vm.MoRef == entry.MoRef }) &&
 			!slices.ContainsFunc(ask.Recorded, func(m v1alpha1.Member) bool { return m.MoRef == entry.MoRef }) &&
-			!slices.ContainsFunc(r.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == entry.MoRef }) {
-			all = append(all, plan.Event{Warning: true, Reason: "ReplaceNamesNoVM", At: r.Now, Key: "replace/" + entry.Name + "/" + entry.MoRef,
+			!slices.ContainsFunc(r.facts.State.Vanished, func(x plan.Vanished) bool { return x.MoRef == entry.MoRef }) {
+			all = append(all, plan.Event{Warning: true, Reason: "ReplaceNamesNoVM", At: r.facts.Now, Key: "replace/" + entry.Name + "/" + entry.MoRef,
 				What: fmt.Sprintf("spec.replace names %s with %s, which is no VM of the group, so nothing is replaced: correct the moRef (status.members has it), or remove the entry", entry.Name, entry.MoRef)})
 		}
 	}
@@ -219,16 +219,16 @@ func (r *report) changesByOthers() []plan.Event {
 // goneByOthers tell of members that this process did not remove. A process that was killed after it removed one, before an answer had its
 // Event, leaves that to the next: the stored status still has the member, and vCenter's events name the account.
 func (r *report) goneByOthers() (all []plan.Event) {
-	stored := r.Group.Status.Members
+	stored := r.facts.Group.Status.Members
 	for i := range stored {
 		was := &stored[i]
-		by, gone := r.departed.As(was.MoRef, was.InstanceUUID)
+		by, gone := r.facts.departed.As(was.MoRef, was.InstanceUUID)
 		chosen := was.Reason == plan.ReasonRemoving || was.Reason == plan.ReasonDuplicateMember
-		if !gone || r.isBack(was) || by.Ours && by.User == "" || (chosen || r.Finalizing) && !by.Ours ||
-			r.Pending[plan.MemberName(r.Group.Name, was.Ordinal)].Op == plan.Destroy {
+		if !gone || r.facts.isBack(was) || by.Ours && by.User == "" || (chosen || r.facts.Finalizing) && !by.Ours ||
+			r.facts.Pending[plan.MemberName(r.facts.Group.Name, was.Ordinal)].Op == plan.Destroy {
 			continue
 		}
-		n := plan.Event{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(was.Name, was.VMName, was.MoRef), Key: plan.KeyGone(was.MoRef), At: r.Now}
+		n := plan.Event{Warning: true, Reason: "MemberGone", What: "Gone from vCenter:", Member: displayName(was.Name, was.VMName, was.MoRef), Key: plan.KeyGone(was.MoRef), At: r.facts.Now}
 		switch {
 		case by.Ours:
 			n.Warning, n.Reason, n.What = false, plan.EventRemoved, "Removed with the server's account "+by.User+":"
@@ -243,17 +243,17 @@ func (r *report) goneByOthers() (all []plan.Event) {
 
 // poweredOff tell of members that were found powered off.
 func (r *report) poweredOff() (all []plan.Event) {
-	for i := range r.members {
-		m := &r.members[i]
-		asked := m.Shutdown.At.Add(r.policy.Shutdown + haltGrace)
-		if m.Power != plan.PoweredOff || m.Marked || m.duplicate || !m.Reachable || r.takenDown(m) || r.Now.Before(asked) {
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
+		asked := m.Shutdown.At.Add(r.facts.policy.Shutdown + haltGrace)
+		if m.Power != plan.PoweredOff || m.Marked || m.duplicate || !m.Reachable || r.facts.takenDown(m) || r.facts.Now.Before(asked) {
 			continue
 		}
 		// A guest that was asked to shut down after the status was written may have done so long ago, while no server ran.
-		if was := r.record(m.MoRef, i); was != nil && was.PowerState == string(plan.PoweredOn) && was.Reason != plan.ReasonPowerCycling && was.Reason != plan.ReasonRemoving &&
+		if was := r.facts.record(m.MoRef, i); was != nil && was.PowerState == string(plan.PoweredOn) && was.Reason != plan.ReasonPowerCycling && was.Reason != plan.ReasonRemoving &&
 			!m.Shutdown.At.After(was.LastTransitionTime.Time) {
 			all = append(all, plan.Event{Reason: "MemberPoweredOff", What: "Found powered off:", Member: m.displayWith(m.MoRef),
-				Key: "off/" + m.MoRef + "/" + was.LastTransitionTime.UTC().Format(time.RFC3339), At: r.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
+				Key: "off/" + m.MoRef + "/" + was.LastTransitionTime.UTC().Format(time.RFC3339), At: r.facts.Now, PoweredOff: true, MoRef: m.MoRef, Made: m.Created})
 		}
 	}
 	return all

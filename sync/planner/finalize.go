@@ -19,15 +19,15 @@ func finalize(s *sets) plan.Result {
 	if s.abandoned() {
 		return abandon(s)
 	}
-	r := &report{stepsToEnd(decide(s))}
+	r := reportOf(stepsToEnd(decide(s)))
 	result := plan.Result{
-		Children:  r.children(),
+		Children:  r.sets.children(),
 		Verdicts:  r.verdicts(),
-		Actions:   r.actions(),
-		Finalized: r.blockedBy == nil && r.empty() && r.Emptied && r.childless(),
+		Actions:   r.steps.actions(),
+		Finalized: r.facts.blockedBy == nil && r.sets.empty() && r.facts.Emptied && r.facts.childless(),
 		Wake:      r.untilWake(),
 	}
-	if r.paused() {
+	if r.facts.paused() {
 		result.Actions, result.Finalized = nil, false
 	}
 	r.setNextCall(&result)
@@ -72,11 +72,11 @@ func abandon(s *sets) plan.Result {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
 	s.blockedBy, s.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	r := &report{stepsToEnd(decide(s))}
-	result := plan.Result{Status: r.status(message), Finalized: r.childless(), Events: r.abandonedEvents(left)}
+	r := reportOf(stepsToEnd(decide(s)))
+	result := plan.Result{Status: r.status(message), Finalized: r.facts.childless(), Events: r.abandonedEvents(left)}
 	r.setNextCall(&result)
-	if r.orphaned() {
-		result.Children = r.children()
+	if r.facts.orphaned() {
+		result.Children = r.sets.children()
 	}
 	return result
 }

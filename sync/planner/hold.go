@@ -31,7 +31,9 @@ func (f *facts) heldUntil(m *member) time.Time {
 	return until
 }
 
-func (r *report) heldMessage(m *member) string { return r.holds.Text(m.name, m.MoRef, m.heldUntil) }
+func (r *report) heldMessage(m *member) string {
+	return r.facts.holds.Text(m.name, m.MoRef, m.heldUntil)
+}
 
 // holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
 func (s *sets) holdsAny() bool {
@@ -61,17 +63,17 @@ func (s *sets) holdEnded() bool {
 }
 
 func (r *report) ignoredHolds() []string {
-	return r.holds.Ignored(func(member, moRef string) string {
-		is, named := !r.sighted, false
-		for i := range r.members {
-			m := &r.members[i]
+	return r.facts.holds.Ignored(func(member, moRef string) string {
+		is, named := !r.facts.sighted, false
+		for i := range r.sets.members {
+			m := &r.sets.members[i]
 			is, named = is || m.name == member && m.MoRef == moRef, named || m.name == member
 		}
-		for i := range r.notFound {
-			is = is || r.notFound[i].MoRef == moRef
+		for i := range r.sets.notFound {
+			is = is || r.sets.notFound[i].MoRef == moRef
 		}
 		switch {
-		case is || !named && r.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
+		case is || !named && r.facts.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
 			return ""
 		case !named:
 			return fmt.Sprintf("there is no member %s, or no longer", member)
@@ -82,15 +84,15 @@ func (r *report) ignoredHolds() []string {
 
 // holdEvents tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
 func (r *report) holdEvents() (all []plan.Event) {
-	for i := range r.members {
-		m := &r.members[i]
-		if was := r.record(m.MoRef, i); !m.heldUntil.IsZero() && (was == nil || was.HeldUntil.IsZero()) {
-			all = append(all, r.holds.Begins(m.name, m.MoRef, m.heldUntil, r.Now))
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
+		if was := r.facts.record(m.MoRef, i); !m.heldUntil.IsZero() && (was == nil || was.HeldUntil.IsZero()) {
+			all = append(all, r.facts.holds.Begins(m.name, m.MoRef, m.heldUntil, r.facts.Now))
 		}
 	}
-	for i := range r.Group.Status.Members {
-		was := &r.Group.Status.Members[i]
-		if n, over := r.holds.TimedOut(plan.MemberName(r.Group.Name, was.Ordinal), was.MoRef, was.HeldUntil.Time, r.Now); over {
+	for i := range r.facts.Group.Status.Members {
+		was := &r.facts.Group.Status.Members[i]
+		if n, over := r.facts.holds.TimedOut(plan.MemberName(r.facts.Group.Name, was.Ordinal), was.MoRef, was.HeldUntil.Time, r.facts.Now); over {
 			all = append(all, n)
 		}
 	}

@@ -15,14 +15,14 @@ const messageReconciled = "successfully reconciled VmGroup"
 // message says for people what blocks, then what is in progress, then what the group waits for or keeps. It is made of facts alone
 // (no clock, no count of tries), so it changes only when something has happened.
 func (r *report) message() string {
-	if r.blockedBy != nil {
+	if r.facts.blockedBy != nil {
 		return r.blockedText()
 	}
-	parts := faultTexts(withHelp(r.faults), r.nameOf)
-	if r.Finalizing {
+	parts := faultTexts(withHelp(r.steps.faults), r.nameOf)
+	if r.facts.Finalizing {
 		parts = append(parts, r.deletion()...)
 	}
-	if r.orphaned() {
+	if r.facts.orphaned() {
 		parts = append(parts, "deleted with --cascade=orphan: VMs and objects of the group stay")
 	}
 	for _, a := range activities {
@@ -39,7 +39,7 @@ func (r *report) message() string {
 		parts = []string{messageReconciled}
 	}
 	text := strings.Join(parts, "; ")
-	if r.paused() {
+	if r.facts.paused() {
 		if text == messageReconciled {
 			return "paused (spec.paused); the group is as its spec says"
 		}
@@ -53,17 +53,17 @@ const abandonHint = "if vCenter is permanently gone, the annotation " + v1alpha1
 
 // blockedText says why nothing can be done at all.
 func (r *report) blockedText() string {
-	text := strings.TrimSuffix(r.blockedBy.WithHelp().Message, ".")
+	text := strings.TrimSuffix(r.facts.blockedBy.WithHelp().Message, ".")
 	if was := r.wasStalled(); was != nil {
 		text = saidAsLastKnown(was) + "; " + text
 	}
-	if r.Finalizing {
+	if r.facts.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
-	if !r.sighted && len(r.Group.Status.Members) > 0 {
+	if !r.facts.sighted && len(r.facts.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
 	}
-	if r.Finalizing && r.blockedBy.Reason != plan.ReasonInventoryNotRead {
+	if r.facts.Finalizing && r.facts.blockedBy.Reason != plan.ReasonInventoryNotRead {
 		text += "; " + abandonHint
 	}
 	return text
@@ -86,19 +86,19 @@ var activities = []struct {
 	{only(preparing), counted("preparing %s (tags, attributes, network)", "member")},
 	{only(settingDisks), counted("changing the disks of %s", "member")},
 	{unlessDeleted(standingBy), func(r *report, n int) string {
-		return fmt.Sprintf("making %d of %s", n, count(int(r.Group.Spec.Standby), "standby member"))
+		return fmt.Sprintf("making %d of %s", n, count(int(r.facts.Group.Spec.Standby), "standby member"))
 	}},
 	{only(discarding), counted("removing %s", "standby member")},
 	{unlessDeleted(tidying), counted("quarantining or removing %s", "VM")},
 }
 
 func only(what activity) func(*report) int {
-	return func(r *report) int { return r.doing(what) }
+	return func(r *report) int { return r.steps.doing(what) }
 }
 
 // unlessDeleted is only, for what the sentence about a deletion says already.
 func unlessDeleted(what activity) func(*report) int {
-	return func(r *report) int { return r.doing(what) * int(oneIf(!r.Finalizing)) }
+	return func(r *report) int { return r.steps.doing(what) * int(oneIf(!r.facts.Finalizing)) }
 }
 
 func counted(format, noun string) func(*report, int) string {
@@ -107,49 +107,49 @@ func counted(format, noun string) func(*report, int) string {
 
 // updatesNow returns how many members are to be updated, while any update is going on.
 func (r *report) updatesNow() int {
-	if r.Finalizing || r.stuck != nil || len(r.faults) > 0 && r.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
+	if r.facts.Finalizing || r.decision.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
-	return r.updating()
+	return r.sets.updating()
 }
 
 // updatingText counts the members that are as the spec says, as kubectl rollout status does.
 func (r *report) updatingText(int) string {
 	n := 0
-	for i := range r.members {
-		n += int(oneIf(r.members[i].difference() == ""))
+	for i := range r.sets.members {
+		n += int(oneIf(r.sets.members[i].difference() == ""))
 	}
-	return fmt.Sprintf("updating: %d of %d done", min(n, r.want), r.want)
+	return fmt.Sprintf("updating: %d of %d done", min(n, r.facts.want), r.facts.want)
 }
 
 func (r *report) rulesToSet() int {
-	return int(oneIf(r.State.RulesOff && r.Pending[plan.RulesKey].Fault.Reason == ""))
+	return int(oneIf(r.facts.State.RulesOff && r.facts.Pending[plan.RulesKey].Fault.Reason == ""))
 }
 
 // deletion says what remains to be done until the group is gone.
 func (r *report) deletion() []string {
-	leaving := r.exist()
-	going := leaving - r.failing()
+	leaving := r.sets.exist()
+	going := leaving - r.steps.failing()
 	switch {
-	case r.failing() > 0 && going <= 1: // the last one waits for the others
+	case r.steps.failing() > 0 && going <= 1: // the last one waits for the others
 		return []string{"the deletion waits for that"}
-	case leaving == 1 && r.policy.Retain && !r.leaseOver():
+	case leaving == 1 && r.facts.policy.Retain && !r.facts.leaseOver():
 		return []string{"releasing 1 member", "the last one as soon as no other replica of the server can act for the group"}
-	case leaving > 0 && r.policy.Retain:
+	case leaving > 0 && r.facts.policy.Retain:
 		return []string{"releasing " + count(going, "member")}
 	case leaving > 0:
 		return []string{"removing " + count(going, "member")}
-	case len(r.arriving) > 0:
-		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.arriving), "clone"))}
-	case r.State.FolderUnknown:
+	case len(r.sets.arriving) > 0:
+		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.sets.arriving), "clone"))}
+	case r.facts.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
-	case r.folderLeft() && r.policy.Retain:
+	case r.facts.folderLeft() && r.facts.policy.Retain:
 		return []string{"leaving the group's folder to the retained VMs"}
-	case r.folderLeft() && r.folderKept():
-		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", r.Lease)}
-	case r.folderLeft():
+	case r.facts.folderLeft() && r.facts.folderKept():
+		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", r.facts.Lease)}
+	case r.facts.folderLeft():
 		return []string{"removing the group's folder"}
-	case !r.Emptied:
+	case !r.facts.Emptied:
 		return []string{"confirming that nothing of the group is left in vCenter"}
 	}
 	return []string{"nothing of the group is left in vCenter"}
@@ -157,35 +157,35 @@ func (r *report) deletion() []string {
 
 // waits says what the group waits for, or leaves alone.
 func (r *report) waits() (texts []string) {
-	if r.waitDisks {
+	if r.steps.waitDisks {
 		texts = append(texts, "waiting for the next hook call to record the disks of members that go")
 	}
-	if r.waitCall {
+	if r.steps.waitCall {
 		texts = append(texts, "waiting for the next hook call before the group's folder is created or used")
 	}
-	names := r.unreachable()
-	for _, q := range r.notFoundQuarantined {
+	names := r.sets.unreachable()
+	for _, q := range r.sets.notFoundQuarantined {
 		names = append(names, q.Name+" (in quarantine, not seen)")
 	}
 	if len(names) > 0 {
 		texts = append(texts, "skipped, because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
 	}
-	if names := r.unconfirmed(); len(names) > 0 {
+	if names := r.sets.unconfirmed(); len(names) > 0 {
 		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))
 	}
-	if r.Finalizing {
+	if r.facts.Finalizing {
 		return texts
 	}
-	if names := r.notReady(); len(names) > 0 && r.suspended == "" {
+	if names := r.notReady(); len(names) > 0 && r.decision.suspended == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
 	if names := r.unreached(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
-	if r.awaitsService() && !r.busy() {
-		texts = append(texts, "waiting for the Service "+r.Group.Name+" to exist")
+	if r.facts.awaitsService() && !r.busy() {
+		texts = append(texts, "waiting for the Service "+r.facts.Group.Name+" to exist")
 	}
-	for _, text := range []string{r.heldText(), r.duplicatesText(), r.sharedClaimsText(), r.Related.Unrecognized} {
+	for _, text := range []string{r.heldText(), r.duplicatesText(), r.sharedClaimsText(), r.facts.Related.Unrecognized} {
 		if text != "" {
 			texts = append(texts, text)
 		}
@@ -195,16 +195,16 @@ func (r *report) waits() (texts []string) {
 
 // sharedClaimsText says which range of addresses another group has, too.
 func (r *report) sharedClaimsText() string {
-	if r.SharedClaims == "" {
+	if r.facts.SharedClaims == "" {
 		return ""
 	}
-	return "addresses that are not unique: " + r.SharedClaims
+	return "addresses that are not unique: " + r.facts.SharedClaims
 }
 
 // nameOf returns a member's name for people, with its present name in vCenter if it was renamed there.
 func (r *report) nameOf(who string) string {
-	for i := range r.members {
-		if m := &r.members[i]; m.name == who && !m.duplicate {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; m.name == who && !m.duplicate {
 			return m.display()
 		}
 	}
@@ -268,8 +268,8 @@ func (s *sets) unconfirmed() (names []string) {
 
 // notReady names the members that run but are not ready.
 func (r *report) notReady() (names []string) {
-	for i := range r.members {
-		if m := &r.members[i]; r.runsUnready(m) && !m.leaves {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; r.facts.runsUnready(m) && !m.leaves {
 			names = append(names, m.display())
 		}
 	}
@@ -279,11 +279,11 @@ func (r *report) notReady() (names []string) {
 // unreached names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
 // have VMware Tools, where readiness.check asks for none.
 func (r *report) unreached() (names []string) {
-	if r.Group.Spec.Service == nil {
+	if r.facts.Group.Spec.Service == nil {
 		return nil
 	}
-	for i := range r.members {
-		if m := &r.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
 			names = append(names, m.display())
 		}
 	}
@@ -292,23 +292,23 @@ func (r *report) unreached() (names []string) {
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (r *report) busy() bool {
-	if r.missing()+len(r.arriving)+r.doing(starting, resizing, preparing, settingDisks, leaving)+r.updating()+r.failing() > 0 || r.Finalizing {
+	if r.steps.missing()+len(r.sets.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.sets.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
 		return true
 	}
-	for name, p := range r.Pending {
+	for name, p := range r.facts.Pending {
 		if p.State == plan.Running && !r.aside(name) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.wanted, func(s step) bool { return s.starts && !r.aside(s.VM) })
+	return slices.ContainsFunc(r.steps.wanted, func(s step) bool { return s.starts && !r.aside(s.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.
 func (r *report) blocked() bool {
-	if r.blockedBy != nil {
-		return r.blockedBy.NeedsOperator
+	if r.facts.blockedBy != nil {
+		return r.facts.blockedBy.NeedsOperator
 	}
-	for _, f := range r.faults {
+	for _, f := range r.steps.faults {
 		if f.NeedsOperator {
 			return true
 		}
@@ -320,7 +320,7 @@ func (r *report) phase() v1alpha1.Phase {
 	switch {
 	case r.blocked(), r.wasStalled() != nil:
 		return v1alpha1.PhaseError
-	case r.blockedBy == nil && !r.busy() && r.ordinals == r.want && r.countReady() == r.want && len(r.faults)+len(r.notFound) == 0 && !r.awaitsService():
+	case r.facts.blockedBy == nil && !r.busy() && r.sets.ordinals == r.facts.want && r.sets.countReady() == r.facts.want && len(r.steps.faults)+len(r.sets.notFound) == 0 && !r.facts.awaitsService():
 		return v1alpha1.PhaseRunning
 	}
 	return v1alpha1.PhasePending

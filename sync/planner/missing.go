@@ -286,10 +286,10 @@ func (r *report) vanishedAt(m *member) metav1.Time {
 	if !m.returned {
 		return metav1.Time{}
 	}
-	if was := r.awayAs(m); was != nil && !was.VanishedAt.IsZero() {
+	if was := r.facts.awayAs(m); was != nil && !was.VanishedAt.IsZero() {
 		return metav1.NewTime(was.VanishedAt.UTC())
 	}
-	return metav1.NewTime(r.Now.UTC().Truncate(time.Second))
+	return metav1.NewTime(r.facts.Now.UTC().Truncate(time.Second))
 }
 
 // givenUpStatuses lists the VMs that were given up, until they are members again, or in quarantine.
@@ -300,19 +300,19 @@ func (r *report) givenUpStatuses() []v1alpha1.GivenUp {
 			all = append(all, v1alpha1.GivenUp{Name: name, MoRef: moRef, InstanceUUID: instanceUUID})
 		}
 	}
-	for _, g := range r.Group.Status.GivenUp {
+	for _, g := range r.facts.Group.Status.GivenUp {
 		if !r.isSettled(g.InstanceUUID) {
 			add(g.Name, g.MoRef, g.InstanceUUID)
 		}
 	}
-	for _, m := range r.replaced {
-		add(plan.MemberName(r.Group.Name, m.Ordinal), m.MoRef, m.InstanceUUID)
+	for _, m := range r.sets.replaced {
+		add(plan.MemberName(r.facts.Group.Name, m.Ordinal), m.MoRef, m.InstanceUUID)
 	}
-	for i := range r.givenUp {
-		add(plan.MemberName(r.Group.Name, r.givenUp[i].Ordinal), r.givenUp[i].MoRef, r.givenUp[i].InstanceUUID)
+	for i := range r.sets.givenUp {
+		add(plan.MemberName(r.facts.Group.Name, r.sets.givenUp[i].Ordinal), r.sets.givenUp[i].MoRef, r.sets.givenUp[i].InstanceUUID)
 	}
-	for i := range r.members {
-		if m := &r.members[i]; m.givenUp {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; m.givenUp {
 			add(m.name, m.MoRef, m.InstanceUUID)
 		}
 	}
@@ -321,6 +321,6 @@ func (r *report) givenUpStatuses() []v1alpha1.GivenUp {
 
 // isSettled reports whether a VM that was given up is back, and what becomes of it is settled: it is the member, or in quarantine.
 func (r *report) isSettled(instanceUUID string) bool {
-	return slices.ContainsFunc(r.members, func(m member) bool { return m.InstanceUUID == instanceUUID && !m.duplicate && !m.givenUp }) ||
-		slices.ContainsFunc(r.quarantined, func(q member) bool { return q.InstanceUUID == instanceUUID })
+	return slices.ContainsFunc(r.sets.members, func(m member) bool { return m.InstanceUUID == instanceUUID && !m.duplicate && !m.givenUp }) ||
+		slices.ContainsFunc(r.sets.quarantined, func(q member) bool { return q.InstanceUUID == instanceUUID })
 }

@@ -40,34 +40,34 @@ const (
 //
 // and in no case later than the resync period, nor, unless it is deleted, than wake.
 func (r *report) setNextCall(result *plan.Result) {
-	within := r.Resync
+	within := r.facts.Resync
 	switch {
-	case r.abandoned():
+	case r.facts.abandoned():
 		result.InProgress = true
-	case !r.sighted:
+	case !r.facts.sighted:
 		within = resyncUnknown
-	case r.Finalizing && r.paused():
-	case r.Finalizing:
+	case r.facts.Finalizing && r.facts.paused():
+	case r.facts.Finalizing:
 		result.InProgress = true
 	case r.blocked():
 		within = r.resyncBlocked()
-	case r.paused():
-	case r.blockedBy != nil || r.busy() || r.doing(standingBy, discarding) > 0 || r.update != nil || r.countReady() < len(r.members) || len(r.unconfirmed()) > 0 || r.awaitsService():
+	case r.facts.paused():
+	case r.facts.blockedBy != nil || r.busy() || r.steps.doing(standingBy, discarding) > 0 || r.decision.update != nil || r.sets.countReady() < len(r.sets.members) || len(r.sets.unconfirmed()) > 0 || r.facts.awaitsService():
 		result.InProgress = true
-	case r.Group.Spec.Service != nil, r.Group.Spec.Readiness.Probes():
+	case r.facts.Group.Spec.Service != nil, r.facts.Group.Spec.Readiness.Probes():
 		within = resyncServed
 	}
-	if result.Wake > 0 && !r.Finalizing {
+	if result.Wake > 0 && !r.facts.Finalizing {
 		within = min(within, max(result.Wake, time.Second))
 	}
-	result.Resync = min(within, r.Resync)
+	result.Resync = min(within, r.facts.Resync)
 }
 
 // resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
 // not keep Metacontroller from the others.
 func (r *report) resyncBlocked() time.Duration {
-	stalled := meta.FindStatusCondition(r.Group.Status.Conditions, v1alpha1.ConditionStalled)
-	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
+	stalled := meta.FindStatusCondition(r.facts.Group.Status.Conditions, v1alpha1.ConditionStalled)
+	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.facts.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {
 		return resyncStalled
 	}
 	return resyncWatched
@@ -75,8 +75,8 @@ func (r *report) resyncBlocked() time.Duration {
 
 // untilWake is after how long the plan must be made again although nothing has changed; zero if it depends on no time.
 func (r *report) untilWake() time.Duration {
-	if r.wake.IsZero() {
+	if r.facts.wake.IsZero() {
 		return 0
 	}
-	return r.wake.Sub(r.Now)
+	return r.facts.wake.Sub(r.facts.Now)
 }

@@ -41,11 +41,11 @@ func (f *facts) installs() string {
 // they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
 // keeps the condition as True, and its status is written.
 func (r *report) servedElsewhere() *plan.Refusal {
-	if r.blockedBy == nil || r.blockedBy.Reason != plan.ReasonVCenterChanged || len(r.Group.Finalizers) == 0 ||
-		!meta.IsStatusConditionPresentAndEqual(r.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
+	if r.facts.blockedBy == nil || r.facts.blockedBy.Reason != plan.ReasonVCenterChanged || len(r.facts.Group.Finalizers) == 0 ||
+		!meta.IsStatusConditionPresentAndEqual(r.facts.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {
 		return nil
 	}
 	return &plan.Refusal{Message: fmt.Sprintf(
 		"another install of VmGroup serves VmGroup %s/%s (%s): %s. Nothing is created here, and the status is that install's. Correct the group's label or a labelSelector, so that only one CompositeController selects it",
-		r.Group.Namespace, r.Group.Name, r.installs(), r.blockedBy.Message)}
+		r.facts.Group.Namespace, r.facts.Group.Name, r.facts.installs(), r.facts.blockedBy.Message)}
 }

@@ -50,10 +50,10 @@ func resultOf(o plan.Observed) plan.Result {
 		return finalize(s)
 	}
 	result := plan.Result{Children: s.children()}
-	r := &report{stepsOf(decide(s))}
-	result.Wake, result.SlowStart = r.untilWake(), r.lost() > 1 && r.missing() > 1
-	if r.blockedBy == nil && !r.paused() {
-		result.Actions = r.actions()
+	r := reportOf(stepsOf(decide(s)))
+	result.Wake, result.SlowStart = r.untilWake(), r.sets.lost() > 1 && r.steps.missing() > 1
+	if r.facts.blockedBy == nil && !r.facts.paused() {
+		result.Actions = r.steps.actions()
 	}
 	r.setNextCall(&result)
 	result.Status, result.Verdicts = r.status(r.message()), r.verdicts()

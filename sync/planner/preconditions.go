@@ -78,8 +78,8 @@ func (d *decision) isRelieved(m *member) bool {
 
 // waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
 func (r *report) waiting() (n int) {
-	for i := range r.members {
-		n += int(oneIf(r.members[i].waits != nil && r.members[i].waits.says != ""))
+	for i := range r.sets.members {
+		n += int(oneIf(r.sets.members[i].waits != nil && r.sets.members[i].waits.says != ""))
 	}
 	return n
 }
@@ -88,8 +88,8 @@ func (r *report) waitingText(int) string {
 	var texts []string
 	for _, g := range preconditions {
 		n := 0
-		for i := range r.members {
-			n += int(oneIf(r.members[i].waits == g))
+		for i := range r.sets.members {
+			n += int(oneIf(r.sets.members[i].waits == g))
 		}
 		if g.says != "" && n > 0 {
 			texts = append(texts, fmt.Sprintf(g.says, count(n, "member")))

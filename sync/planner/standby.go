@@ -294,19 +294,19 @@ func prefixed(prefix, text string) string {
 
 // aside reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
 func (r *report) aside(name string) bool {
-	return slices.ContainsFunc(r.standby, func(m member) bool { return m.name == name }) ||
-		slices.ContainsFunc(r.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.Group.Name, ordinal) == name })
+	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
+		slices.ContainsFunc(r.sets.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
 }
 
 func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
-	if len(r.standby) == 0 {
-		return slices.Clone(r.notFoundStandby)
+	if len(r.sets.standby) == 0 {
+		return slices.Clone(r.sets.notFoundStandby)
 	}
-	all := make([]v1alpha1.StandbyMember, 0, len(r.standby)+len(r.notFoundStandby))
-	for i := range r.standby {
-		m := &r.standby[i]
-		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&r.Group.Spec, m.Ordinal),
-			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: r.fit(m)}
+	all := make([]v1alpha1.StandbyMember, 0, len(r.sets.standby)+len(r.sets.notFoundStandby))
+	for i := range r.sets.standby {
+		m := &r.sets.standby[i]
+		s := v1alpha1.StandbyMember{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal),
+			Host: plan.Printable(m.Host), Revision: m.Revision, Ready: r.sets.fit(m)}
 		if !s.Ready {
 			s.Reason, s.Message = r.why(m)
 		}
@@ -316,5 +316,5 @@ func (r *report) standbyStatuses() []v1alpha1.StandbyMember {
 		s.Message = plan.Printable(s.Message)
 		all = append(all, s)
 	}
-	return append(all, r.notFoundStandby...)
+	return append(all, r.sets.notFoundStandby...)
 }

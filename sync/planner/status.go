@@ -13,36 +13,45 @@ import (
 )
 
 // report is what a plan reports: status, message, verdicts, Events. It decides nothing.
-type report struct{ *steps }
+type report struct {
+	facts    *facts
+	sets     *sets
+	decision *decision
+	steps    *steps
+}
+
+func reportOf(s *steps) *report {
+	return &report{facts: s.facts, sets: s.sets, decision: s.decision, steps: s}
+}
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
-	if r.shortOutage {
-		s := r.Group.Status
-		s.Orphaned = s.Orphaned || r.orphaned()
+	if r.facts.shortOutage {
+		s := r.facts.Group.Status
+		s.Orphaned = s.Orphaned || r.facts.orphaned()
 		return s
 	}
-	s := v1alpha1.VmGroupStatus{VCenterUUID: r.State.VCenter, Orphaned: r.orphaned()}
-	if r.sighted {
+	s := v1alpha1.VmGroupStatus{VCenterUUID: r.facts.State.VCenter, Orphaned: r.facts.orphaned()}
+	if r.facts.sighted {
 		s.Members, s.Standby = r.memberStatuses(), r.standbyStatuses()
-		s.CurrentReplicas = int32(len(r.members) + len(r.notFound))
-		for i := range r.members {
-			m := &r.members[i]
+		s.CurrentReplicas = int32(len(r.sets.members) + len(r.sets.notFound))
+		for i := range r.sets.members {
+			m := &r.sets.members[i]
 			s.ReadyReplicas += oneIf(m.ready)
 			s.AvailableReplicas += oneIf(m.available())
 			s.UpdatedReplicas += oneIf(m.difference() == "")
 		}
-		if r.revision == "" { // which members are up to date is unknown
-			s.UpdatedReplicas = min(s.CurrentReplicas, r.Group.Status.UpdatedReplicas)
+		if r.facts.revision == "" { // which members are up to date is unknown
+			s.UpdatedReplicas = min(s.CurrentReplicas, r.facts.Group.Status.UpdatedReplicas)
 		}
-		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.update
+		s.Quarantined, s.Adopted, s.Update = r.quarantineStatuses(), r.adoptedEntries(), r.decision.update
 		s.GivenUp = r.givenUpStatuses()
-		s.Disks, s.Canary, s.Trial = r.diskStatuses(), r.canary, r.trial
-		if r.blockedBy != nil || r.Finalizing {
-			s.Canary, s.Trial = r.Group.Status.Canary, r.Group.Status.Trial
+		s.Disks, s.Canary, s.Trial = r.facts.diskStatuses(), r.decision.canary, r.decision.trial
+		if r.facts.blockedBy != nil || r.facts.Finalizing {
+			s.Canary, s.Trial = r.facts.Group.Status.Canary, r.facts.Group.Status.Trial
 		}
 	} else {
-		was := &r.Group.Status
+		was := &r.facts.Group.Status
 		s.VCenterUUID, s.Members = was.VCenterUUID, was.Members
 		s.CurrentReplicas, s.ReadyReplicas, s.UpdatedReplicas = was.CurrentReplicas, was.ReadyReplicas, was.UpdatedReplicas
 		s.AvailableReplicas, s.Quarantined, s.Adopted, s.Update = was.AvailableReplicas, was.Quarantined, was.Adopted, was.Update
@@ -50,9 +59,9 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		s.Disks, s.Canary, s.Trial = was.Disks, was.Canary, was.Trial
 	}
 	s.StandbyReplicas = int32(len(s.Standby))
-	s.ObservedGeneration = r.Group.Generation
-	s.DesiredReplicas = r.Group.Replicas()
-	s.Selector = "controller-uid=" + string(r.Group.UID)
+	s.ObservedGeneration = r.facts.Group.Generation
+	s.DesiredReplicas = r.facts.Group.Replicas()
+	s.Selector = "controller-uid=" + string(r.facts.Group.UID)
 	s.Phase = r.phase()
 	s.LastMessage = plan.Printable(message)
 	s.Summary = plan.Bounded(plan.WithoutHelp(s.LastMessage), summaryMost)
@@ -65,7 +74,7 @@ const summaryMost = 100
 
 // bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
 func (r *report) bootTime(m *member, i int) metav1.Time {
-	switch was := r.record(m.MoRef, i); {
+	switch was := r.facts.record(m.MoRef, i); {
 	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
 		return metav1.Time{}
 	case was != nil && plan.SameBoot(was.BootTime.Time, m.Boot):
@@ -92,36 +101,36 @@ func (s *sets) countReady() int {
 }
 
 func (r *report) quarantineStatuses() []v1alpha1.Quarantined {
-	if len(r.quarantined)+len(r.notFoundQuarantined) == 0 {
+	if len(r.sets.quarantined)+len(r.sets.notFoundQuarantined) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Quarantined, len(r.quarantined))
-	for i := range r.quarantined {
-		q := &r.quarantined[i]
+	all := make([]v1alpha1.Quarantined, len(r.sets.quarantined))
+	for i := range r.sets.quarantined {
+		q := &r.sets.quarantined[i]
 		all[i] = v1alpha1.Quarantined{Name: plan.Printable(q.VM.Name), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: string(q.Why), Since: metav1.NewTime(q.Quarantined.UTC())}
 	}
-	return append(all, r.notFoundQuarantined...)
+	return append(all, r.sets.notFoundQuarantined...)
 }
 
 func (r *report) memberStatuses() []v1alpha1.Member {
-	if len(r.members)+len(r.notFound)+len(r.givenUp) == 0 {
+	if len(r.sets.members)+len(r.sets.notFound)+len(r.sets.givenUp) == 0 {
 		return nil
 	}
-	all := make([]v1alpha1.Member, 0, len(r.members)+len(r.notFound)+len(r.givenUp))
-	for i := range r.members {
-		m := &r.members[i]
+	all := make([]v1alpha1.Member, 0, len(r.sets.members)+len(r.sets.notFound)+len(r.sets.givenUp))
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
 		reason, message := r.why(m)
 		all = append(all, v1alpha1.Member{
 			Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, PowerState: string(m.Power), IPs: m.IPs,
-			BootTime: r.bootTime(m, i), Zone: plan.ZoneOf(&r.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
+			BootTime: r.bootTime(m, i), Zone: plan.ZoneOf(&r.facts.Group.Spec, m.Ordinal), Host: plan.Printable(m.Host),
 			Revision: m.Revision, Ready: m.ready, LastTransitionTime: metav1.NewTime(m.since), Reason: reason, Message: plan.Printable(message),
 			HeldUntil: metav1.NewTime(m.heldUntil), VanishedAt: r.vanishedAt(m),
 		})
 	}
-	for _, a := range r.notFound {
+	for _, a := range r.sets.notFound {
 		m := a.Member
 		if m.Ready {
-			m.LastTransitionTime = metav1.NewTime(r.Now.UTC().Truncate(1e9))
+			m.LastTransitionTime = metav1.NewTime(r.facts.Now.UTC().Truncate(1e9))
 		}
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberVanished, plan.Printable(m.Message)
 		if !a.missing {
@@ -131,7 +140,7 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 		m.Message = together(m.Message, unseen)
 		all = append(all, m)
 	}
-	for _, a := range r.givenUp {
+	for _, a := range r.sets.givenUp {
 		m := a.Member
 		m.Ready, m.Reason, m.Message = false, plan.ReasonMemberGivenUp, together(plan.Printable(m.Message), unseen)
 		all = append(all, m)
@@ -144,7 +153,7 @@ const reasonOff = "PoweredOff"
 
 // why says why a member is not ready, or how it differs from the spec.
 func (r *report) why(m *member) (reason, message string) {
-	pending := r.Pending[m.name]
+	pending := r.facts.Pending[m.name]
 	switch {
 	case m.duplicate:
 		return plan.ReasonDuplicateMember, "another VM is this member"
@@ -164,7 +173,7 @@ func (r *report) why(m *member) (reason, message string) {
 		return reasonOff, "the VM is powered off"
 	case m.Power == plan.Suspended:
 		return "Suspended", "the VM is suspended"
-	case r.halting(m):
+	case r.facts.halting(m):
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)
@@ -172,7 +181,7 @@ func (r *report) why(m *member) (reason, message string) {
 		return plan.ReasonAddressNotTaken, untakenFault(m.IPs, m.Untaken)
 	case !m.ready && m.answer.silence != "":
 		return plan.ReasonNotAnswering, m.answer.silence
-	case !m.ready && r.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():
+	case !m.ready && r.facts.policy.Check == v1alpha1.ReadyToolsRunning && !m.HasReported():
 		return plan.ReasonNotReady, "VMware Tools do not run in its guest"
 	case !m.ready:
 		return plan.ReasonNotReady, "its guest reports no address"

@@ -250,27 +250,27 @@ func (d *decision) whatHolds() string {
 // heldText says how many members that differ from the spec are kept, and which field keeps them.
 func (r *report) heldText() string {
 	n := 0
-	for i := range r.members {
-		if r.members[i].held {
+	for i := range r.sets.members {
+		if r.sets.members[i].held {
 			n++
 		}
 	}
-	why := cmp.Or(r.heldBy(), r.closed)
+	why := cmp.Or(r.sets.heldBy(), r.decision.closed)
 	switch {
-	case n == 0 || r.stuck != nil:
+	case n == 0 || r.decision.stuck != nil:
 		return ""
 	case why == "":
-		why = fmt.Sprintf("update.canary holds at %d", r.policy.Canary)
+		why = fmt.Sprintf("update.canary holds at %d", r.facts.policy.Canary)
 	}
-	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(r.members), "member"), why)
+	return fmt.Sprintf("%d of %s differ from the spec and are kept (%s)", n, count(len(r.sets.members), "member"), why)
 }
 
 // differing says how members differ from the spec, each difference once.
 func (r *report) differing() (texts []string) {
 	var order []string
 	which := map[string][]string{}
-	for i := range r.members {
-		m := &r.members[i]
+	for i := range r.sets.members {
+		m := &r.sets.members[i]
 		how := m.difference()
 		if how == "" {
 			continue
@@ -293,8 +293,8 @@ func (r *report) differing() (texts []string) {
 // changedTemplate names the members that were cloned from another version of the template.
 func (r *report) changedTemplate() string {
 	var names []string
-	for i := range r.members {
-		if m := &r.members[i]; r.templateChanged(&m.VM) {
+	for i := range r.sets.members {
+		if m := &r.sets.members[i]; r.facts.templateChanged(&m.VM) {
 			names = append(names, m.display())
 		}
 	}
@@ -302,9 +302,9 @@ func (r *report) changedTemplate() string {
 		return ""
 	}
 	what := "update.onTemplateChange: Replace would replace them"
-	if r.policy.ReplaceOnTemplate {
+	if r.facts.policy.ReplaceOnTemplate {
 		what = "they are replaced"
 	}
 	return fmt.Sprintf("the template %s is not what these were cloned from: %s; %s",
-		strings.TrimSpace(r.Group.Spec.Template), plan.AtMost(names, 10), what)
+		strings.TrimSpace(r.facts.Group.Spec.Template), plan.AtMost(names, 10), what)
 }

@@ -125,26 +125,26 @@ func (r *report) verdicts() (all []plan.Verdict) {
 			all = append(all, d)
 		}
 	}
-	if !r.sighted {
-		for i := range r.Group.Status.Members {
-			m := &r.Group.Status.Members[i]
-			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.blockedBy.Message})
+	if !r.facts.sighted {
+		for i := range r.facts.Group.Status.Members {
+			m := &r.facts.Group.Status.Members[i]
+			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.facts.blockedBy.Message})
 		}
 		return all
 	}
-	for m := range r.everyone() {
+	for m := range r.sets.everyone() {
 		if m.name == "" {
 			continue
 		}
 		d := r.verdictOf(m)
-		if r.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
+		if r.facts.paused() && d.Is != plan.Keep && d.Is != plan.Wait {
 			d.WaitsFor = "spec.paused"
 		}
 		say(d)
 	}
-	for i := range r.notFound {
-		m := &r.notFound[i]
-		d := plan.Verdict{VM: plan.MemberName(r.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
+	for i := range r.sets.notFound {
+		m := &r.sets.notFound[i]
+		d := plan.Verdict{VM: plan.MemberName(r.facts.Group.Name, m.Ordinal), MoRef: m.MoRef, Is: plan.Wait, Reason: "vCenter does not show it", WaitsFor: "what became of it"}
 		switch {
 		case m.missing:
 			d.Reason, d.WaitsFor = "missing: "+m.Message, "its VM to return, or spec.replace to name it"
@@ -172,14 +172,14 @@ func (r *report) verdictOf(m *member) plan.Verdict {
 		d.VM = plan.Printable(m.VM.Name)
 	}
 	switch {
-	case r.blockedBy != nil:
-		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.blockedBy.Message, ""
+	case r.facts.blockedBy != nil:
+		d.Is, d.Reason, d.WaitsFor = plan.Wait, r.facts.blockedBy.Message, ""
 	case m.MoRef != "" && !m.Reachable:
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM is "+m.Unreachable, "vCenter to reach it"
 	case m.Question != "":
 		d.Is, d.Reason, d.WaitsFor = plan.Wait, "the VM has a pending question", "an answer in vCenter"
-	case r.Finalizing:
-		d.Is, d.Reason = plan.Remove, r.deletionReason()
+	case r.facts.Finalizing:
+		d.Is, d.Reason = plan.Remove, r.facts.deletionReason()
 	}
 	return d
 }
@@ -193,7 +193,7 @@ const (
 
 // waitsFor says what a VM or an ordinal waits for: what blocked the last try of its step, a precondition, or what was noted for it.
 func (r *report) waitsFor(m *member) string {
-	switch p := r.Pending[r.stepKey(m)]; {
+	switch p := r.facts.Pending[r.stepKey(m)]; {
 	case m.keptBy != "":
 		return m.keptBy
 	case p.Fault.Reason != "":
@@ -209,5 +209,5 @@ func (r *report) stepKey(m *member) string {
 	if m.Quarantined.IsZero() {
 		return m.name
 	}
-	return r.key(m)
+	return r.facts.key(m)
 }
