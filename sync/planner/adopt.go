@@ -68,14 +68,14 @@ func (d *decision) adoptAs(c *plan.Candidate) {
 
 // adoptOne adopts one VM.
 func (s *steps) adoptOne(m *member, why string) {
-	switch details, _ := s.details(m.Ordinal); {
-	case s.State.Folder == "":
+	switch details, _ := s.facts.details(m.Ordinal); {
+	case s.facts.State.Folder == "":
 		m.begins(adopting, s.createFolder())
-	case s.Related.Fault != nil:
-		s.faults = append(s.faults, named{Who: m.Former.Entry, Fault: *s.Related.Fault})
+	case s.facts.Related.Fault != nil:
+		s.faults = append(s.faults, named{Who: m.Former.Entry, Fault: *s.facts.Related.Fault})
 	default:
 		m.begins(adopting, s.act(plan.Action{Op: plan.Adopt, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-			Args: plan.AdoptArgs{Entry: m.Former.Entry, Details: details, Revision: s.revision, Fingerprint: s.State.Template.Fingerprint}, Generation: s.Group.Generation,
+			Args: plan.AdoptArgs{Entry: m.Former.Entry, Details: details, Revision: s.facts.revision, Fingerprint: s.facts.State.Template.Fingerprint}, Generation: s.facts.Group.Generation,
 			Reason: why}))
 	}
 }
@@ -98,12 +98,12 @@ func (s *sets) ordinalFor(c *plan.Candidate) int32 {
 func (s *steps) finishAdoption(m *member, why string) {
 	a := plan.Action{VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why}
 	switch {
-	case m.VM.Folder == m.Former.Folder && m.VM.Folder != s.State.Folder:
-		if s.State.Folder == "" {
+	case m.VM.Folder == m.Former.Folder && m.VM.Folder != s.facts.State.Folder:
+		if s.facts.State.Folder == "" {
 			s.createFolder()
 			return
 		}
-		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.facts.State.Folder}
 	default:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.name}
 	}

@@ -94,26 +94,26 @@ func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 
 // makeClone clones a member or a standby member, after the group's folder is made.
 func (s *steps) makeClone(m *member, why string) {
-	switch fault := s.sourceFault(); {
+	switch fault := s.facts.sourceFault(); {
 	case fault != nil:
 		s.blockClone("", *fault)
-	case s.State.Folder == "":
+	case s.facts.State.Folder == "":
 		if goesOn := s.createFolder(); !m.Standby {
 			m.begins(cloning, goesOn)
 		}
-	case m.unplaced && m.Standby && s.updating()+s.doing(leaving) > 0: // members that go give theirs back
+	case m.unplaced && m.Standby && s.sets.updating()+s.doing(leaving) > 0: // members that go give theirs back
 	case m.unplaced:
-		s.blockClone(plan.MemberName(s.Group.Name, m.Ordinal), s.addressesFault())
+		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
 	case m.name != "":
 		what := cloning
 		if m.Standby {
 			what = standingBy
 		}
-		details, _ := s.details(m.Ordinal)
-		clone := s.cloneOf(m.name, m.Ordinal, details, m.Standby)
+		details, _ := s.facts.details(m.Ordinal)
+		clone := s.facts.cloneOf(m.name, m.Ordinal, details, m.Standby)
 		clone.Reason = why
 		m.begins(what, s.act(clone))
-		if p := s.Pending[m.name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
+		if p := s.facts.Pending[m.name]; p.Op == plan.Clone && p.Fault.NeedsOperator {
 			s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
 		}
 	}
@@ -121,10 +121,10 @@ func (s *steps) makeClone(m *member, why string) {
 
 // holdClones lets the other clones wait after one of them has failed.
 func (s *steps) holdClones() {
-	if !slices.ContainsFunc(s.free, func(m *member) bool { return m.blocked[cloning] }) {
+	if !slices.ContainsFunc(s.sets.free, func(m *member) bool { return m.blocked[cloning] }) {
 		return
 	}
-	for _, m := range s.free {
+	for _, m := range s.sets.free {
 		m.blocked[cloning] = len(m.needs) > 0
 	}
 }
@@ -208,11 +208,11 @@ func (s *sets) pickOrdinals() *zonePicker {
 
 // createFolder creates the group's folder, and reports whether nothing blocks it.
 func (s *steps) createFolder() bool {
-	if !plan.MayCreateFolder(s.Now, s.Called, s.FolderSeen) || s.Blind || s.later {
+	if !plan.MayCreateFolder(s.facts.Now, s.facts.Called, s.facts.FolderSeen) || s.facts.Blind || s.facts.later {
 		s.waitCall = true
 		return true
 	}
-	return s.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &s.Group.Spec}, Reason: "members need the group's folder " + s.Group.Namespace + "/" + s.Group.Name})
+	return s.act(plan.Action{Op: plan.CreateFolder, VM: plan.FolderKey, Args: &plan.Details{Spec: &s.facts.Group.Spec}, Reason: "members need the group's folder " + s.facts.Group.Namespace + "/" + s.facts.Group.Name})
 }
 
 // templateFault says why the template cannot be cloned from; nil if it can.

@@ -26,10 +26,10 @@ func (s *steps) setDisks(m *member, why string) {
 
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.
 func (s *steps) setDisksOf(m *member, reason string) bool {
-	details, _ := s.details(m.Ordinal)
+	details, _ := s.facts.details(m.Ordinal)
 	goesOn := s.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Generation: s.Group.Generation, Args: details, Reason: reason})
-	if p := s.Pending[m.name]; !goesOn && p.Fault.NeedsOperator {
+		Generation: s.facts.Group.Generation, Args: details, Reason: reason})
+	if p := s.facts.Pending[m.name]; !goesOn && p.Fault.NeedsOperator {
 		s.diskFaults = append(s.diskFaults, named{Who: m.name, Fault: p.Fault})
 	}
 	return goesOn

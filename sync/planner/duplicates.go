@@ -65,9 +65,9 @@ func hasData(m *member) bool {
 
 // settleDuplicates removes the duplicates. It comes before all other steps, of which those for the member may wait for it.
 func (s *steps) settleDuplicates() {
-	for _, members := range [][]member{s.members, s.standby} {
+	for _, members := range [][]member{s.sets.members, s.sets.standby} {
 		for i := range members {
-			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !s.registeredAgain(m) {
+			if m := &members[i]; m.duplicate && m.Reachable && m.Question == "" && !s.sets.registeredAgain(m) {
 				m.begins(tidying, s.settle(m))
 			}
 		}
@@ -92,7 +92,7 @@ func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s no
 
 func (s *steps) settle(m *member) (goesOn bool) {
 	reason := duplicateReason(m)
-	p := s.Pending[m.name]
+	p := s.facts.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {
 	case m.going() && m.Why == plan.WhyDuplicate:
@@ -100,7 +100,7 @@ func (s *steps) settle(m *member) (goesOn bool) {
 	case m.Power == plan.PoweredOff && !hasData(m) && !wasOn:
 		return s.remove(m, duplicate, reason+", and this one was never powered on")
 	}
-	return s.act(s.marking(m, plan.WhyDuplicate, reason))
+	return s.act(s.facts.marking(m, plan.WhyDuplicate, reason))
 }
 
 // shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.

@@ -38,17 +38,17 @@ func finalize(s *sets) plan.Result {
 
 // stepsToEnd finds the steps towards the end of a group.
 func stepsToEnd(d *decision) *steps {
-	s := &steps{decision: d}
-	if s.blockedBy != nil {
+	s := &steps{facts: d.facts, sets: d.sets, decision: d}
+	if s.facts.blockedBy != nil {
 		return s
 	}
 	s.removeAll()
 	switch {
-	case s.left() > 0 || !s.rulesGone():
-	case s.State.FolderUnknown: // the folder may exist
+	case s.sets.left() > 0 || !s.facts.rulesGone():
+	case s.facts.State.FolderUnknown: // the folder may exist
 		fault := plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "it is not known yet where the groups' folders are"}
-		if s.State.Fault != nil {
-			fault = *s.State.Fault
+		if s.facts.State.Fault != nil {
+			fault = *s.facts.State.Fault
 		}
 		s.faults = append(s.faults, named{Fault: fault})
 	default:
@@ -139,34 +139,34 @@ func (s *sets) exist() int {
 func (s *steps) removeAll() {
 	s.holdMissing()
 	s.setRules()
-	if !s.isAnnounced() {
-		s.act(s.announcement(s.lastToGo()))
+	if !s.sets.isAnnounced() {
+		s.act(s.announcement(s.sets.lastToGo()))
 		return
 	}
-	if s.drainsAll() {
-		for i := range s.members {
-			if m := &s.members[i]; m.ready {
+	if s.sets.drainsAll() {
+		for i := range s.sets.members {
+			if m := &s.sets.members[i]; m.ready {
 				m.waits = &draining
 			}
 		}
 		return
 	}
-	on, reason := deleted, s.deletionReason()
-	if s.policy.Retain {
+	on, reason := deleted, s.facts.deletionReason()
+	if s.facts.policy.Retain {
 		on = retained
 	}
-	for i := range s.quarantined {
-		if q := &s.quarantined[i]; q.Why == plan.WhyDuplicate {
+	for i := range s.sets.quarantined {
+		if q := &s.sets.quarantined[i]; q.Why == plan.WhyDuplicate {
 			s.remove(q, on, reason)
 		} else {
 			s.remove(q, deleted, "the group is deleted")
 		}
 	}
-	for i := range s.members {
-		s.remove(&s.members[i], on, reason)
+	for i := range s.sets.members {
+		s.remove(&s.sets.members[i], on, reason)
 	}
-	for i := range s.standby { // none ever served, so there is nothing to retain
-		s.remove(&s.standby[i], deleted, "the group is deleted")
+	for i := range s.sets.standby { // none ever served, so there is nothing to retain
+		s.remove(&s.sets.standby[i], deleted, "the group is deleted")
 	}
 }
 
@@ -231,29 +231,29 @@ func (s *sets) isAnnounced() bool {
 // unannounced reports whether a member of a deleted group must be marked before it is off: a replica that doesn't know of the
 // deletion would power it on again, while this one takes its persistent disks off. (Found by test/promises, seed 322267.)
 func (s *steps) unannounced(m *member) bool {
-	return s.Finalizing && m.Generation < s.Group.Generation && m.Quarantined.IsZero() && hasData(m) && !s.refused(m, plan.Mark)
+	return s.facts.Finalizing && m.Generation < s.facts.Group.Generation && m.Quarantined.IsZero() && hasData(m) && !s.facts.refused(m, plan.Mark)
 }
 
 // announcement marks a member with the generation of the deletion.
 func (s *steps) announcement(m *member) plan.Action {
-	return s.marking(m, "", "the group is deleted: other replicas of the server must know before its members go")
+	return s.facts.marking(m, "", "the group is deleted: other replicas of the server must know before its members go")
 }
 
 func (s *steps) removeFolder() {
-	for _, p := range s.Pending {
+	for _, p := range s.facts.Pending {
 		if p.Op != plan.ConfirmGone && p.Op != plan.RemoveFolder && p.State == plan.Running {
 			return // the result of a running step may still show up
 		}
 	}
-	if s.folderLeft() {
-		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.State.Folder, Args: plan.ConfirmArgs{Since: s.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
-		if s.policy.Retain {
+	if s.facts.folderLeft() {
+		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.facts.State.Folder, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
+		if s.facts.policy.Retain {
 			s.faults = nil // retained VMs in the folder block nothing
 		}
 		return
 	}
-	if !s.Emptied {
-		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.FinalizingSince}, Reason: "a fresh read must show that nothing of the group is left"})
+	if !s.facts.Emptied {
+		s.act(plan.Action{Op: plan.ConfirmGone, VM: plan.ConfirmKey, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "a fresh read must show that nothing of the group is left"})
 	}
 }
 

@@ -206,10 +206,10 @@ func (f *facts) givesUp(m *v1alpha1.Member) bool {
 
 // holdMissing says what an operator has to do about missing members.
 func (s *steps) holdMissing() {
-	for i := range s.notFound {
-		if m := &s.notFound[i]; m.missing {
-			s.faults = append(s.faults, named{Who: plan.MemberName(s.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
-				NeedsOperator: s.policy.ReplaceMissing == 0 || s.Finalizing, Message: s.missingText(m)}})
+	for i := range s.sets.notFound {
+		if m := &s.sets.notFound[i]; m.missing {
+			s.faults = append(s.faults, named{Who: plan.MemberName(s.facts.Group.Name, m.Ordinal), Fault: plan.Fault{Reason: plan.ReasonMemberVanished,
+				NeedsOperator: s.facts.policy.ReplaceMissing == 0 || s.facts.Finalizing, Message: s.facts.missingText(m)}})
 		}
 	}
 }

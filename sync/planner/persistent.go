@@ -117,11 +117,11 @@ func (s *sets) stillHas(m *member) []plan.MemberDisk {
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
-	step := beforeDetach(s.disksListed[m.Ordinal], m.MoRef, s.stillHas(m), func(disk string) v1alpha1.Retention { return s.retention(m, disk, on) }, s.Finalizing)
+	step := beforeDetach(s.facts.disksListed[m.Ordinal], m.MoRef, s.sets.stillHas(m), func(disk string) v1alpha1.Retention { return s.facts.retention(m, disk, on) }, s.facts.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		s.waitDisks = true
-		s.wakeAt(s.Now.Add(listedWithin))
+		s.facts.wakeAt(s.facts.Now.Add(listedWithin))
 	case len(step.Delete) > 0:
 		return true, s.act(plan.Action{Op: plan.DeleteDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.DeleteDisksArgs{IDs: step.Delete},
 			Marked: on == chosen, Reason: reason + ": its disks are deleted (retention)"})

@@ -36,25 +36,25 @@ func (s *steps) prepareMember(m *member, why string) {
 
 // prepare prepares a member, and reports whether nothing blocks it.
 func (s *steps) prepare(m *member, reason string) bool {
-	details, ok := s.details(m.Ordinal)
+	details, ok := s.facts.details(m.Ordinal)
 	if !ok { // it is outdated then, or adopted
 		details.Addresses = nil
 	}
 	return s.act(plan.Action{Op: plan.Prepare, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: details, Reason: reason,
-		Generation: s.Group.Generation})
+		Generation: s.facts.Group.Generation})
 }
 
 // setRules keeps the group's DRS rules in step with its members; a group in deletion has none.
 func (s *steps) setRules() {
-	if !s.State.RulesOff {
+	if !s.facts.State.RulesOff {
 		return
 	}
-	spec, reason := &s.Group.Spec, "the DRS rules differ from spec.placement, or from the members that exist"
-	if s.Finalizing {
+	spec, reason := &s.facts.Group.Spec, "the DRS rules differ from spec.placement, or from the members that exist"
+	if s.facts.Finalizing {
 		spec, reason = spec.DeepCopy(), "the group is deleted"
 		spec.Placement.AntiAffinity, spec.Placement.HostGroup = v1alpha1.AntiAffinityNone, nil
 	}
-	s.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: s.Group.Generation, Args: &plan.Details{Spec: spec}})
+	s.act(plan.Action{Op: plan.SetRules, VM: plan.RulesKey, Reason: reason, Generation: s.facts.Group.Generation, Args: &plan.Details{Spec: spec}})
 }
 
 // awaitsRules reports whether members can only be powered on after the rules are set.

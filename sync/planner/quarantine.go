@@ -69,14 +69,14 @@ func (s *sets) mayReturn(ordinal int32) bool {
 
 // returnMember plans the next step that makes a VM in quarantine a member again.
 func (s *steps) returnMember(q *member, why string) {
-	a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.VM.Name != q.name:
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: q.name}
-	case q.VM.Folder == s.State.Quarantine && s.State.Quarantine != "":
-		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Folder}
+	case q.VM.Folder == s.facts.State.Quarantine && s.facts.State.Quarantine != "":
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.facts.State.Folder}
 	default:
-		a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, s.Group.Generation
+		a.Op, a.ChangeVersion, a.Generation = plan.Unmark, q.ChangeVersion, s.facts.Group.Generation
 	}
 	q.begins(returning, s.act(a))
 }
@@ -128,20 +128,20 @@ func (d *decision) decideQuarantined() {
 
 // quarantine plans the next step that puts a VM where the VMs in quarantine are.
 func (s *steps) quarantine(q *member, why string) {
-	a := plan.Action{VM: s.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
+	a := plan.Action{VM: s.facts.key(q), Ordinal: q.Ordinal, MoRef: q.MoRef, Reason: why}
 	switch {
 	case q.Power == plan.PoweredOn && q.Boot.Before(q.Quarantined.Add(lateCalls)) && !q.Boot.IsZero():
 		a.Op, a.Marked, a.Reason = plan.PowerOff, true, "it came on right after it went into quarantine, by a call that reached vCenter late"
-	case q.Why == plan.WhyDuplicate && !s.blocksName(q):
+	case q.Why == plan.WhyDuplicate && !s.facts.blocksName(q):
 		return
 	case q.VM.Name == q.name:
-		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.key(q)}
-	case q.VM.Folder != s.State.Folder || q.VM.Folder == "":
+		a.Op, a.ChangeVersion, a.Args = plan.Rename, q.ChangeVersion, plan.RenameArgs{Name: s.facts.key(q)}
+	case q.VM.Folder != s.facts.State.Folder || q.VM.Folder == "":
 		return
-	case s.State.Quarantine == "":
-		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.State.Folder}, Reason: "removed members are kept in it"}
+	case s.facts.State.Quarantine == "":
+		a = plan.Action{Op: plan.CreateQuarantine, VM: plan.FolderKey, Args: plan.MoveArgs{Folder: s.facts.State.Folder}, Reason: "removed members are kept in it"}
 	default:
-		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.State.Quarantine}
+		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: s.facts.State.Quarantine}
 	}
 	q.begins(tidying, s.act(a))
 }

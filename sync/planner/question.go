@@ -40,9 +40,9 @@ func (s *sets) questions() (all []named) {
 
 // collectStalled adds what is stalled: VMs with a pending question, and tasks without progress.
 func (s *steps) collectStalled() {
-	s.faults = append(s.faults, s.questions()...)
-	for name, f := range s.State.Stalled {
-		if p := s.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {
+	s.faults = append(s.faults, s.sets.questions()...)
+	for name, f := range s.facts.State.Stalled {
+		if p := s.facts.Pending[name]; p.State == plan.Running && f.Reason != plan.ReasonQuestionPending {
 			s.faults = append(s.faults, named{Who: name, Fault: f})
 		}
 	}

@@ -46,10 +46,10 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
 	if kept { // its former name may belong to a new member
-		a.VM = s.key(m)
+		a.VM = s.facts.key(m)
 	}
 	switch {
-	case !m.Reachable || !s.canGo(m, on):
+	case !m.Reachable || !s.decision.canGo(m, on):
 		return true
 	case on == retained:
 		return s.release(m, a.VM, reason)
@@ -57,9 +57,9 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 		a.Op = plan.PowerOff
 	case m.Power != plan.PoweredOff:
 		return s.takeDown(m, reason)
-	case on == chosen && s.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
+	case on == chosen && s.facts.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
-		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
+		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.facts.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
 			a.Reason = reason + "; kept until somebody deletes it in vCenter"
 		}
 	}
@@ -99,11 +99,11 @@ func (d *decision) canGo(m *member, on removalReason) bool {
 func (s *steps) release(m *member, as, reason string) bool {
 	a := plan.Action{VM: as, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason}
 	switch {
-	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !s.refused(m, plan.Rename):
+	case m.Former.Name != "" && m.VM.Name == m.name && m.Former.Name != m.name && !s.facts.refused(m, plan.Rename):
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.Former.Name}
-	case m.Former.Folder != "" && m.VM.Folder == s.State.Folder && m.Former.Folder != s.State.Folder && !s.refused(m, plan.Move):
+	case m.Former.Folder != "" && m.VM.Folder == s.facts.State.Folder && m.Former.Folder != s.facts.State.Folder && !s.facts.refused(m, plan.Move):
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: m.Former.Folder}
-	case s.outlasts(m) || s.isLastToGo(m) && !s.leaseOver():
+	case s.sets.outlasts(m) || s.sets.isLastToGo(m) && !s.facts.leaseOver():
 		return true
 	default:
 		a.Op, a.ChangeVersion = plan.Release, m.ChangeVersion

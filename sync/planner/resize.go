@@ -68,17 +68,17 @@ func (d *decision) comesBack(m *member, begun int) bool {
 func (s *steps) resizeInPlace(m *member, why string) {
 	goesOn := true
 	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Args: s.resizeArgs(m, false), Reason: why}
+		Args: s.facts.resizeArgs(m, false), Reason: why}
 	switch {
 	case m.Power == plan.PoweredOff:
 		goesOn = s.act(a)
-	case s.hot(m):
-		a.Args = s.resizeArgs(m, true)
+	case s.facts.hot(m):
+		a.Args = s.facts.resizeArgs(m, true)
 		goesOn = s.act(a)
-	case !m.cycles, !m.Marked && !s.canMark(m):
+	case !m.cycles, !m.Marked && !s.decision.canMark(m):
 	case !m.Marked:
-		goesOn = s.act(s.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
-	case !s.passes(m), s.halting(m) && m.mayServe() && s.slack < 0:
+		goesOn = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+	case !s.decision.passes(m), s.facts.halting(m) && m.mayServe() && s.decision.slack < 0:
 	default:
 		goesOn = s.takeDown(m, "power cycle: it "+m.resize)
 	}
@@ -100,20 +100,20 @@ func (f *facts) resizeArgs(m *member, hot bool) plan.ResizeArgs {
 // be asked, the VM is powered off. takeDown reports whether nothing blocks that. In a deletion, the stamp that precedes the request to
 // the guest has the deletion's generation: a replica that knows only an older one stops acting.
 func (s *steps) takeDown(m *member, reason string) bool {
-	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.Finalizing, Args: plan.PowerOffArgs{Deleted: s.Finalizing}, Reason: reason}
-	p := s.Pending[m.name]
+	a := plan.Action{Op: plan.PowerOff, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Marked: m.Marked && !s.facts.Finalizing, Args: plan.PowerOffArgs{Deleted: s.facts.Finalizing}, Reason: reason}
+	p := s.facts.Pending[m.name]
 	switch {
-	case m.Power != plan.PoweredOn || s.policy.Shutdown == 0:
-	case s.halting(m):
-		if due := m.Shutdown.At.Add(s.policy.Shutdown); s.Now.Before(due) {
-			s.wakeAt(due)
+	case m.Power != plan.PoweredOn || s.facts.policy.Shutdown == 0:
+	case s.facts.halting(m):
+		if due := m.Shutdown.At.Add(s.facts.policy.Shutdown); s.facts.Now.Before(due) {
+			s.facts.wakeAt(due)
 			return true
 		}
-		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: s.Finalizing}
-		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(s.policy.Shutdown.Seconds()))
+		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: s.facts.Finalizing}
+		a.Reason += fmt.Sprintf("; the guest did not shut down within %d s", int(s.facts.policy.Shutdown.Seconds()))
 	case m.Tools && !(p.Op == plan.ShutdownGuest && p.Fault.Reason == plan.ReasonToolsUnavailable):
-		if a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil; s.Finalizing {
-			a.Generation = s.Group.Generation
+		if a.Op, a.ChangeVersion, a.Args = plan.ShutdownGuest, m.ChangeVersion, nil; s.facts.Finalizing {
+			a.Generation = s.facts.Group.Generation
 		}
 	}
 	if a.Op == plan.PowerOff && s.unannounced(m) {

@@ -254,23 +254,23 @@ func (m *member) isKept() bool {
 // While any such mark exists, no serving member is taken down, because the choice is still open.
 func (s *steps) unmark(m *member, why string) {
 	s.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
-		Generation: s.Group.Generation, Reason: why})
+		Generation: s.facts.Group.Generation, Reason: why})
 }
 
 // removeChosen marks a member that goes, and removes one that is marked.
 func (s *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
-	case !m.Reachable, !m.going() && !s.canMark(m):
+	case !m.Reachable, !m.going() && !s.decision.canMark(m):
 	case !m.going() && m.replaced:
-		goesOn = s.act(s.replacing(m, m.retire, why))
+		goesOn = s.act(s.facts.replacing(m, m.retire, why))
 		s.tellUnrehearsed(m)
 	case !m.going():
 		to := plan.WhyScaleIn
 		if m.givenUp { // it is kept: see duplicates.go
 			to = plan.WhyDuplicate
 		}
-		goesOn = s.act(s.marking(m, to, why))
+		goesOn = s.act(s.facts.marking(m, to, why))
 	default:
 		goesOn = s.remove(m, chosen, why)
 	}

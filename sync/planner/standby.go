@@ -112,7 +112,7 @@ func (d *decision) promote(most int) (promoted int) {
 // promoteStandby powers a standby member on, or takes note in its stamp that somebody did.
 func (s *steps) promoteStandby(m *member, why string) {
 	running := m.Power == plan.PoweredOn
-	if goesOn := s.act(s.promotion(m, why)); !running {
+	if goesOn := s.act(s.facts.promotion(m, why)); !running {
 		m.begins(starting, goesOn)
 	}
 }
@@ -255,12 +255,12 @@ func (f *facts) upkeep(m *member) string {
 func (s *steps) updateStandby(m *member, why string) {
 	var goesOn bool
 	switch {
-	case s.lacksPreparation(m):
+	case s.facts.lacksPreparation(m):
 		goesOn = s.prepare(m, why)
 	case m.disks != "":
 		goesOn = s.setDisksOf(m, why)
 	default:
-		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.resizeArgs(m, false), Reason: why})
+		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.facts.resizeArgs(m, false), Reason: why})
 	}
 	m.begins(standingBy, goesOn)
 }
@@ -269,10 +269,10 @@ func (s *steps) updateStandby(m *member, why string) {
 func (s *steps) discardStandby(m *member, why string) {
 	switch again := m.becomes == plan.Update; {
 	case !m.going() && again:
-		s.act(s.replacing(m, plan.WhyUpdate, why))
+		s.act(s.facts.replacing(m, plan.WhyUpdate, why))
 		s.tellUnrehearsed(m)
 	case !m.going():
-		s.act(s.marking(m, plan.WhyScaleIn, why))
+		s.act(s.facts.marking(m, plan.WhyScaleIn, why))
 	default:
 		s.remove(m, idle, why)
 	}

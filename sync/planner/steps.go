@@ -10,7 +10,9 @@ import (
 
 // steps are the steps that are wanted next, and the faults that block them.
 type steps struct {
-	*decision
+	facts     *facts
+	sets      *sets
+	decision  *decision
 	wanted    []step         // the steps that are wanted, started or not
 	stepOf    map[string]int // their indices, by the key of the member
 	waitCall  bool
@@ -24,17 +26,17 @@ type steps struct {
 // stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
 // existing members keep theirs, and new ones take the lowest free ordinals.
 func stepsOf(d *decision) *steps {
-	s := &steps{decision: d}
-	if s.blockedBy != nil {
+	s := &steps{facts: d.facts, sets: d.sets, decision: d}
+	if s.facts.blockedBy != nil {
 		return s
 	}
-	if s.stuck != nil {
-		s.faults = append(s.faults, named{Fault: *s.stuck})
+	if s.decision.stuck != nil {
+		s.faults = append(s.faults, named{Fault: *s.decision.stuck})
 	}
-	s.faults = append(s.faults, s.incorrect...)
+	s.faults = append(s.faults, s.decision.incorrect...)
 	s.settleDuplicates()
 	s.setRules()
-	for m := range s.everyone() {
+	for m := range s.sets.everyone() {
 		for _, need := range m.needs {
 			nextSteps[need.what](s, m, need.why)
 		}
@@ -103,9 +105,9 @@ func (s *steps) giveData(m *member, why string) {
 func (s *steps) powerOn(m *member, why string) {
 	goesOn := true
 	switch {
-	case !s.startable(m), s.awaitsRules():
+	case !s.decision.startable(m), s.facts.awaitsRules():
 	case m.Standby:
-		goesOn = s.act(s.promotion(m, why))
+		goesOn = s.act(s.facts.promotion(m, why))
 	default:
 		goesOn = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
 	}
@@ -122,8 +124,8 @@ func (s *steps) act(a plan.Action) (goesOn bool) {
 		s.stepOf = map[string]int{}
 	}
 	s.stepOf[a.VM] = len(s.wanted)
-	p, pending := s.Pending[a.VM]
-	asks := s.asks(a.MoRef)
+	p, pending := s.facts.Pending[a.VM]
+	asks := s.sets.asks(a.MoRef)
 	failed := !asks && p.Fault.Reason != "" && p.Op == a.Op
 	if failed {
 		s.faults = append(s.faults, named{Who: a.VM, Fault: p.Fault})
@@ -155,40 +157,40 @@ func (s *steps) failing() (n int) {
 	for i := range s.wanted {
 		n += int(oneIf(s.wanted[i].blocked && s.wanted[i].MemberKey()))
 	}
-	if s.Finalizing {
-		n += len(s.missingNames())
+	if s.facts.Finalizing {
+		n += len(s.sets.missingNames())
 	}
 	return n
 }
 
 // collectFaults adds the faults of members for which no action is wanted.
 func (s *steps) collectFaults() {
-	s.faults = append(s.faults, s.quarantinedOn()...)
+	s.faults = append(s.faults, s.decision.quarantinedOn()...)
 	s.collectStalled()
-	s.faults = append(s.faults, s.failedCustomizations(false)...)
-	s.faults = append(s.faults, s.untaken()...)
-	if s.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
-		s.blockClone("", *s.Related.Fault)
+	s.faults = append(s.faults, s.sets.failedCustomizations(false)...)
+	s.faults = append(s.faults, s.sets.untaken()...)
+	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
+		s.blockClone("", *s.facts.Related.Fault)
 	}
-	for _, ordinal := range slices.Concat(s.arriving, s.standbyComing) {
-		name := plan.MemberName(s.Group.Name, ordinal)
-		if f := s.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
+	for _, ordinal := range slices.Concat(s.sets.arriving, s.sets.standbyComing) {
+		name := plan.MemberName(s.facts.Group.Name, ordinal)
+		if f := s.facts.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
 			s.faults = append(s.faults, named{Who: name, Fault: f})
 		}
 	}
-	for _, who := range slices.Sorted(maps.Keys(s.Pending)) { // what is changed back each time is right for a moment
-		if _, planned := s.stepOf[who]; !planned && s.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
-			s.faults = append(s.faults, named{Who: who, Fault: s.Pending[who].Fault})
+	for _, who := range slices.Sorted(maps.Keys(s.facts.Pending)) { // what is changed back each time is right for a moment
+		if _, planned := s.stepOf[who]; !planned && s.facts.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
+			s.faults = append(s.faults, named{Who: who, Fault: s.facts.Pending[who].Fault})
 		}
 	}
 	s.holdMissing()
-	if s.suppressed != nil {
-		s.faults = append(s.faults, named{Fault: *s.suppressed})
+	if s.sets.suppressed != nil {
+		s.faults = append(s.faults, named{Fault: *s.sets.suppressed})
 	}
-	if s.suspended != "" {
-		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.suspended}})
+	if s.decision.suspended != "" {
+		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonHealingSuspended, NeedsOperator: true, Message: "healing is suspended: " + s.decision.suspended}})
 	}
-	if names := s.publisher().Conflicting(); len(names) > 0 {
+	if names := s.facts.publisher().Conflicting(); len(names) > 0 {
 		s.faults = append(s.faults, named{Fault: plan.Fault{Reason: plan.ReasonForeignObject, NeedsOperator: true, Message: children.ConflictText(names)}})
 	}
 }

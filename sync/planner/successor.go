@@ -259,7 +259,7 @@ func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 
 // tellUnrehearsed notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
 func (s *steps) tellUnrehearsed(m *member) {
-	if p := s.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
+	if p := s.facts.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }
@@ -267,16 +267,16 @@ func (s *steps) tellUnrehearsed(m *member) {
 // tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
 func (s *steps) tellStaying() {
 	waits := func(m member) bool { return m.retire != "" && !m.leaves || m.yet }
-	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.members, waits) && !slices.ContainsFunc(s.standby, func(m member) bool { return s.unfit(&m) }) {
+	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
 		return
 	}
-	if fault := s.sourceFault(); fault != nil {
+	if fault := s.facts.sourceFault(); fault != nil {
 		s.blockClone("", *fault)
-	} else if stay := s.successors.unfillable; len(stay) > 0 && !s.successors.unfinished && !slices.ContainsFunc(s.members, func(m member) bool { return m.leaves }) {
-		s.blockClone(slices.Min(stay), s.addressesFault())
-	} else if slices.Sort(s.successors.blocked); len(s.successors.blocked) > 0 {
-		name := s.successors.blocked[0]
-		s.blockClone(name, s.Pending[name].Fault)
+	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves }) {
+		s.blockClone(slices.Min(stay), s.facts.addressesFault())
+	} else if slices.Sort(s.decision.successors.blocked); len(s.decision.successors.blocked) > 0 {
+		name := s.decision.successors.blocked[0]
+		s.blockClone(name, s.facts.Pending[name].Fault)
 	}
 }
 

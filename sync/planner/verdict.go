@@ -71,7 +71,7 @@ func (s *sets) everyone() iter.Seq[*member] {
 
 // doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
 func (s *steps) doing(what ...activity) (n int) {
-	for m := range s.everyone() {
+	for m := range s.sets.everyone() {
 		for _, a := range what {
 			n += int(oneIf(m.does[a] && !m.blocked[a]))
 		}
@@ -81,7 +81,7 @@ func (s *steps) doing(what ...activity) (n int) {
 
 // missing counts the members that are to be cloned and whose clones are not running.
 func (s *steps) missing() (n int) {
-	for _, m := range s.free {
+	for _, m := range s.sets.free {
 		n += int(oneIf(m.missing))
 	}
 	return n

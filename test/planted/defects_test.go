@@ -149,7 +149,7 @@ var defects = []defect{
 		"(!pending || p.State == plan.Due || p.Lets(a))", "(true || !pending || p.State == plan.Due || p.Lets(a))",
 		[]layer{planner}},
 	{"12: a deletion takes members with persistent disks down unannounced", "sync/planner/finalize.go",
-		"return s.Finalizing && m.Generation < s.Group.Generation && ", "return false && ",
+		"return s.facts.Finalizing && m.Generation < s.facts.Group.Generation && ", "return false && ",
 		[]layer{planner}},
 	{"12: a disk is used while another VM has it", "vsphere/disks/persistent.go",
 		"if !use.In(vm.MoRef, vm.InstanceUUID, vm.UUID) {", "if false {",
