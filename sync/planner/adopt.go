@@ -15,8 +15,8 @@ import (
 // adopt decides which of the VMs that spec.adopt names become members, up to count, in place of missing ones, and returns how many. An entry
 // that cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
 func (d *decision) adopt(count int) (used int) {
-	for _, c := range d.State.Candidates {
-		if c.Done || slices.Contains(d.Group.Status.Adopted, c.Entry) {
+	for _, c := range d.facts.State.Candidates {
+		if c.Done || slices.Contains(d.facts.Group.Status.Adopted, c.Entry) {
 			continue
 		}
 		switch {
@@ -28,7 +28,7 @@ func (d *decision) adopt(count int) (used int) {
 					d.incorrect = append(d.incorrect, named{Who: c.Entry, Fault: *c.Fault})
 				}
 			}
-		case d.beingAdopted(c.MoRef):
+		case d.facts.beingAdopted(c.MoRef):
 		case used == count:
 			d.adoption = append(d.adoption, c.Entry+": no member is missing; it is adopted when replicas rise")
 		default:
@@ -51,19 +51,19 @@ func (f *facts) beingAdopted(moRef string) bool {
 
 // adoptAs decides which ordinal an adopted VM gets.
 func (d *decision) adoptAs(c *plan.Candidate) {
-	m := d.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
+	m := d.sets.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
 	m.Former.Entry = c.Entry
 	m.wants(needsAdopting, m.why)
-	if d.State.Folder == "" {
+	if d.facts.State.Folder == "" {
 		return
 	}
-	d.assign(m, d.ordinalFor(c))
+	d.sets.assign(m, d.sets.ordinalFor(c))
 	m.MoRef, m.ChangeVersion, m.Reachable = c.MoRef, c.ChangeVersion, true
-	if fault := d.Related.Fault; fault != nil { // the revision for its stamp is not known
+	if fault := d.facts.Related.Fault; fault != nil { // the revision for its stamp is not known
 		m.awaits = fault.Message
 		return
 	}
-	d.arriving = append(d.arriving, m.Ordinal)
+	d.sets.arriving = append(d.sets.arriving, m.Ordinal)
 }
 
 // adoptOne adopts one VM.

@@ -16,17 +16,18 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	fresh := func() (*decision, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
 		o.Group.Spec.Service = &v1alpha1.Service{}
-		d := &decision{sets: &sets{facts: &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}}}
-		d.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
+		f := &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}
+		d := &decision{facts: f, sets: &sets{facts: f}}
+		d.sets.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
 			name: "web-0", leaves: true, ready: true}}
-		return d, &d.members[0]
+		return d, &d.sets.members[0]
 	}
-	finalizing := func(d *decision) { d.Finalizing = true }
+	finalizing := func(d *decision) { d.facts.Finalizing = true }
 	drain := func(d *decision, m *member) {
-		d.Group.Spec.Service.DrainSeconds, m.MarkedAt, d.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
+		d.facts.Group.Spec.Service.DrainSeconds, m.MarkedAt, d.facts.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
 	}
 	none := func(*decision) {}
-	another := func(d *decision) { d.members[0].leaves, d.members[0].duplicate = false, true }
+	another := func(d *decision) { d.sets.members[0].leaves, d.sets.members[0].duplicate = false, true }
 	for _, c := range []struct {
 		on       removalReason
 		prepare  func(*decision)
@@ -38,18 +39,20 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 			"it is marked for a power cycle":     func(_ *decision, m *member) { m.Why = plan.WhyPowerCycle },
 			"another member's mark is withdrawn": func(d *decision, _ *member) { d.withdrawing = true },
 			"it is being drained":                drain,
-			"a mark is being written":            func(d *decision, _ *member) { d.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running} },
+			"a mark is being written": func(d *decision, _ *member) {
+				d.facts.Pending["web-1"] = plan.Pending{Op: plan.Mark, State: plan.Running}
+			},
 		}},
 		{chosen, another, map[string]func(*decision, *member){
 			"it is the member": func(_ *decision, m *member) { m.duplicate = false },
 			"it is not marked": func(_ *decision, m *member) { m.Marked = false },
 			"it serves, and the member of its ordinal does not yet": func(d *decision, m *member) {
 				m.Power, m.Tools, d.slack = plan.PoweredOn, true, -1
-				d.members = append(d.members, member{VM: plan.VM{Power: plan.PoweredOn}})
+				d.sets.members = append(d.sets.members, member{VM: plan.VM{Power: plan.PoweredOn}})
 			},
 			"an annotation holds it": func(d *decision, m *member) {
-				d.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
-				d.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
+				d.facts.Group.Annotations = map[string]string{v1alpha1.AnnotationHold + "me": "web-0/vm-7"}
+				d.facts.Group.Spec.Deletion.HoldTimeoutSeconds, m.MarkedAt, m.heldUntil = 60, now, now.Add(time.Minute)
 			},
 		}},
 		{expired, none, map[string]func(*decision, *member){
@@ -62,11 +65,11 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 			"it is on":         func(_ *decision, m *member) { m.Power = plan.PoweredOn },
 		}},
 		{deleted, finalizing, map[string]func(*decision, *member){
-			"the group is not deleted":   func(d *decision, _ *member) { d.Finalizing = false },
+			"the group is not deleted":   func(d *decision, _ *member) { d.facts.Finalizing = false },
 			"its group is being drained": drain,
 		}},
-		{retained, func(d *decision) { d.Finalizing, d.policy.Retain = true, true }, map[string]func(*decision, *member){
-			"the group is not deleted":      func(d *decision, _ *member) { d.Finalizing = false },
+		{retained, func(d *decision) { d.facts.Finalizing, d.facts.policy.Retain = true, true }, map[string]func(*decision, *member){
+			"the group is not deleted":      func(d *decision, _ *member) { d.facts.Finalizing = false },
 			"the deletion is not announced": func(_ *decision, m *member) { m.Generation = 1 },
 		}},
 	} {

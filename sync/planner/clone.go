@@ -10,30 +10,30 @@ import (
 // fill decides what replaces missing members: VMs from quarantine, adopted ones, standby members, or clones. It waits for standby members
 // that are about to be ready. During an update the group can have maxSurge members more than replicas.
 func (d *decision) fill() {
-	keep, rolling, dying := d.ordinals+len(d.arriving), false, 0
-	for i := range d.members {
-		m := &d.members[i]
+	keep, rolling, dying := d.sets.ordinals+len(d.sets.arriving), false, 0
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		if m.retire != "" || m.leaves {
 			keep--
 		}
 		dying += int(oneIf(m.leaves && m.retire == plan.WhyHealing && m.going()))
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
 	}
-	if d.dense() {
-		d.clone(min(len(d.missingOrdinals()), d.want-d.ordinals-len(d.arriving))) // those beyond the last ordinal go first
+	if d.facts.dense() {
+		d.clone(min(len(d.sets.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.sets.arriving))) // those beyond the last ordinal go first
 		return
 	}
-	helpers := d.helpers()
-	most := d.want
+	helpers := d.sets.helpers()
+	most := d.facts.want
 	if rolling || helpers > 0 {
-		most += d.policy.Surge
+		most += d.facts.policy.Surge
 	}
-	need, room := d.want+helpers-keep, most-d.ordinals-len(d.arriving)
+	need, room := d.facts.want+helpers-keep, most-d.sets.ordinals-len(d.sets.arriving)
 	count := min(need, room)
 	used := d.bringBack(count)
-	used += d.adopt(max(0, min(count-used, d.want-d.ordinals-len(d.arriving))))
+	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.sets.arriving))))
 	used += d.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
-	d.clone(count - used - min(max(0, count-used), d.soonFit()))
+	d.clone(count - used - min(max(0, count-used), d.sets.soonFit()))
 }
 
 // clone decides which ordinals are cloned.
@@ -41,53 +41,53 @@ func (d *decision) clone(count int) {
 	if count <= 0 {
 		return
 	}
-	missing, extra := max(0, d.want-d.ordinals-len(d.arriving)), d.surgeText(count)
-	if d.dense() {
+	missing, extra := max(0, d.facts.want-d.sets.ordinals-len(d.sets.arriving)), d.sets.surgeText(count)
+	if d.facts.dense() {
 		missing = count
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = d.vacancy(extra)
+		vacant[n] = d.sets.vacancy(extra)
 		if n < missing {
-			vacant[n].why = d.membersText()
+			vacant[n].why = d.sets.membersText()
 		}
 		vacant[n].missing = true
 	}
-	needsFolder := d.State.Folder == "" && d.sourceFault() == nil
-	if !needsFolder && missing < count && d.policy.MinAvailable < d.want && !d.extraComesFirst() { // those that go give their addresses back
+	needsFolder := d.facts.State.Folder == "" && d.facts.sourceFault() == nil
+	if !needsFolder && missing < count && d.facts.policy.MinAvailable < d.facts.want && !d.sets.extraComesFirst() { // those that go give their addresses back
 		vacant = vacant[:missing]
 	}
-	d.place(vacant, d.pickOrdinals())
+	d.place(vacant, d.sets.pickOrdinals())
 }
 
 // place gives each vacancy the lowest free ordinal, as long as there are any with addresses. It is cloned as soon as it is known from what,
 // and into which folder.
 func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 	awaits := ""
-	if fault := d.sourceFault(); fault != nil {
+	if fault := d.facts.sourceFault(); fault != nil {
 		awaits = fault.Message
-	} else if d.State.Folder == "" {
+	} else if d.facts.State.Folder == "" {
 		awaits = "the group's folder"
 	}
 	for _, m := range vacant {
 		m.wants(needsClone, m.why)
 	}
 	for _, m := range vacant {
-		ordinal, ok := d.nextPlace(ordinals)
-		for ok && d.assigned(ordinal) {
-			ordinal, ok = d.nextPlace(ordinals)
+		ordinal, ok := d.facts.nextPlace(ordinals)
+		for ok && d.sets.assigned(ordinal) {
+			ordinal, ok = d.facts.nextPlace(ordinals)
 		}
 		if !ok {
 			m.Ordinal, m.unplaced = ordinal, true
 			return
 		}
-		d.assign(m, ordinal)
+		d.sets.assign(m, ordinal)
 		switch m.awaits = awaits; {
 		case awaits != "":
 		case m.Standby:
-			d.standbyComing = append(d.standbyComing, ordinal)
+			d.sets.standbyComing = append(d.sets.standbyComing, ordinal)
 		default:
-			d.arriving = append(d.arriving, ordinal)
+			d.sets.arriving = append(d.sets.arriving, ordinal)
 		}
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // decision is what happens to each VM, and to each ordinal that has none. It is empty while the group is blocked or being deleted.
 type decision struct {
-	*sets
+	facts     *facts
+	sets      *sets
 	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
 	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary    *v1alpha1.CanaryProgress // the specs that update.canary has seen before
@@ -31,22 +32,22 @@ type decision struct {
 // differ from the spec, which are unhealthy, which go, and which are power-cycled. From these follow each member's verdict and needs. Then
 // come the replacements for members that are missing or go (fill), the standby members, and the VMs in quarantine.
 func decide(s *sets) *decision {
-	d := &decision{sets: s}
-	if d.blockedBy != nil || d.Finalizing {
+	d := &decision{facts: s.facts, sets: s}
+	if d.facts.blockedBy != nil || d.facts.Finalizing {
 		return d
 	}
-	order := d.victims()
+	order := d.sets.victims()
 	d.findSuccessors()
 	d.findTrial()
 	d.findChanges(order)
 	d.heal(order)
-	d.cloneElsewhere(order)
+	d.sets.cloneElsewhere(order)
 	d.selectForRemoval(order)
 	d.chooseCycles(order)
-	for i := range d.members {
-		m := &d.members[i]
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		d.withdrawing = d.withdrawing || m.isKept()
-		d.remarking = d.remarking || d.isMarking(m) && !m.leaves && !m.cycles
+		d.remarking = d.remarking || d.facts.isMarking(m) && !m.leaves && !m.cycles
 		m.needs = d.needsOf(m)
 		d.conclude(m)
 	}
@@ -85,12 +86,12 @@ func (d *decision) conclude(m *member) {
 		m.keptBy = "the standby members, which are updated first"
 	case m.resizes():
 		m.decide(plan.Update, "resize: it "+m.resize)
-		if d.wantsCycle(m) && !m.cycles {
+		if d.facts.wantsCycle(m) && !m.cycles {
 			m.awaits = cmp.Or(m.awaits, otherMembers)
 		}
 	case len(m.needs) > 0:
 		m.decide(plan.Update, m.needs[0].why)
-		if m.needs[0].what == needsPower && d.awaitsRules() {
+		if m.needs[0].what == needsPower && d.facts.awaitsRules() {
 			m.awaits = "the group's DRS rules"
 		}
 	default:
@@ -157,7 +158,7 @@ func (d *decision) needsOf(m *member) (all []need) {
 // whyUnmark: a mark that another replica set since this one was called stays for now. That replica might know more, and two would set and
 // withdraw it forever.
 func (d *decision) whyUnmark(m *member) string {
-	later := m.MarkedAt.After(d.Called) && !m.MarkedAt.After(d.Now.Add(plan.ClockSkew))
+	later := m.MarkedAt.After(d.facts.Called) && !m.MarkedAt.After(d.facts.Now.Add(plan.ClockSkew))
 	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
 }
 
@@ -172,7 +173,7 @@ func (d *decision) whyRemove(m *member) string {
 
 // whyAdopt: a member that is moved or renamed later stays so.
 func (d *decision) whyAdopt(m *member) string {
-	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.State.Folder
+	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.facts.State.Folder
 	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
 	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
 }
@@ -187,16 +188,16 @@ func (d *decision) whyResize(m *member) string {
 }
 
 func (d *decision) whyData(m *member) string {
-	return textIf(d.startable(m) && d.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
+	return textIf(d.startable(m) && d.facts.lacksData(m), "its persistent disks, before its "+nextPowerOn(m))
 }
 
 func (d *decision) whyPrepare(m *member) string {
-	return textIf(d.startable(m) && !d.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
+	return textIf(d.startable(m) && !d.facts.lacksData(m) && m.unprepared(), "prepared before its "+nextPowerOn(m))
 }
 
 func (d *decision) whyPowerOn(m *member) string {
 	switch {
-	case !m.isOff() || d.startable(m) && (d.lacksData(m) || m.unprepared()):
+	case !m.isOff() || d.startable(m) && (d.facts.lacksData(m) || m.unprepared()):
 		return ""
 	case m.Standby:
 		return runningText
@@ -206,7 +207,7 @@ func (d *decision) whyPowerOn(m *member) string {
 
 // whyTags: after its first power-on, its tags and attributes change while it runs.
 func (d *decision) whyTags(m *member) string {
-	return textIf(m.Prepared != d.prepared && d.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
+	return textIf(m.Prepared != d.facts.prepared && d.facts.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
 }
 
 func (d *decision) whyDisks(m *member) string {
@@ -221,7 +222,7 @@ func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != p
 
 // startable reports whether a member that is off can be powered on once it is prepared. One that can't is removed.
 func (d *decision) startable(m *member) bool {
-	return m.isOff() && (!m.unprepared() || d.preparable(m))
+	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))
 }
 
 // nextPowerOn names the member's next power-on.

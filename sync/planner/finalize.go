@@ -38,7 +38,7 @@ func finalize(s *sets) plan.Result {
 
 // stepsToEnd finds the steps towards the end of a group.
 func stepsToEnd(d *decision) *steps {
-	s := &steps{facts: d.facts, sets: d.sets, decision: d}
+	s := &steps{facts: d.sets.facts, sets: d.sets, decision: d}
 	if s.facts.blockedBy != nil {
 		return s
 	}

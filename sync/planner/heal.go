@@ -77,35 +77,35 @@ func (s *sets) unhealthy(m *member) bool {
 func (d *decision) heal(order []int) {
 	var sick []*member
 	running := 0
-	seen := d.unwellNames(order)
+	seen := d.sets.unwellNames(order)
 	for _, i := range order {
-		m := &d.members[i]
+		m := &d.sets.members[i]
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // it was begun, so it is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			running++
 		case m.retire != "" || m.leaves:
-		case d.sick(m):
+		case d.sets.sick(m):
 			sick = append(sick, m)
-		case d.healable(m) && m.restarted():
+		case d.sets.healable(m) && m.restarted():
 			running++
 		}
 	}
-	if len(sick) == 0 || d.policy.Heal == v1alpha1.HealNone {
+	if len(sick) == 0 || d.facts.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, m := range sick {
-		m.decide(plan.Heal, d.sickText(m))
+		m.decide(plan.Heal, d.facts.sickText(m))
 		m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
 	}
-	seen = append(seen, d.unwellOtherwise()...)
-	if len(seen) > d.policy.MaxUnhealthy {
+	seen = append(seen, d.sets.unwellOtherwise()...)
+	if len(seen) > d.facts.policy.MaxUnhealthy {
 		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
-			len(seen), d.want, d.policy.MaxUnhealthy, plan.AtMost(seen, 10))
+			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
 		return
 	}
 	never := d.neverReady(sick)
-	room := min(len(sick), max(0, d.policy.AtOnce-running))
+	room := min(len(sick), max(0, d.facts.policy.AtOnce-running))
 	for _, m := range sick[:room] {
 		d.healOne(m, never)
 	}
@@ -144,28 +144,28 @@ func (s *sets) unwellOtherwise() []string {
 // findTrial finds out whether members that are made from the present spec become ready. It is kept in the status, since the VM that was
 // replaced is gone. An edit of the spec begins a new trial, unless one of its members was ready already.
 func (d *decision) findTrial() {
-	stored := d.Group.Status.Trial
-	if d.revision == "" { // the target is unknown
+	stored := d.facts.Group.Status.Trial
+	if d.facts.revision == "" { // the target is unknown
 		d.trial = stored
 		return
 	}
-	t := v1alpha1.Trial{Target: d.target()}
+	t := v1alpha1.Trial{Target: d.facts.target()}
 	if stored != nil && stored.Target == t.Target {
 		t.Ready = stored.Ready
-		if t.Generation = stored.Generation; t.Generation == d.Group.Generation {
+		if t.Generation = stored.Generation; t.Generation == d.facts.Group.Generation {
 			t.Replaced = slices.Clone(stored.Replaced)
 		}
 	}
-	t.Ready = t.Ready || slices.ContainsFunc(d.members, func(m member) bool { return m.differs() == "" && m.ready })
-	for i := range d.members {
-		if m := &d.members[i]; m.differs() == "" && m.going() && m.Why == plan.WhyHealing {
+	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready })
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; m.differs() == "" && m.going() && m.Why == plan.WhyHealing {
 			note(&t, m.MoRef)
 		}
 	}
-	if t.Generation = d.Group.Generation; t.Ready {
+	if t.Generation = d.facts.Group.Generation; t.Ready {
 		t.Generation, t.Replaced = 0, nil
 	}
-	if d.trial = &t; len(d.members) == 0 && !t.Ready && len(t.Replaced) == 0 {
+	if d.trial = &t; len(d.sets.members) == 0 && !t.Ready && len(t.Replaced) == 0 {
 		d.trial = nil // nothing was tried yet
 	}
 }
@@ -230,7 +230,7 @@ const hopeless = 2
 func (d *decision) healOne(m *member, never []string) {
 	m.awaits = ""
 	switch {
-	case d.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
+	case d.facts.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
 		m.restart = m.why
 		return
 	case m.differs() == "" && len(never) >= hopeless:

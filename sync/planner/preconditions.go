@@ -35,7 +35,7 @@ type precondition struct {
 }
 
 // draining is the precondition of a member that is ready, and to which endpoints lead.
-var draining = precondition{(*decision).drained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
+var draining = precondition{(*decision).isDrained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // choice is the precondition of a member beside which others have marks that are to be withdrawn.
 var choice = precondition{(*decision).choiceIsMade, "", "the marks of others, which are being written or withdrawn"}
@@ -43,7 +43,7 @@ var choice = precondition{(*decision).choiceIsMade, "", "the marks of others, wh
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{
 	&draining,
-	{(*decision).released, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
+	{(*decision).isReleased, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
 	&choice,
 	{(*decision).isRelieved, "", otherMembers},
 }
@@ -60,9 +60,13 @@ func (d *decision) passes(m *member) bool {
 	return all
 }
 
+func (d *decision) isDrained(m *member) bool { return d.facts.drained(m) }
+
+func (d *decision) isReleased(m *member) bool { return d.facts.released(m) }
+
 // choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
 func (d *decision) choiceIsMade(m *member) bool {
-	return d.Finalizing || m.duplicate || !d.withdrawing && !(m.ready && d.announcing())
+	return d.facts.Finalizing || m.duplicate || !d.withdrawing && !(m.ready && d.facts.announcing())
 }
 
 // isRelieved reports whether a duplicate can be taken down. No endpoint leads to it, and people may use it all the same: while fewer members
@@ -70,8 +74,8 @@ func (d *decision) choiceIsMade(m *member) bool {
 // (test/world, seed 1200000280: an operator renamed the only member that served while another replica cloned its ordinal again, and it was
 // shut down before the other guest had booted.)
 func (d *decision) isRelieved(m *member) bool {
-	serves := m.Power == plan.PoweredOn && (m.HasReported() || d.policy.Check == v1alpha1.ReadyPoweredOn) && !d.halting(m)
-	return d.Finalizing || !m.duplicate || !serves || d.slack >= 0 || !slices.ContainsFunc(d.members, func(x member) bool {
+	serves := m.Power == plan.PoweredOn && (m.HasReported() || d.facts.policy.Check == v1alpha1.ReadyPoweredOn) && !d.facts.halting(m)
+	return d.facts.Finalizing || !m.duplicate || !serves || d.slack >= 0 || !slices.ContainsFunc(d.sets.members, func(x member) bool {
 		return x.Ordinal == m.Ordinal && !x.duplicate && x.Power == plan.PoweredOn && !x.serving
 	})
 }

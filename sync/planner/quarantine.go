@@ -41,17 +41,17 @@ func (f *facts) key(q *member) string { return plan.QuarantineName(f.Group.Name,
 // bringBack decides which VMs that fit the spec are members again, up to count, each with its old ordinal, and returns how many.
 func (d *decision) bringBack(count int) (back int) {
 	for _, begun := range []bool{true, false} { // VMs on their way back come first
-		for i := range d.quarantined {
-			q := &d.quarantined[i]
+		for i := range d.sets.quarantined {
+			q := &d.sets.quarantined[i]
 			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.mayReturn(q.Ordinal) || d.has(q.Ordinal) || d.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.facts.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.sets.isStandby(q.Ordinal) || slices.Contains(d.sets.arriving, q.Ordinal) {
 				continue
 			}
 			back++
 			q.leaves = true // leaves quarantine
-			d.arriving = append(d.arriving, q.Ordinal)
+			d.sets.arriving = append(d.sets.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
 			q.wants(needsReturn, q.why)
 		}
@@ -106,18 +106,18 @@ func (f *facts) due(q *member) bool {
 //	its time is over                           Remove   that
 //	any other                                  Keep     it is in quarantine
 func (d *decision) decideQuarantined() {
-	for i := range d.quarantined {
-		q := &d.quarantined[i]
+	for i := range d.sets.quarantined {
+		q := &d.sets.quarantined[i]
 		if q.leaves || !q.Reachable {
 			continue
 		}
-		d.wakeAt(q.Quarantined.Add(d.policy.Quarantine))
+		d.facts.wakeAt(q.Quarantined.Add(d.facts.policy.Quarantine))
 		switch {
-		case d.due(q) && q.Power != plan.PoweredOff:
+		case d.facts.due(q) && q.Power != plan.PoweredOff:
 			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
 			q.awaits = "somebody to power it off"
-		case d.due(q):
-			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
+		case d.facts.due(q):
+			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.facts.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			q.wants(needsDestruction, q.why)
 		default:
 			q.decide(plan.Keep, fmt.Sprintf("in quarantine (%s)", cmp.Or(q.Why, "removed")))
@@ -154,8 +154,8 @@ func (s *steps) destroyQuarantined(q *member, why string) {
 
 // quarantinedOn are, as faults, the VMs whose time in quarantine is over, and that somebody powered on.
 func (d *decision) quarantinedOn() (found []named) {
-	for i := range d.quarantined {
-		if q := &d.quarantined[i]; q.becomes == plan.Wait {
+	for i := range d.sets.quarantined {
+		if q := &d.sets.quarantined[i]; q.becomes == plan.Wait {
 			found = append(found, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
 				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
 		}

@@ -84,13 +84,13 @@ func (d *decision) canGo(m *member, on removalReason) bool {
 	case chosen:
 		return (m.leaves || m.duplicate) && m.going() && d.passes(m)
 	case expired:
-		return d.due(m) && m.Power == plan.PoweredOff
+		return d.facts.due(m) && m.Power == plan.PoweredOff
 	case idle:
 		return m.going() && m.Power == plan.PoweredOff
 	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}
-	return d.Finalizing && d.isAnnounced() && !d.drainsAll() && (on == retained || d.passes(m))
+	return d.facts.Finalizing && d.sets.isAnnounced() && !d.sets.drainsAll() && (on == retained || d.passes(m))
 }
 
 // release plans the next step that turns a member of a deleted group into an ordinary VM: an adopted one gets its former name and folder

@@ -42,14 +42,14 @@ func (f *facts) wantsCycle(m *member) bool {
 func (d *decision) chooseCycles(order []int) {
 	slack, begun := d.slack, 0
 	for _, i := range order {
-		m := &d.members[i]
+		m := &d.sets.members[i]
 		switch {
-		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && d.halting(m):
+		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.facts.wantsCycle(m) && d.facts.halting(m):
 			m.cycles = true
-		case !d.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
-		case d.halting(m):
+		case !d.facts.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
+		case d.facts.halting(m):
 			m.cycles = slack >= 0 || !m.mayServe()
-		case !m.mayServe(), m.serving && slack > 0, (d.takenDown(m) || !m.ready) && slack >= 0:
+		case !m.mayServe(), m.serving && slack > 0, (d.facts.takenDown(m) || !m.ready) && slack >= 0:
 			m.cycles = true
 			slack -= int(oneIf(m.serving))
 		}

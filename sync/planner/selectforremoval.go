@@ -98,20 +98,20 @@ func (f *facts) byOrder(x, y *member) int {
 // withinCanary returns the order with updated members before outdated ones where more are updated than update.canary allows. Otherwise
 // replicas that an autoscaler raises and lowers would update all members, since new members are clones of the new spec.
 func (d *decision) withinCanary(order []int) []int {
-	if d.policy.Canary < 0 || d.canary != nil && d.canary.Back {
+	if d.facts.policy.Canary < 0 || d.canary != nil && d.canary.Back {
 		return order
 	}
-	beyond := -d.policy.Canary
+	beyond := -d.facts.policy.Canary
 	for _, i := range order {
-		beyond += int(oneIf(d.members[i].differs() == "" && !d.members[i].going()))
+		beyond += int(oneIf(d.sets.members[i].differs() == "" && !d.sets.members[i].going()))
 	}
-	first := slices.IndexFunc(order, func(i int) bool { return d.rank(&d.members[i]) == rankOutdated })
+	first := slices.IndexFunc(order, func(i int) bool { return d.sets.rank(&d.sets.members[i]) == rankOutdated })
 	if beyond <= 0 || first < 0 {
 		return order
 	}
 	early, late := slices.Clone(order[:first]), []int(nil)
 	for _, i := range order[first:] {
-		if beyond > 0 && d.rank(&d.members[i]) == rankUpdated {
+		if beyond > 0 && d.sets.rank(&d.sets.members[i]) == rankUpdated {
 			early = append(early, i)
 			beyond--
 		} else {
@@ -137,25 +137,25 @@ func (d *decision) selectForRemoval(order []int) {
 	order = d.withinCanary(order)
 	d.letReturnedGo()
 	serving, idle, retiring := d.countServing()
-	slack := serving - d.policy.MinAvailable
-	shown := d.ordinals - d.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
-	spare := shown - d.policy.MinAvailable - idle
-	surplus := shown - retiring - d.departing() - d.want - d.beyond()
-	if d.dense() {
-		surplus = d.tooMany()
+	slack := serving - d.facts.policy.MinAvailable
+	shown := d.sets.ordinals - d.sets.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
+	spare := shown - d.facts.policy.MinAvailable - idle
+	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond()
+	if d.facts.dense() {
+		surplus = d.sets.tooMany()
 	}
 	blocked, queued := false, 0
 	scaleIn := func(m *member) string {
 		if m.givenUp {
 			return "it was given up while vCenter did not have it, and the group has its members without it"
 		}
-		return fmt.Sprintf("scale-in: from %s to %d", count(d.ordinals, "member"), d.want)
+		return fmt.Sprintf("scale-in: from %s to %d", count(d.sets.ordinals, "member"), d.facts.want)
 	}
 	canGo := func(m *member) bool { // one that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
-		m := &d.members[i]
+		m := &d.sets.members[i]
 		m.replaced = m.retire != "" && !d.stays(m)
 		switch {
 		case m.replaced && !d.follows(m):
@@ -167,7 +167,7 @@ func (d *decision) selectForRemoval(order []int) {
 		case m.replaced:
 			m.leaves = spare > 0 && canGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
 			spare--
-		case surplus > 0 && !d.excess(m):
+		case surplus > 0 && !d.facts.excess(m):
 		case surplus > 0 && !blocked && canGo(m):
 			m.leaves = true
 			surplus--
@@ -193,8 +193,8 @@ func (d *decision) selectForRemoval(order []int) {
 
 // letReturnedGo replaces none of the members that came back and are too many: they go without a successor.
 func (d *decision) letReturnedGo() {
-	for i := range d.members {
-		if m := &d.members[i]; m.returned && m.retire != "" {
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; m.returned && m.retire != "" {
 			m.retire, m.awaits = "", ""
 			m.decide("", "")
 		}
@@ -214,8 +214,8 @@ func (d *decision) waitsForTurn(m *member) {
 
 // countServing counts the members that serve, that do not although nothing takes them down, and that are to be replaced.
 func (d *decision) countServing() (serving, idle, retiring int) {
-	for i := range d.members {
-		m := &d.members[i]
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		switch {
 		case m.duplicate:
 			continue
@@ -297,7 +297,7 @@ func (f *facts) isMarking(m *member) bool {
 // canMark reports whether a member that could serve can be marked. From its mark on, its endpoints are terminating, and so are those of
 // a member whose mark is withdrawn, until it is: both at once would be more than the promise allows.
 func (d *decision) canMark(m *member) bool {
-	if !m.mayServe() || d.isMarking(m) || !d.withdrawing && !d.remarking {
+	if !m.mayServe() || d.facts.isMarking(m) || !d.withdrawing && !d.remarking {
 		return true
 	}
 	m.waits = &choice

@@ -75,15 +75,15 @@ func (f *facts) unfit(m *member) bool {
 // promote decides which standby members are promoted, up to most, and returns how many. In each zone that has the fewest members one is
 // promoted first; one that is being promoted, before all others; one that failed, after them.
 func (d *decision) promote(most int) (promoted int) {
-	if len(d.standby) == 0 || most <= 0 || d.awaitsRules() {
+	if len(d.sets.standby) == 0 || most <= 0 || d.facts.awaitsRules() {
 		return 0
 	}
-	load := d.pickOrdinals()
+	load := d.sets.pickOrdinals()
 	for ; promoted < most; promoted++ {
 		var next *member
 		better := func(m *member) bool {
 			rank := func(m *member) int {
-				switch p := d.Pending[m.name]; {
+				switch p := d.facts.Pending[m.name]; {
 				case p.State == plan.Running:
 					return 0
 				case p.Fault.Reason == "":
@@ -93,8 +93,8 @@ func (d *decision) promote(most int) (promoted int) {
 			}
 			return next == nil || cmp.Or(cmp.Compare(rank(m), rank(next)), cmp.Compare(load.Load(m.Ordinal), load.Load(next.Ordinal))) < 0
 		}
-		for i := range d.standby {
-			if m := &d.standby[i]; !m.leaves && d.fit(m) && better(m) {
+		for i := range d.sets.standby {
+			if m := &d.sets.standby[i]; !m.leaves && d.sets.fit(m) && better(m) {
 				next = m
 			}
 		}
@@ -103,7 +103,7 @@ func (d *decision) promote(most int) (promoted int) {
 		}
 		next.leaves = true // the standby members
 		load.Count(next.Ordinal)
-		next.decide(plan.Create, "standby member promoted: "+d.promotionText(promoted))
+		next.decide(plan.Create, "standby member promoted: "+d.sets.promotionText(promoted))
 		next.wants(needsPromotion, next.why)
 	}
 	return promoted
@@ -173,44 +173,44 @@ func (s *sets) standbyFirst() bool {
 //	one too many, or chosen to go              Remove         spec.standby
 //	unlike the spec in what can change         Update         what is changed
 func (d *decision) decideStandby() {
-	wanted := int(d.Group.Spec.Standby)
-	here, stay := len(d.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
-	for i := range d.standby {
-		m := &d.standby[i]
+	wanted := int(d.facts.Group.Spec.Standby)
+	here, stay := len(d.sets.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
+	for i := range d.sets.standby {
+		m := &d.sets.standby[i]
 		if m.duplicate {
 			m.decide(plan.Remove, duplicateReason(m))
 		}
 		if !m.leaves {
 			here++
-			stay += int(oneIf(!m.going() && !d.unfit(m)))
+			stay += int(oneIf(!m.going() && !d.facts.unfit(m)))
 		}
 	}
 	left := here
-	for _, i := range d.orderOf(d.standby) {
-		m := &d.standby[i]
+	for _, i := range d.sets.orderOf(d.sets.standby) {
+		m := &d.sets.standby[i]
 		switch {
 		case m.leaves || !m.Reachable:
-		case d.unfit(m) && left <= wanted && !d.remakes(m, wanted-left):
+		case d.facts.unfit(m) && left <= wanted && !d.remakes(m, wanted-left):
 			m.decide(plan.Update, againText(m))
 			m.awaits = aSuccessor
 			if d.cloneBlocked(m) {
 				m.awaits = anOperator
 			}
-		case m.going() || d.unfit(m) || stay > wanted:
-			stay -= int(oneIf(!m.going() && !d.unfit(m)))
+		case m.going() || d.facts.unfit(m) || stay > wanted:
+			stay -= int(oneIf(!m.going() && !d.facts.unfit(m)))
 			left--
-			if m.leaves = true; d.unfit(m) && left < wanted {
+			if m.leaves = true; d.facts.unfit(m) && left < wanted {
 				m.decide(plan.Update, againText(m))
 			} else {
 				m.decide(plan.Remove, fmt.Sprintf("more standby members than spec.standby: %d", wanted))
 			}
 			m.wants(needsDiscard, m.why)
-		case d.upkeep(m) != "":
-			m.decide(plan.Update, d.upkeep(m))
+		case d.facts.upkeep(m) != "":
+			m.decide(plan.Update, d.facts.upkeep(m))
 			m.wants(needsUpkeep, m.why)
 		}
 	}
-	d.cloneStandby(wanted - here - len(d.standbyComing))
+	d.cloneStandby(wanted - here - len(d.sets.standbyComing))
 }
 
 // cloneStandby decides which ordinals are cloned for standby members.
@@ -218,18 +218,18 @@ func (d *decision) cloneStandby(count int) {
 	if count <= 0 {
 		return
 	}
-	ordinals := d.picker()
-	for i := range d.standby {
-		if m := &d.standby[i]; !m.leaves {
+	ordinals := d.sets.picker()
+	for i := range d.sets.standby {
+		if m := &d.sets.standby[i]; !m.leaves {
 			ordinals.Count(m.Ordinal)
 		}
 	}
-	for _, ordinal := range d.standbyComing {
+	for _, ordinal := range d.sets.standbyComing {
 		ordinals.Count(ordinal)
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = d.vacancy(fmt.Sprintf("too few standby members: %d of %d", int(d.Group.Spec.Standby)-count, d.Group.Spec.Standby))
+		vacant[n] = d.sets.vacancy(fmt.Sprintf("too few standby members: %d of %d", int(d.facts.Group.Spec.Standby)-count, d.facts.Group.Spec.Standby))
 		vacant[n].Standby = true
 	}
 	d.place(vacant, ordinals)

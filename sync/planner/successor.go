@@ -58,13 +58,13 @@ const provenFor = time.Hour
 
 func (d *decision) findSuccessors() {
 	s := &d.successors
-	vacant := max(0, d.want-d.ordinals-len(d.arriving))
-	fillable := d.freePlaces(vacant, nil)
-	s.here = d.ordinals - d.want + vacant - fillable
-	s.since = d.outOfStepSince()
-	s.cloned = make([]time.Time, max(1, len(d.Group.Spec.Placement.Zones)))
-	for i := range d.members {
-		m := &d.members[i]
+	vacant := max(0, d.facts.want-d.sets.ordinals-len(d.sets.arriving))
+	fillable := d.sets.freePlaces(vacant, nil)
+	s.here = d.sets.ordinals - d.facts.want + vacant - fillable
+	s.since = d.facts.outOfStepSince()
+	s.cloned = make([]time.Time, max(1, len(d.facts.Group.Spec.Placement.Zones)))
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		switch {
 		case d.isFinished(m):
 			s.note(m)
@@ -72,18 +72,18 @@ func (d *decision) findSuccessors() {
 			s.unfinished = true
 		}
 	}
-	s.unfinished = s.unfinished || len(d.arriving)+fillable > 0
-	for i := range d.standby {
-		m := &d.standby[i]
-		s.reserve += int(oneIf(d.fit(m)))
-		s.unfit = s.unfit || !d.fit(m) && !d.unfit(m) && !m.going() && m.Reachable
+	s.unfinished = s.unfinished || len(d.sets.arriving)+fillable > 0
+	for i := range d.sets.standby {
+		m := &d.sets.standby[i]
+		s.reserve += int(oneIf(d.sets.fit(m)))
+		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.going() && m.Reachable
 	}
-	s.unfit = s.unfit || len(d.standbyComing) > 0
-	for i := range d.quarantined {
-		q := &d.quarantined[i]
-		s.reserve += int(oneIf(d.fitsAgain(q) && !d.has(q.Ordinal)))
+	s.unfit = s.unfit || len(d.sets.standbyComing) > 0
+	for i := range d.sets.quarantined {
+		q := &d.sets.quarantined[i]
+		s.reserve += int(oneIf(d.facts.fitsAgain(q) && !d.sets.has(q.Ordinal)))
 	}
-	for name, p := range d.Pending {
+	for name, p := range d.facts.Pending {
 		if p.Fault.Reason != "" && (p.Op == plan.Clone || p.Unrehearsed()) {
 			s.failing = append(s.failing, name)
 			if p.Fault.NeedsOperator {
@@ -91,7 +91,7 @@ func (d *decision) findSuccessors() {
 			}
 		}
 	}
-	s.none = d.sourceFault() != nil
+	s.none = d.facts.sourceFault() != nil
 }
 
 // isFinished reports whether a member shows that others of the present spec can be made. An adopted one was not cloned.
@@ -146,12 +146,12 @@ func (d *decision) isProven(m *member) bool {
 // isLate reports whether a time of a finished member is late enough to say something about the successor of a member. Unless that member was
 // cloned from another spec, the finished one may have been made like it, in better times, or have got its size without a power cycle.
 func (d *decision) isLate(at time.Time, m *member) bool {
-	until := at.Add(provenFor + d.policy.MinReady)
+	until := at.Add(provenFor + d.facts.policy.MinReady)
 	if at.IsZero() || (m.outdated == "" || m.outdated == agedText) && at.Before(d.successors.since) {
 		return false
 	}
-	d.wakeAt(until)
-	return d.Now.Before(until)
+	d.facts.wakeAt(until)
+	return d.facts.Now.Before(until)
 }
 
 // another reports whether another member is in the list: what blocks a member's own mark is found out by trying it again.
@@ -183,7 +183,7 @@ func (d *decision) follows(m *member) bool {
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.retire != plan.WhyHealing && !m.going() && d.extraComesFirst():
+	case m.retire != plan.WhyHealing && !m.going() && d.sets.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -193,15 +193,15 @@ func (d *decision) follows(m *member) bool {
 // few.
 func (d *decision) refillable(m *member, left int) bool {
 	leaves := map[int32]bool{m.Ordinal: true}
-	for i := range d.members {
-		if x := &d.members[i]; x.leaves && !x.duplicate {
+	for i := range d.sets.members {
+		if x := &d.sets.members[i]; x.leaves && !x.duplicate {
 			leaves[x.Ordinal] = true
 		}
 	}
-	if d.dense() {
-		return d.isFree(m.Ordinal, leaves, d.takenBeside(leaves))
+	if d.facts.dense() {
+		return d.sets.isFree(m.Ordinal, leaves, d.sets.takenBeside(leaves))
 	}
-	return d.freePlaces(-left, leaves) >= -left
+	return d.sets.freePlaces(-left, leaves) >= -left
 }
 
 // freePlaces counts the ordinals that new members can have once those with the ordinals in leaves are gone, up to most.

@@ -21,7 +21,7 @@ import (
 func (d *decision) findChanges(order []int) {
 	var differ []*member
 	for _, i := range order {
-		if m := &d.members[i]; m.differs() != "" {
+		if m := &d.sets.members[i]; m.differs() != "" {
 			differ = append(differ, m)
 		}
 	}
@@ -31,32 +31,32 @@ func (d *decision) findChanges(order []int) {
 	for _, m := range differ {
 		back += int(oneIf(d.takenBack(m)))
 	}
-	held := d.heldBy()
+	held := d.sets.heldBy()
 	keep := 0
 	switch {
 	case held != "":
 		keep = len(differ)
-	case d.policy.Canary >= 0:
-		keep = min(len(differ)-back, max(0, d.want-d.policy.Canary))
+	case d.facts.policy.Canary >= 0:
+		keep = min(len(differ)-back, max(0, d.facts.want-d.facts.policy.Canary))
 	}
 	if keep < len(differ) {
-		d.closed = d.outsideWindows()
+		d.closed = d.facts.outsideWindows()
 	}
-	todo, waits := 0, len(differ) > 0 && d.standbyFirst()
+	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
-		m.held = n >= len(differ)-keep || d.closed != "" && d.beginsToTakeDown(m)
+		m.held = n >= len(differ)-keep || d.closed != "" && d.facts.beginsToTakeDown(m)
 		todo += int(oneIf(!m.held))
 	}
 	d.trackProgress(todo)
 	for _, m := range differ {
-		m.held = (m.held || d.stuck != nil) && !(m.unprepared() && !d.preparable(m)) // one that never ran is not worth keeping
+		m.held = (m.held || d.stuck != nil) && !(m.unprepared() && !d.facts.preparable(m)) // one that never ran is not worth keeping
 		switch {
 		case m.held:
 		case waits:
 			m.yet = true
 		case m.outdated != "":
 			m.retire, m.why = plan.WhyUpdate, "update: it "+m.outdated
-		case d.policy.Resize == v1alpha1.ResizeReplace || d.refusesResize(m):
+		case d.facts.policy.Resize == v1alpha1.ResizeReplace || d.facts.refusesResize(m):
 			m.retire, m.why = plan.WhyResize, "resize by a new clone: it "+m.resize
 		}
 	}
@@ -67,27 +67,27 @@ func (d *decision) findChanges(order []int) {
 // members that match a tried spec go first, and none of them is kept. A spec counts as edited back if members already match it. That
 // depends only on VMs and targets, so the answer stays the same, whatever else keeps members as they are.
 func (d *decision) trackCanary(differ []*member) {
-	stored := d.Group.Status.Canary
-	if d.revision == "" { // the target is unknown
+	stored := d.facts.Group.Status.Canary
+	if d.facts.revision == "" { // the target is unknown
 		d.canary = stored
 		return
 	}
-	if d.policy.Canary < 0 || len(differ) == 0 && len(d.members) == d.want {
+	if d.facts.policy.Canary < 0 || len(differ) == 0 && len(d.sets.members) == d.facts.want {
 		return
 	}
-	is, was := v1alpha1.CanaryProgress{Target: d.target()}, v1alpha1.CanaryProgress{}
+	is, was := v1alpha1.CanaryProgress{Target: d.facts.target()}, v1alpha1.CanaryProgress{}
 	switch {
 	case stored != nil:
 		was = *stored
-	case d.Group.Status.Update != nil: // the canary is new, and the update is not
-		was.Target = d.Group.Status.Update.Target
+	case d.facts.Group.Status.Update != nil: // the canary is new, and the update is not
+		was.Target = d.facts.Group.Status.Update.Target
 	}
 	switch was.Target {
 	case is.Target:
 		is.Tried, is.Back = was.Tried, was.Back
 	case "":
 	default:
-		matches := slices.ContainsFunc(d.members, func(m member) bool { return madeFrom(&m) == is.Target })
+		matches := slices.ContainsFunc(d.sets.members, func(m member) bool { return madeFrom(&m) == is.Target })
 		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // otherwise it is the way forward again
 		is.Tried = slices.DeleteFunc(slices.Clone(was.Tried), func(target string) bool { return target == is.Target || target == was.Target })
 		if !was.Back { // otherwise the tries began with it
@@ -116,9 +116,9 @@ func (f *facts) refusesResize(m *member) bool {
 
 // findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
 func (d *decision) findRequested(order []int) {
-	for _, r := range d.Group.Spec.Replace {
+	for _, r := range d.facts.Group.Spec.Replace {
 		for _, i := range order {
-			m := &d.members[i]
+			m := &d.sets.members[i]
 			switch {
 			case m.MoRef != r.MoRef:
 			case m.name != r.Name:
@@ -134,8 +134,8 @@ func (d *decision) findRequested(order []int) {
 // trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
 func (d *decision) trackProgress(todo int) {
 	updated, waiting := 0, []string(nil)
-	for i := range d.members {
-		m := &d.members[i]
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		switch {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
@@ -144,8 +144,8 @@ func (d *decision) trackProgress(todo int) {
 			waiting = append(waiting, m.display())
 		}
 	}
-	stored, target := d.Group.Status.Update, d.target()
-	if d.revision == "" {
+	stored, target := d.facts.Group.Status.Update, d.facts.target()
+	if d.facts.revision == "" {
 		d.update = stored
 		return
 	}
@@ -153,25 +153,25 @@ func (d *decision) trackProgress(todo int) {
 	if todo == 0 && !(same && len(waiting) > 0) {
 		return
 	}
-	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(d.Now.UTC().Truncate(1e9))}
+	progress := v1alpha1.UpdateProgress{Target: target, Available: int32(updated), LastProgressTime: metav1.NewTime(d.facts.Now.UTC().Truncate(1e9))}
 	if same && stored.Available >= progress.Available {
 		progress.Available = stored.Available
-		if !d.refreshedSince(stored.LastProgressTime.Time) && !d.holdEnded() {
+		if !d.sets.refreshedSince(stored.LastProgressTime.Time) && !d.sets.holdEnded() {
 			progress.LastProgressTime = stored.LastProgressTime
 		}
 	}
 	d.update = &progress
-	due := progress.LastProgressTime.Add(d.policy.Deadline + d.DrainTime())
+	due := progress.LastProgressTime.Add(d.facts.policy.Deadline + d.facts.DrainTime())
 	if len(waiting) == 0 || todo == 0 {
 		return
 	}
-	if d.Now.Before(due) {
-		d.wakeAt(due)
+	if d.facts.Now.Before(due) {
+		d.facts.wakeAt(due)
 		return
 	}
 	d.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
 		"the update has stopped: %s did not become available within %d s (update.progressDeadlineSeconds); edit the spec to continue or to go back",
-		plan.AtMost(waiting, 5), int(d.policy.Deadline.Seconds()))}
+		plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
 }
 
 // target describes what members are updated to, for people and to tell updates apart.
@@ -199,12 +199,12 @@ func targetText(revision string, cpu int32, memoryMB int64, allocation string) s
 // beyond returns how many members more than replicas stay for now: during an update, as many as members are not available yet.
 func (d *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
-	for i := range d.members {
-		m := &d.members[i]
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		switch {
 		case m.retire != "":
 			differ = true
-		case d.wantsCycle(m):
+		case d.facts.wantsCycle(m):
 			differ = true
 			cycles++
 		case !m.available() && !m.going() && !m.held:
@@ -215,10 +215,10 @@ func (d *decision) beyond() int {
 	if !differ && d.update == nil {
 		return 0
 	}
-	if d.revision == "" && d.update != nil {
-		return d.policy.Surge
+	if d.facts.revision == "" && d.update != nil {
+		return d.facts.policy.Surge
 	}
-	return min(d.policy.Surge, waiting+cycles)
+	return min(d.facts.policy.Surge, waiting+cycles)
 }
 
 // helpers returns how many stand-ins are cloned so that other members can be power-cycled: none if some members can be unavailable.
@@ -237,12 +237,12 @@ func (s *sets) helpers() int {
 
 // whatHolds says which field keeps members that differ from the spec as they are.
 func (d *decision) whatHolds() string {
-	why := cmp.Or(d.heldBy(), d.closed)
+	why := cmp.Or(d.sets.heldBy(), d.closed)
 	switch {
 	case d.stuck != nil:
 		return d.stuck.Message
-	case why == "" && d.policy.Canary >= 0:
-		return fmt.Sprintf("update.canary holds at %d", d.policy.Canary)
+	case why == "" && d.facts.policy.Canary >= 0:
+		return fmt.Sprintf("update.canary holds at %d", d.facts.policy.Canary)
 	}
 	return why
 }
