@@ -85,9 +85,9 @@ func (s *sets) ordinalFor(c *plan.Candidate) int32 {
 	if c.Ordinal >= 0 && !s.taken(c.Ordinal) {
 		return c.Ordinal
 	}
-	if digits, is := strings.CutPrefix(c.Name, s.Group.Name+"-"); is {
+	if digits, is := strings.CutPrefix(c.Name, s.facts.Group.Name+"-"); is {
 		n, err := strconv.ParseUint(digits, 10, 16)
-		if ordinal := int32(n); err == nil && plan.MemberName(s.Group.Name, ordinal) == c.Name && !s.taken(ordinal) {
+		if ordinal := int32(n); err == nil && plan.MemberName(s.facts.Group.Name, ordinal) == c.Name && !s.taken(ordinal) {
 			return ordinal
 		}
 	}

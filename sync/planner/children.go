@@ -13,16 +13,16 @@ import (
 // that it has deleted is not made again.
 func (s *sets) children() []plan.Child {
 	switch {
-	case s.orphaned():
-		return children.AsReceived(s.Children)
-	case s.Finalizing && s.Cascade == metav1.DeletePropagationForeground:
+	case s.facts.orphaned():
+		return children.AsReceived(s.facts.Children)
+	case s.facts.Finalizing && s.facts.Cascade == metav1.DeletePropagationForeground:
 		return nil
-	case s.Finalizing && !s.drainsAll() && !s.holdsAny() && !s.paused():
+	case s.facts.Finalizing && !s.drainsAll() && !s.holdsAny() && !s.facts.paused():
 		return nil
-	case !s.sighted, s.invalid != nil:
-		return s.publisher().LastApplied()
+	case !s.facts.sighted, s.facts.invalid != nil:
+		return s.facts.publisher().LastApplied()
 	}
-	return s.publisher().All(s.published())
+	return s.facts.publisher().All(s.published())
 }
 
 // published are the members by ordinal, including those that are not seen but not gone.
@@ -34,11 +34,11 @@ func (s *sets) published() []children.Member {
 			continue
 		}
 		all = append(all, children.Member{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
-			Ready: m.ready, Serving: m.ready && !s.halting(m), Terminating: s.terminating(m), Chosen: s.chosenSince(m)})
+			Ready: m.ready, Serving: m.ready && !s.facts.halting(m), Terminating: s.facts.terminating(m), Chosen: s.facts.chosenSince(m)})
 	}
 	for i := range s.notFound {
 		m := &s.notFound[i]
-		all = append(all, children.Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: s.Finalizing && !s.paused(), Chosen: s.chosenSince(&member{})})
+		all = append(all, children.Member{Name: m.Name, VMName: m.VMName, Ordinal: m.Ordinal, Power: m.PowerState, IPs: m.IPs, Terminating: s.facts.Finalizing && !s.facts.paused(), Chosen: s.facts.chosenSince(&member{})})
 	}
 	return children.ByOrdinal(all)
 }

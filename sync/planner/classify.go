@@ -14,7 +14,7 @@ import (
 
 // sets are the VMs of a group, and the ordinals that have none. They are empty unless vCenter's facts are known.
 type sets struct {
-	*facts
+	facts               *facts
 	members             []member               // the VMs that are members, by ordinal and moRef, without the standby ones
 	standby             []member               // the standby members, likewise
 	quarantined         []member               // the VMs that were, and are kept for a while
@@ -40,7 +40,7 @@ type sets struct {
 
 func classify(f *facts) *sets {
 	s := &sets{facts: f, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
-	if !s.sighted {
+	if !s.facts.sighted {
 		return s
 	}
 	s.sortMembers()
@@ -54,9 +54,9 @@ func classify(f *facts) *sets {
 }
 
 func (s *sets) sortMembers() {
-	s.members = make([]member, 0, len(s.State.VMs))
-	for _, vm := range s.State.VMs {
-		if m := (member{VM: vm, name: plan.MemberName(s.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
+	s.members = make([]member, 0, len(s.facts.State.VMs))
+	for _, vm := range s.facts.State.VMs {
+		if m := (member{VM: vm, name: plan.MemberName(s.facts.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
 			s.members = append(s.members, m)
 		} else {
 			s.quarantined = append(s.quarantined, m)
@@ -68,8 +68,8 @@ func (s *sets) sortMembers() {
 	slices.SortFunc(s.members, inOrder)
 	slices.SortFunc(s.quarantined, inOrder)
 	s.splitStandby()
-	s.findDuplicates(s.members)
-	s.findDuplicates(s.standby)
+	s.facts.findDuplicates(s.members)
+	s.facts.findDuplicates(s.standby)
 	s.sortAsking()
 	for i := range s.members {
 		s.examine(i)
@@ -78,11 +78,11 @@ func (s *sets) sortMembers() {
 }
 
 func (s *sets) sortArriving() {
-	for _, p := range slices.SortedFunc(maps.Values(s.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
+	for _, p := range slices.SortedFunc(maps.Values(s.facts.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
 		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.has(p.Ordinal) && !s.isNotFound(p.Ordinal) && !s.isStandby(p.Ordinal) {
 			m := s.vacancy("it is being created")
 			s.assign(m, p.Ordinal)
-			if m.Standby = p.Standby && !s.Finalizing; m.Standby {
+			if m.Standby = p.Standby && !s.facts.Finalizing; m.Standby {
 				s.standbyComing = append(s.standbyComing, p.Ordinal)
 				m.begins(standingBy, true)
 				continue
@@ -109,5 +109,5 @@ func (s *sets) isNotFound(ordinal int32) bool {
 // its way to quarantine that still has the name.
 func (s *sets) taken(ordinal int32) bool {
 	return s.has(ordinal) || s.isNotFound(ordinal) || s.isStandby(ordinal) || slices.Contains(s.arriving, ordinal) ||
-		slices.ContainsFunc(s.quarantined, func(q member) bool { return q.Ordinal == ordinal && s.blocksName(&q) })
+		slices.ContainsFunc(s.quarantined, func(q member) bool { return q.Ordinal == ordinal && s.facts.blocksName(&q) })
 }

@@ -148,7 +148,7 @@ func (f *facts) addressesFault() plan.Fault {
 
 // surgeText says why the members made now exceed replicas.
 func (s *sets) surgeText(made int) string {
-	extra, what := s.ordinals+len(s.arriving)+made-s.want, "the update"
+	extra, what := s.ordinals+len(s.arriving)+made-s.facts.want, "the update"
 	if s.helpers() > 0 {
 		what = "the power cycles"
 	}
@@ -185,11 +185,11 @@ func (f *facts) details(ordinal int32) (*plan.Details, bool) {
 
 // picker returns a picker of ordinals that has counted no member.
 func (s *sets) picker() *zonePicker {
-	evenly := len(s.Group.Spec.Placement.Zones)
-	if s.dense() {
+	evenly := len(s.facts.Group.Spec.Placement.Zones)
+	if s.facts.dense() {
 		evenly = 1
 	}
-	return newZonePicker(evenly, plan.AddressCount(&s.Group.Spec), s.taken)
+	return newZonePicker(evenly, plan.AddressCount(&s.facts.Group.Spec), s.taken)
 }
 
 // pickOrdinals returns a picker that counts the members that stay.

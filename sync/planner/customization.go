@@ -30,11 +30,11 @@ func (f *facts) customizationOf(m *member) plan.Customization {
 func (s *sets) untaken() (found []named) {
 	for i := range s.members {
 		m := &s.members[i]
-		if len(m.Untaken) == 0 || !s.runsUnready(m) {
+		if len(m.Untaken) == 0 || !s.facts.runsUnready(m) {
 			continue
 		}
-		if due := m.sickSince(s.Now).Add(s.policy.InitialDelay + s.policy.Timeout); s.Now.Before(due) {
-			s.wakeAt(due)
+		if due := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay + s.facts.policy.Timeout); s.facts.Now.Before(due) {
+			s.facts.wakeAt(due)
 			continue
 		}
 		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})
@@ -46,7 +46,7 @@ func (s *sets) untaken() (found []named) {
 func (s *sets) failedCustomizations(all bool) (found []named) {
 	for i := range s.members {
 		m := &s.members[i]
-		if c := s.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
+		if c := s.facts.customizationOf(m); c.State == plan.CustomizationFailed && (all || m.uncustomized == plan.CustomizationFailed) {
 			found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonCustomizationFailed, NeedsOperator: true, Message: customizationFault(c)}})
 		}
 	}

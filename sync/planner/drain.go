@@ -37,11 +37,11 @@ func (f *facts) drained(m *member) bool {
 // drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
 // that are retained keep serving clients that know their addresses.
 func (s *sets) drainsAll() bool {
-	if !s.Finalizing || s.DrainTime() == 0 || s.policy.Retain {
+	if !s.facts.Finalizing || s.facts.DrainTime() == 0 || s.facts.policy.Retain {
 		return false
 	}
-	if !s.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
-		for key := range s.Children {
+	if !s.facts.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
+		for key := range s.facts.Children {
 			if key.Kind == plan.KindEndpointSlice {
 				return true
 			}
@@ -50,7 +50,7 @@ func (s *sets) drainsAll() bool {
 	}
 	waits := false
 	for i := range s.members {
-		waits = !s.drained(&s.members[i]) || waits
+		waits = !s.facts.drained(&s.members[i]) || waits
 	}
 	return waits
 }

@@ -16,7 +16,7 @@ import (
 // a deletion with --cascade=orphan, the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
 // so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
 func finalize(s *sets) plan.Result {
-	if s.abandoned() {
+	if s.facts.abandoned() {
 		return abandon(s)
 	}
 	r := reportOf(stepsToEnd(decide(s)))
@@ -38,7 +38,7 @@ func finalize(s *sets) plan.Result {
 
 // stepsToEnd finds the steps towards the end of a group.
 func stepsToEnd(d *decision) *steps {
-	s := &steps{facts: d.sets.facts, sets: d.sets, decision: d}
+	s := &steps{facts: d.facts, sets: d.sets, decision: d}
 	if s.facts.blockedBy != nil {
 		return s
 	}
@@ -71,7 +71,7 @@ func abandon(s *sets) plan.Result {
 	if len(left) > 0 {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
-	s.blockedBy, s.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
+	s.facts.blockedBy, s.facts.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
 	r := reportOf(stepsToEnd(decide(s)))
 	result := plan.Result{Status: r.status(message), Finalized: r.facts.childless(), Events: r.abandonedEvents(left)}
 	r.setNextCall(&result)
@@ -92,9 +92,9 @@ func (s *sets) leftBehind() (left []string) {
 		left = append(left, fmt.Sprintf("%s (%s)", s.notFound[i].NameInVCenter(), s.notFound[i].MoRef))
 	}
 	standby, quarantined := s.notFoundStandby, s.notFoundQuarantined
-	if !s.sighted {
-		standby, quarantined = s.Group.Status.Standby, s.Group.Status.Quarantined
-		for _, m := range s.Group.Status.Members {
+	if !s.facts.sighted {
+		standby, quarantined = s.facts.Group.Status.Standby, s.facts.Group.Status.Quarantined
+		for _, m := range s.facts.Group.Status.Members {
 			left = append(left, fmt.Sprintf("%s (%s)", m.NameInVCenter(), m.MoRef))
 		}
 	}
@@ -222,10 +222,10 @@ func (s *sets) isLastToGo(m *member) bool {
 // given it.
 func (s *sets) isAnnounced() bool {
 	m := s.lastToGo()
-	if m == nil || !s.policy.Retain {
+	if m == nil || !s.facts.policy.Retain {
 		return true
 	}
-	return m.Marked && m.Generation >= s.Group.Generation || s.refused(m, plan.Mark)
+	return m.Marked && m.Generation >= s.facts.Group.Generation || s.facts.refused(m, plan.Mark)
 }
 
 // unannounced reports whether a member of a deleted group must be marked before it is off: a replica that doesn't know of the
@@ -268,7 +268,7 @@ func (f *facts) folderKept() bool {
 
 // empty reports whether vCenter shows nothing of the group any more.
 func (s *sets) empty() bool {
-	return s.left() == 0 && s.rulesGone() && !s.State.FolderUnknown && !s.folderLeft()
+	return s.left() == 0 && s.facts.rulesGone() && !s.facts.State.FolderUnknown && !s.facts.folderLeft()
 }
 
 // folderLeft reports whether the group's own folder exists and is to be removed.

@@ -27,7 +27,7 @@ func (m *member) sickSince(now time.Time) time.Time {
 
 // healable reports whether the member runs, is not ready, waits for no operator, and shows evidence that it is unhealthy. A member waits for an
 // operator if it has a pending question, its customization failed, or it did not take its addresses.
-func (s *sets) healable(m *member) bool { return s.runsUnready(m) && s.isEvident(m) }
+func (s *sets) healable(m *member) bool { return s.facts.runsUnready(m) && s.isEvident(m) }
 
 // isEvident reports whether there is evidence that a member that is not ready is unhealthy. Silent VMware Tools are no evidence: they are silent
 // during an upgrade, on all guests at once. Evidence is:
@@ -39,7 +39,7 @@ func (s *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
 		return !m.answer.open && s.suppressed == nil
-	case len(m.Untaken) > 0, s.policy.Check == v1alpha1.ReadyPoweredOn:
+	case len(m.Untaken) > 0, s.facts.policy.Check == v1alpha1.ReadyPoweredOn:
 		return false
 	}
 	return m.Former == (plan.Former{}) || m.Boot.After(m.Created)
@@ -54,9 +54,9 @@ func (s *sets) sick(m *member) bool {
 	if !s.healable(m) || m.Marked {
 		return false
 	}
-	due := m.sickSince(s.Now).Add(s.policy.InitialDelay + s.policy.Timeout)
-	if s.Now.Before(due) {
-		s.wakeAt(due)
+	due := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay + s.facts.policy.Timeout)
+	if s.facts.Now.Before(due) {
+		s.facts.wakeAt(due)
 		return false
 	}
 	return true
@@ -68,9 +68,9 @@ func (s *sets) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
-	counts := m.sickSince(s.Now).Add(s.policy.InitialDelay)
-	s.wakeAt(counts)
-	return s.runsUnready(m) && len(m.Untaken) == 0 && !s.Now.Before(counts) // see unwellOtherwise
+	counts := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay)
+	s.facts.wakeAt(counts)
+	return s.facts.runsUnready(m) && len(m.Untaken) == 0 && !s.facts.Now.Before(counts) // see unwellOtherwise
 }
 
 // heal finds the members that are to be restarted or replaced because they stay unready.
@@ -195,12 +195,12 @@ func (d *decision) neverReady(sick []*member) (names []string) {
 // cloneElsewhere replaces members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
 // checks vCenter's events before it returns that fault.)
 func (s *sets) cloneElsewhere(order []int) {
-	if s.policy.Heal == v1alpha1.HealNone {
+	if s.facts.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, i := range order {
 		m := &s.members[i]
-		p := s.Pending[m.name]
+		p := s.facts.Pending[m.name]
 		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
 			m.retire, m.why = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
 		}

@@ -38,17 +38,17 @@ func (r *report) heldMessage(m *member) string {
 // holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
 func (s *sets) holdsAny() bool {
 	for i := range s.members {
-		if len(s.Children) > 0 && !s.members[i].heldUntil.IsZero() {
+		if len(s.facts.Children) > 0 && !s.members[i].heldUntil.IsZero() {
 			return true
 		}
 	}
-	return !s.sighted && len(s.Children) > 0 && s.holds.Any() && !s.policy.Retain
+	return !s.facts.sighted && len(s.facts.Children) > 0 && s.facts.holds.Any() && !s.facts.policy.Retain
 }
 
 // holdEnded reports whether a hold is over that the stored status knows.
 func (s *sets) holdEnded() bool {
-	for i := range s.Group.Status.Members {
-		r := &s.Group.Status.Members[i]
+	for i := range s.facts.Group.Status.Members {
+		r := &s.facts.Group.Status.Members[i]
 		over := !r.HeldUntil.IsZero()
 		for j := range s.members {
 			if m := &s.members[j]; over && m.MoRef == r.MoRef {

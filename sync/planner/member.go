@@ -74,20 +74,20 @@ func (m *member) differs() string {
 // examine finds what concerns the i-th member alone.
 func (s *sets) examine(i int) {
 	m := &s.members[i]
-	m.uncustomized = s.uncustomized(m, i)
-	if s.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
+	m.uncustomized = s.facts.uncustomized(m, i)
+	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
 		m.IPs = m.Reached()
 	}
-	m.ready = s.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.isAnswering(m, i)
-	m.since = s.readySince(m, i)
-	halting := s.halting(m)
-	m.serving = m.ready && !halting && !s.takenDown(m)
-	if m.serving && s.Now.Sub(m.since) < s.policy.MinReady {
+	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
+	m.since = s.facts.readySince(m, i)
+	halting := s.facts.halting(m)
+	m.serving = m.ready && !halting && !s.facts.takenDown(m)
+	if m.serving && s.facts.Now.Sub(m.since) < s.facts.policy.MinReady {
 		m.serving = false
-		s.wakeAt(m.since.Add(s.policy.MinReady))
+		s.facts.wakeAt(m.since.Add(s.facts.policy.MinReady))
 	}
-	m.heldUntil = s.heldUntil(m)
-	m.resize, m.outdated, m.disks = s.sizeDifference(&m.VM), s.cloneDifference(&m.VM), s.disksDue(m)
+	m.heldUntil = s.facts.heldUntil(m)
+	m.resize, m.outdated, m.disks = s.facts.sizeDifference(&m.VM), s.facts.cloneDifference(&m.VM), s.facts.disksDue(m)
 }
 
 // isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported

@@ -250,7 +250,7 @@ func (s *sets) unreachable() []string {
 	}
 	for i := range s.notFound {
 		if m := &s.notFound[i]; m.hidden() {
-			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(s.Group.Name, m.Ordinal)))
+			names = append(names, fmt.Sprintf("%s (not seen)", plan.MemberName(s.facts.Group.Name, m.Ordinal)))
 		}
 	}
 	return names
@@ -260,7 +260,7 @@ func (s *sets) unreachable() []string {
 func (s *sets) unconfirmed() (names []string) {
 	for i := range s.notFound {
 		if m := &s.notFound[i]; !m.missing && !m.hidden() {
-			names = append(names, plan.MemberName(s.Group.Name, m.Ordinal))
+			names = append(names, plan.MemberName(s.facts.Group.Name, m.Ordinal))
 		}
 	}
 	return names

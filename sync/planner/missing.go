@@ -55,44 +55,44 @@ func (a *notFoundMember) hidden() bool { return !a.left && !a.missing }
 
 // sortNotFound finds the recorded members and VMs in quarantine that vCenter no longer shows.
 func (s *sets) sortNotFound() {
-	kept := s.Group.Status.Quarantined
-	if len(s.Group.Status.Members)+len(kept)+len(s.State.Vanished) == 0 {
+	kept := s.facts.Group.Status.Quarantined
+	if len(s.facts.Group.Status.Members)+len(kept)+len(s.facts.State.Vanished) == 0 {
 		return
 	}
-	here := make(map[string]string, len(s.State.VMs))
-	for i := range s.State.VMs {
-		here[s.State.VMs[i].MoRef] = s.State.VMs[i].InstanceUUID
+	here := make(map[string]string, len(s.facts.State.VMs))
+	for i := range s.facts.State.VMs {
+		here[s.facts.State.VMs[i].MoRef] = s.facts.State.VMs[i].InstanceUUID
 	}
-	vanished := make(map[string][]*plan.Vanished, len(s.State.Vanished))
-	for i := range s.State.Vanished {
-		x := &s.State.Vanished[i]
+	vanished := make(map[string][]*plan.Vanished, len(s.facts.State.Vanished))
+	for i := range s.facts.State.Vanished {
+		x := &s.facts.State.Vanished[i]
 		vanished[x.MoRef] = append(vanished[x.MoRef], x)
 	}
-	for i := range s.Group.Status.Members {
-		switch m := &s.Group.Status.Members[i]; {
-		case s.shows(here, m):
-		case s.departed.Has(m.MoRef, m.InstanceUUID):
+	for i := range s.facts.Group.Status.Members {
+		switch m := &s.facts.Group.Status.Members[i]; {
+		case s.facts.shows(here, m):
+		case s.facts.departed.Has(m.MoRef, m.InstanceUUID):
 			s.gone = append(s.gone, *m)
 		default:
 			s.miss(*m, missingAs(vanished[m.MoRef], m))
 		}
 	}
-	records, quarantined := plan.RecordsOf(s.Group.Status.Members, s.State.VMs), make(map[string]bool, len(kept))
+	records, quarantined := plan.RecordsOf(s.facts.Group.Status.Members, s.facts.State.VMs), make(map[string]bool, len(kept))
 	for i := range kept {
 		quarantined[kept[i].MoRef] = true
 	}
-	for i := range s.State.Vanished {
-		x := &s.State.Vanished[i]
-		m := v1alpha1.Member{Name: plan.MemberName(s.Group.Name, x.Ordinal), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
+	for i := range s.facts.State.Vanished {
+		x := &s.facts.State.Vanished[i]
+		m := v1alpha1.Member{Name: plan.MemberName(s.facts.Group.Name, x.Ordinal), Ordinal: x.Ordinal, MoRef: x.MoRef, InstanceUUID: x.InstanceUUID}
 		if x.Name != m.Name {
 			m.VMName = plan.Printable(x.Name)
 		}
-		if !s.shows(here, &m) && !records.Supersede(x) && !records.Has(x) && !quarantined[x.MoRef] {
+		if !s.facts.shows(here, &m) && !records.Supersede(x) && !records.Has(x) && !quarantined[x.MoRef] {
 			s.miss(m, x) // it was not in the status yet
 		}
 	}
 	for _, q := range kept {
-		if _, shown := here[q.MoRef]; !shown && !s.departed.Has(q.MoRef, "") {
+		if _, shown := here[q.MoRef]; !shown && !s.facts.departed.Has(q.MoRef, "") {
 			s.notFoundQuarantined = append(s.notFoundQuarantined, q)
 		}
 	}
@@ -153,21 +153,21 @@ func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {
 		a.missing, a.Message = true, x.How
-		if !s.names(&m) {
+		if !s.facts.names(&m) {
 			a.Replace = ""
 		} else if a.VanishedAt.IsZero() {
 			a.Replace = v1alpha1.ReplaceHeld
 		}
-		if n := s.noticed(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
+		if n := s.facts.noticed(m.MoRef, -1); a.VanishedAt.IsZero() && n != nil && n.InstanceUUID == m.InstanceUUID {
 			a.VanishedAt = n.VanishedAt
 		}
 		if a.VanishedAt.IsZero() {
-			a.VanishedAt = metav1.NewTime(s.Now.UTC().Truncate(time.Second))
+			a.VanishedAt = metav1.NewTime(s.facts.Now.UTC().Truncate(time.Second))
 		}
-		if s.Finalizing && s.policy.Retain { // it stays anyway
+		if s.facts.Finalizing && s.facts.policy.Retain { // it stays anyway
 			return
 		}
-		if s.givesUp(&a.Member) {
+		if s.facts.givesUp(&a.Member) {
 			if s.has(m.Ordinal) { // another VM is this member now
 				s.replaced = append(s.replaced, a.Member)
 			} else {
@@ -239,7 +239,7 @@ func (f *facts) missingText(m *notFoundMember) string {
 func (s *sets) missingNames() (names []string) {
 	for i := range s.notFound {
 		if m := &s.notFound[i]; m.missing {
-			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(s.Group.Name, m.Ordinal), m.MoRef, m.Message))
+			names = append(names, fmt.Sprintf("%s (%s: %s)", plan.MemberName(s.facts.Group.Name, m.Ordinal), m.MoRef, m.Message))
 		}
 	}
 	return names
@@ -252,15 +252,15 @@ func (f *facts) isListedGivenUp(instanceUUID string) bool {
 // sortReturned finds the members that were missing and are back, while the group has more than it wants. A clone that is running counts, since
 // it will be a member; so does a missing member, which may come back, too.
 func (s *sets) sortReturned() {
-	if s.Finalizing || s.ordinals+len(s.arriving) <= s.want {
+	if s.facts.Finalizing || s.ordinals+len(s.arriving) <= s.facts.want {
 		return
 	}
 	for i := range s.members {
 		if m := &s.members[i]; !m.duplicate {
-			away := s.awayAs(m)
-			listed := s.isListedGivenUp(m.InstanceUUID)
+			away := s.facts.awayAs(m)
+			listed := s.facts.isListedGivenUp(m.InstanceUUID)
 			m.returned = listed || away != nil
-			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.givesUp(away))) && !hasData(m)
+			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.facts.givesUp(away))) && !hasData(m)
 		}
 	}
 }

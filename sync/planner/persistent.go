@@ -18,7 +18,7 @@ func (f *facts) dense() bool { return f.Group.Spec.HasPersistentDisks() }
 
 // missingOrdinals are those that have no member, and get none.
 func (s *sets) missingOrdinals() (all []int32) {
-	for n := range int32(s.want) {
+	for n := range int32(s.facts.want) {
 		if !s.taken(n) {
 			all = append(all, n)
 		}
@@ -29,7 +29,7 @@ func (s *sets) missingOrdinals() (all []int32) {
 // tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
 func (s *sets) tooMany() (n int) {
 	for i := range s.members {
-		n += int(oneIf(s.excess(&s.members[i]) && s.members[i].retire == ""))
+		n += int(oneIf(s.facts.excess(&s.members[i]) && s.members[i].retire == ""))
 	}
 	return n
 }

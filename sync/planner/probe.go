@@ -60,8 +60,8 @@ func (f *facts) wasReady(m *member, i int) bool {
 
 // findSuppressed finds why the answers of the members are not believed.
 func (s *sets) findSuppressed() {
-	r := &s.Group.Spec.Readiness
-	if !r.Probes() || s.Finalizing {
+	r := &s.facts.Group.Spec.Readiness
+	if !r.Probes() || s.facts.Finalizing {
 		return
 	}
 	var refused []string
@@ -73,11 +73,11 @@ func (s *sets) findSuppressed() {
 		}
 		open = open || m.answer.open && m.ready
 	}
-	said := meta.FindStatusCondition(s.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
-	suppressed := s.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
+	said := meta.FindStatusCondition(s.facts.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
+	suppressed := s.facts.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
 	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
 	switch {
-	case s.Answers.Nobody:
+	case s.facts.Answers.Nobody:
 		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(
 			"the server is not allowed to ask any member whether its service answers: name their networks in --probe-networks, or remove spec.readiness.%s%s", probeField(r), kept)}
 	case len(refused) > 0:
@@ -107,7 +107,7 @@ func probeField(r *v1alpha1.Readiness) string {
 
 // heldBy says what keeps members that differ from the spec as they are; empty if nothing does.
 func (s *sets) heldBy() string {
-	if held := s.policy.Held(); held != "" || s.suppressed == nil {
+	if held := s.facts.policy.Held(); held != "" || s.suppressed == nil {
 		return held
 	}
 	return "the members' failed probes are suppressed"

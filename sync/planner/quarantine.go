@@ -62,8 +62,8 @@ func (d *decision) bringBack(count int) (back int) {
 // mayReturn reports whether a VM of that ordinal was given up. If it comes back, the one that was made last is the member
 // (duplicates.go), and that must be the one that serves.
 func (s *sets) mayReturn(ordinal int32) bool {
-	name := plan.MemberName(s.Group.Name, ordinal)
-	return slices.ContainsFunc(s.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.Name == name }) ||
+	name := plan.MemberName(s.facts.Group.Name, ordinal)
+	return slices.ContainsFunc(s.facts.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.Name == name }) ||
 		slices.ContainsFunc(s.givenUp, func(m notFoundMember) bool { return m.Ordinal == ordinal })
 }
 

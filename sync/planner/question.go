@@ -31,7 +31,7 @@ func (s *sets) questions() (all []named) {
 	for _, m := range s.asking {
 		who := m.name
 		if !m.Quarantined.IsZero() {
-			who = s.key(m)
+			who = s.facts.key(m)
 		}
 		all = append(all, named{Who: who, Fault: plan.Fault{Reason: plan.ReasonQuestionPending, NeedsOperator: true, Message: questionFault(m.Question)}})
 	}

@@ -28,7 +28,7 @@ func (f *facts) tooOld(vm *plan.VM) bool {
 // number of updated members need not grow.
 func (s *sets) refreshedSince(since time.Time) bool {
 	for i := range s.members {
-		if m := &s.members[i]; s.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
+		if m := &s.members[i]; s.facts.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
 			return true
 		}
 	}

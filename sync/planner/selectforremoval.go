@@ -28,9 +28,9 @@ func (s *sets) orderOf(members []member) []int {
 		}
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(rank[a], rank[b]), s.byOrder(&members[a], &members[b]))
+		return cmp.Or(cmp.Compare(rank[a], rank[b]), s.facts.byOrder(&members[a], &members[b]))
 	})
-	keepZonesEven(len(s.Group.Spec.Placement.Zones), ordinals, order, rank)
+	keepZonesEven(len(s.facts.Group.Spec.Placement.Zones), ordinals, order, rank)
 	return order
 }
 
@@ -45,20 +45,20 @@ func (s *sets) rank(m *member) int {
 	switch {
 	case m.going():
 		rank = 0
-	case s.Pending[m.name].Op == plan.Mark && s.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
+	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
 		rank = 1
-	case slices.Contains(s.policy.RemoveFirst, m.name):
+	case slices.Contains(s.facts.policy.RemoveFirst, m.name):
 		rank = 2
 	case m.Marked && !m.ready: // taken down for its size
 		rank = 3
-	case !m.ready || s.halting(m):
+	case !m.ready || s.facts.halting(m):
 		rank = 4
 	case m.Marked: // about to be
 		rank = 5
 	case m.differs() != "" || s.superseded(m):
 		rank = rankOutdated
 	}
-	if s.policy.Protects(m.name) {
+	if s.facts.policy.Protects(m.name) {
 		rank += 8
 	}
 	if m.returned {
@@ -71,7 +71,7 @@ func (s *sets) rank(m *member) int {
 // present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
 // the member that the update has made.
 func (s *sets) superseded(m *member) bool {
-	if !s.policy.ReplaceOnTemplate || s.State.Template.Fingerprint != "" || m.Fingerprint == "" {
+	if !s.facts.policy.ReplaceOnTemplate || s.facts.State.Template.Fingerprint != "" || m.Fingerprint == "" {
 		return false
 	}
 	newest := m
@@ -242,7 +242,7 @@ func (s *sets) departing() (n int) {
 
 // membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
 func (s *sets) membersText() string {
-	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.want)
+	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
 }
 
 // isKept reports whether the member is marked, and stays.

@@ -37,16 +37,16 @@ func (s *sets) splitStandby() {
 func (s *sets) judgeStandby() {
 	for i := range s.standby {
 		m := &s.standby[i]
-		m.resize, m.outdated, m.disks = s.sizeDifference(&m.VM), s.cloneDifference(&m.VM), s.disksDue(m)
+		m.resize, m.outdated, m.disks = s.facts.sizeDifference(&m.VM), s.facts.cloneDifference(&m.VM), s.facts.disksDue(m)
 	}
-	here, filled := make(map[string]bool, len(s.State.VMs)), make(map[int32]bool, len(s.State.VMs))
-	for i := range s.State.VMs {
-		vm := &s.State.VMs[i]
+	here, filled := make(map[string]bool, len(s.facts.State.VMs)), make(map[int32]bool, len(s.facts.State.VMs))
+	for i := range s.facts.State.VMs {
+		vm := &s.facts.State.VMs[i]
 		here[vm.MoRef] = true
 		filled[vm.Ordinal] = filled[vm.Ordinal] || vm.Quarantined.IsZero()
 	}
-	for _, m := range s.Group.Status.Standby {
-		if !here[m.MoRef] && !filled[m.Ordinal] && !s.departed.Has(m.MoRef, "") {
+	for _, m := range s.facts.Group.Status.Standby {
+		if !here[m.MoRef] && !filled[m.Ordinal] && !s.facts.departed.Has(m.MoRef, "") {
 			m.Ready, m.Reason, m.Message = false, plan.ReasonMemberNotSeen, "vCenter does not show this VM, nor report it as gone: a privilege may have been lost"
 			s.notFoundStandby, s.unseenStandby[m.Ordinal] = append(s.notFoundStandby, m), true
 		}
@@ -61,8 +61,8 @@ func (s *sets) isStandby(ordinal int32) bool {
 
 // fit reports whether a standby member can be promoted now.
 func (s *sets) fit(m *member) bool {
-	p := s.Pending[m.name]
-	return s.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !s.unfit(m) && !s.isNotFound(m.Ordinal) &&
+	p := s.facts.Pending[m.name]
+	return s.facts.revision != "" && m.Reachable && !m.Marked && !m.contested && m.Question == "" && m.differs() == "" && !m.unprepared() && !s.facts.unfit(m) && !s.isNotFound(m.Ordinal) &&
 		(p.State != plan.Running || p.Op == plan.PowerOn)
 }
 
@@ -127,7 +127,7 @@ func (f *facts) promotion(m *member, reason string) plan.Action {
 // promotionText says why the n-th member that is promoted now is wanted.
 func (s *sets) promotionText(n int) string {
 	switch {
-	case s.ordinals+len(s.arriving)+n < s.want:
+	case s.ordinals+len(s.arriving)+n < s.facts.want:
 		return s.membersText()
 	case slices.ContainsFunc(s.members, func(m member) bool { return m.leaves && m.retire == plan.WhyHealing }):
 		return "in place of an unhealthy member"
@@ -138,11 +138,11 @@ func (s *sets) promotionText(n int) string {
 // soonFit is how many standby members will be fit without an operator's help, and are not promoted yet.
 func (s *sets) soonFit() (n int) {
 	for _, ordinal := range s.standbyComing {
-		n += int(oneIf(s.Pending[plan.MemberName(s.Group.Name, ordinal)].Fault.Reason == ""))
+		n += int(oneIf(s.facts.Pending[plan.MemberName(s.facts.Group.Name, ordinal)].Fault.Reason == ""))
 	}
 	for i := range s.standby {
 		m := &s.standby[i]
-		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !s.unfit(m) && s.Pending[m.name].Fault.Reason == "" && !s.isNotFound(m.Ordinal) {
+		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !s.facts.unfit(m) && s.facts.Pending[m.name].Fault.Reason == "" && !s.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -158,7 +158,7 @@ func (s *sets) standbyFirst() bool {
 		here++
 		differ = differ || (m.differs() != "" || m.unprepared()) && m.Reachable && !m.duplicate && m.Question == ""
 	}
-	return differ || here < int(s.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
+	return differ || here < int(s.facts.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
 }
 
 // decideStandby decides what becomes of the standby members, those that go first in front. The first row that applies:

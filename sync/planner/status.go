@@ -21,7 +21,7 @@ type report struct {
 }
 
 func reportOf(s *steps) *report {
-	return &report{facts: s.sets.facts, sets: s.decision.sets, decision: s.decision, steps: s}
+	return &report{facts: s.facts, sets: s.sets, decision: s.decision, steps: s}
 }
 
 // status reports what was observed. While vCenter's facts are unknown, the stored figures stay.

@@ -26,7 +26,7 @@ type steps struct {
 // stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
 // existing members keep theirs, and new ones take the lowest free ordinals.
 func stepsOf(d *decision) *steps {
-	s := &steps{facts: d.sets.facts, sets: d.sets, decision: d}
+	s := &steps{facts: d.facts, sets: d.sets, decision: d}
 	if s.facts.blockedBy != nil {
 		return s
 	}

@@ -206,7 +206,7 @@ func (d *decision) refillable(m *member, left int) bool {
 
 // freePlaces counts the ordinals that new members can have once those with the ordinals in leaves are gone, up to most.
 func (s *sets) freePlaces(most int, leaves map[int32]bool) (n int) {
-	addresses := plan.AddressCount(&s.Group.Spec)
+	addresses := plan.AddressCount(&s.facts.Group.Spec)
 	if addresses == math.MaxInt32 {
 		return most
 	}
@@ -219,25 +219,25 @@ func (s *sets) freePlaces(most int, leaves map[int32]bool) (n int) {
 
 // isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone.
 func (s *sets) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
-	given, ok := plan.AddressesOf(&s.Group.Spec, ordinal)
+	given, ok := plan.AddressesOf(&s.facts.Group.Spec, ordinal)
 	return ok && (leaves[ordinal] || !s.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
 }
 
 // takenBeside returns the addresses that are taken once the members with the ordinals in leaves are gone. One that goes into quarantine keeps
 // its addresses.
 func (s *sets) takenBeside(leaves map[int32]bool) takenAddresses {
-	if s.policy.Quarantine > 0 {
+	if s.facts.policy.Quarantine > 0 {
 		leaves = nil
 	}
-	return takenAddressesOf(slices.DeleteFunc(slices.Clone(s.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
+	return takenAddressesOf(slices.DeleteFunc(slices.Clone(s.facts.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
 }
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
 func (s *sets) extraComesFirst() bool {
-	if s.policy.Surge == 0 || s.dense() {
+	if s.facts.policy.Surge == 0 || s.facts.dense() {
 		return false
 	}
-	_, ok := s.nextPlace(s.pickOrdinals())
+	_, ok := s.facts.nextPlace(s.pickOrdinals())
 	return ok
 }
 

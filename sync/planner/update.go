@@ -223,16 +223,16 @@ func (d *decision) beyond() int {
 
 // helpers returns how many stand-ins are cloned so that other members can be power-cycled: none if some members can be unavailable.
 func (s *sets) helpers() int {
-	if s.policy.MinAvailable < s.want {
+	if s.facts.policy.MinAvailable < s.facts.want {
 		return 0
 	}
 	n := 0
 	for i := range s.members {
-		if s.wantsCycle(&s.members[i]) {
+		if s.facts.wantsCycle(&s.members[i]) {
 			n++
 		}
 	}
-	return min(s.policy.Surge, n)
+	return min(s.facts.policy.Surge, n)
 }
 
 // whatHolds says which field keeps members that differ from the spec as they are.

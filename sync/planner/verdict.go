@@ -89,7 +89,7 @@ func (s *steps) missing() (n int) {
 
 // updating counts the members that are to be replaced or resized, now or later.
 func (s *sets) updating() (n int) {
-	if s.blockedBy != nil || s.Finalizing {
+	if s.facts.blockedBy != nil || s.facts.Finalizing {
 		return 0
 	}
 	for i := range s.members {
@@ -109,7 +109,7 @@ func (s *sets) vacancy(why string) *member {
 
 // assign tells which ordinal a vacancy has.
 func (s *sets) assign(m *member, ordinal int32) {
-	m.Ordinal, m.name = ordinal, plan.MemberName(s.Group.Name, ordinal)
+	m.Ordinal, m.name = ordinal, plan.MemberName(s.facts.Group.Name, ordinal)
 }
 
 // assigned reports whether a vacancy has that ordinal.
