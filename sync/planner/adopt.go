@@ -51,19 +51,19 @@ func (f *facts) beingAdopted(moRef string) bool {
 
 // adoptAs decides which ordinal an adopted VM gets.
 func (d *decision) adoptAs(c *plan.Candidate) {
-	m := d.sets.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
+	m := d.vacancy(fmt.Sprintf("spec.adopt names %s, and a member is missing", c.Entry))
 	m.Former.Entry = c.Entry
 	m.wants(needsAdopting, m.why)
 	if d.facts.State.Folder == "" {
 		return
 	}
-	d.sets.assign(m, d.sets.ordinalFor(c))
+	m.assign(d.facts.Group.Name, d.ordinalFor(c))
 	m.MoRef, m.ChangeVersion, m.Reachable = c.MoRef, c.ChangeVersion, true
 	if fault := d.facts.Related.Fault; fault != nil { // the revision for its stamp is not known
 		m.awaits = fault.Message
 		return
 	}
-	d.sets.arriving = append(d.sets.arriving, m.Ordinal)
+	d.arriving = append(d.arriving, m.Ordinal)
 }
 
 // adoptOne adopts one VM.
@@ -81,17 +81,17 @@ func (s *steps) adoptOne(m *member, why string) {
 }
 
 // ordinalFor returns the ordinal that a VM had before, the one in its name, or the lowest free one.
-func (s *sets) ordinalFor(c *plan.Candidate) int32 {
-	if c.Ordinal >= 0 && !s.taken(c.Ordinal) {
+func (d *decision) ordinalFor(c *plan.Candidate) int32 {
+	if c.Ordinal >= 0 && !d.taken(c.Ordinal) {
 		return c.Ordinal
 	}
-	if digits, is := strings.CutPrefix(c.Name, s.facts.Group.Name+"-"); is {
+	if digits, is := strings.CutPrefix(c.Name, d.facts.Group.Name+"-"); is {
 		n, err := strconv.ParseUint(digits, 10, 16)
-		if ordinal := int32(n); err == nil && plan.MemberName(s.facts.Group.Name, ordinal) == c.Name && !s.taken(ordinal) {
+		if ordinal := int32(n); err == nil && plan.MemberName(d.facts.Group.Name, ordinal) == c.Name && !d.taken(ordinal) {
 			return ordinal
 		}
 	}
-	return newZonePicker(1, 0, s.taken).Pick() // the lowest free one, of whichever zone
+	return newZonePicker(1, 0, d.taken).Pick() // the lowest free one, of whichever zone
 }
 
 // finishAdoption moves and renames an adopted member to a member's folder and name, once.

@@ -18,7 +18,7 @@ type sets struct {
 	members             []member               // the VMs that are members, by ordinal and moRef, without the standby ones
 	standby             []member               // the standby members, likewise
 	quarantined         []member               // the VMs that were, and are kept for a while
-	free                []*member              // the ordinals that have no VM and are to get one
+	free                []*member              // the ordinals that have no VM and are getting one
 	asking              []*member              // the VMs, of both kinds, that wait for an operator's answer
 	notFound            []notFoundMember       // recorded in the status, not seen, and not confirmed gone
 	notFoundQuarantined []v1alpha1.Quarantined // the same of those in quarantine
@@ -27,7 +27,7 @@ type sets struct {
 	notFoundStandby  []v1alpha1.StandbyMember
 	standbyComing    []int32
 	ordinals         int               // how many different ordinals members and notFound have
-	arriving         []int32           // ordinals that are about to be members: being cloned, adopted or brought back
+	arriving         []int32           // ordinals of members that are being cloned or adopted
 	ordinalsNotFound int               // of these, those that only notFound members have
 	gone             []v1alpha1.Member // the recorded members that are gone for certain
 	givenUp          []notFoundMember  // the missing members that were given up, and whose ordinal no other VM has
@@ -80,8 +80,9 @@ func (s *sets) sortMembers() {
 func (s *sets) sortArriving() {
 	for _, p := range slices.SortedFunc(maps.Values(s.facts.Pending), func(a, b plan.Pending) int { return cmp.Compare(a.Ordinal, b.Ordinal) }) {
 		if (p.Op == plan.Clone || p.Op == plan.Adopt) && p.State == plan.Running && !s.has(p.Ordinal) && !s.isNotFound(p.Ordinal) && !s.isStandby(p.Ordinal) {
-			m := s.vacancy("it is being created")
-			s.assign(m, p.Ordinal)
+			m := vacancy("it is being created")
+			m.assign(s.facts.Group.Name, p.Ordinal)
+			s.free = append(s.free, m)
 			if m.Standby = p.Standby && !s.facts.Finalizing; m.Standby {
 				s.standbyComing = append(s.standbyComing, p.Ordinal)
 				m.begins(standingBy, true)
@@ -107,7 +108,7 @@ func (s *sets) isNotFound(ordinal int32) bool {
 
 // taken reports whether the ordinal is in use, so that no new member can have it: by a member, by one that is being cloned, or by a VM on
 // its way to quarantine that still has the name.
-func (s *sets) taken(ordinal int32) bool {
-	return s.has(ordinal) || s.isNotFound(ordinal) || s.isStandby(ordinal) || slices.Contains(s.arriving, ordinal) ||
-		slices.ContainsFunc(s.quarantined, func(q member) bool { return q.Ordinal == ordinal && s.facts.blocksName(&q) })
+func (d *decision) taken(ordinal int32) bool {
+	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
+		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })
 }

@@ -10,7 +10,7 @@ import (
 // fill decides what replaces missing members: VMs from quarantine, adopted ones, standby members, or clones. It waits for standby members
 // that are about to be ready. During an update the group can have maxSurge members more than replicas.
 func (d *decision) fill() {
-	keep, rolling, dying := d.sets.ordinals+len(d.sets.arriving), false, 0
+	keep, rolling, dying := d.sets.ordinals+len(d.arriving), false, 0
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
 		if m.retire != "" || m.leaves {
@@ -20,7 +20,7 @@ func (d *decision) fill() {
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
 	}
 	if d.facts.dense() {
-		d.clone(min(len(d.sets.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.sets.arriving))) // those beyond the last ordinal go first
+		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // those beyond the last ordinal go first
 		return
 	}
 	helpers := d.sets.helpers()
@@ -28,12 +28,12 @@ func (d *decision) fill() {
 	if rolling || helpers > 0 {
 		most += d.facts.policy.Surge
 	}
-	need, room := d.facts.want+helpers-keep, most-d.sets.ordinals-len(d.sets.arriving)
+	need, room := d.facts.want+helpers-keep, most-d.sets.ordinals-len(d.arriving)
 	count := min(need, room)
 	used := d.bringBack(count)
-	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.sets.arriving))))
+	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.arriving))))
 	used += d.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
-	d.clone(count - used - min(max(0, count-used), d.sets.soonFit()))
+	d.clone(count - used - min(max(0, count-used), d.soonFit()))
 }
 
 // clone decides which ordinals are cloned.
@@ -41,23 +41,23 @@ func (d *decision) clone(count int) {
 	if count <= 0 {
 		return
 	}
-	missing, extra := max(0, d.facts.want-d.sets.ordinals-len(d.sets.arriving)), d.sets.surgeText(count)
+	missing, extra := max(0, d.facts.want-d.sets.ordinals-len(d.arriving)), d.surgeText(count)
 	if d.facts.dense() {
 		missing = count
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = d.sets.vacancy(extra)
+		vacant[n] = d.vacancy(extra)
 		if n < missing {
 			vacant[n].why = d.sets.membersText()
 		}
 		vacant[n].missing = true
 	}
 	needsFolder := d.facts.State.Folder == "" && d.facts.sourceFault() == nil
-	if !needsFolder && missing < count && d.facts.policy.MinAvailable < d.facts.want && !d.sets.extraComesFirst() { // those that go give their addresses back
+	if !needsFolder && missing < count && d.facts.policy.MinAvailable < d.facts.want && !d.extraComesFirst() { // those that go give their addresses back
 		vacant = vacant[:missing]
 	}
-	d.place(vacant, d.sets.pickOrdinals())
+	d.place(vacant, d.pickOrdinals())
 }
 
 // place gives each vacancy the lowest free ordinal, as long as there are any with addresses. It is cloned as soon as it is known from what,
@@ -74,20 +74,20 @@ func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 	}
 	for _, m := range vacant {
 		ordinal, ok := d.facts.nextPlace(ordinals)
-		for ok && d.sets.assigned(ordinal) {
+		for ok && d.assigned(ordinal) {
 			ordinal, ok = d.facts.nextPlace(ordinals)
 		}
 		if !ok {
 			m.Ordinal, m.unplaced = ordinal, true
 			return
 		}
-		d.sets.assign(m, ordinal)
+		m.assign(d.facts.Group.Name, ordinal)
 		switch m.awaits = awaits; {
 		case awaits != "":
 		case m.Standby:
-			d.sets.standbyComing = append(d.sets.standbyComing, ordinal)
+			d.standbyComing = append(d.standbyComing, ordinal)
 		default:
-			d.sets.arriving = append(d.sets.arriving, ordinal)
+			d.arriving = append(d.arriving, ordinal)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func (s *steps) makeClone(m *member, why string) {
 
 // holdClones lets the other clones wait after one of them has failed.
 func (s *steps) holdClones() {
-	if !slices.ContainsFunc(s.sets.free, func(m *member) bool { return m.blocked[cloning] }) {
+	if !slices.ContainsFunc(s.decision.free, func(m *member) bool { return m.blocked[cloning] }) {
 		return
 	}
-	for _, m := range s.sets.free {
+	for _, m := range s.decision.free {
 		m.blocked[cloning] = len(m.needs) > 0
 	}
 }
@@ -147,9 +147,9 @@ func (f *facts) addressesFault() plan.Fault {
 }
 
 // surgeText says why the members made now exceed replicas.
-func (s *sets) surgeText(made int) string {
-	extra, what := s.ordinals+len(s.arriving)+made-s.facts.want, "the update"
-	if s.helpers() > 0 {
+func (d *decision) surgeText(made int) string {
+	extra, what := d.sets.ordinals+len(d.arriving)+made-d.facts.want, "the update"
+	if d.sets.helpers() > 0 {
 		what = "the power cycles"
 	}
 	if extra == 1 {
@@ -184,23 +184,23 @@ func (f *facts) details(ordinal int32) (*plan.Details, bool) {
 }
 
 // picker returns a picker of ordinals that has counted no member.
-func (s *sets) picker() *zonePicker {
-	evenly := len(s.facts.Group.Spec.Placement.Zones)
-	if s.facts.dense() {
+func (d *decision) picker() *zonePicker {
+	evenly := len(d.facts.Group.Spec.Placement.Zones)
+	if d.facts.dense() {
 		evenly = 1
 	}
-	return newZonePicker(evenly, plan.AddressCount(&s.facts.Group.Spec), s.taken)
+	return newZonePicker(evenly, plan.AddressCount(&d.facts.Group.Spec), d.taken)
 }
 
 // pickOrdinals returns a picker that counts the members that stay.
-func (s *sets) pickOrdinals() *zonePicker {
-	p := s.picker()
-	for i := range s.members {
-		if m := &s.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
+func (d *decision) pickOrdinals() *zonePicker {
+	p := d.picker()
+	for i := range d.sets.members {
+		if m := &d.sets.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
 			p.Count(m.Ordinal)
 		}
 	}
-	for _, ordinal := range s.arriving {
+	for _, ordinal := range d.arriving {
 		p.Count(ordinal)
 	}
 	return p

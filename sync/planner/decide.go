@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"slices"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -9,15 +10,18 @@ import (
 
 // decision is what happens to each VM, and to each ordinal that has none. It is empty while the group is blocked or being deleted.
 type decision struct {
-	facts     *facts
-	sets      *sets
-	slack     int                      // how many more serving members can be taken down; negative while fewer serve than promised
-	update    *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
-	canary    *v1alpha1.CanaryProgress // the specs that update.canary has seen before
-	stuck     *plan.Fault              // why an update has stopped
-	closed    string                   // why an update begins nothing now: see outsideWindows
-	suspended string                   // why healing is suspended
-	trial     *v1alpha1.Trial          // whether members made from the present spec become ready
+	facts *facts
+	sets  *sets
+	// free, arriving and standbyComing begin as those of sets, and grow by the ordinals that the decision gives to new members.
+	free                    []*member
+	arriving, standbyComing []int32
+	slack                   int                      // how many more serving members can be taken down; negative while fewer serve than promised
+	update                  *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
+	canary                  *v1alpha1.CanaryProgress // the specs that update.canary has seen before
+	stuck                   *plan.Fault              // why an update has stopped
+	closed                  string                   // why an update begins nothing now: see outsideWindows
+	suspended               string                   // why healing is suspended
+	trial                   *v1alpha1.Trial          // whether members made from the present spec become ready
 	// withdrawing: some members have a mark that is to be withdrawn. Until then it is not settled who stays, and no other serving member
 	// is taken down: another replica may have withdrawn the mark, and prefer another victim.
 	withdrawing bool
@@ -32,7 +36,7 @@ type decision struct {
 // differ from the spec, which are unhealthy, which go, and which are power-cycled. From these follow each member's verdict and needs. Then
 // come the replacements for members that are missing or go (fill), the standby members, and the VMs in quarantine.
 func decide(s *sets) *decision {
-	d := &decision{facts: s.facts, sets: s}
+	d := &decision{facts: s.facts, sets: s, free: slices.Clip(s.free), arriving: slices.Clip(s.arriving), standbyComing: slices.Clip(s.standbyComing)}
 	if d.facts.blockedBy != nil || d.facts.Finalizing {
 		return d
 	}

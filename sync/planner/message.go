@@ -139,8 +139,8 @@ func (r *report) deletion() []string {
 		return []string{"releasing " + count(going, "member")}
 	case leaving > 0:
 		return []string{"removing " + count(going, "member")}
-	case len(r.sets.arriving) > 0:
-		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.sets.arriving), "clone"))}
+	case len(r.decision.arriving) > 0:
+		return []string{fmt.Sprintf("waiting for %s to end before removing their VMs", count(len(r.decision.arriving), "clone"))}
 	case r.facts.State.FolderUnknown:
 		return []string{"the deletion waits for that", abandonHint}
 	case r.facts.folderLeft() && r.facts.policy.Retain:
@@ -292,7 +292,7 @@ func (r *report) unreached() (names []string) {
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (r *report) busy() bool {
-	if r.steps.missing()+len(r.sets.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.sets.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
+	if r.steps.missing()+len(r.decision.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.sets.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
 		return true
 	}
 	for name, p := range r.facts.Pending {

@@ -17,9 +17,9 @@ import (
 func (f *facts) dense() bool { return f.Group.Spec.HasPersistentDisks() }
 
 // missingOrdinals are those that have no member, and get none.
-func (s *sets) missingOrdinals() (all []int32) {
-	for n := range int32(s.facts.want) {
-		if !s.taken(n) {
+func (d *decision) missingOrdinals() (all []int32) {
+	for n := range int32(d.facts.want) {
+		if !d.taken(n) {
 			all = append(all, n)
 		}
 	}

@@ -46,12 +46,12 @@ func (d *decision) bringBack(count int) (back int) {
 			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !d.facts.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.sets.isStandby(q.Ordinal) || slices.Contains(d.sets.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.facts.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
 				continue
 			}
 			back++
 			q.leaves = true // leaves quarantine
-			d.sets.arriving = append(d.sets.arriving, q.Ordinal)
+			d.arriving = append(d.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
 			q.wants(needsReturn, q.why)
 		}

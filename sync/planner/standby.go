@@ -59,6 +59,11 @@ func (s *sets) isStandby(ordinal int32) bool {
 		slices.Contains(s.standbyComing, ordinal)
 }
 
+// isStandby is that of sets, which also knows the standby members that the decision adds.
+func (d *decision) isStandby(ordinal int32) bool {
+	return d.sets.isStandby(ordinal) || slices.Contains(d.standbyComing, ordinal)
+}
+
 // fit reports whether a standby member can be promoted now.
 func (s *sets) fit(m *member) bool {
 	p := s.facts.Pending[m.name]
@@ -78,7 +83,7 @@ func (d *decision) promote(most int) (promoted int) {
 	if len(d.sets.standby) == 0 || most <= 0 || d.facts.awaitsRules() {
 		return 0
 	}
-	load := d.sets.pickOrdinals()
+	load := d.pickOrdinals()
 	for ; promoted < most; promoted++ {
 		var next *member
 		better := func(m *member) bool {
@@ -103,7 +108,7 @@ func (d *decision) promote(most int) (promoted int) {
 		}
 		next.leaves = true // the standby members
 		load.Count(next.Ordinal)
-		next.decide(plan.Create, "standby member promoted: "+d.sets.promotionText(promoted))
+		next.decide(plan.Create, "standby member promoted: "+d.promotionText(promoted))
 		next.wants(needsPromotion, next.why)
 	}
 	return promoted
@@ -125,24 +130,24 @@ func (f *facts) promotion(m *member, reason string) plan.Action {
 }
 
 // promotionText says why the n-th member that is promoted now is wanted.
-func (s *sets) promotionText(n int) string {
+func (d *decision) promotionText(n int) string {
 	switch {
-	case s.ordinals+len(s.arriving)+n < s.facts.want:
-		return s.membersText()
-	case slices.ContainsFunc(s.members, func(m member) bool { return m.leaves && m.retire == plan.WhyHealing }):
+	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
+		return d.sets.membersText()
+	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves && m.retire == plan.WhyHealing }):
 		return "in place of an unhealthy member"
 	}
-	return s.surgeText(n + 1)
+	return d.surgeText(n + 1)
 }
 
 // soonFit is how many standby members will be fit without an operator's help, and are not promoted yet.
-func (s *sets) soonFit() (n int) {
-	for _, ordinal := range s.standbyComing {
-		n += int(oneIf(s.facts.Pending[plan.MemberName(s.facts.Group.Name, ordinal)].Fault.Reason == ""))
+func (d *decision) soonFit() (n int) {
+	for _, ordinal := range d.standbyComing {
+		n += int(oneIf(d.facts.Pending[plan.MemberName(d.facts.Group.Name, ordinal)].Fault.Reason == ""))
 	}
-	for i := range s.standby {
-		m := &s.standby[i]
-		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !s.facts.unfit(m) && s.facts.Pending[m.name].Fault.Reason == "" && !s.isNotFound(m.Ordinal) {
+	for i := range d.sets.standby {
+		m := &d.sets.standby[i]
+		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -210,7 +215,7 @@ func (d *decision) decideStandby() {
 			m.wants(needsUpkeep, m.why)
 		}
 	}
-	d.cloneStandby(wanted - here - len(d.sets.standbyComing))
+	d.cloneStandby(wanted - here - len(d.standbyComing))
 }
 
 // cloneStandby decides which ordinals are cloned for standby members.
@@ -218,18 +223,18 @@ func (d *decision) cloneStandby(count int) {
 	if count <= 0 {
 		return
 	}
-	ordinals := d.sets.picker()
+	ordinals := d.picker()
 	for i := range d.sets.standby {
 		if m := &d.sets.standby[i]; !m.leaves {
 			ordinals.Count(m.Ordinal)
 		}
 	}
-	for _, ordinal := range d.sets.standbyComing {
+	for _, ordinal := range d.standbyComing {
 		ordinals.Count(ordinal)
 	}
 	vacant := make([]*member, count)
 	for n := range vacant {
-		vacant[n] = d.sets.vacancy(fmt.Sprintf("too few standby members: %d of %d", int(d.facts.Group.Spec.Standby)-count, d.facts.Group.Spec.Standby))
+		vacant[n] = d.vacancy(fmt.Sprintf("too few standby members: %d of %d", int(d.facts.Group.Spec.Standby)-count, d.facts.Group.Spec.Standby))
 		vacant[n].Standby = true
 	}
 	d.place(vacant, ordinals)
@@ -295,7 +300,7 @@ func prefixed(prefix, text string) string {
 // aside reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
 func (r *report) aside(name string) bool {
 	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
-		slices.ContainsFunc(r.sets.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
+		slices.ContainsFunc(r.decision.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
 }
 
 func (r *report) standbyStatuses() []v1alpha1.StandbyMember {

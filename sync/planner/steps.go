@@ -36,7 +36,7 @@ func stepsOf(d *decision) *steps {
 	s.faults = append(s.faults, s.decision.incorrect...)
 	s.settleDuplicates()
 	s.setRules()
-	for m := range s.sets.everyone() {
+	for m := range s.decision.everyone() {
 		for _, need := range m.needs {
 			nextSteps[need.what](s, m, need.why)
 		}
@@ -172,7 +172,7 @@ func (s *steps) collectFaults() {
 	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
 		s.blockClone("", *s.facts.Related.Fault)
 	}
-	for _, ordinal := range slices.Concat(s.sets.arriving, s.sets.standbyComing) {
+	for _, ordinal := range slices.Concat(s.decision.arriving, s.decision.standbyComing) {
 		name := plan.MemberName(s.facts.Group.Name, ordinal)
 		if f := s.facts.Pending[name].Fault; f.Reason != "" && !slices.ContainsFunc(s.faults, func(n named) bool { return n.Who == name }) {
 			s.faults = append(s.faults, named{Who: name, Fault: f})

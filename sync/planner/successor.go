@@ -58,8 +58,8 @@ const provenFor = time.Hour
 
 func (d *decision) findSuccessors() {
 	s := &d.successors
-	vacant := max(0, d.facts.want-d.sets.ordinals-len(d.sets.arriving))
-	fillable := d.sets.freePlaces(vacant, nil)
+	vacant := max(0, d.facts.want-d.sets.ordinals-len(d.arriving))
+	fillable := d.freePlaces(vacant, nil)
 	s.here = d.sets.ordinals - d.facts.want + vacant - fillable
 	s.since = d.facts.outOfStepSince()
 	s.cloned = make([]time.Time, max(1, len(d.facts.Group.Spec.Placement.Zones)))
@@ -72,13 +72,13 @@ func (d *decision) findSuccessors() {
 			s.unfinished = true
 		}
 	}
-	s.unfinished = s.unfinished || len(d.sets.arriving)+fillable > 0
+	s.unfinished = s.unfinished || len(d.arriving)+fillable > 0
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
 		s.reserve += int(oneIf(d.sets.fit(m)))
 		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.going() && m.Reachable
 	}
-	s.unfit = s.unfit || len(d.sets.standbyComing) > 0
+	s.unfit = s.unfit || len(d.standbyComing) > 0
 	for i := range d.sets.quarantined {
 		q := &d.sets.quarantined[i]
 		s.reserve += int(oneIf(d.facts.fitsAgain(q) && !d.sets.has(q.Ordinal)))
@@ -183,7 +183,7 @@ func (d *decision) follows(m *member) bool {
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.retire != plan.WhyHealing && !m.going() && d.sets.extraComesFirst():
+	case m.retire != plan.WhyHealing && !m.going() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -199,45 +199,45 @@ func (d *decision) refillable(m *member, left int) bool {
 		}
 	}
 	if d.facts.dense() {
-		return d.sets.isFree(m.Ordinal, leaves, d.sets.takenBeside(leaves))
+		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
-	return d.sets.freePlaces(-left, leaves) >= -left
+	return d.freePlaces(-left, leaves) >= -left
 }
 
 // freePlaces counts the ordinals that new members can have once those with the ordinals in leaves are gone, up to most.
-func (s *sets) freePlaces(most int, leaves map[int32]bool) (n int) {
-	addresses := plan.AddressCount(&s.facts.Group.Spec)
+func (d *decision) freePlaces(most int, leaves map[int32]bool) (n int) {
+	addresses := plan.AddressCount(&d.facts.Group.Spec)
 	if addresses == math.MaxInt32 {
 		return most
 	}
-	taken := s.takenBeside(leaves)
+	taken := d.facts.takenBeside(leaves)
 	for ordinal := int32(0); int(ordinal) < addresses && n < most; ordinal++ {
-		n += int(oneIf(s.isFree(ordinal, leaves, taken)))
+		n += int(oneIf(d.isFree(ordinal, leaves, taken)))
 	}
 	return n
 }
 
 // isFree reports whether a new member can have an ordinal, and its addresses, once those with the ordinals in leaves are gone.
-func (s *sets) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
-	given, ok := plan.AddressesOf(&s.facts.Group.Spec, ordinal)
-	return ok && (leaves[ordinal] || !s.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
+func (d *decision) isFree(ordinal int32, leaves map[int32]bool, taken takenAddresses) bool {
+	given, ok := plan.AddressesOf(&d.facts.Group.Spec, ordinal)
+	return ok && (leaves[ordinal] || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
 }
 
 // takenBeside returns the addresses that are taken once the members with the ordinals in leaves are gone. One that goes into quarantine keeps
 // its addresses.
-func (s *sets) takenBeside(leaves map[int32]bool) takenAddresses {
-	if s.facts.policy.Quarantine > 0 {
+func (f *facts) takenBeside(leaves map[int32]bool) takenAddresses {
+	if f.policy.Quarantine > 0 {
 		leaves = nil
 	}
-	return takenAddressesOf(slices.DeleteFunc(slices.Clone(s.facts.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
+	return takenAddressesOf(slices.DeleteFunc(slices.Clone(f.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
 }
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
-func (s *sets) extraComesFirst() bool {
-	if s.facts.policy.Surge == 0 || s.facts.dense() {
+func (d *decision) extraComesFirst() bool {
+	if d.facts.policy.Surge == 0 || d.facts.dense() {
 		return false
 	}
-	_, ok := s.facts.nextPlace(s.pickOrdinals())
+	_, ok := d.facts.nextPlace(d.pickOrdinals())
 	return ok
 }
 

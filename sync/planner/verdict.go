@@ -52,16 +52,16 @@ func (m *member) wants(n what, why string) { m.needs = append(m.needs, need{n, w
 func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
 
 // everyone yields the VMs of the group, and the ordinals that are to have one.
-func (s *sets) everyone() iter.Seq[*member] {
+func (d *decision) everyone() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
-		for _, members := range [][]member{s.members, s.standby, s.quarantined} {
+		for _, members := range [][]member{d.sets.members, d.sets.standby, d.sets.quarantined} {
 			for i := range members {
 				if !yield(&members[i]) {
 					return
 				}
 			}
 		}
-		for _, m := range s.free {
+		for _, m := range d.free {
 			if !yield(m) {
 				return
 			}
@@ -71,7 +71,7 @@ func (s *sets) everyone() iter.Seq[*member] {
 
 // doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
 func (s *steps) doing(what ...activity) (n int) {
-	for m := range s.sets.everyone() {
+	for m := range s.decision.everyone() {
 		for _, a := range what {
 			n += int(oneIf(m.does[a] && !m.blocked[a]))
 		}
@@ -81,7 +81,7 @@ func (s *steps) doing(what ...activity) (n int) {
 
 // missing counts the members that are to be cloned and whose clones are not running.
 func (s *steps) missing() (n int) {
-	for _, m := range s.sets.free {
+	for _, m := range s.decision.free {
 		n += int(oneIf(m.missing))
 	}
 	return n
@@ -99,22 +99,28 @@ func (s *sets) updating() (n int) {
 	return n
 }
 
-// vacancy notes that a VM is wanted where there is none. Its ordinal may not be known yet.
-func (s *sets) vacancy(why string) *member {
+// vacancy is a member that has no VM yet. Its ordinal may not be known either.
+func vacancy(why string) *member {
 	m := &member{}
 	m.decide(plan.Create, why)
-	s.free = append(s.free, m)
 	return m
 }
 
-// assign tells which ordinal a vacancy has.
-func (s *sets) assign(m *member, ordinal int32) {
-	m.Ordinal, m.name = ordinal, plan.MemberName(s.facts.Group.Name, ordinal)
+// vacancy adds a member that is to be created.
+func (d *decision) vacancy(why string) *member {
+	m := vacancy(why)
+	d.free = append(d.free, m)
+	return m
+}
+
+// assign gives a vacancy its ordinal.
+func (m *member) assign(group string, ordinal int32) {
+	m.Ordinal, m.name = ordinal, plan.MemberName(group, ordinal)
 }
 
 // assigned reports whether a vacancy has that ordinal.
-func (s *sets) assigned(ordinal int32) bool {
-	return slices.ContainsFunc(s.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
+func (d *decision) assigned(ordinal int32) bool {
+	return slices.ContainsFunc(d.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
 }
 
 // verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
@@ -132,7 +138,7 @@ func (r *report) verdicts() (all []plan.Verdict) {
 		}
 		return all
 	}
-	for m := range r.sets.everyone() {
+	for m := range r.decision.everyone() {
 		if m.name == "" {
 			continue
 		}
