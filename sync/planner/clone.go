@@ -23,7 +23,7 @@ func (d *decision) fill() {
 		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // those beyond the last ordinal go first
 		return
 	}
-	helpers := d.sets.helpers()
+	helpers := d.helpers()
 	most := d.facts.want
 	if rolling || helpers > 0 {
 		most += d.facts.policy.Surge
@@ -101,7 +101,7 @@ func (s *steps) makeClone(m *member, why string) {
 		if goesOn := s.createFolder(); !m.Standby {
 			m.begins(cloning, goesOn)
 		}
-	case m.unplaced && m.Standby && s.sets.updating()+s.doing(leaving) > 0: // members that go give theirs back
+	case m.unplaced && m.Standby && s.decision.updating()+s.doing(leaving) > 0: // members that go give theirs back
 	case m.unplaced:
 		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
 	case m.name != "":
@@ -149,7 +149,7 @@ func (f *facts) addressesFault() plan.Fault {
 // surgeText says why the members made now exceed replicas.
 func (d *decision) surgeText(made int) string {
 	extra, what := d.sets.ordinals+len(d.arriving)+made-d.facts.want, "the update"
-	if d.sets.helpers() > 0 {
+	if d.helpers() > 0 {
 		what = "the power cycles"
 	}
 	if extra == 1 {

@@ -45,7 +45,7 @@ func decide(s *sets) *decision {
 	d.findTrial()
 	d.findChanges(order)
 	d.heal(order)
-	d.sets.cloneElsewhere(order)
+	d.cloneElsewhere(order)
 	d.selectForRemoval(order)
 	d.chooseCycles(order)
 	for i := range d.sets.members {
@@ -90,7 +90,7 @@ func (d *decision) conclude(m *member) {
 		m.keptBy = "the standby members, which are updated first"
 	case m.resizes():
 		m.decide(plan.Update, "resize: it "+m.resize)
-		if d.facts.wantsCycle(m) && !m.cycles {
+		if d.wantsCycle(m) && !m.cycles {
 			m.awaits = cmp.Or(m.awaits, otherMembers)
 		}
 	case len(m.needs) > 0:

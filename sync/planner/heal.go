@@ -194,13 +194,13 @@ func (d *decision) neverReady(sick []*member) (names []string) {
 
 // cloneElsewhere replaces members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
 // checks vCenter's events before it returns that fault.)
-func (s *sets) cloneElsewhere(order []int) {
-	if s.facts.policy.Heal == v1alpha1.HealNone {
+func (d *decision) cloneElsewhere(order []int) {
+	if d.facts.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, i := range order {
-		m := &s.members[i]
-		p := s.facts.Pending[m.name]
+		m := &d.sets.members[i]
+		p := d.facts.Pending[m.name]
 		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
 			m.retire, m.why = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
 		}

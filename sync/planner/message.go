@@ -110,7 +110,7 @@ func (r *report) updatesNow() int {
 	if r.facts.Finalizing || r.decision.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
 	}
-	return r.sets.updating()
+	return r.decision.updating()
 }
 
 // updatingText counts the members that are as the spec says, as kubectl rollout status does.
@@ -292,7 +292,7 @@ func (r *report) unreached() (names []string) {
 
 // busy reports whether something is running or to be done that needs no operator, other than for standby members.
 func (r *report) busy() bool {
-	if r.steps.missing()+len(r.decision.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.sets.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
+	if r.steps.missing()+len(r.decision.arriving)+r.steps.doing(starting, resizing, preparing, settingDisks, leaving)+r.decision.updating()+r.steps.failing() > 0 || r.facts.Finalizing {
 		return true
 	}
 	for name, p := range r.facts.Pending {

@@ -27,9 +27,9 @@ func (d *decision) missingOrdinals() (all []int32) {
 }
 
 // tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
-func (s *sets) tooMany() (n int) {
-	for i := range s.members {
-		n += int(oneIf(s.facts.excess(&s.members[i]) && s.members[i].retire == ""))
+func (d *decision) tooMany() (n int) {
+	for i := range d.sets.members {
+		n += int(oneIf(d.facts.excess(&d.sets.members[i]) && d.sets.members[i].retire == ""))
 	}
 	return n
 }
@@ -117,7 +117,7 @@ func (s *sets) stillHas(m *member) []plan.MemberDisk {
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
 func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
-	step := beforeDetach(s.facts.disksListed[m.Ordinal], m.MoRef, s.sets.stillHas(m), func(disk string) v1alpha1.Retention { return s.facts.retention(m, disk, on) }, s.facts.Finalizing)
+	step := beforeDetach(s.facts.disksListed[m.Ordinal], m.MoRef, s.sets.stillHas(m), func(disk string) v1alpha1.Retention { return s.decision.retention(m, disk, on) }, s.facts.Finalizing)
 	switch {
 	case step.AwaitStatus:
 		s.waitDisks = true
@@ -130,14 +130,14 @@ func (s *steps) partDisks(m *member, on removalReason, reason string) (first, go
 }
 
 // retention is what becomes of a member's disk as its VM is removed.
-func (f *facts) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
-	i := slices.IndexFunc(f.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+func (d *decision) retention(m *member, disk string, on removalReason) v1alpha1.Retention {
+	i := slices.IndexFunc(d.facts.Group.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 	switch {
 	case i < 0:
 	case on == deleted:
-		return f.Group.Spec.Disks[i].Retention.WhenDeleted
-	case on == chosen && m.retire == "" && int(m.Ordinal) >= f.want:
-		return f.Group.Spec.Disks[i].Retention.WhenScaled
+		return d.facts.Group.Spec.Disks[i].Retention.WhenDeleted
+	case on == chosen && m.retire == "" && int(m.Ordinal) >= d.facts.want:
+		return d.facts.Group.Spec.Disks[i].Retention.WhenScaled
 	}
 	return v1alpha1.RetentionRetain
 }

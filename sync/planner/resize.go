@@ -32,8 +32,8 @@ func (f *facts) hot(m *member) bool {
 }
 
 // wantsCycle reports whether the member has to be powered off for its new size.
-func (f *facts) wantsCycle(m *member) bool {
-	return m.resizes() && m.Power == plan.PoweredOn && !f.hot(m)
+func (d *decision) wantsCycle(m *member) bool {
+	return m.resizes() && m.Power == plan.PoweredOn && !d.facts.hot(m)
 }
 
 // chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed;
@@ -44,9 +44,9 @@ func (d *decision) chooseCycles(order []int) {
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
-		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.facts.wantsCycle(m) && d.facts.halting(m):
+		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && d.facts.halting(m):
 			m.cycles = true
-		case !d.facts.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
+		case !d.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
 		case d.facts.halting(m):
 			m.cycles = slack >= 0 || !m.mayServe()
 		case !m.mayServe(), m.serving && slack > 0, (d.facts.takenDown(m) || !m.ready) && slack >= 0:

@@ -142,7 +142,7 @@ func (d *decision) selectForRemoval(order []int) {
 	spare := shown - d.facts.policy.MinAvailable - idle
 	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond()
 	if d.facts.dense() {
-		surplus = d.sets.tooMany()
+		surplus = d.tooMany()
 	}
 	blocked, queued := false, 0
 	scaleIn := func(m *member) string {

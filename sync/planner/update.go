@@ -204,7 +204,7 @@ func (d *decision) beyond() int {
 		switch {
 		case m.retire != "":
 			differ = true
-		case d.facts.wantsCycle(m):
+		case d.wantsCycle(m):
 			differ = true
 			cycles++
 		case !m.available() && !m.going() && !m.held:
@@ -222,17 +222,17 @@ func (d *decision) beyond() int {
 }
 
 // helpers returns how many stand-ins are cloned so that other members can be power-cycled: none if some members can be unavailable.
-func (s *sets) helpers() int {
-	if s.facts.policy.MinAvailable < s.facts.want {
+func (d *decision) helpers() int {
+	if d.facts.policy.MinAvailable < d.facts.want {
 		return 0
 	}
 	n := 0
-	for i := range s.members {
-		if s.facts.wantsCycle(&s.members[i]) {
+	for i := range d.sets.members {
+		if d.wantsCycle(&d.sets.members[i]) {
 			n++
 		}
 	}
-	return min(s.facts.policy.Surge, n)
+	return min(d.facts.policy.Surge, n)
 }
 
 // whatHolds says which field keeps members that differ from the spec as they are.

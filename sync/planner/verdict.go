@@ -88,12 +88,12 @@ func (s *steps) missing() (n int) {
 }
 
 // updating counts the members that are to be replaced or resized, now or later.
-func (s *sets) updating() (n int) {
-	if s.facts.blockedBy != nil || s.facts.Finalizing {
+func (d *decision) updating() (n int) {
+	if d.facts.blockedBy != nil || d.facts.Finalizing {
 		return 0
 	}
-	for i := range s.members {
-		m := &s.members[i]
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
 		n += int(oneIf(!m.duplicate && (m.differs() != "" && !m.held || m.retire == plan.WhyReplace)))
 	}
 	return n
