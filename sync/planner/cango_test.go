@@ -75,13 +75,13 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	} {
 		d, m := fresh()
 		c.prepare(d)
-		if !d.canGo(m, c.on) {
+		if !newSteps(d).canGo(m, c.on) {
 			t.Errorf("reason %d: it can't go although every condition is met", c.on)
 		}
 		for name, breaks := range c.breaking {
 			d, m := fresh()
 			c.prepare(d)
-			if breaks(d, m); d.canGo(m, c.on) {
+			if breaks(d, m); newSteps(d).canGo(m, c.on) {
 				t.Errorf("reason %d: it can go although %s", c.on, name)
 			}
 		}

@@ -17,7 +17,7 @@ func (s *sets) children() []plan.Child {
 		return children.AsReceived(s.facts.Children)
 	case s.facts.Finalizing && s.facts.Cascade == metav1.DeletePropagationForeground:
 		return nil
-	case s.facts.Finalizing && !s.drainsAll() && !s.holdsAny() && !s.facts.paused():
+	case s.facts.Finalizing && !s.draining && !s.holdsAny() && !s.facts.paused():
 		return nil
 	case !s.facts.sighted, s.facts.invalid != nil:
 		return s.facts.publisher().LastApplied()
@@ -34,7 +34,7 @@ func (s *sets) published() []children.Member {
 			continue
 		}
 		all = append(all, children.Member{Name: m.name, VMName: m.renamed(), Ordinal: m.Ordinal, Power: string(m.Power), IPs: m.IPs,
-			Ready: m.ready, Serving: m.ready && !s.facts.halting(m), Terminating: s.facts.terminating(m), Chosen: s.facts.chosenSince(m)})
+			Ready: m.ready, Serving: m.ready && !m.halting(), Terminating: s.facts.terminating(m), Chosen: s.facts.chosenSince(m)})
 	}
 	for i := range s.notFound {
 		m := &s.notFound[i]

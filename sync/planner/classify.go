@@ -34,16 +34,21 @@ type sets struct {
 	replaced         []v1alpha1.Member // the same whose ordinal another VM has
 	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, of which a status can have thousands.
 	unseen, unseenStandby map[int32]bool
+	// draining: the members of a deleted group are being drained.
+	draining bool
+	wake     wake
 	// suppressed is why the members' answers are not believed; nil if they are.
 	suppressed *plan.Fault
 }
 
 func classify(f *facts) *sets {
-	s := &sets{facts: f, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
+	s := &sets{facts: f, wake: wake{now: f.Now}, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
 	if !s.facts.sighted {
+		s.draining = s.drainsAll()
 		return s
 	}
 	s.sortMembers()
+	s.draining = s.drainsAll()
 	s.sortNotFound()
 	s.ordinals, s.ordinalsNotFound = s.countOrdinals()
 	s.judgeStandby()
@@ -56,7 +61,7 @@ func classify(f *facts) *sets {
 func (s *sets) sortMembers() {
 	s.members = make([]member, 0, len(s.facts.State.VMs))
 	for _, vm := range s.facts.State.VMs {
-		if m := (member{VM: vm, name: plan.MemberName(s.facts.Group.Name, vm.Ordinal)}); vm.Quarantined.IsZero() {
+		if m := (member{VM: vm, name: plan.MemberName(s.facts.Group.Name, vm.Ordinal), haltsUntil: s.facts.haltsUntil(&vm)}); vm.Quarantined.IsZero() {
 			s.members = append(s.members, m)
 		} else {
 			s.quarantined = append(s.quarantined, m)

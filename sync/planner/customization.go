@@ -26,15 +26,15 @@ func (f *facts) customizationOf(m *member) plan.Customization {
 	return m.Customization
 }
 
-// untaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
-func (s *sets) untaken() (found []named) {
-	for i := range s.members {
-		m := &s.members[i]
-		if len(m.Untaken) == 0 || !s.facts.runsUnready(m) {
+// findUntaken returns, as faults, the members whose guests have had their time to take the addresses that they were given, and report others.
+func (d *decision) findUntaken() (found []named) {
+	for i := range d.sets.members {
+		m := &d.sets.members[i]
+		if len(m.Untaken) == 0 || !d.facts.runsUnready(m) {
 			continue
 		}
-		if due := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay + s.facts.policy.Timeout); s.facts.Now.Before(due) {
-			s.facts.wakeAt(due)
+		if due := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout); d.facts.Now.Before(due) {
+			d.wake.note(due)
 			continue
 		}
 		found = append(found, named{Who: m.name, Fault: plan.Fault{Reason: plan.ReasonAddressNotTaken, NeedsOperator: true, Message: untakenFault(m.IPs, m.Untaken)}})

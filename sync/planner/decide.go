@@ -28,18 +28,22 @@ type decision struct {
 	// remarking: this replica is writing the mark of a member that stays, as after an edit of the spec: it is about to be withdrawn.
 	remarking  bool
 	successors successors
-	incorrect  []named  // entries of spec.replace and spec.adopt that an operator has to correct
-	adoption   []string // why entries of spec.adopt are not carried out
+	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct
+	// untaken are the members whose guests have not taken the addresses that they were given.
+	untaken  []named
+	wake     wake
+	adoption []string // why entries of spec.adopt are not carried out
 }
 
 // decide finds a verdict for each VM and each free ordinal. The order matters, because earlier decisions bind later ones: which members
 // differ from the spec, which are unhealthy, which go, and which are power-cycled. From these follow each member's verdict and needs. Then
 // come the replacements for members that are missing or go (fill), the standby members, and the VMs in quarantine.
 func decide(s *sets) *decision {
-	d := &decision{facts: s.facts, sets: s, free: slices.Clip(s.free), arriving: slices.Clip(s.arriving), standbyComing: slices.Clip(s.standbyComing)}
+	d := &decision{facts: s.facts, sets: s, wake: wake{now: s.facts.Now}, free: slices.Clip(s.free), arriving: slices.Clip(s.arriving), standbyComing: slices.Clip(s.standbyComing)}
 	if d.facts.blockedBy != nil || d.facts.Finalizing {
 		return d
 	}
+	d.untaken = d.findUntaken()
 	order := d.sets.victims()
 	d.findSuccessors()
 	d.findTrial()

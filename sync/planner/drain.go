@@ -15,23 +15,21 @@ import (
 // the next hook call, and Metacontroller writes when it gets to it. The next answer records that time in an annotation of the
 // slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
 
-// drained reports whether the drain of a member is over, so that it can be taken down.
-func (f *facts) drained(m *member) bool {
+// drained reports whether the drain of a member is over, so that it can be taken down; if not, again is when to look again.
+func (f *facts) drained(m *member) (is bool, again time.Time) {
 	drain := f.DrainTime()
-	if drain == 0 || !m.ready || f.halting(m) {
-		return true
+	if drain == 0 || !m.ready || m.halting() {
+		return true, time.Time{}
 	}
 	since, shown := f.terminatingSince(m)
 	switch {
 	case !shown: // the next hook call may bring it
-		f.wakeAt(f.Now.Add(time.Second))
-		return false
+		return false, f.Now.Add(time.Second)
 	case since.IsZero(): // an older server marked it, and no slice leads to it
-		return true
+		return true, time.Time{}
 	}
 	over := since.Add(drain)
-	f.wakeAt(over)
-	return !f.Now.Before(over)
+	return !f.Now.Before(over), over
 }
 
 // drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
@@ -50,7 +48,9 @@ func (s *sets) drainsAll() bool {
 	}
 	waits := false
 	for i := range s.members {
-		waits = !s.facts.drained(&s.members[i]) || waits
+		drained, again := s.facts.drained(&s.members[i])
+		s.wake.note(again)
+		waits = waits || !drained
 	}
 	return waits
 }

@@ -20,7 +20,8 @@ type facts struct {
 	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
 	sighted bool
 	// shortOutage: they were known until a moment ago, so the stored status stands.
-	shortOutage bool
+	shortOutage     bool
+	shortOutageOver time.Time
 	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
 	// blockedBy is why nothing can be done at all; nil if something can.
@@ -37,8 +38,6 @@ type facts struct {
 	instances map[string]bool
 	// disksNow are the persistent disks as the next status has them, disksListed those of the stored one.
 	disksNow, disksListed disksByOrdinal
-	// wake is when equal facts lead to another plan because time has passed; zero if never. All stages note such times (wakeAt).
-	wake time.Time
 }
 
 func factsOf(o *plan.Observed) *facts {
@@ -66,15 +65,8 @@ func factsOf(o *plan.Observed) *facts {
 		f.disksNow = byOrdinal(f.diskStatuses())
 	}
 	f.sighted, f.blockedBy = f.findBlock()
-	f.shortOutage = f.inShortOutage()
+	f.shortOutage, f.shortOutageOver = f.inShortOutage()
 	return f
-}
-
-// wakeAt notes a time at which the plan must be made again even if nothing has changed.
-func (f *facts) wakeAt(t time.Time) {
-	if t.After(f.Now) && (f.wake.IsZero() || t.Before(f.wake)) {
-		f.wake = t
-	}
 }
 
 // forgetClones drops failures of clones that no longer matter: the member exists by now, because another replica made it or the

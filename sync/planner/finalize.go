@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -38,7 +39,7 @@ func finalize(s *sets) plan.Result {
 
 // stepsToEnd finds the steps towards the end of a group.
 func stepsToEnd(d *decision) *steps {
-	s := &steps{facts: d.facts, sets: d.sets, decision: d}
+	s := newSteps(d)
 	if s.facts.blockedBy != nil {
 		return s
 	}
@@ -71,8 +72,9 @@ func abandon(s *sets) plan.Result {
 	if len(left) > 0 {
 		message = "abandoned; left behind in vCenter: " + plan.AtMost(left, 20)
 	}
-	s.facts.blockedBy, s.facts.shortOutage = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false
-	r := reportOf(stepsToEnd(decide(s)))
+	f, blocked := *s.facts, *s
+	f.blockedBy, f.shortOutage, blocked.facts = &plan.Fault{Reason: plan.ReasonAbandoned, Message: message}, false, &f
+	r := reportOf(stepsToEnd(decide(&blocked)))
 	result := plan.Result{Status: r.status(message), Finalized: r.facts.childless(), Events: r.abandonedEvents(left)}
 	r.setNextCall(&result)
 	if r.facts.orphaned() {
@@ -143,7 +145,7 @@ func (s *steps) removeAll() {
 		s.act(s.announcement(s.sets.lastToGo()))
 		return
 	}
-	if s.sets.drainsAll() {
+	if s.sets.draining {
 		for i := range s.sets.members {
 			if m := &s.sets.members[i]; m.ready {
 				m.waits = &draining
@@ -183,7 +185,10 @@ func (f *facts) deletionReason() string {
 
 // leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began. A process that was started since
 // learns from the mark of the deletion that it had begun by then. Another process's clock set that time.
-func (f *facts) leaseOver() bool {
+func (f *facts) leaseOver() bool { return !f.Now.Before(f.leaseEnds()) }
+
+// leaseEnds is when leaseOver becomes true.
+func (f *facts) leaseEnds() time.Time {
 	over := f.FinalizingSince.Add(f.Lease)
 	for i := range f.State.VMs {
 		m := &f.State.VMs[i]
@@ -191,8 +196,7 @@ func (f *facts) leaseOver() bool {
 			over = announced
 		}
 	}
-	f.wakeAt(over)
-	return !f.Now.Before(over)
+	return over
 }
 
 // refused reports whether a step was tried and cannot be done: the deletion continues without it. A name that another VM has
@@ -240,12 +244,16 @@ func (s *steps) announcement(m *member) plan.Action {
 }
 
 func (s *steps) removeFolder() {
+	left := s.facts.folderLeft()
+	if left && s.facts.folderKept() {
+		s.wake.note(s.facts.leaseEnds())
+	}
 	for _, p := range s.facts.Pending {
 		if p.Op != plan.ConfirmGone && p.Op != plan.RemoveFolder && p.State == plan.Running {
 			return // the result of a running step may still show up
 		}
 	}
-	if s.facts.folderLeft() {
+	if left {
 		s.act(plan.Action{Op: plan.RemoveFolder, VM: plan.FolderKey, MoRef: s.facts.State.Folder, Args: plan.ConfirmArgs{Since: s.facts.FinalizingSince}, Reason: "the group is deleted and its folder is empty"})
 		if s.facts.policy.Retain {
 			s.faults = nil // retained VMs in the folder block nothing

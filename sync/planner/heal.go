@@ -46,17 +46,17 @@ func (s *sets) isEvident(m *member) bool {
 }
 
 func (f *facts) runsUnready(m *member) bool {
-	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !f.halting(m)
+	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
 }
 
 // sick reports whether the member has been healable for longer than readiness.timeoutSeconds.
-func (s *sets) sick(m *member) bool {
-	if !s.healable(m) || m.Marked {
+func (d *decision) sick(m *member) bool {
+	if !d.sets.healable(m) || m.Marked {
 		return false
 	}
-	due := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay + s.facts.policy.Timeout)
-	if s.facts.Now.Before(due) {
-		s.facts.wakeAt(due)
+	due := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout)
+	if d.facts.Now.Before(due) {
+		d.wake.note(due)
 		return false
 	}
 	return true
@@ -64,20 +64,20 @@ func (s *sets) sick(m *member) bool {
 
 // unhealthy reports whether the member counts against the budget: it is not ready, whether or not it has timed out, and with or without
 // evidence. (Members that fail together time out one by one, and a restart starts a member's time again.)
-func (s *sets) unhealthy(m *member) bool {
+func (d *decision) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
-	counts := m.sickSince(s.facts.Now).Add(s.facts.policy.InitialDelay)
-	s.facts.wakeAt(counts)
-	return s.facts.runsUnready(m) && len(m.Untaken) == 0 && !s.facts.Now.Before(counts) // see unwellOtherwise
+	counts := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay)
+	d.wake.note(counts)
+	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see unwellOtherwise
 }
 
 // heal finds the members that are to be restarted or replaced because they stay unready.
 func (d *decision) heal(order []int) {
 	var sick []*member
 	running := 0
-	seen := d.sets.unwellNames(order)
+	seen := d.unwellNames(order)
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
@@ -85,7 +85,7 @@ func (d *decision) heal(order []int) {
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			running++
 		case m.retire != "" || m.leaves:
-		case d.sets.sick(m):
+		case d.sick(m):
 			sick = append(sick, m)
 		case d.sets.healable(m) && m.restarted():
 			running++
@@ -98,7 +98,7 @@ func (d *decision) heal(order []int) {
 		m.decide(plan.Heal, d.facts.sickText(m))
 		m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
 	}
-	seen = append(seen, d.sets.unwellOtherwise()...)
+	seen = append(seen, d.unwellOtherwise()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
 		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
@@ -115,9 +115,9 @@ func (d *decision) heal(order []int) {
 }
 
 // unwellNames names the members that count against the budget because they are not ready.
-func (s *sets) unwellNames(order []int) (names []string) {
+func (d *decision) unwellNames(order []int) (names []string) {
 	for _, i := range order {
-		if m := &s.members[i]; s.unhealthy(m) {
+		if m := &d.sets.members[i]; d.unhealthy(m) {
 			names = append(names, m.displayWith("not ready"))
 		}
 	}
@@ -125,17 +125,17 @@ func (s *sets) unwellNames(order []int) (names []string) {
 }
 
 // unwellOtherwise names those that count against it for another reason.
-func (s *sets) unwellOtherwise() []string {
-	names := slices.Concat(s.unreachable(), s.unconfirmed(), s.missingNames())
-	for _, m := range s.asking {
+func (d *decision) unwellOtherwise() []string {
+	names := slices.Concat(d.sets.unreachable(), d.sets.unconfirmed(), d.sets.missingNames())
+	for _, m := range d.sets.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
 			names = append(names, m.displayWith("waits for an answer"))
 		}
 	}
-	for _, f := range s.failedCustomizations(false) {
+	for _, f := range d.sets.failedCustomizations(false) {
 		names = append(names, f.Who+" (customization failed)")
 	}
-	for _, f := range s.untaken() {
+	for _, f := range d.untaken {
 		names = append(names, f.Who+" (has not taken its addresses)")
 	}
 	return names

@@ -7,11 +7,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// released reports whether nothing holds a marked member any more: see holdannotations.go. Where members can be held, a replica of the server
+// isReleased reports whether nothing holds a marked member any more: see holdannotations.go. Where members can be held, a replica of the server
 // takes none down before it was called after the mark: another one may know of a hold that this one does not.
-func (f *facts) released(m *member) bool {
-	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !f.halting(m) && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
-		f.wakeAt(f.Now.Add(time.Second))
+func (s *steps) isReleased(m *member) bool {
+	f := s.facts
+	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !m.halting() && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
+		s.wake.note(f.Now.Add(time.Second))
 		return false
 	}
 	return m.heldUntil.IsZero()
@@ -19,16 +20,14 @@ func (f *facts) released(m *member) bool {
 
 // heldUntil returns until when a member is held that is to be taken down; zero if it is not.
 func (f *facts) heldUntil(m *member) time.Time {
-	if !f.holds.Any() || m.Power != plan.PoweredOn || f.halting(m) || f.Finalizing && (f.policy.Retain || f.paused()) {
+	if !f.holds.Any() || m.Power != plan.PoweredOn || m.halting() || f.Finalizing && (f.policy.Retain || f.paused()) {
 		return time.Time{}
 	}
 	since := f.chosenSince(m)
 	if m.Marked && since.IsZero() { // by an older server: the time is not known; or by a clock that is ahead, which makes the hold longer
 		since = m.MarkedAt
 	}
-	until := f.holds.Until(m.name, m.MoRef, since, f.Now)
-	f.wakeAt(until)
-	return until
+	return f.holds.Until(m.name, m.MoRef, since, f.Now)
 }
 
 func (r *report) heldMessage(m *member) string {

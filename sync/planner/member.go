@@ -49,6 +49,8 @@ type member struct {
 	replaced bool
 	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
 	leaves, cycles bool
+	// haltsUntil is until when it counts as halting; zero if it does not.
+	haltsUntil time.Time
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
 	heldUntil time.Time
 }
@@ -80,14 +82,23 @@ func (s *sets) examine(i int) {
 	}
 	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
 	m.since = s.facts.readySince(m, i)
-	halting := s.facts.halting(m)
-	m.serving = m.ready && !halting && !s.facts.takenDown(m)
+	s.wake.note(m.haltsUntil)
+	m.serving = m.ready && !m.halting() && !s.facts.takenDown(m)
 	if m.serving && s.facts.Now.Sub(m.since) < s.facts.policy.MinReady {
 		m.serving = false
-		s.facts.wakeAt(m.since.Add(s.facts.policy.MinReady))
+		s.wake.note(m.since.Add(s.facts.policy.MinReady))
 	}
 	m.heldUntil = s.facts.heldUntil(m)
-	m.resize, m.outdated, m.disks = s.facts.sizeDifference(&m.VM), s.facts.cloneDifference(&m.VM), s.facts.disksDue(m)
+	s.wake.note(m.heldUntil)
+	s.compare(m)
+}
+
+// compare finds how a member differs from the spec.
+func (s *sets) compare(m *member) {
+	var ages time.Time
+	m.outdated, ages = s.facts.cloneDifference(&m.VM)
+	s.wake.note(ages)
+	m.resize, m.disks = s.facts.sizeDifference(&m.VM), s.facts.disksDue(m)
 }
 
 // isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
@@ -146,13 +157,18 @@ func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
 
 // halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
 // is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
-func (f *facts) halting(m *member) bool {
-	if m.Power != plan.PoweredOn || m.Shutdown.At.IsZero() || !plan.SameBoot(m.Shutdown.Boot, m.Boot) {
-		return false
+func (m *member) halting() bool { return !m.haltsUntil.IsZero() }
+
+// haltsUntil returns until when a VM counts as halting; zero if it does not.
+func (f *facts) haltsUntil(vm *plan.VM) time.Time {
+	if vm.Power != plan.PoweredOn || vm.Shutdown.At.IsZero() || !plan.SameBoot(vm.Shutdown.Boot, vm.Boot) {
+		return time.Time{}
 	}
-	over := m.Shutdown.At.Add(f.policy.Shutdown + haltGrace)
-	f.wakeAt(over)
-	return f.Now.Before(over)
+	over := vm.Shutdown.At.Add(f.policy.Shutdown + haltGrace)
+	if !f.Now.Before(over) {
+		return time.Time{}
+	}
+	return over
 }
 
 // haltGrace is how long after its time-out a guest still counts as halting: in that time the VM is powered off, if the
@@ -188,24 +204,27 @@ func (f *facts) sizeDifference(vm *plan.VM) string {
 	return "has " + strings.Join(in, " and ")
 }
 
-// cloneDifference says how a VM differs from one cloned now.
-func (f *facts) cloneDifference(vm *plan.VM) string {
+// cloneDifference says how a VM differs from one cloned now, and when its age will make it differ; zero if that does not matter.
+func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 	addresses, _ := plan.AddressesOf(&f.Group.Spec, vm.Ordinal)
 	switch {
 	case f.revision == "": // what a new clone would be made from is unknown
+		return "", time.Time{}
 	case vm.Revision != f.revision:
-		return f.madeOtherwise(vm)
+		return f.madeOtherwise(vm), time.Time{}
 	case vm.Addresses != plan.AddressText(addresses):
-		return "has other addresses than spec.networks gives it now"
+		return "has other addresses than spec.networks gives it now", time.Time{}
 	case f.policy.ReplaceOnTemplate && f.templateChanged(vm):
-		return "was cloned from an older version of the template"
-	case f.tooOld(vm):
-		return agedText
+		return "was cloned from an older version of the template", time.Time{}
 	}
-	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" && f.revision != "" {
-		return "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
+	tooOld, ages := f.tooOld(vm)
+	if tooOld {
+		return agedText, time.Time{}
 	}
-	return ""
+	if disk := plan.DisksOtherwise(&f.Group.Spec, vm.Disks); disk != "" {
+		how = "has its disk " + disk + " on another datastore, storagePolicy or provisioning than spec.disks says now"
+	}
+	return how, ages
 }
 
 // agedText says that a member differs from one cloned now in its age alone.

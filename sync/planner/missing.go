@@ -167,7 +167,7 @@ func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
 		if s.facts.Finalizing && s.facts.policy.Retain { // it stays anyway
 			return
 		}
-		if s.facts.givesUp(&a.Member) {
+		if s.givesUp(&a.Member) {
 			if s.has(m.Ordinal) { // another VM is this member now
 				s.replaced = append(s.replaced, a.Member)
 			} else {
@@ -188,7 +188,8 @@ func (f *facts) names(m *v1alpha1.Member) bool {
 // was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. One that was given up
 // stays so, although the entry is taken out of the spec. A deletion does not give up by itself: nothing would remember a VM that is left
 // behind.
-func (f *facts) givesUp(m *v1alpha1.Member) bool {
+func (s *sets) givesUp(m *v1alpha1.Member) bool {
+	f := s.facts
 	switch {
 	case f.names(m) && m.Replace != v1alpha1.ReplaceHeld:
 		return true
@@ -200,7 +201,7 @@ func (f *facts) givesUp(m *v1alpha1.Member) bool {
 		return false
 	}
 	due := m.VanishedAt.Add(f.policy.ReplaceMissing)
-	f.wakeAt(due)
+	s.wake.note(due)
 	return !f.Now.Before(due)
 }
 
@@ -260,7 +261,7 @@ func (s *sets) sortReturned() {
 			away := s.facts.awayAs(m)
 			listed := s.facts.isListedGivenUp(m.InstanceUUID)
 			m.returned = listed || away != nil
-			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.facts.givesUp(away))) && !hasData(m)
+			m.givenUp = (listed || away != nil && (away.Reason == plan.ReasonMemberGivenUp || s.givesUp(away))) && !hasData(m)
 		}
 	}
 }

@@ -75,8 +75,9 @@ func (r *report) resyncBlocked() time.Duration {
 
 // untilWake is after how long the plan must be made again although nothing has changed; zero if it depends on no time.
 func (r *report) untilWake() time.Duration {
-	if r.facts.wake.IsZero() {
-		return 0
+	all := wake{now: r.facts.Now}
+	for _, at := range []time.Time{r.facts.shortOutageOver, r.sets.wake.at, r.decision.wake.at, r.steps.wake.at} {
+		all.note(at)
 	}
-	return r.facts.wake.Sub(r.facts.Now)
+	return all.after()
 }

@@ -23,11 +23,11 @@ import (
 //	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   choiceIsMade
 //	relief   by a duplicate that serves    the member of its ordinal serves, or enough others do      isRelieved
 //
-// A precondition that is closed notes when to look again (wakeAt), unless something that is observed opens it. Nothing that takes a marked
+// A precondition that is closed notes when to look again (wake), unless something that is observed opens it. Nothing that takes a marked
 // member down can leave out passes.
 type precondition struct {
 	// opens reports whether the member can be taken down, as far as this precondition knows.
-	opens func(*decision, *member) bool
+	opens func(*steps, *member) bool
 	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
 	says string
 	// until is what each of them waits for.
@@ -35,47 +35,49 @@ type precondition struct {
 }
 
 // draining is the precondition of a member that is ready, and to which endpoints lead.
-var draining = precondition{(*decision).isDrained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
+var draining = precondition{(*steps).isDrained, "draining %s before (spec.service.drainSeconds)", "its endpoints to be drained (spec.service.drainSeconds)"}
 
 // choice is the precondition of a member beside which others have marks that are to be withdrawn.
-var choice = precondition{(*decision).choiceIsMade, "", "the marks of others, which are being written or withdrawn"}
+var choice = precondition{(*steps).choiceIsMade, "", "the marks of others, which are being written or withdrawn"}
 
 // preconditions are what a marked member passes before it is taken down.
 var preconditions = []*precondition{
 	&draining,
-	{(*decision).isReleased, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
+	{(*steps).isReleased, "waiting for %s that annotations hold (spec.deletion.holdTimeoutSeconds)", "the annotations that hold it (spec.deletion.holdTimeoutSeconds)"},
 	&choice,
-	{(*decision).isRelieved, "", otherMembers},
+	{(*steps).isRelieved, "", otherMembers},
 }
 
 // passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
-func (d *decision) passes(m *member) bool {
+func (s *steps) passes(m *member) bool {
 	m.waits = nil
 	all := true
 	for i := len(preconditions) - 1; i >= 0; i-- {
-		if !preconditions[i].opens(d, m) {
+		if !preconditions[i].opens(s, m) {
 			all, m.waits = false, preconditions[i]
 		}
 	}
 	return all
 }
 
-func (d *decision) isDrained(m *member) bool { return d.facts.drained(m) }
-
-func (d *decision) isReleased(m *member) bool { return d.facts.released(m) }
+func (s *steps) isDrained(m *member) bool {
+	over, again := s.facts.drained(m)
+	s.wake.note(again)
+	return over
+}
 
 // choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
-func (d *decision) choiceIsMade(m *member) bool {
-	return d.facts.Finalizing || m.duplicate || !d.withdrawing && !(m.ready && d.facts.announcing())
+func (s *steps) choiceIsMade(m *member) bool {
+	return s.facts.Finalizing || m.duplicate || !s.decision.withdrawing && !(m.ready && s.facts.announcing())
 }
 
 // isRelieved reports whether a duplicate can be taken down. No endpoint leads to it, and people may use it all the same: while fewer members
 // serve than are promised, it stays until the member of its ordinal, which runs, serves too. A member that is off waits for it in turn.
 // (test/world, seed 1200000280: an operator renamed the only member that served while another replica cloned its ordinal again, and it was
 // shut down before the other guest had booted.)
-func (d *decision) isRelieved(m *member) bool {
-	serves := m.Power == plan.PoweredOn && (m.HasReported() || d.facts.policy.Check == v1alpha1.ReadyPoweredOn) && !d.facts.halting(m)
-	return d.facts.Finalizing || !m.duplicate || !serves || d.slack >= 0 || !slices.ContainsFunc(d.sets.members, func(x member) bool {
+func (s *steps) isRelieved(m *member) bool {
+	serves := m.Power == plan.PoweredOn && (m.HasReported() || s.facts.policy.Check == v1alpha1.ReadyPoweredOn) && !m.halting()
+	return s.facts.Finalizing || !m.duplicate || !serves || s.decision.slack >= 0 || !slices.ContainsFunc(s.sets.members, func(x member) bool {
 		return x.Ordinal == m.Ordinal && !x.duplicate && x.Power == plan.PoweredOn && !x.serving
 	})
 }

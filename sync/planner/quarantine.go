@@ -46,7 +46,7 @@ func (d *decision) bringBack(count int) (back int) {
 			if back >= count {
 				return back
 			}
-			if (q.VM.Name == q.name) != begun || !d.facts.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
+			if (q.VM.Name == q.name) != begun || !d.fitsAgain(q) || d.sets.mayReturn(q.Ordinal) || d.sets.has(q.Ordinal) || d.sets.isNotFound(q.Ordinal) || d.isStandby(q.Ordinal) || slices.Contains(d.arriving, q.Ordinal) {
 				continue
 			}
 			back++
@@ -83,11 +83,15 @@ func (s *steps) returnMember(q *member, why string) {
 
 // fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
 // now.
-func (f *facts) fitsAgain(q *member) bool {
-	p := f.Pending[f.key(q)]
-	f.wakeAt(q.Quarantined.Add(f.policy.Quarantine))
-	return f.revision != "" && (q.Why == plan.WhyScaleIn || q.Why == plan.WhyUpdate) && q.Reachable && q.Power == plan.PoweredOff && f.policy.Quarantine > 0 &&
-		f.cloneDifference(&q.VM) == "" && plan.DisksLost(&f.Group.Spec, q.Disks) == "" && !f.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
+func (d *decision) fitsAgain(q *member) bool {
+	d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
+	if d.facts.revision == "" || q.Why != plan.WhyScaleIn && q.Why != plan.WhyUpdate || !q.Reachable || q.Power != plan.PoweredOff || d.facts.policy.Quarantine == 0 {
+		return false
+	}
+	how, ages := d.facts.cloneDifference(&q.VM)
+	d.wake.note(ages)
+	p := d.facts.Pending[d.facts.key(q)]
+	return how == "" && plan.DisksLost(&d.facts.Group.Spec, q.Disks) == "" && !d.facts.due(q) && !p.Fault.NeedsOperator && p.Op != plan.Destroy
 }
 
 // due reports whether a VM's time in quarantine is over.
@@ -111,7 +115,7 @@ func (d *decision) decideQuarantined() {
 		if q.leaves || !q.Reachable {
 			continue
 		}
-		d.facts.wakeAt(q.Quarantined.Add(d.facts.policy.Quarantine))
+		d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
 		switch {
 		case d.facts.due(q) && q.Power != plan.PoweredOff:
 			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")

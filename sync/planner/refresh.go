@@ -12,16 +12,15 @@ import (
 
 // tooOld reports whether a member has reached its age. One that an older server made has no time in its stamp, so its age is not
 // known; an adopted one is as old as its adoption.
-func (f *facts) tooOld(vm *plan.VM) bool {
+func (f *facts) tooOld(vm *plan.VM) (is bool, due time.Time) {
 	if f.policy.MaxAge == 0 || vm.Created.IsZero() {
-		return false
+		return false, time.Time{}
 	}
-	due := vm.Created.Add(lifeOf(f.policy.MaxAge, string(f.Group.UID), vm.Ordinal))
+	due = vm.Created.Add(lifeOf(f.policy.MaxAge, string(f.Group.UID), vm.Ordinal))
 	if !f.AgesAt.IsZero() {
-		return !f.AgesAt.Before(due)
+		return !f.AgesAt.Before(due), time.Time{}
 	}
-	f.wakeAt(due)
-	return !f.Now.Before(due)
+	return !f.Now.Before(due), due
 }
 
 // refreshedSince reports whether a member that was made since is available. While some become available, others may become too old: the
@@ -35,14 +34,14 @@ func (s *sets) refreshedSince(since time.Time) bool {
 	return false
 }
 
-// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none.
-func (f *facts) outsideWindows() string {
+// outsideWindows says when an update continues, while no window is open; empty if one is, or there are none. until is when a window opens
+// or closes next; zero if none does.
+func (f *facts) outsideWindows() (why string, until time.Time) {
 	open, until := openAt(f.Now, windowsOf(f.Group.Spec.Update.Windows))
-	f.wakeAt(until)
 	if open || until.IsZero() {
-		return ""
+		return "", until
 	}
-	return "update.windows: the next one opens at " + until.Format(time.RFC3339)
+	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
 }
 
 // beginsToTakeDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed

@@ -49,7 +49,7 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 		a.VM = s.facts.key(m)
 	}
 	switch {
-	case !m.Reachable || !s.decision.canGo(m, on):
+	case !m.Reachable || !s.canGo(m, on):
 		return true
 	case on == retained:
 		return s.release(m, a.VM, reason)
@@ -79,18 +79,18 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 }
 
 // canGo reports whether a VM can be removed now, according to the table at remove.
-func (d *decision) canGo(m *member, on removalReason) bool {
+func (s *steps) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
-		return (m.leaves || m.duplicate) && m.going() && d.passes(m)
+		return (m.leaves || m.duplicate) && m.going() && s.passes(m)
 	case expired:
-		return d.facts.due(m) && m.Power == plan.PoweredOff
+		return s.facts.due(m) && m.Power == plan.PoweredOff
 	case idle:
 		return m.going() && m.Power == plan.PoweredOff
 	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}
-	return d.facts.Finalizing && d.sets.isAnnounced() && !d.sets.drainsAll() && (on == retained || d.passes(m))
+	return s.facts.Finalizing && s.sets.isAnnounced() && !s.sets.draining && (on == retained || s.passes(m))
 }
 
 // release plans the next step that turns a member of a deleted group into an ordinary VM: an adopted one gets its former name and folder
@@ -103,7 +103,10 @@ func (s *steps) release(m *member, as, reason string) bool {
 		a.Op, a.ChangeVersion, a.Args = plan.Rename, m.ChangeVersion, plan.RenameArgs{Name: m.Former.Name}
 	case m.Former.Folder != "" && m.VM.Folder == s.facts.State.Folder && m.Former.Folder != s.facts.State.Folder && !s.facts.refused(m, plan.Move):
 		a.Op, a.Args = plan.Move, plan.MoveArgs{Folder: m.Former.Folder}
-	case s.sets.outlasts(m) || s.sets.isLastToGo(m) && !s.facts.leaseOver():
+	case s.sets.outlasts(m):
+		return true
+	case s.sets.isLastToGo(m) && !s.facts.leaseOver():
+		s.wake.note(s.facts.leaseEnds())
 		return true
 	default:
 		a.Op, a.ChangeVersion = plan.Release, m.ChangeVersion

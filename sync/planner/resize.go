@@ -44,10 +44,10 @@ func (d *decision) chooseCycles(order []int) {
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
-		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && d.facts.halting(m):
+		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && m.halting():
 			m.cycles = true
 		case !d.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
-		case d.facts.halting(m):
+		case m.halting():
 			m.cycles = slack >= 0 || !m.mayServe()
 		case !m.mayServe(), m.serving && slack > 0, (d.facts.takenDown(m) || !m.ready) && slack >= 0:
 			m.cycles = true
@@ -75,10 +75,10 @@ func (s *steps) resizeInPlace(m *member, why string) {
 	case s.facts.hot(m):
 		a.Args = s.facts.resizeArgs(m, true)
 		goesOn = s.act(a)
-	case !m.cycles, !m.Marked && !s.decision.canMark(m):
+	case !m.cycles, !m.Marked && !s.canMark(m):
 	case !m.Marked:
 		goesOn = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
-	case !s.decision.passes(m), s.facts.halting(m) && m.mayServe() && s.decision.slack < 0:
+	case !s.passes(m), m.halting() && m.mayServe() && s.decision.slack < 0:
 	default:
 		goesOn = s.takeDown(m, "power cycle: it "+m.resize)
 	}
@@ -104,9 +104,9 @@ func (s *steps) takeDown(m *member, reason string) bool {
 	p := s.facts.Pending[m.name]
 	switch {
 	case m.Power != plan.PoweredOn || s.facts.policy.Shutdown == 0:
-	case s.facts.halting(m):
+	case m.halting():
 		if due := m.Shutdown.At.Add(s.facts.policy.Shutdown); s.facts.Now.Before(due) {
-			s.facts.wakeAt(due)
+			s.wake.note(due)
 			return true
 		}
 		a.Args = plan.PowerOffArgs{Unheeded: true, Deleted: s.facts.Finalizing}

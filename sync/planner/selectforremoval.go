@@ -51,7 +51,7 @@ func (s *sets) rank(m *member) int {
 		rank = 2
 	case m.Marked && !m.ready: // taken down for its size
 		rank = 3
-	case !m.ready || s.facts.halting(m):
+	case !m.ready || m.halting():
 		rank = 4
 	case m.Marked: // about to be
 		rank = 5
@@ -261,7 +261,7 @@ func (s *steps) unmark(m *member, why string) {
 func (s *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
-	case !m.Reachable, !m.going() && !s.decision.canMark(m):
+	case !m.Reachable, !m.going() && !s.canMark(m):
 	case !m.going() && m.replaced:
 		goesOn = s.act(s.facts.replacing(m, m.retire, why))
 		s.tellUnrehearsed(m)
@@ -296,8 +296,8 @@ func (f *facts) isMarking(m *member) bool {
 
 // canMark reports whether a member that could serve can be marked. From its mark on, its endpoints are terminating, and so are those of
 // a member whose mark is withdrawn, until it is: both at once would be more than the promise allows.
-func (d *decision) canMark(m *member) bool {
-	if !m.mayServe() || d.facts.isMarking(m) || !d.withdrawing && !d.remarking {
+func (s *steps) canMark(m *member) bool {
+	if !m.mayServe() || s.facts.isMarking(m) || !s.decision.withdrawing && !s.decision.remarking {
 		return true
 	}
 	m.waits = &choice

@@ -37,7 +37,7 @@ func (s *sets) splitStandby() {
 func (s *sets) judgeStandby() {
 	for i := range s.standby {
 		m := &s.standby[i]
-		m.resize, m.outdated, m.disks = s.facts.sizeDifference(&m.VM), s.facts.cloneDifference(&m.VM), s.facts.disksDue(m)
+		s.compare(m)
 	}
 	here, filled := make(map[string]bool, len(s.facts.State.VMs)), make(map[int32]bool, len(s.facts.State.VMs))
 	for i := range s.facts.State.VMs {

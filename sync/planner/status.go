@@ -173,7 +173,7 @@ func (r *report) why(m *member) (reason, message string) {
 		return reasonOff, "the VM is powered off"
 	case m.Power == plan.Suspended:
 		return "Suspended", "the VM is suspended"
-	case r.facts.halting(m):
+	case m.halting():
 		return "ShuttingDown", "its guest was asked to shut down"
 	case m.uncustomized != "":
 		return plan.ReasonCustomizing, fmt.Sprintf("the customization of its guest is %s", m.uncustomized)

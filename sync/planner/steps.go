@@ -15,6 +15,7 @@ type steps struct {
 	decision  *decision
 	wanted    []step         // the steps that are wanted, started or not
 	stepOf    map[string]int // their indices, by the key of the member
+	wake      wake
 	waitCall  bool
 	waitDisks bool    // a member waits until the status lists its disks before it goes
 	faults    []named // by member
@@ -23,10 +24,14 @@ type steps struct {
 	diskFaults  []named // those that keep disks from being added or growing, likewise
 }
 
+func newSteps(d *decision) *steps {
+	return &steps{facts: d.facts, sets: d.sets, decision: d, wake: wake{now: d.facts.Now}}
+}
+
 // stepsOf finds the next steps towards the desired number of members, all ready and as the spec says. The ordinals are a set, not 0 … n-1:
 // existing members keep theirs, and new ones take the lowest free ordinals.
 func stepsOf(d *decision) *steps {
-	s := &steps{facts: d.facts, sets: d.sets, decision: d}
+	s := newSteps(d)
 	if s.facts.blockedBy != nil {
 		return s
 	}
@@ -168,7 +173,7 @@ func (s *steps) collectFaults() {
 	s.faults = append(s.faults, s.decision.quarantinedOn()...)
 	s.collectStalled()
 	s.faults = append(s.faults, s.sets.failedCustomizations(false)...)
-	s.faults = append(s.faults, s.sets.untaken()...)
+	s.faults = append(s.faults, s.decision.untaken...)
 	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
 		s.blockClone("", *s.facts.Related.Fault)
 	}

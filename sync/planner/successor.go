@@ -81,7 +81,7 @@ func (d *decision) findSuccessors() {
 	s.unfit = s.unfit || len(d.standbyComing) > 0
 	for i := range d.sets.quarantined {
 		q := &d.sets.quarantined[i]
-		s.reserve += int(oneIf(d.facts.fitsAgain(q) && !d.sets.has(q.Ordinal)))
+		s.reserve += int(oneIf(d.fitsAgain(q) && !d.sets.has(q.Ordinal)))
 	}
 	for name, p := range d.facts.Pending {
 		if p.Fault.Reason != "" && (p.Op == plan.Clone || p.Unrehearsed()) {
@@ -91,6 +91,7 @@ func (d *decision) findSuccessors() {
 			}
 		}
 	}
+	slices.Sort(s.blocked)
 	s.none = d.facts.sourceFault() != nil
 }
 
@@ -150,7 +151,7 @@ func (d *decision) isLate(at time.Time, m *member) bool {
 	if at.IsZero() || (m.outdated == "" || m.outdated == agedText) && at.Before(d.successors.since) {
 		return false
 	}
-	d.facts.wakeAt(until)
+	d.wake.note(until)
 	return d.facts.Now.Before(until)
 }
 
@@ -274,7 +275,7 @@ func (s *steps) tellStaying() {
 		s.blockClone("", *fault)
 	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves }) {
 		s.blockClone(slices.Min(stay), s.facts.addressesFault())
-	} else if slices.Sort(s.decision.successors.blocked); len(s.decision.successors.blocked) > 0 {
+	} else if len(s.decision.successors.blocked) > 0 {
 		name := s.decision.successors.blocked[0]
 		s.blockClone(name, s.facts.Pending[name].Fault)
 	}

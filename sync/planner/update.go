@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -40,7 +41,9 @@ func (d *decision) findChanges(order []int) {
 		keep = min(len(differ)-back, max(0, d.facts.want-d.facts.policy.Canary))
 	}
 	if keep < len(differ) {
-		d.closed = d.facts.outsideWindows()
+		var until time.Time
+		d.closed, until = d.facts.outsideWindows()
+		d.wake.note(until)
 	}
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
@@ -166,7 +169,7 @@ func (d *decision) trackProgress(todo int) {
 		return
 	}
 	if d.facts.Now.Before(due) {
-		d.facts.wakeAt(due)
+		d.wake.note(due)
 		return
 	}
 	d.stuck = &plan.Fault{Reason: plan.ReasonProgressDeadline, NeedsOperator: true, Message: fmt.Sprintf(
