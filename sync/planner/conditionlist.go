@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -33,8 +32,7 @@ type conditionList struct {
 	now        metav1.Time
 }
 
-// newConditions returns an empty list. A condition whose status is that of the stored one has its time, too; or that of the one that this
-// process noticed later, and no call has stored.
+// newConditions returns an empty list. stored and noticed tell since when a condition has its status (sinceWhen).
 func newConditions(stored, noticed []metav1.Condition, generation int64, now time.Time) *conditionList {
 	return &conditionList{stored: stored, noticed: noticed, list: make([]metav1.Condition, 0, len(conditionKinds)), generation: generation, now: metav1.NewTime(now.UTC().Truncate(time.Second))}
 }
@@ -72,22 +70,10 @@ func (f *facts) noticedConditions() []metav1.Condition {
 	return f.Noticed.Conditions
 }
 
-// since returns when a condition got its status, by the stored list, or by the noticed one if the stored condition has not changed
-// since then; zero if neither tells.
-func (l *conditionList) since(kind string, status metav1.ConditionStatus) metav1.Time {
-	stored, noticed := meta.FindStatusCondition(l.stored, kind), meta.FindStatusCondition(l.noticed, kind)
-	switch {
-	case stored != nil && stored.Status == status:
-		return stored.LastTransitionTime
-	case noticed != nil && noticed.Status == status && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
-		return noticed.LastTransitionTime
-	}
-	return metav1.Time{}
-}
-
 // Add adds a condition.
 func (l *conditionList) Add(kind string, status metav1.ConditionStatus, reason, message string) {
-	at := l.since(kind, status)
+	has := func(is metav1.ConditionStatus) bool { return is == status }
+	at := metav1.NewTime(sinceWhen(seenCondition(l.stored, kind, has), seenCondition(l.noticed, kind, has)))
 	if at.IsZero() {
 		at = l.now
 	}

@@ -117,17 +117,14 @@ func (f *facts) isReady(m *member, i int) bool {
 	return len(m.Given()) == 0 || len(m.IPs) > 0 || f.wasReady(m, i)
 }
 
-// readySince returns when the member's readiness was last seen to change. It is kept in the status, as a Pod's is in its Ready
-// condition, and until a call stores it by this process: a status that is lost or stale makes the server wait longer, never shorter.
+// readySince returns when the member's readiness last changed. The status keeps that time, as a Pod's Ready condition does. If the status is
+// lost or stale, the server waits longer, never shorter.
 func (f *facts) readySince(m *member, i int) time.Time {
-	stored, noticed := f.record(m.MoRef, i), f.noticed(m.MoRef, i)
-	switch {
-	case stored != nil && stored.Ready == m.ready && !stored.LastTransitionTime.IsZero():
-		return stored.LastTransitionTime.UTC()
-	case noticed != nil && noticed.Ready == m.ready && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
-		return noticed.LastTransitionTime.UTC() // else another replica has said otherwise since
+	since := sinceWhen(seenReady(f.record(m.MoRef, i), m.ready), seenReady(f.noticed(m.MoRef, i), m.ready))
+	if since.IsZero() {
+		return f.Now.UTC().Truncate(time.Second)
 	}
-	return f.Now.UTC().Truncate(time.Second)
+	return since
 }
 
 // record returns the stored status of a VM. It has the VM's index, unless members came or went.

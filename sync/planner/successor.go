@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
@@ -129,14 +128,12 @@ func (s *successors) note(m *member) {
 // outOfStepSince is when the group ceased to be as its spec says, by its Ready condition. A member of the same spec that was made before that
 // says nothing about the members that are made now.
 func (f *facts) outOfStepSince() time.Time {
-	stored, noticed := meta.FindStatusCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady), meta.FindStatusCondition(f.noticedConditions(), v1alpha1.ConditionReady)
-	switch {
-	case stored != nil && stored.Status != metav1.ConditionTrue:
-		return stored.LastTransitionTime.Time
-	case noticed != nil && noticed.Status != metav1.ConditionTrue && (stored == nil || noticed.LastTransitionTime.After(stored.LastTransitionTime.Time)):
-		return noticed.LastTransitionTime.Time
+	unready := func(is metav1.ConditionStatus) bool { return is != metav1.ConditionTrue }
+	since := sinceWhen(seenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), seenCondition(f.noticedConditions(), v1alpha1.ConditionReady, unready))
+	if since.IsZero() {
+		return f.Now
 	}
-	return f.Now
+	return since
 }
 
 // isProven reports whether a member like the successor of this one was cloned lately, and is finished.
