@@ -19,7 +19,7 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 		f := &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}
 		d := &decision{facts: f, sets: &sets{facts: f}}
 		d.sets.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
-			name: "web-0", leaves: true, ready: true}}
+			name: "web-0", fate: withdrawn, ready: true}}
 		return d, &d.sets.members[0]
 	}
 	finalizing := func(d *decision) { d.facts.Finalizing = true }
@@ -27,14 +27,14 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 		d.facts.Group.Spec.Service.DrainSeconds, m.MarkedAt, d.facts.Group.DeletionTimestamp = 60, now, &metav1.Time{Time: now}
 	}
 	none := func(*decision) {}
-	another := func(d *decision) { d.sets.members[0].leaves, d.sets.members[0].duplicate = false, true }
+	another := func(d *decision) { d.sets.members[0].fate, d.sets.members[0].duplicate = remains, true }
 	for _, c := range []struct {
 		on       removalReason
 		prepare  func(*decision)
 		breaking map[string]func(*decision, *member)
 	}{
 		{chosen, none, map[string]func(*decision, *member){
-			"it is not selected":                 func(_ *decision, m *member) { m.leaves = false },
+			"it is not selected":                 func(_ *decision, m *member) { m.fate = remains },
 			"it is not marked":                   func(_ *decision, m *member) { m.Marked = false },
 			"it is marked for a power cycle":     func(_ *decision, m *member) { m.Why = plan.WhyPowerCycle },
 			"another member's mark is withdrawn": func(d *decision, _ *member) { d.withdrawing = true },

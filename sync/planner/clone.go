@@ -13,10 +13,10 @@ func (d *decision) fill() {
 	keep, rolling, dying := d.sets.ordinals+len(d.arriving), false, 0
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		if m.retire != "" || m.leaves {
+		if m.retire != "" || m.leaves() {
 			keep--
 		}
-		dying += int(oneIf(m.leaves && m.retire == plan.WhyHealing && m.going()))
+		dying += int(oneIf(m.leaves() && m.retire == plan.WhyHealing && m.going()))
 		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
 	}
 	if d.facts.dense() {
@@ -196,7 +196,7 @@ func (d *decision) picker() *zonePicker {
 func (d *decision) pickOrdinals() *zonePicker {
 	p := d.picker()
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.retire == "" && !m.leaves && !m.duplicate {
+		if m := &d.sets.members[i]; m.retire == "" && !m.leaves() && !m.duplicate {
 			p.Count(m.Ordinal)
 		}
 	}

@@ -55,7 +55,7 @@ func decide(s *sets) *decision {
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
 		d.withdrawing = d.withdrawing || m.isKept()
-		d.remarking = d.remarking || d.facts.isMarking(m) && !m.leaves && !m.cycles
+		d.remarking = d.remarking || d.facts.isMarking(m) && !m.leaves() && m.fate != powerCycled
 		m.needs = d.needsOf(m)
 		d.conclude(m)
 	}
@@ -86,15 +86,15 @@ func (d *decision) conclude(m *member) {
 		m.becomes = plan.Heal
 	case m.retire != "":
 		m.becomes = plan.Update
-	case m.held:
+	case m.delay == held:
 		m.decide(plan.Keep, "it "+m.differs())
 		m.keptBy = d.whatHolds()
-	case m.yet:
+	case m.delay == waitsForStandbyMembers:
 		m.decide(plan.Update, "it "+m.differs())
 		m.keptBy = "the standby members, which are updated first"
 	case m.resizes():
 		m.decide(plan.Update, "resize: it "+m.resize)
-		if d.wantsCycle(m) && !m.cycles {
+		if d.wantsCycle(m) && m.fate != powerCycled {
 			m.awaits = cmp.Or(m.awaits, otherMembers)
 		}
 	case len(m.needs) > 0:
@@ -176,18 +176,18 @@ func (d *decision) whyPromote(m *member) string {
 }
 
 func (d *decision) whyRemove(m *member) string {
-	return textIf(m.leaves, m.why)
+	return textIf(m.leaves(), m.why)
 }
 
 // whyAdopt: a member that is moved or renamed later stays so.
 func (d *decision) whyAdopt(m *member) string {
 	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.facts.State.Folder
 	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
-	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
+	return textIf(m.Former.Name != "" && !m.duplicate && !m.leaves() && m.Reachable && (moves || renames), "adopted: moved to the group's folder, with a member's name")
 }
 
 func (d *decision) whyReset(m *member) string {
-	return textIf(!m.leaves, m.restart)
+	return textIf(!m.leaves(), m.restart)
 }
 
 // whyResize: a suspended one is resumed first.
@@ -223,7 +223,7 @@ func (d *decision) whyDisks(m *member) string {
 }
 
 // stays reports whether the member is to be as the spec says: it does not go, and no step takes it down.
-func (m *member) stays() bool { return !m.leaves && !m.Marked && !m.duplicate && m.Reachable }
+func (m *member) stays() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
 
 // isOff reports whether the member is off, and should be on.
 func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != plan.PoweredOn }

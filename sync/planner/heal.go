@@ -84,7 +84,7 @@ func (d *decision) heal(order []int) {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // it was begun, so it is finished, unless the member recovered
 			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
 			running++
-		case m.retire != "" || m.leaves:
+		case m.retire != "" || m.leaves():
 		case d.sick(m):
 			sick = append(sick, m)
 		case d.sets.healable(m) && m.restarted():

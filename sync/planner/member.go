@@ -43,17 +43,37 @@ type member struct {
 	retire plan.Why
 	// restart is why it is reset; empty if it is not.
 	restart string
-	// held: it differs from the spec, and stays as it is. yet: it does so until the standby members are as the spec says.
-	held, yet bool
-	// replaced: retire is a reason to take it down now or later, since a successor can be made.
-	replaced bool
-	// leaves: it goes now. cycles: it is powered off now, and on again when it has its new size.
-	leaves, cycles bool
+	// delay is what keeps an update from it. fate is what is about to happen to it.
+	delay delay
+	fate  fate
 	// haltsUntil is until when it counts as halting; zero if it does not.
 	haltsUntil time.Time
 	// heldUntil is until when annotations keep it from being taken down; zero if they don't, or it is not about to be.
 	heldUntil time.Time
 }
+
+// delay is what keeps an update from a member that differs from the spec.
+type delay int
+
+const (
+	notDelayed             delay = iota
+	held                         // the spec, a window or an update that has stopped keeps the member as it is
+	waitsForStandbyMembers       // the standby members are updated first
+)
+
+// fate is what is about to happen to a VM.
+type fate int
+
+const (
+	remains       fate = iota
+	powerCycled        // it is powered off now, and on again when it has its new size
+	replacedLater      // it is to be replaced: a successor can be made, and other members go first
+	replacedNow        // it is taken down now, and has a successor
+	withdrawn          // it leaves its set now, without a successor: a member is removed, a standby member is removed or promoted, a VM returns from quarantine
+)
+
+// leaves reports whether a VM leaves its set now.
+func (m *member) leaves() bool { return m.fate == replacedNow || m.fate == withdrawn }
 
 // available members are those that count: serving, and not about to go.
 func (m *member) available() bool { return m.serving && !m.Marked }

@@ -269,7 +269,7 @@ func (s *sets) unconfirmed() (names []string) {
 // notReady names the members that run but are not ready.
 func (r *report) notReady() (names []string) {
 	for i := range r.sets.members {
-		if m := &r.sets.members[i]; r.facts.runsUnready(m) && !m.leaves {
+		if m := &r.sets.members[i]; r.facts.runsUnready(m) && !m.leaves() {
 			names = append(names, m.display())
 		}
 	}
@@ -283,7 +283,7 @@ func (r *report) unreached() (names []string) {
 		return nil
 	}
 	for i := range r.sets.members {
-		if m := &r.sets.members[i]; m.ready && !m.leaves && !plan.AskedAddress(m.IPs).IsValid() {
+		if m := &r.sets.members[i]; m.ready && !m.leaves() && !plan.AskedAddress(m.IPs).IsValid() {
 			names = append(names, m.display())
 		}
 	}

@@ -50,7 +50,7 @@ func (d *decision) bringBack(count int) (back int) {
 				continue
 			}
 			back++
-			q.leaves = true // leaves quarantine
+			q.fate = withdrawn
 			d.arriving = append(d.arriving, q.Ordinal)
 			q.decide(plan.Create, "it is back from quarantine instead of a new clone")
 			q.wants(needsReturn, q.why)
@@ -112,7 +112,7 @@ func (f *facts) due(q *member) bool {
 func (d *decision) decideQuarantined() {
 	for i := range d.sets.quarantined {
 		q := &d.sets.quarantined[i]
-		if q.leaves || !q.Reachable {
+		if q.leaves() || !q.Reachable {
 			continue
 		}
 		d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))

@@ -82,7 +82,7 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 func (s *steps) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
-		return (m.leaves || m.duplicate) && m.going() && s.passes(m)
+		return (m.leaves() || m.duplicate) && m.going() && s.passes(m)
 	case expired:
 		return s.facts.due(m) && m.Power == plan.PoweredOff
 	case idle:

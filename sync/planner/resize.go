@@ -13,7 +13,7 @@ import (
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
-	return m.resize != "" && m.retire == "" && !m.held && !m.yet && !m.leaves && !m.going() && !m.duplicate && m.Reachable
+	return m.resize != "" && m.retire == "" && m.delay == notDelayed && !m.leaves() && !m.going() && !m.duplicate && m.Reachable
 }
 
 // hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
@@ -45,15 +45,17 @@ func (d *decision) chooseCycles(order []int) {
 		m := &d.sets.members[i]
 		switch {
 		case m.Marked && m.resizes() && m.Power == plan.PoweredOff, m.Marked && d.wantsCycle(m) && m.halting():
-			m.cycles = true
+			m.fate = powerCycled
 		case !d.wantsCycle(m), m.contested, m.mayServe() && !d.comesBack(m, begun):
 		case m.halting():
-			m.cycles = slack >= 0 || !m.mayServe()
+			if slack >= 0 || !m.mayServe() {
+				m.fate = powerCycled
+			}
 		case !m.mayServe(), m.serving && slack > 0, (d.facts.takenDown(m) || !m.ready) && slack >= 0:
-			m.cycles = true
+			m.fate = powerCycled
 			slack -= int(oneIf(m.serving))
 		}
-		begun += int(oneIf(m.cycles))
+		begun += int(oneIf(m.fate == powerCycled))
 	}
 }
 
@@ -75,7 +77,7 @@ func (s *steps) resizeInPlace(m *member, why string) {
 	case s.facts.hot(m):
 		a.Args = s.facts.resizeArgs(m, true)
 		goesOn = s.act(a)
-	case !m.cycles, !m.Marked && !s.canMark(m):
+	case m.fate != powerCycled, !m.Marked && !s.canMark(m):
 	case !m.Marked:
 		goesOn = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 	case !s.passes(m), m.halting() && m.mayServe() && s.decision.slack < 0:

@@ -156,20 +156,23 @@ func (d *decision) selectForRemoval(order []int) {
 	}
 	for _, i := range order {
 		m := &d.sets.members[i]
-		m.replaced = m.retire != "" && !d.stays(m)
+		replaced := m.retire != "" && !d.stays(m)
+		if replaced {
+			m.fate = replacedLater
+		}
 		switch {
-		case m.replaced && !d.follows(m):
+		case replaced && !d.follows(m):
 			m.awaits = aSuccessor
-		case m.replaced && m.retire == plan.WhyHealing:
-			m.leaves = true
-		case m.replaced && m.serving:
-			m.leaves = slack > 0
-		case m.replaced:
-			m.leaves = spare > 0 && canGo(m) || m.Marked && !m.mayServe() // what was powered off is finished
+		case replaced && m.retire == plan.WhyHealing:
+			m.fate = replacedNow
+		case replaced && m.serving:
+			m.replaceIf(slack > 0)
+		case replaced:
+			m.replaceIf(spare > 0 && canGo(m) || m.Marked && !m.mayServe()) // what was powered off is finished
 			spare--
 		case surplus > 0 && !d.facts.excess(m):
 		case surplus > 0 && !blocked && canGo(m):
-			m.leaves = true
+			m.fate = withdrawn
 			surplus--
 		case surplus > 0:
 			blocked = true // members further down in the order must not go instead
@@ -178,17 +181,24 @@ func (d *decision) selectForRemoval(order []int) {
 				m.awaits = otherMembers
 			}
 		}
-		if !m.leaves {
+		if !m.leaves() {
 			d.waitsForTurn(m)
 			continue
 		}
 		d.successors.here--
 		slack -= int(oneIf(m.serving))
-		if !m.replaced {
+		if m.fate == withdrawn {
 			m.decide(plan.Remove, scaleIn(m))
 		}
 	}
 	d.slack = slack
+}
+
+// replaceIf replaces a member now if it can be taken down, and else later.
+func (m *member) replaceIf(canGo bool) {
+	if canGo {
+		m.fate = replacedNow
+	}
 }
 
 // letReturnedGo replaces none of the members that came back and are too many: they go without a successor.
@@ -205,7 +215,7 @@ func (d *decision) letReturnedGo() {
 func (d *decision) waitsForTurn(m *member) {
 	switch {
 	case m.retire == "":
-	case !m.replaced:
+	case m.fate != replacedLater:
 		m.awaits = anOperator
 	case m.awaits == "":
 		m.awaits = otherMembers
@@ -247,7 +257,7 @@ func (s *sets) membersText() string {
 
 // isKept reports whether the member is marked, and stays.
 func (m *member) isKept() bool {
-	return m.Marked && !m.leaves && !m.cycles && !m.duplicate && m.Reachable
+	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
 }
 
 // unmark withdraws the mark of a member that stays: two replicas of the server may have marked at once, or the spec has changed.
@@ -262,7 +272,7 @@ func (s *steps) removeChosen(m *member, why string) {
 	goesOn := true
 	switch {
 	case !m.Reachable, !m.going() && !s.canMark(m):
-	case !m.going() && m.replaced:
+	case !m.going() && m.fate == replacedNow:
 		goesOn = s.act(s.facts.replacing(m, m.retire, why))
 		s.tellUnrehearsed(m)
 	case !m.going():

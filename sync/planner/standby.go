@@ -99,14 +99,14 @@ func (d *decision) promote(most int) (promoted int) {
 			return next == nil || cmp.Or(cmp.Compare(rank(m), rank(next)), cmp.Compare(load.Load(m.Ordinal), load.Load(next.Ordinal))) < 0
 		}
 		for i := range d.sets.standby {
-			if m := &d.sets.standby[i]; !m.leaves && d.sets.fit(m) && better(m) {
+			if m := &d.sets.standby[i]; !m.leaves() && d.sets.fit(m) && better(m) {
 				next = m
 			}
 		}
 		if next == nil {
 			break
 		}
-		next.leaves = true // the standby members
+		next.fate = withdrawn
 		load.Count(next.Ordinal)
 		next.decide(plan.Create, "standby member promoted: "+d.promotionText(promoted))
 		next.wants(needsPromotion, next.why)
@@ -134,7 +134,7 @@ func (d *decision) promotionText(n int) string {
 	switch {
 	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
 		return d.sets.membersText()
-	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves && m.retire == plan.WhyHealing }):
+	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.retire == plan.WhyHealing }):
 		return "in place of an unhealthy member"
 	}
 	return d.surgeText(n + 1)
@@ -147,7 +147,7 @@ func (d *decision) soonFit() (n int) {
 	}
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
-		if !m.leaves && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
+		if !m.leaves() && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -185,7 +185,7 @@ func (d *decision) decideStandby() {
 		if m.duplicate {
 			m.decide(plan.Remove, duplicateReason(m))
 		}
-		if !m.leaves {
+		if !m.leaves() {
 			here++
 			stay += int(oneIf(!m.going() && !d.facts.unfit(m)))
 		}
@@ -194,7 +194,7 @@ func (d *decision) decideStandby() {
 	for _, i := range d.sets.orderOf(d.sets.standby) {
 		m := &d.sets.standby[i]
 		switch {
-		case m.leaves || !m.Reachable:
+		case m.leaves() || !m.Reachable:
 		case d.facts.unfit(m) && left <= wanted && !d.remakes(m, wanted-left):
 			m.decide(plan.Update, againText(m))
 			m.awaits = aSuccessor
@@ -204,7 +204,7 @@ func (d *decision) decideStandby() {
 		case m.going() || d.facts.unfit(m) || stay > wanted:
 			stay -= int(oneIf(!m.going() && !d.facts.unfit(m)))
 			left--
-			if m.leaves = true; d.facts.unfit(m) && left < wanted {
+			if m.fate = withdrawn; d.facts.unfit(m) && left < wanted {
 				m.decide(plan.Update, againText(m))
 			} else {
 				m.decide(plan.Remove, fmt.Sprintf("more standby members than spec.standby: %d", wanted))
@@ -225,7 +225,7 @@ func (d *decision) cloneStandby(count int) {
 	}
 	ordinals := d.picker()
 	for i := range d.sets.standby {
-		if m := &d.sets.standby[i]; !m.leaves {
+		if m := &d.sets.standby[i]; !m.leaves() {
 			ordinals.Count(m.Ordinal)
 		}
 	}

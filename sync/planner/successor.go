@@ -192,7 +192,7 @@ func (d *decision) follows(m *member) bool {
 func (d *decision) refillable(m *member, left int) bool {
 	leaves := map[int32]bool{m.Ordinal: true}
 	for i := range d.sets.members {
-		if x := &d.sets.members[i]; x.leaves && !x.duplicate {
+		if x := &d.sets.members[i]; x.leaves() && !x.duplicate {
 			leaves[x.Ordinal] = true
 		}
 	}
@@ -264,13 +264,13 @@ func (s *steps) tellUnrehearsed(m *member) {
 
 // tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
 func (s *steps) tellStaying() {
-	waits := func(m member) bool { return m.retire != "" && !m.leaves || m.yet }
+	waits := func(m member) bool { return m.retire != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
 	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
 		return
 	}
 	if fault := s.facts.sourceFault(); fault != nil {
 		s.blockClone("", *fault)
-	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves }) {
+	} else if stay := s.decision.successors.unfillable; len(stay) > 0 && !s.decision.successors.unfinished && !slices.ContainsFunc(s.sets.members, func(m member) bool { return m.leaves() }) {
 		s.blockClone(slices.Min(stay), s.facts.addressesFault())
 	} else if len(s.decision.successors.blocked) > 0 {
 		name := s.decision.successors.blocked[0]

@@ -32,10 +32,9 @@ func (d *decision) findChanges(order []int) {
 	for _, m := range differ {
 		back += int(oneIf(d.takenBack(m)))
 	}
-	held := d.sets.heldBy()
 	keep := 0
 	switch {
-	case held != "":
+	case d.sets.heldBy() != "":
 		keep = len(differ)
 	case d.facts.policy.Canary >= 0:
 		keep = min(len(differ)-back, max(0, d.facts.want-d.facts.policy.Canary))
@@ -47,16 +46,20 @@ func (d *decision) findChanges(order []int) {
 	}
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
-		m.held = n >= len(differ)-keep || d.closed != "" && d.facts.beginsToTakeDown(m)
-		todo += int(oneIf(!m.held))
+		if n >= len(differ)-keep || d.closed != "" && d.facts.beginsToTakeDown(m) {
+			m.delay = held
+		}
+		todo += int(oneIf(m.delay != held))
 	}
 	d.trackProgress(todo)
 	for _, m := range differ {
-		m.held = (m.held || d.stuck != nil) && !(m.unprepared() && !d.facts.preparable(m)) // one that never ran is not worth keeping
-		switch {
-		case m.held:
+		neverRan := m.unprepared() && !d.facts.preparable(m) // and never can, so it isn't worth keeping
+		isHeld := (m.delay == held || d.stuck != nil) && !neverRan
+		switch m.delay = notDelayed; {
+		case isHeld:
+			m.delay = held
 		case waits:
-			m.yet = true
+			m.delay = waitsForStandbyMembers
 		case m.outdated != "":
 			m.retire, m.why = plan.WhyUpdate, "update: it "+m.outdated
 		case d.facts.policy.Resize == v1alpha1.ResizeReplace || d.facts.refusesResize(m):
@@ -128,7 +131,10 @@ func (d *decision) findRequested(order []int) {
 				d.incorrect = append(d.incorrect, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
 					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
 			default:
-				m.retire, m.why, m.held = plan.WhyReplace, "spec.replace names it", false
+				m.retire, m.why = plan.WhyReplace, "spec.replace names it"
+				if m.delay == held {
+					m.delay = notDelayed
+				}
 			}
 		}
 	}
@@ -210,7 +216,7 @@ func (d *decision) beyond() int {
 		case d.wantsCycle(m):
 			differ = true
 			cycles++
-		case !m.available() && !m.going() && !m.held:
+		case !m.available() && !m.going() && m.delay != held:
 			waiting++
 		}
 		differ = differ || m.differs() != ""
@@ -254,7 +260,7 @@ func (d *decision) whatHolds() string {
 func (r *report) heldText() string {
 	n := 0
 	for i := range r.sets.members {
-		if r.sets.members[i].held {
+		if r.sets.members[i].delay == held {
 			n++
 		}
 	}
