@@ -65,7 +65,7 @@ var defects = []defect{
 		"case left < 0 && !d.refillable(m, left):", "case false:",
 		[]layer{planner, through("NeverFinished")}},
 	{"13: members are power-cycled while one of the new size is unfinished", "sync/planner/resize.go",
-		"return (!s.unfinished || m.Marked) && (begun == 0 || d.isLate(s.booted, m))", "return true",
+		"return (!s.unfinished || m.Marked) && (begun == 0 || d.isLate(s.booted, m))", "return s != nil",
 		[]layer{planner, through("NeverFinished")}},
 	{"14, S1: members that aren't seen count as present", "sync/planner/selectforremoval.go",
 		"shown := d.sets.ordinals - d.sets.ordinalsNotFound", "shown := d.sets.ordinals",
