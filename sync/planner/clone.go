@@ -13,11 +13,11 @@ func (d *decision) fill() {
 	keep, rolling, dying := d.sets.ordinals+len(d.arriving), false, 0
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		if m.retire != "" || m.leaves() {
+		if m.nominated != "" || m.leaves() {
 			keep--
 		}
-		dying += int(oneIf(m.leaves() && m.retire == plan.WhyHealing && m.going()))
-		rolling = rolling || m.retire != "" && m.retire != plan.WhyHealing
+		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.going()))
+		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
 	}
 	if d.facts.dense() {
 		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // those beyond the last ordinal go first
@@ -196,7 +196,7 @@ func (d *decision) picker() *zonePicker {
 func (d *decision) pickOrdinals() *zonePicker {
 	p := d.picker()
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.retire == "" && !m.leaves() && !m.duplicate {
+		if m := &d.sets.members[i]; m.nominated == "" && !m.leaves() && !m.duplicate {
 			p.Count(m.Ordinal)
 		}
 	}

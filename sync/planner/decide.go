@@ -47,9 +47,10 @@ func decide(s *sets) *decision {
 	order := d.sets.victims()
 	d.findSuccessors()
 	d.findTrial()
-	d.findChanges(order)
-	d.heal(order)
-	d.cloneElsewhere(order)
+	d.nominateOutdated(order)
+	d.nominateRequested(order)
+	d.nominateUnhealthy(order)
+	d.nominateForAnotherHost(order)
 	d.selectForRemoval(order)
 	d.chooseCycles(order)
 	for i := range d.sets.members {
@@ -82,9 +83,9 @@ func (d *decision) conclude(m *member) {
 	case m.becomes != "":
 	case m.duplicate:
 		m.decide(plan.Remove, duplicateReason(m))
-	case m.retire == plan.WhyHealing:
+	case m.nominated == plan.WhyHealing:
 		m.becomes = plan.Heal
-	case m.retire != "":
+	case m.nominated != "":
 		m.becomes = plan.Update
 	case m.delay == held:
 		m.decide(plan.Keep, "it "+m.differs())
@@ -219,7 +220,7 @@ func (d *decision) whyTags(m *member) string {
 }
 
 func (d *decision) whyDisks(m *member) string {
-	return textIf(m.disks != "" && m.outdated == "" && m.retire == "" && m.stays(), "disks: it "+m.disks)
+	return textIf(m.disks != "" && m.outdated == "" && m.nominated == "" && m.stays(), "disks: it "+m.disks)
 }
 
 // stays reports whether the member is to be as the spec says: it does not go, and no step takes it down.

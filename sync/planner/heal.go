@@ -73,8 +73,8 @@ func (d *decision) unhealthy(m *member) bool {
 	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see unwellOtherwise
 }
 
-// heal finds the members that are to be restarted or replaced because they stay unready.
-func (d *decision) heal(order []int) {
+// nominateUnhealthy finds the members that stay unready, within the budget: each is restarted, or nominated to be replaced.
+func (d *decision) nominateUnhealthy(order []int) {
 	var sick []*member
 	running := 0
 	seen := d.unwellNames(order)
@@ -82,9 +82,9 @@ func (d *decision) heal(order []int) {
 		m := &d.sets.members[i]
 		switch {
 		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // it was begun, so it is finished, unless the member recovered
-			m.retire, m.why = plan.WhyHealing, "healing: it stayed unready"
+			m.nominate(plan.WhyHealing, "healing: it stayed unready")
 			running++
-		case m.retire != "" || m.leaves():
+		case m.nominated != "" || m.leaves():
 		case d.sick(m):
 			sick = append(sick, m)
 		case d.sets.healable(m) && m.restarted():
@@ -192,17 +192,17 @@ func (d *decision) neverReady(sick []*member) (names []string) {
 	return names
 }
 
-// cloneElsewhere replaces members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
+// nominateForAnotherHost nominates members that never ran because their host has no room for them, so that they are cloned on another host. (vsphere
 // checks vCenter's events before it returns that fault.)
-func (d *decision) cloneElsewhere(order []int) {
+func (d *decision) nominateForAnotherHost(order []int) {
 	if d.facts.policy.Heal == v1alpha1.HealNone {
 		return
 	}
 	for _, i := range order {
 		m := &d.sets.members[i]
 		p := d.facts.Pending[m.name]
-		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.retire == "" {
-			m.retire, m.why = plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host"
+		if p.Op == plan.PowerOn && p.Fault.Reason == plan.ReasonHostFull && p.MoRef == m.MoRef && m.Power == plan.PoweredOff && m.Reachable && m.Boot.IsZero() && m.nominated == "" {
+			m.nominate(plan.WhyHealing, "its host has no room for it, and it never ran: replaced on another host")
 		}
 	}
 }
@@ -245,7 +245,7 @@ func (d *decision) healOne(m *member, never []string) {
 		m.awaits = anOperator
 		return
 	}
-	m.retire = plan.WhyHealing
+	m.nominate(plan.WhyHealing, m.why)
 	if d.trial != nil && !d.trial.Ready && m.differs() == "" {
 		note(d.trial, m.MoRef)
 	}

@@ -39,8 +39,8 @@ type member struct {
 	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
 	serving bool
 
-	// retire is why it is to be replaced; empty if it stays.
-	retire plan.Why
+	// nominated is why it is to be replaced; empty if it isn't.
+	nominated plan.Why
 	// restart is why it is reset; empty if it is not.
 	restart string
 	// delay is what keeps an update from it. fate is what is about to happen to it.

@@ -29,7 +29,7 @@ func (d *decision) missingOrdinals() (all []int32) {
 // tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
 func (d *decision) tooMany() (n int) {
 	for i := range d.sets.members {
-		n += int(oneIf(d.facts.excess(&d.sets.members[i]) && d.sets.members[i].retire == ""))
+		n += int(oneIf(d.facts.excess(&d.sets.members[i]) && d.sets.members[i].nominated == ""))
 	}
 	return n
 }
@@ -136,7 +136,7 @@ func (d *decision) retention(m *member, disk string, on removalReason) v1alpha1.
 	case i < 0:
 	case on == deleted:
 		return d.facts.Group.Spec.Disks[i].Retention.WhenDeleted
-	case on == chosen && m.retire == "" && int(m.Ordinal) >= d.facts.want:
+	case on == chosen && m.nominated == "" && int(m.Ordinal) >= d.facts.want:
 		return d.facts.Group.Spec.Disks[i].Retention.WhenScaled
 	}
 	return v1alpha1.RetentionRetain

@@ -14,7 +14,7 @@ import (
 //
 //	precondition     passed                        opens when                                                 is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
-//	window   before a member is marked     a window is open, for updates of any kind                  findChanges
+//	window   before a member is marked     a window is open, for updates of any kind                  nominateOutdated
 //	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, decideStandby
 //	promise  before a member is marked     enough others serve, so that the group stays above         selectForRemoval,
 //	                                       replicas less maxUnavailable                               chooseCycles

@@ -135,7 +135,7 @@ func (d *decision) withinCanary(order []int) []int {
 // not count as serving, and goes only while enough others serve.
 func (d *decision) selectForRemoval(order []int) {
 	order = d.withinCanary(order)
-	d.letReturnedGo()
+	d.dropReturned()
 	serving, idle, retiring := d.countServing()
 	slack := serving - d.facts.policy.MinAvailable
 	shown := d.sets.ordinals - d.sets.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
@@ -156,14 +156,14 @@ func (d *decision) selectForRemoval(order []int) {
 	}
 	for _, i := range order {
 		m := &d.sets.members[i]
-		replaced := m.retire != "" && !d.stays(m)
+		replaced := m.nominated != "" && !d.stays(m)
 		if replaced {
 			m.fate = replacedLater
 		}
 		switch {
 		case replaced && !d.follows(m):
 			m.awaits = aSuccessor
-		case replaced && m.retire == plan.WhyHealing:
+		case replaced && m.nominated == plan.WhyHealing:
 			m.fate = replacedNow
 		case replaced && m.serving:
 			m.replaceIf(slack > 0)
@@ -201,12 +201,13 @@ func (m *member) replaceIf(canGo bool) {
 	}
 }
 
-// letReturnedGo replaces none of the members that came back and are too many: they go without a successor.
-func (d *decision) letReturnedGo() {
+// dropReturned drops the nominations of members that came back and are too many: those are removed without a successor.
+func (d *decision) dropReturned() {
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.returned && m.retire != "" {
-			m.retire, m.awaits = "", ""
-			m.decide("", "")
+		if m := &d.sets.members[i]; m.returned && m.nominated != "" {
+			m.awaits = ""
+			m.nominate("", "")
+			m.becomes = ""
 		}
 	}
 }
@@ -214,7 +215,7 @@ func (d *decision) letReturnedGo() {
 // waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
 func (d *decision) waitsForTurn(m *member) {
 	switch {
-	case m.retire == "":
+	case m.nominated == "":
 	case m.fate != replacedLater:
 		m.awaits = anOperator
 	case m.awaits == "":
@@ -231,10 +232,10 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 			continue
 		case m.serving:
 			serving++
-		case m.retire == "" && !m.going():
+		case m.nominated == "" && !m.going():
 			idle++ // might serve soon, or never: not counted upon
 		}
-		if m.retire != "" && !d.stays(m) {
+		if m.nominated != "" && !d.stays(m) {
 			retiring++
 		}
 	}
@@ -273,7 +274,7 @@ func (s *steps) removeChosen(m *member, why string) {
 	switch {
 	case !m.Reachable, !m.going() && !s.canMark(m):
 	case !m.going() && m.fate == replacedNow:
-		goesOn = s.act(s.facts.replacing(m, m.retire, why))
+		goesOn = s.act(s.facts.replacing(m, m.nominated, why))
 		s.tellUnrehearsed(m)
 	case !m.going():
 		to := plan.WhyScaleIn

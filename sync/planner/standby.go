@@ -134,7 +134,7 @@ func (d *decision) promotionText(n int) string {
 	switch {
 	case d.sets.ordinals+len(d.arriving)+n < d.facts.want:
 		return d.sets.membersText()
-	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.retire == plan.WhyHealing }):
+	case slices.ContainsFunc(d.sets.members, func(m member) bool { return m.leaves() && m.nominated == plan.WhyHealing }):
 		return "in place of an unhealthy member"
 	}
 	return d.surgeText(n + 1)

@@ -158,7 +158,7 @@ func another(names []string, than *member) bool {
 }
 
 // stays reports whether a member is not replaced because no successor of it can be made until an operator acts.
-func (d *decision) stays(m *member) bool { return m.retire != "" && d.cloneBlocked(m) }
+func (d *decision) stays(m *member) bool { return m.nominated != "" && d.cloneBlocked(m) }
 
 // cloneBlocked reports whether an operator has to act before the successor of a member can be made.
 func (d *decision) cloneBlocked(m *member) bool {
@@ -177,11 +177,11 @@ func (d *decision) follows(m *member) bool {
 		return true
 	case another(s.failing, m) && !m.going():
 		return false
-	case s.unfinished && !m.going() && m.mayServe() && m.retire != plan.WhyHealing:
+	case s.unfinished && !m.going() && m.mayServe() && m.nominated != plan.WhyHealing:
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.retire != plan.WhyHealing && !m.going() && d.extraComesFirst():
+	case m.nominated != plan.WhyHealing && !m.going() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -264,7 +264,7 @@ func (s *steps) tellUnrehearsed(m *member) {
 
 // tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
 func (s *steps) tellStaying() {
-	waits := func(m member) bool { return m.retire != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
+	waits := func(m member) bool { return m.nominated != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
 	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
 		return
 	}

@@ -17,9 +17,9 @@ import (
 // members more than replicas, and at most maxUnavailable of replicas not available. An outdated member is replaced by a new
 // clone; a size is changed in place where the VM allows it.
 
-// findChanges decides which members are replaced or resized, and which are held as they are. order lists the members that can go, first the
-// one that goes first.
-func (d *decision) findChanges(order []int) {
+// nominateOutdated nominates the members that an update replaces, and decides which members are held as they are. The others are resized in
+// place. order lists the members that can be removed, the first to go in front.
+func (d *decision) nominateOutdated(order []int) {
 	var differ []*member
 	for _, i := range order {
 		if m := &d.sets.members[i]; m.differs() != "" {
@@ -61,12 +61,11 @@ func (d *decision) findChanges(order []int) {
 		case waits:
 			m.delay = waitsForStandbyMembers
 		case m.outdated != "":
-			m.retire, m.why = plan.WhyUpdate, "update: it "+m.outdated
+			m.nominate(plan.WhyUpdate, "update: it "+m.outdated)
 		case d.facts.policy.Resize == v1alpha1.ResizeReplace || d.facts.refusesResize(m):
-			m.retire, m.why = plan.WhyResize, "resize by a new clone: it "+m.resize
+			m.nominate(plan.WhyResize, "resize by a new clone: it "+m.resize)
 		}
 	}
-	d.findRequested(order)
 }
 
 // trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:
@@ -118,26 +117,6 @@ func (f *facts) refusesResize(m *member) bool {
 	p := f.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
 	return f.policy.Resize == v1alpha1.ResizeAuto && (refused || m.Marked && m.Why == plan.WhyResize)
-}
-
-// findRequested finds the members that spec.replace names; the moRef shows whether one has been replaced.
-func (d *decision) findRequested(order []int) {
-	for _, r := range d.facts.Group.Spec.Replace {
-		for _, i := range order {
-			m := &d.sets.members[i]
-			switch {
-			case m.MoRef != r.MoRef:
-			case m.name != r.Name:
-				d.incorrect = append(d.incorrect, named{Who: r.Name, Fault: plan.Fault{Reason: plan.ReasonInvalidSpec, NeedsOperator: true, Message: fmt.Sprintf(
-					"spec.replace names it with %s, which is %s: correct one of them", r.MoRef, m.name)}})
-			default:
-				m.retire, m.why = plan.WhyReplace, "spec.replace names it"
-				if m.delay == held {
-					m.delay = notDelayed
-				}
-			}
-		}
-	}
 }
 
 // trackProgress records in the status when the number of available updated members last grew, as a Deployment does in a condition.
@@ -211,7 +190,7 @@ func (d *decision) beyond() int {
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
 		switch {
-		case m.retire != "":
+		case m.nominated != "":
 			differ = true
 		case d.wantsCycle(m):
 			differ = true

@@ -94,7 +94,7 @@ func (d *decision) updating() (n int) {
 	}
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
-		n += int(oneIf(!m.duplicate && (m.differs() != "" && m.delay != held || m.retire == plan.WhyReplace)))
+		n += int(oneIf(!m.duplicate && (m.differs() != "" && m.delay != held || m.nominated == plan.WhyReplace)))
 	}
 	return n
 }
