@@ -16,7 +16,7 @@ func TestAVMCanGoOnlyIfEveryConditionOfItsRemovalReasonIsMet(t *testing.T) {
 	fresh := func() (*decision, *member) {
 		o := &plan.Observed{Group: &v1alpha1.VmGroup{ObjectMeta: metav1.ObjectMeta{Name: "web", Generation: 2}}, Now: now, Pending: map[string]plan.Pending{}}
 		o.Group.Spec.Service = &v1alpha1.Service{}
-		f := &facts{Observed: o, sighted: true, policy: Policy{Quarantine: time.Hour}}
+		f := &facts{Observed: o, vCenterKnown: true, policy: Policy{Quarantine: time.Hour}}
 		d := &decision{facts: f, sets: &sets{facts: f}}
 		d.sets.members = []member{{VM: plan.VM{MoRef: "vm-7", Reachable: true, Marked: true, Generation: 2, Power: plan.PoweredOff, Quarantined: now.Add(-2 * time.Hour)},
 			name: "web-0", fate: withdrawn, ready: true}}

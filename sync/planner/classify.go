@@ -43,7 +43,7 @@ type sets struct {
 
 func classify(f *facts) *sets {
 	s := &sets{facts: f, wake: wake{now: f.Now}, unseen: map[int32]bool{}, unseenStandby: map[int32]bool{}}
-	if !s.facts.sighted {
+	if !s.facts.vCenterKnown {
 		s.draining = s.drainsAll()
 		return s
 	}
@@ -51,8 +51,8 @@ func classify(f *facts) *sets {
 	s.draining = s.drainsAll()
 	s.sortNotFound()
 	s.ordinals, s.ordinalsNotFound = s.countOrdinals()
-	s.judgeStandby()
-	s.shadow()
+	s.examineStandby()
+	s.contestUnseen()
 	s.sortArriving()
 	s.sortReturned()
 	return s

@@ -16,10 +16,10 @@ func (d *decision) fill() {
 		if m.nominated != "" || m.leaves() {
 			keep--
 		}
-		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.going()))
+		dying += int(oneIf(m.leaves() && m.nominated == plan.WhyHealing && m.markedForRemoval()))
 		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
 	}
-	if d.facts.dense() {
+	if d.facts.hasPersistentDisks() {
 		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // those beyond the last ordinal go first
 		return
 	}
@@ -42,7 +42,7 @@ func (d *decision) clone(count int) {
 		return
 	}
 	missing, extra := max(0, d.facts.want-d.sets.ordinals-len(d.arriving)), d.surgeText(count)
-	if d.facts.dense() {
+	if d.facts.hasPersistentDisks() {
 		missing = count
 	}
 	vacant := make([]*member, count)
@@ -98,8 +98,8 @@ func (s *steps) makeClone(m *member, why string) {
 	case fault != nil:
 		s.blockClone("", *fault)
 	case s.facts.State.Folder == "":
-		if goesOn := s.createFolder(); !m.Standby {
-			m.begins(cloning, goesOn)
+		if unblocked := s.createFolder(); !m.Standby {
+			m.begins(cloning, unblocked)
 		}
 	case m.unplaced && m.Standby && s.decision.updating()+s.doing(leaving) > 0: // members that go give theirs back
 	case m.unplaced:
@@ -186,7 +186,7 @@ func (f *facts) details(ordinal int32) (*plan.Details, bool) {
 // picker returns a picker of ordinals that has counted no member.
 func (d *decision) picker() *zonePicker {
 	evenly := len(d.facts.Group.Spec.Placement.Zones)
-	if d.facts.dense() {
+	if d.facts.hasPersistentDisks() {
 		evenly = 1
 	}
 	return newZonePicker(evenly, plan.AddressCount(&d.facts.Group.Spec), d.taken)

@@ -26,7 +26,7 @@ func (r *report) conditions(phase v1alpha1.Phase, message string) []metav1.Condi
 	switch {
 	case phase == v1alpha1.PhaseRunning:
 		c.Add(v1alpha1.ConditionReady, metav1.ConditionTrue, reason, message)
-	case !r.facts.sighted:
+	case !r.facts.vCenterKnown:
 		status := metav1.ConditionUnknown
 		if r.lastKnown(v1alpha1.ConditionReady, metav1.ConditionFalse) != nil {
 			status = metav1.ConditionFalse

@@ -33,7 +33,7 @@ func (d *decision) findUntaken() (found []named) {
 		if len(m.Untaken) == 0 || !d.facts.runsUnready(m) {
 			continue
 		}
-		if due := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout); d.facts.Now.Before(due) {
+		if due := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout); d.facts.Now.Before(due) {
 			d.wake.note(due)
 			continue
 		}

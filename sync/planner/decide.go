@@ -216,18 +216,18 @@ func (d *decision) whyPowerOn(m *member) string {
 
 // whyTags: after its first power-on, its tags and attributes change while it runs.
 func (d *decision) whyTags(m *member) string {
-	return textIf(m.Prepared != d.facts.prepared && d.facts.preparable(m) && m.stays(), "its tags or attributes differ from the spec")
+	return textIf(m.Prepared != d.facts.prepared && d.facts.preparable(m) && m.isToMatchSpec(), "its tags or attributes differ from the spec")
 }
 
 func (d *decision) whyDisks(m *member) string {
-	return textIf(m.disks != "" && m.outdated == "" && m.nominated == "" && m.stays(), "disks: it "+m.disks)
+	return textIf(m.disks != "" && m.outdated == "" && m.nominated == "" && m.isToMatchSpec(), "disks: it "+m.disks)
 }
 
-// stays reports whether the member is to be as the spec says: it does not go, and no step takes it down.
-func (m *member) stays() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
+// isToMatchSpec reports whether the member is to be as the spec says: it does not go, and no step takes it down.
+func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
 
 // isOff reports whether the member is off, and should be on.
-func (m *member) isOff() bool { return m.stays() && !m.contested && m.Power != plan.PoweredOn }
+func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
 
 // startable reports whether a member that is off can be powered on once it is prepared. One that can't is removed.
 func (d *decision) startable(m *member) bool {

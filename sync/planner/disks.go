@@ -27,12 +27,12 @@ func (s *steps) setDisks(m *member, why string) {
 // setDisksOf changes the disks of a member, and reports whether nothing blocks that.
 func (s *steps) setDisksOf(m *member, reason string) bool {
 	details, _ := s.facts.details(m.Ordinal)
-	goesOn := s.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
+	unblocked := s.act(plan.Action{Op: plan.SetDisks, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: s.facts.Group.Generation, Args: details, Reason: reason})
-	if p := s.facts.Pending[m.name]; !goesOn && p.Fault.NeedsOperator {
+	if p := s.facts.Pending[m.name]; !unblocked && p.Fault.NeedsOperator {
 		s.diskFaults = append(s.diskFaults, named{Who: m.name, Fault: p.Fault})
 	}
-	return goesOn
+	return unblocked
 }
 
 // disksLost returns a fault if the spec would take a disk from a member, or make one smaller: the CRD refuses that, so the spec has got

@@ -38,7 +38,7 @@ func (s *sets) drainsAll() bool {
 	if !s.facts.Finalizing || s.facts.DrainTime() == 0 || s.facts.policy.Retain {
 		return false
 	}
-	if !s.facts.sighted { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
+	if !s.facts.vCenterKnown { // nothing is taken down until vCenter is known again; then the endpoints that still exist are drained
 		for key := range s.facts.Children {
 			if key.Kind == plan.KindEndpointSlice {
 				return true

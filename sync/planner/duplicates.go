@@ -90,12 +90,12 @@ func (s *sets) registeredAgain(m *member) bool {
 
 func duplicateReason(m *member) string { return fmt.Sprintf("another VM is %s now", m.name) }
 
-func (s *steps) settle(m *member) (goesOn bool) {
+func (s *steps) settle(m *member) (unblocked bool) {
 	reason := duplicateReason(m)
 	p := s.facts.Pending[m.name]
 	wasOn := p.Op == plan.Destroy && p.MoRef == m.MoRef && p.Fault.Reason == plan.ReasonDuplicateMember
 	switch {
-	case m.going() && m.Why == plan.WhyDuplicate:
+	case m.markedForRemoval() && m.Why == plan.WhyDuplicate:
 		return s.remove(m, chosen, reason)
 	case m.Power == plan.PoweredOff && !hasData(m) && !wasOn:
 		return s.remove(m, duplicate, reason+", and this one was never powered on")
@@ -103,8 +103,8 @@ func (s *steps) settle(m *member) (goesOn bool) {
 	return s.act(s.facts.marking(m, plan.WhyDuplicate, reason))
 }
 
-// shadow keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
-func (s *sets) shadow() {
+// contestUnseen keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
+func (s *sets) contestUnseen() {
 	for i := range s.members {
 		if m := &s.members[i]; m.Power != plan.PoweredOn && s.isNotFound(m.Ordinal) {
 			m.contested = true

@@ -61,7 +61,7 @@ func (r *report) events(is *v1alpha1.VmGroupStatus) (all []plan.Event) {
 	if r.facts.Related.Unrecognized != "" && !r.facts.Finalizing && !meta.IsStatusConditionTrue(was.Conditions, v1alpha1.ConditionUserDataUnrecognized) {
 		say(true, plan.ReasonUserDataUnrecognized, r.facts.Related.Unrecognized, "")
 	}
-	if len(was.Conditions) == 0 || !r.facts.sighted {
+	if len(was.Conditions) == 0 || !r.facts.vCenterKnown {
 		return all
 	}
 	if held := meta.FindStatusCondition(was.Conditions, v1alpha1.ConditionUpdateHeld); r.decision.stuck != nil && (held == nil || held.Reason != r.decision.stuck.Reason) {

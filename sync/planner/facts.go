@@ -17,8 +17,8 @@ type facts struct {
 	*plan.Observed
 	policy Policy
 	want   int
-	// sighted: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
-	sighted bool
+	// vCenterKnown: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
+	vCenterKnown bool
 	// shortOutage: they were known until a moment ago, so the stored status stands.
 	shortOutage     bool
 	shortOutageOver time.Time
@@ -61,10 +61,10 @@ func factsOf(o *plan.Observed) *facts {
 	f.policy.Retain = f.policy.Retain || f.orphaned()
 	f.hideLaterFolder()
 	f.disksListed = byOrdinal(o.Group.Status.Disks)
-	if f.dense() {
+	if f.hasPersistentDisks() {
 		f.disksNow = byOrdinal(f.diskStatuses())
 	}
-	f.sighted, f.blockedBy = f.findBlock()
+	f.vCenterKnown, f.blockedBy = f.findBlock()
 	f.shortOutage, f.shortOutageOver = f.inShortOutage()
 	return f
 }
@@ -108,7 +108,7 @@ func (f *facts) hideLaterFolder() {
 }
 
 // findBlock decides the columns left of the bar in Make's table.
-func (f *facts) findBlock() (sighted bool, blocked *plan.Fault) {
+func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	s := &f.State
 	if other := f.otherInstall(); other != nil {
 		return false, other

@@ -94,7 +94,7 @@ func (s *sets) leftBehind() (left []string) {
 		left = append(left, fmt.Sprintf("%s (%s)", s.notFound[i].NameInVCenter(), s.notFound[i].MoRef))
 	}
 	standby, quarantined := s.notFoundStandby, s.notFoundQuarantined
-	if !s.facts.sighted {
+	if !s.facts.vCenterKnown {
 		standby, quarantined = s.facts.Group.Status.Standby, s.facts.Group.Status.Quarantined
 		for _, m := range s.facts.Group.Status.Members {
 			left = append(left, fmt.Sprintf("%s (%s)", m.NameInVCenter(), m.MoRef))

@@ -13,8 +13,8 @@ import (
 // the account's privileges), and no member is restarted or replaced. Members that vCenter cannot reach or show are never
 // healed, and count as unhealthy.
 
-// sickSince returns when the member's time to become ready began: when it was last ready, powered on, or restarted.
-func (m *member) sickSince(now time.Time) time.Time {
+// unreadySince returns when the member's time to become ready began: when it was last ready, powered on, or restarted.
+func (m *member) unreadySince(now time.Time) time.Time {
 	began := m.since
 	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock: one that is ahead of ours proves nothing
 		began = m.Boot
@@ -49,12 +49,12 @@ func (f *facts) runsUnready(m *member) bool {
 	return m.Power == plan.PoweredOn && m.Reachable && m.Question == "" && m.uncustomized != plan.CustomizationFailed && !m.ready && !m.duplicate && !m.halting()
 }
 
-// sick reports whether the member has been healable for longer than readiness.timeoutSeconds.
-func (d *decision) sick(m *member) bool {
+// unreadyTooLong reports whether the member has been healable for longer than readiness.timeoutSeconds.
+func (d *decision) unreadyTooLong(m *member) bool {
 	if !d.sets.healable(m) || m.Marked {
 		return false
 	}
-	due := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout)
+	due := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay + d.facts.policy.Timeout)
 	if d.facts.Now.Before(due) {
 		d.wake.note(due)
 		return false
@@ -68,7 +68,7 @@ func (d *decision) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
 	}
-	counts := m.sickSince(d.facts.Now).Add(d.facts.policy.InitialDelay)
+	counts := m.unreadySince(d.facts.Now).Add(d.facts.policy.InitialDelay)
 	d.wake.note(counts)
 	return d.facts.runsUnready(m) && len(m.Untaken) == 0 && !d.facts.Now.Before(counts) // see unwellOtherwise
 }
@@ -77,7 +77,7 @@ func (d *decision) unhealthy(m *member) bool {
 func (d *decision) nominateUnhealthy(order []int) {
 	var sick []*member
 	running := 0
-	seen := d.unwellNames(order)
+	seen := d.unhealthyNames(order)
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
@@ -85,7 +85,7 @@ func (d *decision) nominateUnhealthy(order []int) {
 			m.nominate(plan.WhyHealing, "healing: it stayed unready")
 			running++
 		case m.nominated != "" || m.leaves():
-		case d.sick(m):
+		case d.unreadyTooLong(m):
 			sick = append(sick, m)
 		case d.sets.healable(m) && m.restarted():
 			running++
@@ -95,10 +95,10 @@ func (d *decision) nominateUnhealthy(order []int) {
 		return
 	}
 	for _, m := range sick {
-		m.decide(plan.Heal, d.facts.sickText(m))
+		m.decide(plan.Heal, d.facts.unreadyText(m))
 		m.awaits = "fewer members to be unhealthy (spec.healing.maxUnhealthy)"
 	}
-	seen = append(seen, d.unwellOtherwise()...)
+	seen = append(seen, d.otherwiseUnhealthy()...)
 	if len(seen) > d.facts.policy.MaxUnhealthy {
 		d.suspended = fmt.Sprintf("%d of %d are unhealthy, and spec.healing.maxUnhealthy is %d: %s; healing resumes when fewer are unhealthy or the limit is raised",
 			len(seen), d.facts.want, d.facts.policy.MaxUnhealthy, plan.AtMost(seen, 10))
@@ -114,8 +114,8 @@ func (d *decision) nominateUnhealthy(order []int) {
 	}
 }
 
-// unwellNames names the members that count against the budget because they are not ready.
-func (d *decision) unwellNames(order []int) (names []string) {
+// unhealthyNames names the members that count against the budget because they are not ready.
+func (d *decision) unhealthyNames(order []int) (names []string) {
 	for _, i := range order {
 		if m := &d.sets.members[i]; d.unhealthy(m) {
 			names = append(names, m.displayWith("not ready"))
@@ -124,8 +124,8 @@ func (d *decision) unwellNames(order []int) (names []string) {
 	return names
 }
 
-// unwellOtherwise names those that count against it for another reason.
-func (d *decision) unwellOtherwise() []string {
+// otherwiseUnhealthy names those that count against it for another reason.
+func (d *decision) otherwiseUnhealthy() []string {
 	names := slices.Concat(d.sets.unreachable(), d.sets.unconfirmed(), d.sets.missingNames())
 	for _, m := range d.sets.asking {
 		if m.Power == plan.PoweredOn && m.Reachable && m.Quarantined.IsZero() {
@@ -158,7 +158,7 @@ func (d *decision) findTrial() {
 	}
 	t.Ready = t.Ready || slices.ContainsFunc(d.sets.members, func(m member) bool { return m.differs() == "" && m.ready })
 	for i := range d.sets.members {
-		if m := &d.sets.members[i]; m.differs() == "" && m.going() && m.Why == plan.WhyHealing {
+		if m := &d.sets.members[i]; m.differs() == "" && m.markedForRemoval() && m.Why == plan.WhyHealing {
 			note(&t, m.MoRef)
 		}
 	}
@@ -172,7 +172,7 @@ func (d *decision) findTrial() {
 
 // note notes a VM that healing replaces.
 func note(t *v1alpha1.Trial, moRef string) {
-	if !slices.Contains(t.Replaced, moRef) && len(t.Replaced) < hopeless {
+	if !slices.Contains(t.Replaced, moRef) && len(t.Replaced) < maxNeverReady {
 		t.Replaced = append(t.Replaced, moRef)
 	}
 }
@@ -218,13 +218,13 @@ func (f *facts) checkOf(m *member) string {
 	return string(f.policy.Check)
 }
 
-// sickText says for how long a member was not ready.
-func (f *facts) sickText(m *member) string {
+// unreadyText says for how long a member was not ready.
+func (f *facts) unreadyText(m *member) string {
 	return fmt.Sprintf("healing: not ready for %d s (%s)", int((f.policy.InitialDelay + f.policy.Timeout).Seconds()), f.checkOf(m))
 }
 
-// hopeless is how many members of one spec never became ready before healing stops to replace them.
-const hopeless = 2
+// maxNeverReady is how many members of one spec never became ready before healing stops to replace them.
+const maxNeverReady = 2
 
 // healOne restarts or replaces a member. never are the members of the present spec that never became ready, if none ever did.
 func (d *decision) healOne(m *member, never []string) {
@@ -233,7 +233,7 @@ func (d *decision) healOne(m *member, never []string) {
 	case d.facts.policy.Heal == v1alpha1.HealRestartThenReplace && !m.restarted():
 		m.restart = m.why
 		return
-	case m.differs() == "" && len(never) >= hopeless:
+	case m.differs() == "" && len(never) >= maxNeverReady:
 		m.awaits = "an edit of the spec: no member made from it has been ready"
 		d.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and %s timed out: another clone would be no better; edit the spec (or name members in spec.replace to try again)",
 			plan.AtMost(never, 5))

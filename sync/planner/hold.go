@@ -41,7 +41,7 @@ func (s *sets) holdsAny() bool {
 			return true
 		}
 	}
-	return !s.facts.sighted && len(s.facts.Children) > 0 && s.facts.holds.Any() && !s.facts.policy.Retain
+	return !s.facts.vCenterKnown && len(s.facts.Children) > 0 && s.facts.holds.Any() && !s.facts.policy.Retain
 }
 
 // holdEnded reports whether a hold is over that the stored status knows.
@@ -63,7 +63,7 @@ func (s *sets) holdEnded() bool {
 
 func (r *report) ignoredHolds() []string {
 	return r.facts.holds.Ignored(func(member, moRef string) string {
-		is, named := !r.facts.sighted, false
+		is, named := !r.facts.vCenterKnown, false
 		for i := range r.sets.members {
 			m := &r.sets.members[i]
 			is, named = is || m.name == member && m.MoRef == moRef, named || m.name == member

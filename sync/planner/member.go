@@ -82,8 +82,8 @@ func (m *member) available() bool { return m.serving && !m.Marked }
 // that open. A member that the server is not allowed to ask is only as ready as its status says.
 func (m *member) mayServe() bool { return m.ready || m.answer.open && !m.answer.refused }
 
-// going reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
-func (m *member) going() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
+// markedForRemoval reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
+func (m *member) markedForRemoval() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
 
 // differs says how the member differs from the spec; empty if it does not.
 func (m *member) differs() string {

@@ -60,7 +60,7 @@ func (r *report) blockedText() string {
 	if r.facts.Finalizing {
 		text = "the deletion waits for vCenter: " + text
 	}
-	if !r.facts.sighted && len(r.facts.Group.Status.Members) > 0 {
+	if !r.facts.vCenterKnown && len(r.facts.Group.Status.Members) > 0 {
 		text += "; the last known figures are kept"
 	}
 	if r.facts.Finalizing && r.facts.blockedBy.Reason != plan.ReasonInventoryNotRead {
@@ -179,7 +179,7 @@ func (r *report) waits() (texts []string) {
 	if names := r.notReady(); len(names) > 0 && r.decision.suspended == "" {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
-	if names := r.unreached(); len(names) > 0 {
+	if names := r.withoutEndpoint(); len(names) > 0 {
 		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
 	}
 	if r.facts.awaitsService() && !r.busy() {
@@ -276,9 +276,9 @@ func (r *report) notReady() (names []string) {
 	return names
 }
 
-// unreached names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
+// withoutEndpoint names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
 // have VMware Tools, where readiness.check asks for none.
-func (r *report) unreached() (names []string) {
+func (r *report) withoutEndpoint() (names []string) {
 	if r.facts.Group.Spec.Service == nil {
 		return nil
 	}
@@ -296,11 +296,11 @@ func (r *report) busy() bool {
 		return true
 	}
 	for name, p := range r.facts.Pending {
-		if p.State == plan.Running && !r.aside(name) {
+		if p.State == plan.Running && !r.concernsStandbyOnly(name) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(r.steps.wanted, func(s step) bool { return s.starts && !r.aside(s.VM) })
+	return slices.ContainsFunc(r.steps.wanted, func(s step) bool { return s.starts && !r.concernsStandbyOnly(s.VM) })
 }
 
 // blocked reports whether an operator has to act before the group can reach its desired state.

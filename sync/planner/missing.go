@@ -74,7 +74,7 @@ func (s *sets) sortNotFound() {
 		case s.facts.departed.Has(m.MoRef, m.InstanceUUID):
 			s.gone = append(s.gone, *m)
 		default:
-			s.miss(*m, missingAs(vanished[m.MoRef], m))
+			s.addNotFound(*m, missingAs(vanished[m.MoRef], m))
 		}
 	}
 	records, quarantined := plan.RecordsOf(s.facts.Group.Status.Members, s.facts.State.VMs), make(map[string]bool, len(kept))
@@ -88,7 +88,7 @@ func (s *sets) sortNotFound() {
 			m.VMName = plan.Printable(x.Name)
 		}
 		if !s.facts.shows(here, &m) && !records.Supersede(x) && !records.Has(x) && !quarantined[x.MoRef] {
-			s.miss(m, x) // it was not in the status yet
+			s.addNotFound(m, x) // it was not in the status yet
 		}
 	}
 	for _, q := range kept {
@@ -146,9 +146,9 @@ func (s *sets) countOrdinals() (all, notFound int) {
 	return all + notFound, notFound
 }
 
-// miss adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
+// addNotFound adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
 // reported that it does not have it: then what was known before stands.
-func (s *sets) miss(m v1alpha1.Member, x *plan.Vanished) {
+func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
 	m.Message = strings.TrimSuffix(m.Message, "; "+unseen)
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
 	if x != nil && x.How != "" {

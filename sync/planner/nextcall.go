@@ -44,7 +44,7 @@ func (r *report) setNextCall(result *plan.Result) {
 	switch {
 	case r.facts.abandoned():
 		result.InProgress = true
-	case !r.facts.sighted:
+	case !r.facts.vCenterKnown:
 		within = resyncUnknown
 	case r.facts.Finalizing && r.facts.paused():
 	case r.facts.Finalizing:

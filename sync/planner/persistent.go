@@ -13,8 +13,8 @@ import (
 // extra members, and its ordinals are 0 … n-1: an extra one would have empty disks. A member that is replaced goes first, and its disks
 // stay (detach.go); the next one gets them before it runs, as a part of its preparation.
 
-// dense reports whether the ordinals are 0 … n-1.
-func (f *facts) dense() bool { return f.Group.Spec.HasPersistentDisks() }
+// hasPersistentDisks reports whether the ordinals are 0 … n-1.
+func (f *facts) hasPersistentDisks() bool { return f.Group.Spec.HasPersistentDisks() }
 
 // missingOrdinals are those that have no member, and get none.
 func (d *decision) missingOrdinals() (all []int32) {
@@ -35,7 +35,7 @@ func (d *decision) tooMany() (n int) {
 }
 
 // excess reports whether a member may be one too many.
-func (f *facts) excess(m *member) bool { return !f.dense() || int(m.Ordinal) >= f.want }
+func (f *facts) excess(m *member) bool { return !f.hasPersistentDisks() || int(m.Ordinal) >= f.want }
 
 // disksByOrdinal are a group's persistent disks.
 type disksByOrdinal map[int32][]v1alpha1.PersistentDisk
@@ -116,7 +116,7 @@ func (s *sets) stillHas(m *member) []plan.MemberDisk {
 }
 
 // partDisks plans what must be done about a member's persistent disks before its VM is destroyed, and reports whether something must.
-func (s *steps) partDisks(m *member, on removalReason, reason string) (first, goesOn bool) {
+func (s *steps) partDisks(m *member, on removalReason, reason string) (first, unblocked bool) {
 	step := beforeDetach(s.facts.disksListed[m.Ordinal], m.MoRef, s.sets.stillHas(m), func(disk string) v1alpha1.Retention { return s.decision.retention(m, disk, on) }, s.facts.Finalizing)
 	switch {
 	case step.AwaitStatus:

@@ -27,7 +27,7 @@ func (s *steps) prepareFirst(m *member, why string) {
 }
 
 // prepareMember prepares a member, or brings its tags and attributes up to date. If it has another step already, that one is what is
-// going on.
+// markedForRemoval on.
 func (s *steps) prepareMember(m *member, why string) {
 	if _, later := s.stepOf[m.name]; !later {
 		m.begins(preparing, s.prepare(m, why))

@@ -44,9 +44,9 @@ func (f *facts) outsideWindows() (why string, until time.Time) {
 	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
 }
 
-// beginsToTakeDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed
+// startsTakingDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed
 // where it is.
-func (f *facts) beginsToTakeDown(m *member) bool {
+func (f *facts) startsTakingDown(m *member) bool {
 	inPlace := m.outdated == "" && f.policy.Resize != v1alpha1.ResizeReplace && !f.refusesResize(m)
 	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || f.hot(m)))
 }

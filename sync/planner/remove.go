@@ -41,7 +41,7 @@ const (
 //
 // A VM that vCenter cannot reach is never removed. Right before vsphere destroys a VM, it reads and checks its stamp, its mark
 // (Action.Marked) and its events (DestroyArgs.NeverOn) again.
-func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool) {
+func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bool) {
 	a := plan.Action{Op: plan.Destroy, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: reason,
 		Marked: on == chosen || on == expired || on == idle}
 	kept := !m.Quarantined.IsZero()
@@ -70,8 +70,8 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 	case s.unannounced(m):
 		return s.act(s.announcement(m))
 	default:
-		if first, goesOn := s.partDisks(m, on, reason); first {
-			return goesOn
+		if first, unblocked := s.partDisks(m, on, reason); first {
+			return unblocked
 		}
 		a.Args = plan.DestroyArgs{Keeps: plan.KeptDisks(m.VM.Disks)}
 	}
@@ -82,11 +82,11 @@ func (s *steps) remove(m *member, on removalReason, reason string) (goesOn bool)
 func (s *steps) canGo(m *member, on removalReason) bool {
 	switch on {
 	case chosen:
-		return (m.leaves() || m.duplicate) && m.going() && s.passes(m)
+		return (m.leaves() || m.duplicate) && m.markedForRemoval() && s.passes(m)
 	case expired:
 		return s.facts.due(m) && m.Power == plan.PoweredOff
 	case idle:
-		return m.going() && m.Power == plan.PoweredOff
+		return m.markedForRemoval() && m.Power == plan.PoweredOff
 	case duplicate:
 		return m.duplicate && m.Power == plan.PoweredOff
 	}

@@ -13,7 +13,7 @@ import (
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
-	return m.resize != "" && m.nominated == "" && m.delay == notDelayed && !m.leaves() && !m.going() && !m.duplicate && m.Reachable
+	return m.resize != "" && m.nominated == "" && m.delay == notDelayed && !m.leaves() && !m.markedForRemoval() && !m.duplicate && m.Reachable
 }
 
 // hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
@@ -68,23 +68,23 @@ func (d *decision) comesBack(m *member, begun int) bool {
 
 // resizeInPlace plans the next step that changes a member's size.
 func (s *steps) resizeInPlace(m *member, why string) {
-	goesOn := true
+	unblocked := true
 	a := plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Args: s.facts.resizeArgs(m, false), Reason: why}
 	switch {
 	case m.Power == plan.PoweredOff:
-		goesOn = s.act(a)
+		unblocked = s.act(a)
 	case s.facts.hot(m):
 		a.Args = s.facts.resizeArgs(m, true)
-		goesOn = s.act(a)
+		unblocked = s.act(a)
 	case m.fate != powerCycled, !m.Marked && !s.canMark(m):
 	case !m.Marked:
-		goesOn = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
+		unblocked = s.act(s.facts.marking(m, plan.WhyPowerCycle, fmt.Sprintf("power cycle: it %s, which cannot change while the VM is on", m.resize)))
 	case !s.passes(m), m.halting() && m.mayServe() && s.decision.slack < 0:
 	default:
-		goesOn = s.takeDown(m, "power cycle: it "+m.resize)
+		unblocked = s.takeDown(m, "power cycle: it "+m.resize)
 	}
-	m.begins(resizing, goesOn)
+	m.begins(resizing, unblocked)
 }
 
 // resizeArgs are the size that the spec gives to a member.

@@ -43,7 +43,7 @@ const (
 func (s *sets) rank(m *member) int {
 	rank := rankUpdated
 	switch {
-	case m.going():
+	case m.markedForRemoval():
 		rank = 0
 	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
 		rank = 1
@@ -103,7 +103,7 @@ func (d *decision) withinCanary(order []int) []int {
 	}
 	beyond := -d.facts.policy.Canary
 	for _, i := range order {
-		beyond += int(oneIf(d.sets.members[i].differs() == "" && !d.sets.members[i].going()))
+		beyond += int(oneIf(d.sets.members[i].differs() == "" && !d.sets.members[i].markedForRemoval()))
 	}
 	first := slices.IndexFunc(order, func(i int) bool { return d.sets.rank(&d.sets.members[i]) == rankOutdated })
 	if beyond <= 0 || first < 0 {
@@ -141,7 +141,7 @@ func (d *decision) selectForRemoval(order []int) {
 	shown := d.sets.ordinals - d.sets.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
 	spare := shown - d.facts.policy.MinAvailable - idle
 	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond()
-	if d.facts.dense() {
+	if d.facts.hasPersistentDisks() {
 		surplus = d.tooMany()
 	}
 	blocked, queued := false, 0
@@ -156,12 +156,12 @@ func (d *decision) selectForRemoval(order []int) {
 	}
 	for _, i := range order {
 		m := &d.sets.members[i]
-		replaced := m.nominated != "" && !d.stays(m)
+		replaced := m.nominated != "" && !d.isIrreplaceable(m)
 		if replaced {
 			m.fate = replacedLater
 		}
 		switch {
-		case replaced && !d.follows(m):
+		case replaced && !d.canBeReplaced(m):
 			m.awaits = aSuccessor
 		case replaced && m.nominated == plan.WhyHealing:
 			m.fate = replacedNow
@@ -185,7 +185,7 @@ func (d *decision) selectForRemoval(order []int) {
 			d.waitsForTurn(m)
 			continue
 		}
-		d.successors.here--
+		d.successors.extra--
 		slack -= int(oneIf(m.serving))
 		if m.fate == withdrawn {
 			m.decide(plan.Remove, scaleIn(m))
@@ -232,10 +232,10 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 			continue
 		case m.serving:
 			serving++
-		case m.nominated == "" && !m.going():
+		case m.nominated == "" && !m.markedForRemoval():
 			idle++ // might serve soon, or never: not counted upon
 		}
-		if m.nominated != "" && !d.stays(m) {
+		if m.nominated != "" && !d.isIrreplaceable(m) {
 			retiring++
 		}
 	}
@@ -246,7 +246,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 func (s *sets) departing() (n int) {
 	for i := range s.members {
 		m := &s.members[i]
-		n += int(oneIf(m.duplicate && m.going() && m.Why != plan.WhyDuplicate))
+		n += int(oneIf(m.duplicate && m.markedForRemoval() && m.Why != plan.WhyDuplicate))
 	}
 	return n
 }
@@ -270,22 +270,22 @@ func (s *steps) unmark(m *member, why string) {
 
 // removeChosen marks a member that goes, and removes one that is marked.
 func (s *steps) removeChosen(m *member, why string) {
-	goesOn := true
+	unblocked := true
 	switch {
-	case !m.Reachable, !m.going() && !s.canMark(m):
-	case !m.going() && m.fate == replacedNow:
-		goesOn = s.act(s.facts.replacing(m, m.nominated, why))
-		s.tellUnrehearsed(m)
-	case !m.going():
+	case !m.Reachable, !m.markedForRemoval() && !s.canMark(m):
+	case !m.markedForRemoval() && m.fate == replacedNow:
+		unblocked = s.act(s.facts.replacing(m, m.nominated, why))
+		s.reportFailedRehearsal(m)
+	case !m.markedForRemoval():
 		to := plan.WhyScaleIn
 		if m.givenUp { // it is kept: see duplicates.go
 			to = plan.WhyDuplicate
 		}
-		goesOn = s.act(s.facts.marking(m, to, why))
+		unblocked = s.act(s.facts.marking(m, to, why))
 	default:
-		goesOn = s.remove(m, chosen, why)
+		unblocked = s.remove(m, chosen, why)
 	}
-	m.begins(leaving, goesOn)
+	m.begins(leaving, unblocked)
 }
 
 // announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet

@@ -32,9 +32,9 @@ func (s *sets) splitStandby() {
 	s.members = serving
 }
 
-// judgeStandby decides what concerns each standby member alone, and finds the recorded ones that vCenter does not show, and that it has
+// examineStandby decides what concerns each standby member alone, and finds the recorded ones that vCenter does not show, and that it has
 // not reported as gone.
-func (s *sets) judgeStandby() {
+func (s *sets) examineStandby() {
 	for i := range s.standby {
 		m := &s.standby[i]
 		s.compare(m)
@@ -117,8 +117,8 @@ func (d *decision) promote(most int) (promoted int) {
 // promoteStandby powers a standby member on, or takes note in its stamp that somebody did.
 func (s *steps) promoteStandby(m *member, why string) {
 	running := m.Power == plan.PoweredOn
-	if goesOn := s.act(s.facts.promotion(m, why)); !running {
-		m.begins(starting, goesOn)
+	if unblocked := s.act(s.facts.promotion(m, why)); !running {
+		m.begins(starting, unblocked)
 	}
 }
 
@@ -147,7 +147,7 @@ func (d *decision) soonFit() (n int) {
 	}
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
-		if !m.leaves() && m.Reachable && !m.going() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
+		if !m.leaves() && m.Reachable && !m.markedForRemoval() && !m.duplicate && m.Question == "" && !d.facts.unfit(m) && d.facts.Pending[m.name].Fault.Reason == "" && !d.sets.isNotFound(m.Ordinal) {
 			n++
 		}
 	}
@@ -187,7 +187,7 @@ func (d *decision) decideStandby() {
 		}
 		if !m.leaves() {
 			here++
-			stay += int(oneIf(!m.going() && !d.facts.unfit(m)))
+			stay += int(oneIf(!m.markedForRemoval() && !d.facts.unfit(m)))
 		}
 	}
 	left := here
@@ -195,14 +195,14 @@ func (d *decision) decideStandby() {
 		m := &d.sets.standby[i]
 		switch {
 		case m.leaves() || !m.Reachable:
-		case d.facts.unfit(m) && left <= wanted && !d.remakes(m, wanted-left):
+		case d.facts.unfit(m) && left <= wanted && !d.canBeRecreated(m, wanted-left):
 			m.decide(plan.Update, againText(m))
 			m.awaits = aSuccessor
 			if d.cloneBlocked(m) {
 				m.awaits = anOperator
 			}
-		case m.going() || d.facts.unfit(m) || stay > wanted:
-			stay -= int(oneIf(!m.going() && !d.facts.unfit(m)))
+		case m.markedForRemoval() || d.facts.unfit(m) || stay > wanted:
+			stay -= int(oneIf(!m.markedForRemoval() && !d.facts.unfit(m)))
 			left--
 			if m.fate = withdrawn; d.facts.unfit(m) && left < wanted {
 				m.decide(plan.Update, againText(m))
@@ -258,25 +258,25 @@ func (f *facts) upkeep(m *member) string {
 
 // updateStandby makes a standby member that stays like the spec.
 func (s *steps) updateStandby(m *member, why string) {
-	var goesOn bool
+	var unblocked bool
 	switch {
 	case s.facts.lacksPreparation(m):
-		goesOn = s.prepare(m, why)
+		unblocked = s.prepare(m, why)
 	case m.disks != "":
-		goesOn = s.setDisksOf(m, why)
+		unblocked = s.setDisksOf(m, why)
 	default:
-		goesOn = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.facts.resizeArgs(m, false), Reason: why})
+		unblocked = s.act(plan.Action{Op: plan.Reconfigure, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: s.facts.resizeArgs(m, false), Reason: why})
 	}
-	m.begins(standingBy, goesOn)
+	m.begins(standingBy, unblocked)
 }
 
 // discardStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
 func (s *steps) discardStandby(m *member, why string) {
 	switch again := m.becomes == plan.Update; {
-	case !m.going() && again:
+	case !m.markedForRemoval() && again:
 		s.act(s.facts.replacing(m, plan.WhyUpdate, why))
-		s.tellUnrehearsed(m)
-	case !m.going():
+		s.reportFailedRehearsal(m)
+	case !m.markedForRemoval():
 		s.act(s.facts.marking(m, plan.WhyScaleIn, why))
 	default:
 		s.remove(m, idle, why)
@@ -297,8 +297,8 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// aside reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
-func (r *report) aside(name string) bool {
+// concernsStandbyOnly reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
+func (r *report) concernsStandbyOnly(name string) bool {
 	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
 		slices.ContainsFunc(r.decision.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
 }

@@ -32,7 +32,7 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 		return s
 	}
 	s := v1alpha1.VmGroupStatus{VCenterUUID: r.facts.State.VCenter, Orphaned: r.facts.orphaned()}
-	if r.facts.sighted {
+	if r.facts.vCenterKnown {
 		s.Members, s.Standby = r.memberStatuses(), r.standbyStatuses()
 		s.CurrentReplicas = int32(len(r.sets.members) + len(r.sets.notFound))
 		for i := range r.sets.members {
@@ -165,7 +165,7 @@ func (r *report) why(m *member) (reason, message string) {
 		return plan.ReasonCustomizationFailed, customizationFault(m.Customization)
 	case pending.Fault.Reason != "" && !(m.ready && pending.Op == plan.PowerOn):
 		return pending.Fault.Reason, pending.Fault.Message
-	case m.going():
+	case m.markedForRemoval():
 		return plan.ReasonRemoving, together("chosen to be removed", r.heldMessage(m))
 	case m.Marked:
 		return plan.ReasonPowerCycling, together("chosen to be powered off for its new size, and on again", r.heldMessage(m))

@@ -41,13 +41,13 @@ func stepsOf(d *decision) *steps {
 	s.faults = append(s.faults, s.decision.incorrect...)
 	s.settleDuplicates()
 	s.setRules()
-	for m := range s.decision.everyone() {
+	for m := range s.decision.allVMs() {
 		for _, need := range m.needs {
 			nextSteps[need.what](s, m, need.why)
 		}
 	}
 	s.holdClones()
-	s.tellStaying()
+	s.reportNotReplaced()
 	s.collectFaults()
 	return s
 }
@@ -108,20 +108,20 @@ func (s *steps) giveData(m *member, why string) {
 
 // powerOn powers on a member that should be on, unless it was cloned for another spec and never prepared: then it is removed.
 func (s *steps) powerOn(m *member, why string) {
-	goesOn := true
+	unblocked := true
 	switch {
 	case !s.decision.startable(m), s.facts.awaitsRules():
 	case m.Standby:
-		goesOn = s.act(s.facts.promotion(m, why))
+		unblocked = s.act(s.facts.promotion(m, why))
 	default:
-		goesOn = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
+		unblocked = s.act(plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, Reason: why})
 	}
-	m.begins(starting, goesOn)
+	m.begins(starting, unblocked)
 }
 
 // act adds an action unless its member already has one, planned or pending: a member never has two. If the action's last try failed, its fault
 // goes into the status. act returns false if the action is blocked.
-func (s *steps) act(a plan.Action) (goesOn bool) {
+func (s *steps) act(a plan.Action) (unblocked bool) {
 	if _, has := s.stepOf[a.VM]; has {
 		return true
 	}

@@ -35,9 +35,9 @@ import (
 //	none of these                                                      | one at a time: what only a clone, its preparation or its
 //	                                                                   | guest shows costs one member at most
 type successors struct {
-	// here is how many more members there are than the group needs, when those that go are gone. reserve are the fit standby members, and
+	// extra is how many more members there are than the group needs, once those that are removed now are gone. reserve are the fit standby members, and
 	// the VMs in quarantine that fit the spec.
-	here, reserve int
+	extra, reserve int
 	// unfinished: a member of the present spec is not finished, or is being made, or is about to be. unfit: so is a standby member.
 	unfinished, unfit bool
 	// cloned is when the newest finished member of each zone was cloned from the present spec, booted when the last of all was powered on;
@@ -59,7 +59,7 @@ func (d *decision) findSuccessors() {
 	s := &d.successors
 	vacant := max(0, d.facts.want-d.sets.ordinals-len(d.arriving))
 	fillable := d.freePlaces(vacant, nil)
-	s.here = d.sets.ordinals - d.facts.want + vacant - fillable
+	s.extra = d.sets.ordinals - d.facts.want + vacant - fillable
 	s.since = d.facts.outOfStepSince()
 	s.cloned = make([]time.Time, max(1, len(d.facts.Group.Spec.Placement.Zones)))
 	for i := range d.sets.members {
@@ -75,7 +75,7 @@ func (d *decision) findSuccessors() {
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
 		s.reserve += int(oneIf(d.sets.fit(m)))
-		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.going() && m.Reachable
+		s.unfit = s.unfit || !d.sets.fit(m) && !d.facts.unfit(m) && !m.markedForRemoval() && m.Reachable
 	}
 	s.unfit = s.unfit || len(d.standbyComing) > 0
 	for i := range d.sets.quarantined {
@@ -105,7 +105,7 @@ func (d *decision) isUnfinished(m *member) bool {
 	switch {
 	case m.duplicate || m.available():
 		return false
-	case m.going() && (m.ready || m.Why == plan.WhyScaleIn): // it is not needed any more, or serves until it is taken down
+	case m.markedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it is not needed any more, or serves until it is taken down
 		return false
 	case m.outdated == "" && m.resize != "":
 		return m.Marked && m.Power != plan.PoweredOn
@@ -157,31 +157,31 @@ func another(names []string, than *member) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name != than.name })
 }
 
-// stays reports whether a member is not replaced because no successor of it can be made until an operator acts.
-func (d *decision) stays(m *member) bool { return m.nominated != "" && d.cloneBlocked(m) }
+// isIrreplaceable reports whether a member is not replaced because no successor of it can be made until an operator acts.
+func (d *decision) isIrreplaceable(m *member) bool { return m.nominated != "" && d.cloneBlocked(m) }
 
 // cloneBlocked reports whether an operator has to act before the successor of a member can be made.
 func (d *decision) cloneBlocked(m *member) bool {
 	return d.successors.none || another(d.successors.blocked, m)
 }
 
-// follows reports whether a member that is to be replaced can be marked, or be taken down if it is.
-func (d *decision) follows(m *member) bool {
+// canBeReplaced reports whether a member that is to be replaced can be marked, or be taken down if it is.
+func (d *decision) canBeReplaced(m *member) bool {
 	s := &d.successors
-	left := s.here - 1
+	left := s.extra - 1
 	switch {
 	case left < 0 && !d.refillable(m, left):
 		s.unfillable = append(s.unfillable, m.name)
 		return false
-	case m.going() && !m.mayServe():
+	case m.markedForRemoval() && !m.mayServe():
 		return true
-	case another(s.failing, m) && !m.going():
+	case another(s.failing, m) && !m.markedForRemoval():
 		return false
-	case s.unfinished && !m.going() && m.mayServe() && m.nominated != plan.WhyHealing:
+	case s.unfinished && !m.markedForRemoval() && m.mayServe() && m.nominated != plan.WhyHealing:
 		return false
 	case left >= 0, d.isProven(m), left+s.reserve >= 0 && d.isLate(s.booted, m):
 		return true
-	case m.nominated != plan.WhyHealing && !m.going() && d.extraComesFirst():
+	case m.nominated != plan.WhyHealing && !m.markedForRemoval() && d.extraComesFirst():
 		return false
 	}
 	return left >= -1
@@ -196,7 +196,7 @@ func (d *decision) refillable(m *member, left int) bool {
 			leaves[x.Ordinal] = true
 		}
 	}
-	if d.facts.dense() {
+	if d.facts.hasPersistentDisks() {
 		return d.isFree(m.Ordinal, leaves, d.facts.takenBeside(leaves))
 	}
 	return d.freePlaces(-left, leaves) >= -left
@@ -232,18 +232,18 @@ func (f *facts) takenBeside(leaves map[int32]bool) takenAddresses {
 
 // extraComesFirst reports whether an extra member can be made before another one goes.
 func (d *decision) extraComesFirst() bool {
-	if d.facts.policy.Surge == 0 || d.facts.dense() {
+	if d.facts.policy.Surge == 0 || d.facts.hasPersistentDisks() {
 		return false
 	}
 	_, ok := d.facts.nextPlace(d.pickOrdinals())
 	return ok
 }
 
-// remakes reports whether a standby member can be removed so that it is made again, where so many are missing. While another one of the
+// canBeRecreated reports whether a standby member can be removed so that it is made again, where so many are missing. While another one of the
 // present spec is not fit yet, it may never be.
-func (d *decision) remakes(m *member, missing int) bool {
+func (d *decision) canBeRecreated(m *member, missing int) bool {
 	s := &d.successors
-	return !d.cloneBlocked(m) && d.refillable(m, -1) && (m.going() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
+	return !d.cloneBlocked(m) && d.refillable(m, -1) && (m.markedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
 }
 
 // replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
@@ -255,15 +255,15 @@ func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 	return a
 }
 
-// tellUnrehearsed notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
-func (s *steps) tellUnrehearsed(m *member) {
+// reportFailedRehearsal notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
+func (s *steps) reportFailedRehearsal(m *member) {
 	if p := s.facts.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }
 
-// tellStaying reports why nobody is replaced, where no clone is wanted that would report it.
-func (s *steps) tellStaying() {
+// reportNotReplaced reports why nobody is replaced, where no clone is wanted that would report it.
+func (s *steps) reportNotReplaced() {
 	waits := func(m member) bool { return m.nominated != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
 	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {
 		return

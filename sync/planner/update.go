@@ -46,7 +46,7 @@ func (d *decision) nominateOutdated(order []int) {
 	}
 	todo, waits := 0, len(differ) > 0 && d.sets.standbyFirst()
 	for n, m := range differ {
-		if n >= len(differ)-keep || d.closed != "" && d.facts.beginsToTakeDown(m) {
+		if n >= len(differ)-keep || d.closed != "" && d.facts.startsTakingDown(m) {
 			m.delay = held
 		}
 		todo += int(oneIf(m.delay != held))
@@ -128,7 +128,7 @@ func (d *decision) trackProgress(todo int) {
 		case m.differs() != "" || m.duplicate:
 		case m.available():
 			updated++
-		case !m.going():
+		case !m.markedForRemoval():
 			waiting = append(waiting, m.display())
 		}
 	}
@@ -195,7 +195,7 @@ func (d *decision) beyond() int {
 		case d.wantsCycle(m):
 			differ = true
 			cycles++
-		case !m.available() && !m.going() && m.delay != held:
+		case !m.available() && !m.markedForRemoval() && m.delay != held:
 			waiting++
 		}
 		differ = differ || m.differs() != ""

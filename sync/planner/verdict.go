@@ -49,10 +49,12 @@ func (m *member) decide(becomes plan.Decision, why string) { m.becomes, m.why = 
 func (m *member) wants(n what, why string) { m.needs = append(m.needs, need{n, why}) }
 
 // begins notes an activity, and whether something blocks it.
-func (m *member) begins(what activity, goesOn bool) { m.does[what], m.blocked[what] = true, !goesOn }
+func (m *member) begins(what activity, unblocked bool) {
+	m.does[what], m.blocked[what] = true, !unblocked
+}
 
-// everyone yields the VMs of the group, and the ordinals that are to have one.
-func (d *decision) everyone() iter.Seq[*member] {
+// allVMs yields the VMs of the group, and the ordinals that are to have one.
+func (d *decision) allVMs() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		for _, members := range [][]member{d.sets.members, d.sets.standby, d.sets.quarantined} {
 			for i := range members {
@@ -71,7 +73,7 @@ func (d *decision) everyone() iter.Seq[*member] {
 
 // doing counts the VMs and ordinals for which one of these activities is not blocked, each activity for itself.
 func (s *steps) doing(what ...activity) (n int) {
-	for m := range s.decision.everyone() {
+	for m := range s.decision.allVMs() {
 		for _, a := range what {
 			n += int(oneIf(m.does[a] && !m.blocked[a]))
 		}
@@ -131,14 +133,14 @@ func (r *report) verdicts() (all []plan.Verdict) {
 			all = append(all, d)
 		}
 	}
-	if !r.facts.sighted {
+	if !r.facts.vCenterKnown {
 		for i := range r.facts.Group.Status.Members {
 			m := &r.facts.Group.Status.Members[i]
 			say(plan.Verdict{VM: m.Name, MoRef: m.MoRef, Is: plan.Wait, Reason: r.facts.blockedBy.Message})
 		}
 		return all
 	}
-	for m := range r.decision.everyone() {
+	for m := range r.decision.allVMs() {
 		if m.name == "" {
 			continue
 		}

@@ -19,8 +19,8 @@ import (
 // Publisher makes the children of a group from what was observed.
 type Publisher struct {
 	*plan.Observed
-	// Sighted: vCenter's facts are known, and from the right vCenter.
-	Sighted bool
+	// VCenterKnown: vCenter's facts are known, and from the right vCenter.
+	VCenterKnown bool
 	// Invalid is why the spec is refused; nil if it is valid.
 	Invalid *plan.Fault
 }
@@ -131,7 +131,7 @@ func ConflictText(names []string) string {
 // Metacontroller doesn't report. Clients can't reach the members until then.
 func (pub Publisher) AwaitsService() bool {
 	_, there := pub.Children[pub.serviceKey()]
-	return pub.asksFor(plan.KindService) && pub.Sighted && !pub.Finalizing && !there
+	return pub.asksFor(plan.KindService) && pub.VCenterKnown && !pub.Finalizing && !there
 }
 
 // wants reports whether an earlier child is still wanted: the spec may have changed.
@@ -162,7 +162,7 @@ func (pub Publisher) asksFor(kind string) bool {
 // exists, because a restart of the server restarts the time.
 func (pub Publisher) Conflicts(key plan.ChildKey) bool {
 	since, awaited := pub.ChildrenWantedSince[key]
-	if _, there := pub.Children[key]; there || !awaited || pub.Finalizing || !pub.Sighted {
+	if _, there := pub.Children[key]; there || !awaited || pub.Finalizing || !pub.VCenterKnown {
 		return false
 	}
 	return pub.Now.Sub(since) > conflictAfter || pub.saidToConflict(key.String())

@@ -19,7 +19,7 @@ func (s *sets) children() []plan.Child {
 		return nil
 	case s.facts.Finalizing && !s.draining && !s.holdsAny() && !s.facts.paused():
 		return nil
-	case !s.facts.sighted, s.facts.invalid != nil:
+	case !s.facts.vCenterKnown, s.facts.invalid != nil:
 		return s.facts.publisher().LastApplied()
 	}
 	return s.facts.publisher().All(s.published())
@@ -45,7 +45,7 @@ func (s *sets) published() []children.Member {
 
 // publisher makes the children of the group.
 func (f *facts) publisher() children.Publisher {
-	return children.Publisher{Observed: f.Observed, Sighted: f.sighted, Invalid: f.invalid}
+	return children.Publisher{Observed: f.Observed, VCenterKnown: f.vCenterKnown, Invalid: f.invalid}
 }
 
 // awaitsService reports whether the group should have a Service, and has none yet.
