@@ -1,4 +1,4 @@
-// This file sorts the VMs of a group, and the ordinals, into sets.
+// This file sorts the VMs and the ordinals of a group into sets.
 
 package planner
 
@@ -12,32 +12,31 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// sets are the VMs of a group, and the ordinals that have none. They are empty unless vCenter's facts are known.
+// sets are the VMs of a group, and the ordinals without a VM. They are empty while vCenter's state is unknown.
 type sets struct {
 	facts               *facts
-	members             []member               // the VMs that are members, by ordinal and moRef, without the standby ones
-	standby             []member               // the standby members, likewise
-	quarantined         []member               // the VMs that were, and are kept for a while
-	free                []*member              // the ordinals that have no VM and are getting one
-	asking              []*member              // the VMs, of both kinds, that wait for an operator's answer
-	notFound            []notFoundMember       // recorded in the status, not seen, and not confirmed gone
-	notFoundQuarantined []v1alpha1.Quarantined // the same of those in quarantine
-	// notFoundStandby are the standby members that are recorded, not seen, and not confirmed gone; standbyComing are the ordinals of those
-	// that are being cloned.
+	members             []member               // by ordinal and moRef, without standby members
+	standby             []member               // standby members, by ordinal and moRef
+	quarantined         []member               // VMs that were members, and are kept in quarantine
+	free                []*member              // ordinals whose VM is being created
+	asking              []*member              // VMs of all three kinds that wait for an operator's answer
+	notFound            []notFoundMember       // members in the status that vCenter neither shows nor has reported as removed
+	notFoundQuarantined []v1alpha1.Quarantined // VMs in quarantine, likewise
+	// notFoundStandby are standby members, likewise. standbyComing are the ordinals of standby members that are being cloned.
 	notFoundStandby  []v1alpha1.StandbyMember
 	standbyComing    []int32
-	ordinals         int               // how many different ordinals members and notFound have
+	ordinals         int               // number of different ordinals of members and notFound
 	arriving         []int32           // ordinals of members that are being cloned or adopted
-	ordinalsNotFound int               // of these, those that only notFound members have
-	gone             []v1alpha1.Member // the recorded members that are gone for certain
-	givenUp          []notFoundMember  // the missing members that were given up, and whose ordinal no other VM has
-	replaced         []v1alpha1.Member // the same whose ordinal another VM has
-	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, of which a status can have thousands.
+	ordinalsNotFound int               // number of those that only notFound has
+	gone             []v1alpha1.Member // members in the status that vCenter reported as removed
+	givenUp          []notFoundMember  // missing members that were given up, and whose ordinal no other VM has
+	replaced         []v1alpha1.Member // missing members that were given up, and whose ordinal another VM has
+	// unseen and unseenStandby are the ordinals of notFound and notFoundStandby, for look-ups: a status can have thousands.
 	unseen, unseenStandby map[int32]bool
 	// draining: the members of a deleted group are being drained.
 	draining bool
 	wake     wake
-	// suppressed is why the members' answers are not believed; nil if they are.
+	// suppressed is why failed probes don't make members unready; nil if they do.
 	suppressed *plan.Fault
 }
 
@@ -111,8 +110,8 @@ func (s *sets) isNotFound(ordinal int32) bool {
 	return s.unseen[ordinal]
 }
 
-// taken reports whether the ordinal is in use, so that no new member can have it: by a member, by one that is being cloned, or by a VM on
-// its way to quarantine that still has the name.
+// taken reports whether no new member can have the ordinal: a member has it, or one that is being cloned, or a VM on its way to quarantine
+// still has its name.
 func (d *decision) taken(ordinal int32) bool {
 	return d.sets.has(ordinal) || d.sets.isNotFound(ordinal) || d.isStandby(ordinal) || slices.Contains(d.arriving, ordinal) ||
 		slices.ContainsFunc(d.sets.quarantined, func(q member) bool { return q.Ordinal == ordinal && d.facts.blocksName(&q) })

@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// decision is what happens to each VM, and to each ordinal that has none. It is empty while the group is blocked or being deleted.
+// decision is what becomes of each VM, and of each ordinal without a VM. It is empty while the group is blocked or being deleted.
 type decision struct {
 	facts *facts
 	sets  *sets
@@ -18,14 +18,14 @@ type decision struct {
 	slack                   int                      // how many more serving members can be taken down; negative while fewer serve than promised
 	update                  *v1alpha1.UpdateProgress // nil while no member differs from the spec, or those that do are held
 	canary                  *v1alpha1.CanaryProgress // the specs that update.canary has seen before
-	stuck                   *plan.Fault              // why an update has stopped
-	closed                  string                   // why an update begins nothing now: see outsideWindows
+	stuck                   *plan.Fault              // why the update has stopped
+	closed                  string                   // why the update takes no further member down now (outsideWindows)
 	suspended               string                   // why healing is suspended
 	trial                   *v1alpha1.Trial          // whether members made from the present spec become ready
-	// withdrawing: some members have a mark that is to be withdrawn. Until then it is not settled who stays, and no other serving member
-	// is taken down: another replica may have withdrawn the mark, and prefer another victim.
+	// withdrawing: some members have a mark that is to be withdrawn. Until it is, no other serving member is taken down: another replica may
+	// have withdrawn it already, and be taking down a member that this replica keeps.
 	withdrawing bool
-	// remarking: this replica is writing the mark of a member that stays, as after an edit of the spec: it is about to be withdrawn.
+	// remarking: this replica is writing a mark that it will withdraw, as after an edit of the spec: the member is not to be taken down.
 	remarking  bool
 	successors successors
 	incorrect  []named // entries of spec.replace and spec.adopt that an operator has to correct
@@ -35,9 +35,10 @@ type decision struct {
 	adoption []string // why entries of spec.adopt are not carried out
 }
 
-// decide finds a verdict for each VM and each free ordinal. The order matters, because earlier decisions bind later ones: which members
-// differ from the spec, which are unhealthy, which go, and which are power-cycled. From these follow each member's verdict and needs. Then
-// come the replacements for members that are missing or go (fill), the standby members, and the VMs in quarantine.
+// decide finds a verdict for each VM and each free ordinal. The order matters, because later decisions depend on earlier ones: the reasons
+// nominate members to be replaced (nominate.go), selectForRemoval selects among them, and chooseCycles among the members that are resized.
+// From these follow each member's verdict and needs. Then come the replacements for members that are missing or removed (fill), the standby
+// members, and the VMs in quarantine.
 func decide(s *sets) *decision {
 	d := &decision{facts: s.facts, sets: s, wake: wake{now: s.facts.Now}, free: slices.Clip(s.free), arriving: slices.Clip(s.arriving), standbyComing: slices.Clip(s.standbyComing)}
 	if d.facts.blockedBy != nil || d.facts.Finalizing {
@@ -71,9 +72,9 @@ func decide(s *sets) *decision {
 //	what                                    verdict    why, and what it waits for
 //	--------------------------------------  ---------  ---------------------------------------------------------------
 //	a duplicate                             Remove     another VM is the member
-//	chosen to be replaced for healing       Heal       its unreadiness; its turn, a successor, a precondition
-//	chosen to be replaced otherwise         Update     how it differs; the same
-//	differs, and is kept                    Keep       how; the field that keeps it
+//	nominated by healing                    Heal       its unreadiness; its turn, a successor, a precondition
+//	nominated for another reason            Update     how it differs; the same
+//	differs, and is held                    Keep       how; the field that holds it
 //	differs, and waits for standby members  Update     how; the standby members
 //	is resized in place                     Update     how; a precondition, or other members to be available
 //	needs anything else                     Update     why it needs that
@@ -118,9 +119,9 @@ type need struct {
 type what int
 
 const (
-	needsUnmark      what = iota // it has a mark, and stays
-	needsPromotion               // a standby member is to be a member, or somebody powered it on
-	needsRemoval                 // it goes
+	needsUnmark      what = iota // it has a mark, and is not to be taken down
+	needsPromotion               // a standby member is to become a member, or an operator powered it on
+	needsRemoval                 // it is to be removed
 	needsAdoption                // it has its former folder or name
 	needsReset                   // healing restarts it
 	needsSize                    // it has another size
@@ -129,8 +130,8 @@ const (
 	needsPower                   // it is off
 	needsTags                    // it was prepared for another spec
 	needsDisks                   // it has other disks
-	needsDiscard                 // of a standby member: it goes
-	needsUpkeep                  // of a standby member: it is unlike the spec
+	needsDiscard                 // of a standby member: it is to be removed
+	needsUpkeep                  // of a standby member: it differs from the spec in what changes in place
 	needsReturn                  // of a VM in quarantine: it is to be a member again
 	needsQuarantine              // of a VM in quarantine: it is not where it is to be kept
 	needsDestruction             // of a VM in quarantine: its time is over
@@ -139,8 +140,8 @@ const (
 	allNeeds         = iota
 )
 
-// needs has a function for each need that returns why a member has it, or "" if it doesn't. The order counts: of two steps for one member,
-// only the first is taken.
+// needs has a function for each need that returns why a member has it, or "" if it doesn't. The order matters: if a member has several
+// needs, only the step for the first is taken.
 var needs = [...]func(*decision, *member) (why string){
 	needsUnmark:      (*decision).whyUnmark,
 	needsPromotion:   (*decision).whyPromote,
@@ -164,14 +165,15 @@ func (d *decision) needsOf(m *member) (all []need) {
 	return all
 }
 
-// whyUnmark: a mark that another replica set since this one was called stays for now. That replica might know more, and two would set and
-// withdraw it forever.
+// whyUnmark: a mark that another replica set after this replica's newest hook call is kept until the next call. The other replica may have a
+// newer spec, and otherwise the two would set and withdraw the mark in turns.
 func (d *decision) whyUnmark(m *member) string {
 	later := m.MarkedAt.After(d.facts.Called) && !m.MarkedAt.After(d.facts.Now.Add(plan.ClockSkew))
 	return textIf(m.isKept() && !later, "it stays after all, so its mark is withdrawn")
 }
 
-// whyPromote: once it is off again, it would look unused. (A marked one goes, or its mark is withdrawn first.)
+// whyPromote: a standby member that runs becomes a member, because once it is off again, nothing shows that it ran. (One with a mark is
+// removed, or its mark is withdrawn first.)
 func (d *decision) whyPromote(m *member) string {
 	return textIf(m.Standby && m.Power == plan.PoweredOn && m.Reachable && !m.duplicate && !m.Marked, runningText)
 }
@@ -180,7 +182,7 @@ func (d *decision) whyRemove(m *member) string {
 	return textIf(m.leaves(), m.why)
 }
 
-// whyAdopt: a member that is moved or renamed later stays so.
+// whyAdopt: a member that an operator moves or renames later is left there.
 func (d *decision) whyAdopt(m *member) string {
 	moves := m.VM.Folder == m.Former.Folder && m.VM.Folder != d.facts.State.Folder
 	renames := m.VM.Name == m.Former.Name && m.VM.Name != m.name
@@ -191,7 +193,7 @@ func (d *decision) whyReset(m *member) string {
 	return textIf(!m.leaves(), m.restart)
 }
 
-// whyResize: a suspended one is resumed first.
+// whyResize: a suspended member is resumed first.
 func (d *decision) whyResize(m *member) string {
 	return textIf(m.resizes() && m.Power != plan.Suspended, "resize: it "+m.resize)
 }
@@ -223,13 +225,13 @@ func (d *decision) whyDisks(m *member) string {
 	return textIf(m.disks != "" && m.outdated == "" && m.nominated == "" && m.isToMatchSpec(), "disks: it "+m.disks)
 }
 
-// isToMatchSpec reports whether the member is to be as the spec says: it does not go, and no step takes it down.
+// isToMatchSpec reports whether steps bring the member in line with the spec: it is not removed, and no step takes it down.
 func (m *member) isToMatchSpec() bool { return !m.leaves() && !m.Marked && !m.duplicate && m.Reachable }
 
 // isOff reports whether the member is off, and should be on.
 func (m *member) isOff() bool { return m.isToMatchSpec() && !m.contested && m.Power != plan.PoweredOn }
 
-// startable reports whether a member that is off can be powered on once it is prepared. One that can't is removed.
+// startable reports whether a member that is off can be powered on once it is prepared. Others are removed.
 func (d *decision) startable(m *member) bool {
 	return m.isOff() && (!m.unprepared() || d.facts.preparable(m))
 }

@@ -1,4 +1,4 @@
-// This file finds what is known of a group before any of its VMs is looked at, and what blocks it.
+// This file finds what is known of a group before its VMs are examined, and what blocks the group.
 
 package planner
 
@@ -11,32 +11,33 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// facts are an observation, and what follows from it for the group as a whole. Each stage of a plan has those before it:
-// facts, sets (classify.go), decision (decide.go), steps (steps.go), report (status.go).
+// facts are an observation, and what follows from it for the group as a whole. Nothing changes them once factsOf has returned. Each stage of
+// a plan has the results of those before it as fields: facts, sets (classify.go), decision (decide.go), steps (steps.go), report
+// (status.go). So no stage can call a later one.
 type facts struct {
 	*plan.Observed
 	policy Policy
 	want   int
-	// vCenterKnown: vCenter's facts are known, and from the right vCenter; otherwise the stored figures are kept.
+	// vCenterKnown: vCenter's state is known, and it is the vCenter of the group. Otherwise the status keeps its figures.
 	vCenterKnown bool
-	// shortOutage: they were known until a moment ago, so the stored status stands.
+	// shortOutage: vCenter's state was known until a moment ago, so the stored status is returned unchanged until shortOutageOver.
 	shortOutage     bool
 	shortOutageOver time.Time
 	// invalid is why the spec is refused; nil if it is valid.
 	invalid *plan.Fault
-	// blockedBy is why nothing can be done at all; nil if something can.
+	// blockedBy is why no action is possible; nil if actions are.
 	blockedBy *plan.Fault
-	// later: a folder came after the newest hook call (see hideLaterFolder).
+	// later: the folder was created after the newest hook call (see hideLaterFolder).
 	later    bool
-	revision string // of a member cloned now; empty while its user data is unknown
-	prepared string // what a member is to be prepared with; can be empty
+	revision string // that a member cloned now has; empty while its user data is unknown
+	prepared string // the tags, attributes and networks that a member is prepared with; can be empty
 	// allocation are the reservations, limits and shares of a member; can be empty.
 	allocation string
 	holds      memberHolds
-	// departed are the VMs that are gone, and instances the instanceUuids of those that vCenter shows.
+	// departed are the VMs that vCenter reported as removed. instances are the instanceUuids of the VMs that vCenter shows.
 	departed  plan.Departed
 	instances map[string]bool
-	// disksNow are the persistent disks as the next status has them, disksListed those of the stored one.
+	// disksNow are the persistent disks that the next status lists, disksListed those that the stored status lists.
 	disksNow, disksListed disksByOrdinal
 }
 
@@ -69,8 +70,8 @@ func factsOf(o *plan.Observed) *facts {
 	return f
 }
 
-// forgetClones drops failures of clones that no longer matter: the member exists by now, because another replica made it or the
-// reply was lost; or the name that another object had is free, so the clone is tried again at once.
+// forgetClones drops failures of clones that no longer matter: the member exists, because another replica cloned it or vCenter's reply was
+// lost; or the name that another object had is free, so the clone is tried again at once.
 func (f *facts) forgetClones() {
 	var over []string
 	for name, p := range f.Pending {
@@ -97,9 +98,9 @@ func (f *facts) isMade(ordinal int32) bool {
 	return f.State.Known && slices.ContainsFunc(f.State.VMs, func(vm plan.VM) bool { return vm.Ordinal == ordinal && vm.Quarantined.IsZero() })
 }
 
-// hideLaterFolder treats a folder that was created after the newest hook call as missing. This replica's lease may have outlived its
-// group, and the folder may belong to another group of the same name, which must not get this one's clones. While the group
-// exists, its next call shows that the folder is its own.
+// hideLaterFolder treats a folder that was created after the newest hook call as missing. The group may have been deleted since that call,
+// and the folder may belong to a new group of the same name, which must not get this group's clones. If the group still exists, its next
+// hook call shows that the folder is its own.
 func (f *facts) hideLaterFolder() {
 	if folder := f.State.Folder; folder != "" && !f.Finalizing && !f.Owns(folder) {
 		f.later = true
@@ -114,7 +115,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 		return false, other
 	}
 	switch {
-	case !s.Known && !f.Finalizing && f.invalid != nil: // that takes no vCenter
+	case !s.Known && !f.Finalizing && f.invalid != nil: // known without vCenter
 		return false, f.invalid
 	case !s.Known:
 		return false, f.outage()
@@ -168,11 +169,11 @@ func (f *facts) outage() *plan.Fault {
 	return &plan.Fault{Reason: plan.ReasonInventoryNotRead, Message: "vCenter's inventory is being read"}
 }
 
-// removedElsewhere names a member that shows that another process of the server acts for the group, maybe by a newer spec: it was destroyed with
-// the server's account, but not by this process, and the status of the last call has it. The stamp that had the newer generation went with
-// it, so a replica whose lease still runs would make a member in its place that the spec does not ask for, and the scale-in that follows
-// may choose one that was to stay. The next call has the newest spec and a status without it. (This also costs a call after a restart.)
-// A new member, which the status of the last call doesn't have yet, shows the same if it was destroyed after that call.
+// removedElsewhere names a member in the stored status that another process of the server destroyed: that process may have a newer spec. The
+// member's stamp, which had the newer generation, is gone, too. So this process could create a member in its place that the newest spec
+// doesn't ask for, and the scale-in that follows could remove a member that the newest spec keeps. The next hook call has the newest spec,
+// and a status without the member. (After a restart, this costs one call as well.) A new member, which the stored status doesn't list yet,
+// shows the same if it was destroyed after the newest call.
 func (f *facts) removedElsewhere() string {
 	for i := range f.Group.Status.Members {
 		r := &f.Group.Status.Members[i]
@@ -186,8 +187,8 @@ func (f *facts) removedElsewhere() string {
 	return ""
 }
 
-// elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now.
-// One name in one folder is the lock that keeps two VMs from getting one ordinal: it must not split.
+// elsewhere returns a fault if members were, or are being, cloned into another folder than spec.placement names now. A member's name in its
+// folder is the lock that keeps two VMs from getting one ordinal, and in two folders there would be two locks.
 func (f *facts) elsewhere() *plan.Fault {
 	home := plan.HomeOf(&f.Group.Spec).String()
 	for i := range f.State.VMs {
@@ -207,9 +208,9 @@ func (f *facts) elsewhere() *plan.Fault {
 	return nil
 }
 
-// madeIn returns the vCenter that the group's members, or the persistent disks that they left, were made in, according to the status and
-// the stamps; it is empty for a group without members, with nothing in quarantine and without such disks. They delay no deletion:
-// the status lists those that outlive the group to its end, and an install of another vCenter has nothing to do with them.
+// madeIn returns the vCenter in which the group's members or its persistent disks were created, by the status and the stamps; empty for a
+// group without members, VMs in quarantine and persistent disks. Disks alone don't delay a deletion: the status lists them until the group
+// ends, and an install for another vCenter can't do anything about them.
 func (f *facts) madeIn() (vcenter, what string) {
 	for i := range f.State.VMs {
 		if was := f.State.VMs[i].VCenter; was != "" && was != f.State.VCenter {

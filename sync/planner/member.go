@@ -9,34 +9,34 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// member is a VM and what the plan thinks of it.
+// member is a VM, or an ordinal without a VM, what is known of it, and what the plan decides about it.
 type member struct {
 	plan.VM
 	verdict
 	name string // the member's name, whatever the VM is called now
-	// missing: it is to be cloned, and its clone is not running.
+	// missing: the group has too few members, and this one is to be cloned; its clone isn't running yet.
 	missing bool
-	// unplaced: its ordinal would have no static address.
+	// unplaced: spec.networks has no static address for its ordinal.
 	unplaced bool
-	// duplicate: another VM is the member. contested: another VM has the ordinal, too, or may run where vCenter does not show it.
+	// duplicate: another VM of its ordinal is the member. contested: another VM has the ordinal, or may run where vCenter doesn't show it.
 	duplicate, contested bool
 
-	// returned: it was missing, it is back, and the group has more members than it wants: see missing.go. givenUp: likewise, and the group had
-	// given it up.
+	// returned: it was missing, vCenter shows it again, and the group has more members than it wants (missing.go). givenUp: it is returned,
+	// and the group had given it up.
 	returned, givenUp bool
 
-	// How it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
+	// outdated and resize say how it differs from the spec; empty if it does not. Only a new clone changes what is outdated.
 	outdated, resize string
-	// disks says how its disks differ in what can change in place; nothing delays it.
+	// disks says which disks are added or grow in place; empty if none. No update setting delays that.
 	disks string
 
-	// uncustomized is why it is not ready whatever its guest reports; empty if its customization is done, or does not matter.
+	// uncustomized is the state of its guest customization while that keeps it unready; empty if it does not.
 	uncustomized plan.CustomizationState
 
 	ready  bool
-	since  time.Time // when that was last seen to change
-	answer answer    // if it is asked, and readiness.check is satisfied
-	// serving: ready for long enough, and nobody has begun to take it down; it may be marked to go.
+	since  time.Time // when ready last changed
+	answer answer    // what its probe answered, if it has one and readiness.check is satisfied
+	// serving: it has been ready for minReadySeconds, and no step that takes it down has begun. It may be marked for removal.
 	serving bool
 
 	// nominated is why it is to be replaced; empty if it isn't.
@@ -75,17 +75,17 @@ const (
 // leaves reports whether a VM leaves its set now.
 func (m *member) leaves() bool { return m.fate == replacedNow || m.fate == withdrawn }
 
-// available members are those that count: serving, and not about to go.
+// available reports whether a member counts as available in the status: it serves, and is not marked to be taken down.
 func (m *member) available() bool { return m.serving && !m.Marked }
 
-// mayServe reports whether taking the member down may end a service: it is ready, or what is known of its answers leaves
-// that open. A member that the server is not allowed to ask is only as ready as its status says.
+// mayServe reports whether clients may lose a service if the member is taken down: it is ready, or its probe has not concluded. A member
+// that the server is not allowed to probe is as ready as its stored status says.
 func (m *member) mayServe() bool { return m.ready || m.answer.open && !m.answer.refused }
 
-// markedForRemoval reports whether it is chosen to be removed; one that is chosen to be power-cycled stays.
+// markedForRemoval reports whether the VM has a mark, and not only that of a power cycle.
 func (m *member) markedForRemoval() bool { return m.Marked && m.Why != plan.WhyPowerCycle }
 
-// differs says how the member differs from the spec; empty if it does not.
+// differs says how the member differs from the spec, other than in its disks; empty if it does not.
 func (m *member) differs() string {
 	if m.outdated != "" && m.resize != "" {
 		return m.resize + " and " + m.outdated
@@ -93,11 +93,11 @@ func (m *member) differs() string {
 	return m.resize + m.outdated
 }
 
-// examine finds what concerns the i-th member alone.
+// examine finds the facts about the i-th member that depend on no other member.
 func (s *sets) examine(i int) {
 	m := &s.members[i]
 	m.uncustomized = s.facts.uncustomized(m, i)
-	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // it is asked there, so an answer needs no report of its guest
+	if s.facts.Group.Spec.Readiness.Probes() && m.Power == plan.PoweredOn { // where the probe got an answer, even if the guest reports nothing
 		m.IPs = m.Reached()
 	}
 	m.ready = s.facts.isReady(m, i) && m.uncustomized == "" && len(m.Untaken) == 0 && s.facts.isAnswering(m, i)
@@ -121,9 +121,9 @@ func (s *sets) compare(m *member) {
 	m.resize, m.disks = s.facts.sizeDifference(&m.VM), s.facts.disksDue(m)
 }
 
-// isReady reports whether a member is ready, as far as readiness.check goes. What Tools have reported
-// since the VM was powered on stands while they are silent. A guest that was given addresses has to report some, so that an update
-// does not continue before they can be compared; one that is ready already stays so.
+// isReady reports whether a member satisfies readiness.check. What VMware Tools reported since the VM was powered on counts, even while they
+// are silent. A guest that was given static addresses has to report some before it is ready, so that an update doesn't continue before the
+// addresses are compared. A member that was ready stays ready without them.
 func (f *facts) isReady(m *member, i int) bool {
 	if m.duplicate || !m.Reachable || m.Power != plan.PoweredOn || m.Question != "" {
 		return false
@@ -147,7 +147,7 @@ func (f *facts) readySince(m *member, i int) time.Time {
 	return since
 }
 
-// record returns the stored status of a VM. It has the VM's index, unless members came or went.
+// record returns the stored status of a VM. Its index is i, unless members were added or removed since.
 func (f *facts) record(moRef string, i int) *v1alpha1.Member {
 	return recordIn(f.Group.Status.Members, moRef, i)
 }
@@ -172,8 +172,8 @@ func recordIn(all []v1alpha1.Member, moRef string, i int) *v1alpha1.Member {
 	return nil
 }
 
-// halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. Boot
-// is vCenter's own time, so no two clocks are compared. An old request is void: the guest did not respond.
+// halting reports whether the member's guest was asked to shut down since the VM was last powered on, and may still do so. The stamp of the
+// request has the boot time that vCenter reported, so no two clocks are compared. An old request doesn't count: the guest ignored it.
 func (m *member) halting() bool { return !m.haltsUntil.IsZero() }
 
 // haltsUntil returns until when a VM counts as halting; zero if it does not.
@@ -188,16 +188,15 @@ func (f *facts) haltsUntil(vm *plan.VM) time.Time {
 	return over
 }
 
-// haltGrace is how long after its time-out a guest still counts as halting: in that time the VM is powered off, if the
-// member still has to go.
+// haltGrace is how long after deletion.shutdownTimeoutSeconds a guest still counts as halting: in that time the server powers the VM off,
+// if it is still to be taken down.
 const haltGrace = time.Minute
 
-// takenDown reports whether a step that takes the member down is running or has failed, so that the member's state is uncertain.
-// An Unmark counts: another replica may be taking the member down for that mark. Unmark waits for that, but
-// one that failed may have written without waiting.
+// takenDown reports whether a step that takes the member down is running or has failed, so that the member may be down. An Unmark counts:
+// another replica may be taking the member down for that mark. Unmark waits for that, but a failed one may have written without waiting.
 func (f *facts) takenDown(m *member) bool {
 	p := f.Pending[m.name]
-	if p.MoRef != "" && p.MoRef != m.MoRef { // another VM had that name
+	if p.MoRef != "" && p.MoRef != m.MoRef { // the step was for another VM with this name
 		return false
 	}
 	return p.Op.TakesDown() && (p.State == plan.Running || !p.Fault.Untried) || p.Tried.TakesDown()
@@ -247,8 +246,8 @@ func (f *facts) cloneDifference(vm *plan.VM) (how string, ages time.Time) {
 // agedText says that a member differs from one cloned now in its age alone.
 const agedText = "is as old as update.maxAgeSeconds lets it become"
 
-// madeOtherwise says what a VM of another revision was cloned from. Where the template is the only field in the spec that enters the
-// revision, it is the template, unless the VM's stamp names the same one: then the spec has lost a field.
+// madeOtherwise says what a VM of another revision was cloned from. That is the template, if no other field of the spec enters the revision and
+// the VM's stamp names another template. If the stamp names the same one, a field was removed from the spec.
 func (f *facts) madeOtherwise(vm *plan.VM) string {
 	template := f.Group.Spec.Template
 	if vm.Template != template && f.revision == plan.Revision(&v1alpha1.VmGroupSpec{Template: template}) {
@@ -257,7 +256,7 @@ func (f *facts) madeOtherwise(vm *plan.VM) string {
 	return "was cloned from another revision of the spec"
 }
 
-// templateChanged reports whether the template with that name is another than the VM was cloned from, or has other disks.
+// templateChanged reports whether the template was replaced, or its disks changed, since the VM was cloned from it.
 func (f *facts) templateChanged(vm *plan.VM) bool {
 	now := &f.State.Template
 	return vm.Revision == f.revision && f.revision != "" && now.Fingerprint != "" && vm.Fingerprint != "" && vm.Fingerprint != now.Fingerprint

@@ -2,8 +2,8 @@
 // a group's status, its children, and the next steps.
 //
 // Make is a function of its argument alone. There is no context, clock, logger, error, goroutine or client in
-// this package, and equal observations give equal results to the byte. It is called for every hook call and
-// again, out of band, before every single action, so whatever starts was planned just now.
+// this package, and equal observations give equal results to the byte. The server calls Make for every hook call, and
+// again before every single action, so each action that starts was planned just before.
 package planner
 
 import (
@@ -31,14 +31,13 @@ import (
 //
 // A group with spec.paused is planned likewise, but its actions are dropped: the status says what would be done.
 //
-// Where figures are kept because vCenter is unknown, so is what was wrong before (lastknown.go).
+// Where the figures of the stored status are kept because vCenter's state is unknown, its faults are kept, too (lastknown.go).
 //
-// "elsewhere, maybe" is a group that another install of the server has (otherInstall); "another, served" one that another install
-// writes the status of (servedElsewhere).
+// "elsewhere, maybe" is a group that another install of the server has as well (otherInstall). "another, served" is a group whose status
+// another install writes (servedElsewhere). "not deleted" is a finalize call for a group without deletionTimestamp: such a call removes
+// nothing (unselected.go).
 //
-// "not deleted" is a finalize for a group without deletionTimestamp: nothing is ever removed for one (unselected.go).
-//
-// properties_test.go has the properties that are true of every observation, a sentence each.
+// properties_test.go has the properties that are true of every observation, one sentence for each.
 func Make(o plan.Observed) plan.Result { return bounded(resultOf(o)) }
 
 func resultOf(o plan.Observed) plan.Result {

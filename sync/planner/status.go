@@ -24,7 +24,7 @@ func reportOf(s *steps) *report {
 	return &report{facts: s.facts, sets: s.sets, decision: s.decision, steps: s}
 }
 
-// status reports what was observed. While vCenter's facts are unknown, the stored figures stay.
+// status returns the new status. While vCenter's state is unknown, the status keeps its figures.
 func (r *report) status(message string) v1alpha1.VmGroupStatus {
 	if r.facts.shortOutage {
 		s := r.facts.Group.Status
@@ -72,7 +72,8 @@ func (r *report) status(message string) v1alpha1.VmGroupStatus {
 // summaryMost is how long a message can be in a table, in bytes.
 const summaryMost = 100
 
-// bootTime returns when a member was powered on, if its guest has reported since. The stored time stays while it is of the same boot.
+// bootTime returns when a member was powered on, if its guest has reported since. The stored time is kept for the same boot, because vCenter
+// may report it with another fraction.
 func (r *report) bootTime(m *member, i int) metav1.Time {
 	switch was := r.facts.record(m.MoRef, i); {
 	case m.Power != plan.PoweredOn || m.Boot.IsZero() || !m.HasReported():
@@ -151,7 +152,7 @@ func (r *report) memberStatuses() []v1alpha1.Member {
 // reasonOff is why a member that should be on is not ready.
 const reasonOff = "PoweredOff"
 
-// why says why a member is not ready, or how it differs from the spec.
+// why returns the reason and the message of a member's status: why it is not ready, or how it differs from the spec.
 func (r *report) why(m *member) (reason, message string) {
 	pending := r.facts.Pending[m.name]
 	switch {
@@ -193,7 +194,7 @@ func (r *report) why(m *member) (reason, message string) {
 	return "", ""
 }
 
-// together joins what is said of a member.
+// together joins the texts that are not empty.
 func together(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
 }

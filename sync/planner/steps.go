@@ -8,7 +8,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// steps are the steps that are wanted next, and the faults that block them.
+// steps are the next step for each need, and the faults that block steps.
 type steps struct {
 	facts     *facts
 	sets      *sets
@@ -17,11 +17,11 @@ type steps struct {
 	stepOf    map[string]int // their indices, by the key of the member
 	wake      wake
 	waitCall  bool
-	waitDisks bool    // a member waits until the status lists its disks before it goes
-	faults    []named // by member
-	// cloneFaults are those faults that keep members from being cloned until an operator acts.
-	cloneFaults []named
-	diskFaults  []named // those that keep disks from being added or growing, likewise
+	waitDisks bool    // a member is not removed until the status lists its disks
+	faults    []named // of members, or of the group
+	// cloneFaults are the faults that keep members from being cloned until an operator acts, diskFaults those that keep disks from being
+	// added or growing.
+	cloneFaults, diskFaults []named
 }
 
 func newSteps(d *decision) *steps {
@@ -106,7 +106,7 @@ func (s *steps) giveData(m *member, why string) {
 	m.begins(starting, s.setDisksOf(m, why))
 }
 
-// powerOn powers on a member that should be on, unless it was cloned for another spec and never prepared: then it is removed.
+// powerOn powers a member on, unless it was cloned for another spec and never prepared: then it is removed.
 func (s *steps) powerOn(m *member, why string) {
 	unblocked := true
 	switch {
@@ -119,8 +119,8 @@ func (s *steps) powerOn(m *member, why string) {
 	m.begins(starting, unblocked)
 }
 
-// act adds an action unless its member already has one, planned or pending: a member never has two. If the action's last try failed, its fault
-// goes into the status. act returns false if the action is blocked.
+// act adds an action unless its member already has one: a member never has two. If the last try of the action failed, act adds its fault.
+// unblocked is false if that fault, or a question in vCenter, blocks the action.
 func (s *steps) act(a plan.Action) (unblocked bool) {
 	if _, has := s.stepOf[a.VM]; has {
 		return true
@@ -140,7 +140,7 @@ func (s *steps) act(a plan.Action) (unblocked bool) {
 	return !blocked
 }
 
-// step is a step that is wanted. starts: it can start now. blocked: its last try failed, or its VM waits for an answer.
+// step is a wanted action. starts: it can start now. blocked: its last try failed, or its VM has a pending question.
 type step struct {
 	plan.Action
 	starts, blocked bool
@@ -168,13 +168,13 @@ func (s *steps) failing() (n int) {
 	return n
 }
 
-// collectFaults adds the faults of members for which no action is wanted.
+// collectFaults adds the faults of members without a wanted action.
 func (s *steps) collectFaults() {
 	s.faults = append(s.faults, s.decision.quarantinedOn()...)
 	s.collectStalled()
 	s.faults = append(s.faults, s.sets.failedCustomizations(false)...)
 	s.faults = append(s.faults, s.decision.untaken...)
-	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before it blocks: no member could be recreated
+	if s.facts.Related.Fault != nil && len(s.cloneFaults) == 0 { // reported before a member has to be recreated
 		s.blockClone("", *s.facts.Related.Fault)
 	}
 	for _, ordinal := range slices.Concat(s.decision.arriving, s.decision.standbyComing) {
@@ -183,7 +183,7 @@ func (s *steps) collectFaults() {
 			s.faults = append(s.faults, named{Who: name, Fault: f})
 		}
 	}
-	for _, who := range slices.Sorted(maps.Keys(s.facts.Pending)) { // what is changed back each time is right for a moment
+	for _, who := range slices.Sorted(maps.Keys(s.facts.Pending)) { // each time, a change looks done until it is undone
 		if _, planned := s.stepOf[who]; !planned && s.facts.Pending[who].Fault.Reason == plan.ReasonChangeUndone {
 			s.faults = append(s.faults, named{Who: who, Fault: s.facts.Pending[who].Fault})
 		}

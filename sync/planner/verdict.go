@@ -27,18 +27,17 @@ const (
 	allActivities = iota
 )
 
-// verdict is what becomes of a VM, or of an ordinal that no VM has yet. All that is said about what is going on is counted from these.
+// verdict is what becomes of a VM, or of an ordinal that no VM has yet. The status message counts the activities of all verdicts.
 type verdict struct {
 	becomes plan.Decision
 	why     string
-	// needs are what is to be done for it, in this order. keptBy is what keeps it as it is, or for how long.
+	// needs are what is to be done for it, in this order. keptBy says what keeps it as it is.
 	needs  []need
 	keptBy string
-	// awaits is what it waits for before its next step; waits is the precondition at which it waits, marked.
+	// awaits is what it waits for before its next step; waits is the precondition for which it waits with its mark.
 	awaits string
 	waits  *precondition
-	// does are the activities that concern it. Those that are blocked are not counted: their last try failed, and what has to happen
-	// first is among the faults.
+	// does are the activities that concern it. Blocked ones are not counted: a fault says why they are blocked.
 	does, blocked [allActivities]bool
 }
 
@@ -125,7 +124,7 @@ func (d *decision) assigned(ordinal int32) bool {
 	return slices.ContainsFunc(d.free, func(m *member) bool { return m.Ordinal == ordinal && m.name != "" })
 }
 
-// verdicts are what becomes of whom, without those who are kept and of whom nothing more is to be said.
+// verdicts returns the verdicts of all VMs and free ordinals, without VMs that are kept as they are and have nothing to report.
 func (r *report) verdicts() (all []plan.Verdict) {
 	say := func(d plan.Verdict) {
 		d.Reason = strings.TrimPrefix(d.Reason, strings.ToLower(string(d.Is))+": ") // "update: ", beside the verdict Update
