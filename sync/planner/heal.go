@@ -9,14 +9,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Healing has a budget: when more members are unhealthy than it allows, the cause is probably elsewhere (a network, a host,
-// the account's privileges), and no member is restarted or replaced. Members that vCenter cannot reach or show are never
-// healed, and count as unhealthy.
+// Healing has a budget, spec.healing.maxUnhealthy. If more members are unhealthy, the cause is probably not in the members (a network, a host,
+// the account's privileges), and none is restarted or replaced. Members that vCenter can't reach or show are never healed, and count as
+// unhealthy.
 
-// unreadySince returns when the member's time to become ready began: when it was last ready, powered on, or restarted.
+// unreadySince returns when readiness.timeoutSeconds began for the member: when it was last ready, powered on, or restarted.
 func (m *member) unreadySince(now time.Time) time.Time {
 	began := m.since
-	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock: one that is ahead of ours proves nothing
+	if m.Boot.After(began) && m.Boot.Before(now) { // vCenter's clock; ignored if it is ahead of ours
 		began = m.Boot
 	}
 	if m.Restarted.After(began) {
@@ -32,9 +32,9 @@ func (s *sets) healable(m *member) bool { return s.facts.runsUnready(m) && s.isE
 // isEvident reports whether there is evidence that a member that is not ready is unhealthy. Silent VMware Tools are no evidence: they are silent
 // during an upgrade, on all guests at once. Evidence is:
 //
-//   - its service does not answer, and the path to it is not suspected;
-//   - it never came up: since the VM was powered on, Tools have reported nothing that readiness.check asks for. That is no evidence for a VM
-//     that was adopted while it ran; nor are missing addresses, unless readiness.check asks for them.
+//   - its probe fails, and failed probes are not suppressed (suppressed);
+//   - since the VM was powered on, VMware Tools have not reported what readiness.check asks for. That is no evidence for a VM that was
+//     adopted while it ran.
 func (s *sets) isEvident(m *member) bool {
 	switch {
 	case m.answer.silence != "":
@@ -63,7 +63,7 @@ func (d *decision) unreadyTooLong(m *member) bool {
 }
 
 // unhealthy reports whether the member counts against the budget: it is not ready, whether or not it has timed out, and with or without
-// evidence. (Members that fail together time out one by one, and a restart starts a member's time again.)
+// evidence. (Members that fail together time out one by one, and a restart begins a member's time-out again.)
 func (d *decision) unhealthy(m *member) bool {
 	if m.Marked {
 		return m.Why == plan.WhyHealing && !m.ready
@@ -81,7 +81,7 @@ func (d *decision) nominateUnhealthy(order []int) {
 	for _, i := range order {
 		m := &d.sets.members[i]
 		switch {
-		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // it was begun, so it is finished, unless the member recovered
+		case m.Marked && m.Why == plan.WhyHealing && !m.ready: // its replacement began, and is finished unless the member recovers
 			m.nominate(plan.WhyHealing, "healing: it stayed unready")
 			running++
 		case m.nominated != "" || m.leaves():
@@ -124,7 +124,7 @@ func (d *decision) unhealthyNames(order []int) (names []string) {
 	return names
 }
 
-// otherwiseUnhealthy names those that count against it for another reason.
+// otherwiseUnhealthy names the members that count against the budget for another reason.
 func (d *decision) otherwiseUnhealthy() []string {
 	names := slices.Concat(d.sets.unreachable(), d.sets.unconfirmed(), d.sets.missingNames())
 	for _, m := range d.sets.asking {
@@ -141,8 +141,8 @@ func (d *decision) otherwiseUnhealthy() []string {
 	return names
 }
 
-// findTrial finds out whether members that are made from the present spec become ready. It is kept in the status, since the VM that was
-// replaced is gone. An edit of the spec begins a new trial, unless one of its members was ready already.
+// findTrial finds out whether members that are created from the present spec become ready. The status keeps the trial, since vCenter doesn't
+// show VMs that were replaced. An edit of the spec begins a new trial, unless a member of the present target was ready already.
 func (d *decision) findTrial() {
 	stored := d.facts.Group.Status.Trial
 	if d.facts.revision == "" { // the target is unknown
@@ -170,15 +170,15 @@ func (d *decision) findTrial() {
 	}
 }
 
-// note notes a VM that healing replaces.
+// note records a VM that healing replaces.
 func note(t *v1alpha1.Trial, moRef string) {
 	if !slices.Contains(t.Replaced, moRef) && len(t.Replaced) < maxNeverReady {
 		t.Replaced = append(t.Replaced, moRef)
 	}
 }
 
-// neverReady names the members made from the present spec that never became ready, if none made from it ever did: those that healing has
-// replaced, and those that it would replace now.
+// neverReady names the members of the present spec that never became ready, if none ever did: those that healing has replaced, and those
+// that it would replace now.
 func (d *decision) neverReady(sick []*member) (names []string) {
 	if d.trial == nil || d.trial.Ready {
 		return nil
@@ -223,10 +223,11 @@ func (f *facts) unreadyText(m *member) string {
 	return fmt.Sprintf("healing: not ready for %d s (%s)", int((f.policy.InitialDelay + f.policy.Timeout).Seconds()), f.checkOf(m))
 }
 
-// maxNeverReady is how many members of one spec never became ready before healing stops to replace them.
+// maxNeverReady is how many members of one spec can fail to become ready before healing stops replacing them.
 const maxNeverReady = 2
 
-// healOne restarts or replaces a member. never are the members of the present spec that never became ready, if none ever did.
+// healOne restarts a member, or nominates it to be replaced. never are the members of the present spec that never became ready, if none ever
+// did.
 func (d *decision) healOne(m *member, never []string) {
 	m.awaits = ""
 	switch {
@@ -238,7 +239,7 @@ func (d *decision) healOne(m *member, never []string) {
 		d.suspended = fmt.Sprintf("no member made from the present spec has ever been ready, and %s timed out: another clone would be no better; edit the spec (or name members in spec.replace to try again)",
 			plan.AtMost(never, 5))
 		return
-	case d.stuck != nil && m.differs() == "": // a new clone of the same spec would not become ready either
+	case d.stuck != nil && m.differs() == "": // a new clone of the same spec probably wouldn't become ready either
 		m.awaits = "an edit of the spec: the update has stopped"
 		return
 	case d.cloneBlocked(m): // it could not be recreated
@@ -254,7 +255,7 @@ func (d *decision) healOne(m *member, never []string) {
 	}
 }
 
-// reset restarts a member that heal chose for it, unless it goes for another reason.
+// reset restarts a member that healing restarts.
 func (s *steps) reset(m *member, why string) {
 	s.act(plan.Action{Op: plan.Reset, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Reason: why})
 }

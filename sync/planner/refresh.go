@@ -7,11 +7,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A member that is too old differs from the spec, and goes the way of all that do: within maxSurge and maxUnavailable, in the windows, and
-// not while an update is held or has stopped. What was begun before a window closed is finished.
+// A member that is too old differs from the spec, and an update replaces it like any other that differs: within maxSurge and maxUnavailable,
+// in the windows, and not while the update is held or has stopped. A replacement that began before a window closed is finished.
 
-// tooOld reports whether a member has reached its age. One that an older server made has no time in its stamp, so its age is not
-// known; an adopted one is as old as its adoption.
+// tooOld reports whether a member is as old as update.maxAgeSeconds lets it become, and when it will be; zero if never. Its age counts from its
+// stamp: stamps of older servers have no time, and that of an adopted VM has the time of its adoption.
 func (f *facts) tooOld(vm *plan.VM) (is bool, due time.Time) {
 	if f.policy.MaxAge == 0 || vm.Created.IsZero() {
 		return false, time.Time{}
@@ -23,8 +23,8 @@ func (f *facts) tooOld(vm *plan.VM) (is bool, due time.Time) {
 	return !f.Now.Before(due), due
 }
 
-// refreshedSince reports whether a member that was made since is available. While some become available, others may become too old: the
-// number of updated members need not grow.
+// refreshedSince reports whether a member that was created since is available. That is progress although the number of updated members need
+// not grow: while some become available, others become too old.
 func (s *sets) refreshedSince(since time.Time) bool {
 	for i := range s.members {
 		if m := &s.members[i]; s.facts.policy.MaxAge > 0 && m.available() && m.differs() == "" && m.Created.After(since) {
@@ -44,8 +44,7 @@ func (f *facts) outsideWindows() (why string, until time.Time) {
 	return "update.windows: the next one opens at " + until.Format(time.RFC3339), until
 }
 
-// startsTakingDown reports whether an update of the member would begin to take it down: it is not marked for that, and is not changed
-// where it is.
+// startsTakingDown reports whether an update would begin to take the member down: it has no mark, and is not changed in place.
 func (f *facts) startsTakingDown(m *member) bool {
 	inPlace := m.outdated == "" && f.policy.Resize != v1alpha1.ResizeReplace && !f.refusesResize(m)
 	return !m.Marked && !(inPlace && (m.Power == plan.PoweredOff || f.hot(m)))

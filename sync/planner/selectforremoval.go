@@ -9,14 +9,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// victims returns the indices of the members that can be removed, in the order in which they go: the marked first, then those that
-// spec.scaleIn.remove names, the unhealthy, the outdated, the others, and the protected last; equals in the order of spec.scaleIn.order.
-// Those that came back and are too many go before all others, in the same order.
-// Updates, healing, changes of size and standby members follow the same order.
-// withinCanary changes that where a canary bounds updates. Duplicates are left out: see duplicates.go.
+// victims returns the indices of the members in the order in which they are removed: members with a mark first, then those that
+// spec.scaleIn.remove names, the unready, the outdated, the others, and the protected last. Members of one rank are in the order of
+// spec.scaleIn.order. Before all of these come members that were missing and returned, while the group has too many. Updates, healing,
+// power cycles and standby members use the same order, which withinCanary changes while a canary bounds an update. Duplicates are left out
+// (duplicates.go).
 func (s *sets) victims() []int { return s.orderOf(s.members) }
 
-// orderOf is victims, among members or standby members.
+// orderOf is victims for a list of members or standby members.
 func (s *sets) orderOf(members []member) []int {
 	var order []int
 	rank, ordinals := make([]int, len(members)), make([]int32, len(members))
@@ -34,7 +34,7 @@ func (s *sets) orderOf(members []member) []int {
 	return order
 }
 
-// The last ranks of members that nobody protects.
+// The last ranks of members that spec.scaleIn.protected doesn't name.
 const (
 	rankOutdated = 6
 	rankUpdated  = 7
@@ -45,7 +45,7 @@ func (s *sets) rank(m *member) int {
 	switch {
 	case m.markedForRemoval():
 		rank = 0
-	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // probably chosen
+	case s.facts.Pending[m.name].Op == plan.Mark && s.facts.Pending[m.name].Why != plan.WhyPowerCycle: // its mark was being written
 		rank = 1
 	case slices.Contains(s.facts.policy.RemoveFirst, m.name):
 		rank = 2
@@ -53,7 +53,7 @@ func (s *sets) rank(m *member) int {
 		rank = 3
 	case !m.ready || m.halting():
 		rank = 4
-	case m.Marked: // about to be
+	case m.Marked: // to be taken down for its size
 		rank = 5
 	case m.differs() != "" || s.superseded(m):
 		rank = rankOutdated
@@ -67,9 +67,9 @@ func (s *sets) rank(m *member) int {
 	return rank
 }
 
-// superseded reports whether a member was cloned from another version of the template than the newest member, while nobody knows the
-// present version, as when a server has just started: an update that is in progress replaces those, so what is one too many must not be
-// the member that the update has made.
+// superseded reports whether a member was cloned from another version of the template than the newest member, while the present version is
+// unknown, as just after the server started. An update that is in progress replaces such members, so a scale-in must not remove the new
+// members that the update has created.
 func (s *sets) superseded(m *member) bool {
 	if !s.facts.policy.ReplaceOnTemplate || s.facts.State.Template.Fingerprint != "" || m.Fingerprint == "" {
 		return false
@@ -83,7 +83,7 @@ func (s *sets) superseded(m *member) bool {
 	return newest.Fingerprint != m.Fingerprint
 }
 
-// byOrder compares members as spec.scaleIn.order says; HighestOrdinal, the default, also decides between members of one age.
+// byOrder compares members as spec.scaleIn.order says. HighestOrdinal, the default, also orders members of the same age.
 func (f *facts) byOrder(x, y *member) int {
 	highestOrdinal := cmp.Compare(y.Ordinal, x.Ordinal)
 	switch f.policy.Order {
@@ -95,8 +95,8 @@ func (f *facts) byOrder(x, y *member) int {
 	return highestOrdinal
 }
 
-// withinCanary returns the order with updated members before outdated ones where more are updated than update.canary allows. Otherwise
-// replicas that an autoscaler raises and lowers would update all members, since new members are clones of the new spec.
+// withinCanary returns the order, with updated members before outdated ones if more members are updated than update.canary allows. Otherwise
+// an autoscaler that raises and lowers replicas would update all members, since new members are cloned from the new spec.
 func (d *decision) withinCanary(order []int) []int {
 	if d.facts.policy.Canary < 0 || d.canary != nil && d.canary.Back {
 		return order
@@ -121,24 +121,24 @@ func (d *decision) withinCanary(order []int) []int {
 	return append(early, late...)
 }
 
-// selectForRemoval decides which members go now, and how many more serving members can be taken down (d.slack).
+// selectForRemoval decides which members are removed now, and how many more serving members can be taken down (d.slack).
 //
 //	member                     | serves                        | does not serve
 //	---------------------------+-------------------------------+-------------------------------------------
-//	has no successor           | stays (see successors)        | stays
-//	healing replaces it        | -                             | goes
-//	is to be replaced          | goes within maxUnavailable    | goes while enough others might serve
-//	is one too many            | goes within maxUnavailable    | goes
+//	has no successor           | kept (see successors)         | kept
+//	healing replaces it        | -                             | removed
+//	is to be replaced          | removed within maxUnavailable | removed while enough others might serve
+//	is one too many            | removed within maxUnavailable | removed
 //	is marked, and none above  | the mark is withdrawn         | the mark is withdrawn
 //
-// A ready member that is halting, that a failed step may have taken down, or that has not been ready for long enough does
-// not count as serving, and goes only while enough others serve.
+// A ready member does not count as serving if it is halting, if a failed step may have taken it down, or if it has not been ready for
+// minReadySeconds. Such a member is removed only while enough others serve.
 func (d *decision) selectForRemoval(order []int) {
 	order = d.withinCanary(order)
 	d.dropReturned()
 	serving, idle, retiring := d.countServing()
 	slack := serving - d.facts.policy.MinAvailable
-	shown := d.sets.ordinals - d.sets.ordinalsNotFound // one that is not found counts as leaving: nothing goes instead of it
+	shown := d.sets.ordinals - d.sets.ordinalsNotFound // a member that is not found counts as leaving: no other is removed instead of it
 	spare := shown - d.facts.policy.MinAvailable - idle
 	surplus := shown - retiring - d.sets.departing() - d.facts.want - d.beyond()
 	if d.facts.hasPersistentDisks() {
@@ -151,7 +151,7 @@ func (d *decision) selectForRemoval(order []int) {
 		}
 		return fmt.Sprintf("scale-in: from %s to %d", count(d.sets.ordinals, "member"), d.facts.want)
 	}
-	canGo := func(m *member) bool { // one that does not count as serving may serve all the same
+	canGo := func(m *member) bool { // a member that does not count as serving may serve all the same
 		return !m.mayServe() || m.serving && slack > 0 || !m.serving && slack >= 0
 	}
 	for _, i := range order {
@@ -168,14 +168,14 @@ func (d *decision) selectForRemoval(order []int) {
 		case replaced && m.serving:
 			m.replaceIf(slack > 0)
 		case replaced:
-			m.replaceIf(spare > 0 && canGo(m) || m.Marked && !m.mayServe()) // what was powered off is finished
+			m.replaceIf(spare > 0 && canGo(m) || m.Marked && !m.mayServe()) // a replacement that has powered its VM off is finished
 			spare--
 		case surplus > 0 && !d.facts.excess(m):
 		case surplus > 0 && !blocked && canGo(m):
 			m.fate = withdrawn
 			surplus--
 		case surplus > 0:
-			blocked = true // members further down in the order must not go instead
+			blocked = true // members further down in the order must not be removed instead
 			if queued++; queued <= surplus {
 				m.decide(plan.Remove, scaleIn(m))
 				m.awaits = otherMembers
@@ -212,7 +212,7 @@ func (d *decision) dropReturned() {
 	}
 }
 
-// waitsForTurn notes what a member waits for that is to be replaced, and does not go now.
+// waitsForTurn notes what a nominated member waits for that is not replaced now.
 func (d *decision) waitsForTurn(m *member) {
 	switch {
 	case m.nominated == "":
@@ -223,7 +223,7 @@ func (d *decision) waitsForTurn(m *member) {
 	}
 }
 
-// countServing counts the members that serve, that do not although nothing takes them down, and that are to be replaced.
+// countServing counts the members that serve, those that do not although no step takes them down, and those that are to be replaced.
 func (d *decision) countServing() (serving, idle, retiring int) {
 	for i := range d.sets.members {
 		m := &d.sets.members[i]
@@ -233,7 +233,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 		case m.serving:
 			serving++
 		case m.nominated == "" && !m.markedForRemoval():
-			idle++ // might serve soon, or never: not counted upon
+			idle++ // may serve soon, or never
 		}
 		if m.nominated != "" && !d.isIrreplaceable(m) {
 			retiring++
@@ -242,7 +242,7 @@ func (d *decision) countServing() (serving, idle, retiring int) {
 	return serving, idle, retiring
 }
 
-// departing counts the duplicates that were chosen to go before they were duplicates: nothing else goes instead of them.
+// departing counts the duplicates that were marked for removal before they were duplicates: no other member is removed instead of them.
 func (s *sets) departing() (n int) {
 	for i := range s.members {
 		m := &s.members[i]
@@ -251,24 +251,24 @@ func (s *sets) departing() (n int) {
 	return n
 }
 
-// membersText says how many members exist and should exist, as in "too few members: 2 of 3", which stays true while one is added.
+// membersText says how many members exist and should exist. It is true until the new member exists.
 func (s *sets) membersText() string {
 	return fmt.Sprintf("too few members: %d of %d", s.ordinals, s.facts.want)
 }
 
-// isKept reports whether the member is marked, and stays.
+// isKept reports whether the member has a mark, and is not to be taken down.
 func (m *member) isKept() bool {
 	return m.Marked && !m.leaves() && m.fate != powerCycled && !m.duplicate && m.Reachable
 }
 
-// unmark withdraws the mark of a member that stays: two replicas of the server may have marked at once, or the spec has changed.
-// While any such mark exists, no serving member is taken down, because the choice is still open.
+// unmark withdraws the mark of a member that is not to be taken down: two replicas of the server marked members at once, or the spec has
+// changed. While such a mark exists, no serving member is taken down: another replica may be acting on the mark.
 func (s *steps) unmark(m *member, why string) {
 	s.act(plan.Action{Op: plan.Unmark, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion,
 		Generation: s.facts.Group.Generation, Reason: why})
 }
 
-// removeChosen marks a member that goes, and removes one that is marked.
+// removeChosen marks a member that is to be removed, and removes a member with a mark.
 func (s *steps) removeChosen(m *member, why string) {
 	unblocked := true
 	switch {
@@ -278,7 +278,7 @@ func (s *steps) removeChosen(m *member, why string) {
 		s.reportFailedRehearsal(m)
 	case !m.markedForRemoval():
 		to := plan.WhyScaleIn
-		if m.givenUp { // it is kept: see duplicates.go
+		if m.givenUp { // its VM is kept in quarantine (duplicates.go)
 			to = plan.WhyDuplicate
 		}
 		unblocked = s.act(s.facts.marking(m, to, why))
@@ -288,8 +288,8 @@ func (s *steps) removeChosen(m *member, why string) {
 	m.begins(leaving, unblocked)
 }
 
-// announcing reports whether this replica is writing a mark. Another replica may act on it already, and this one has not yet
-// looked at all members after it: until then it takes down no serving member by another replica's mark.
+// announcing reports whether this replica is writing a mark. Another replica may see the mark first and act on it, so until it is written,
+// this replica takes down no serving member by another replica's mark.
 func (f *facts) announcing() bool {
 	for _, p := range f.Pending {
 		if p.Op == plan.Mark && p.State == plan.Running {
@@ -305,8 +305,8 @@ func (f *facts) isMarking(m *member) bool {
 	return p.Op == plan.Mark && p.State == plan.Running && (p.MoRef == "" || p.MoRef == m.MoRef)
 }
 
-// canMark reports whether a member that could serve can be marked. From its mark on, its endpoints are terminating, and so are those of
-// a member whose mark is withdrawn, until it is: both at once would be more than the promise allows.
+// canMark reports whether a member that may serve can be marked. Its endpoints are terminating as soon as it has a mark, and those of a member
+// whose mark is to be withdrawn are terminating until it is. Both at once can be more than maxUnavailable allows.
 func (s *steps) canMark(m *member) bool {
 	if !m.mayServe() || s.facts.isMarking(m) || !s.decision.withdrawing && !s.decision.remarking {
 		return true

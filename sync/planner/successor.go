@@ -11,44 +11,44 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A member that is replaced has a successor: another member of the group has its place once it is gone. No member is marked to be
-// replaced, for whatever reason, unless its successor exists or can be made, and right before the mark is written the step looks up what
-// that clone needs (Action.Successor). A mark is withdrawn if it turns out that no member can be made.
+// A member that is replaced has a successor, the member that takes its place. No member is marked to be replaced, whatever the reason, unless
+// its successor exists or can be created. Right before the step writes the mark, it checks that vCenter has what the clone needs
+// (MarkArgs.Successor). The mark is withdrawn if no successor can be created after all.
 //
-// A clone can succeed, and its VM never become a member that serves: its preparation fails, its host group has no room, its guest never
-// reports an address. So a successor counts, and shows that others can be made, once it is finished: of the present spec, prepared, on, and
-// ready for as long as the spec asks. All of that is read from vCenter, because what failed before is forgotten when the process ends.
+// A clone can succeed and its VM never serve: its preparation fails, its host group has no room, or its guest never reports an address. So a
+// new member shows that others like it can be created only once it is finished: it has the present spec, is prepared and powered on, and has
+// been ready for minReadySeconds. All of that is read from vCenter, since a process forgets its failures when it ends.
 //
-//	what is known                                                      | who is replaced
+//	what is known                                                      | which members are replaced
 //	-------------------------------------------------------------------+---------------------------------------------------------
-//	no member can be made until an operator acts                       | nobody: see stays
-//	the last clone failed, and is tried again                          | only who is marked
+//	no member can be made until an operator acts                       | none (isIrreplaceable)
+//	the last clone failed, and is tried again                          | only those with a mark
 //	the place of the member can't be filled again (refillable)         | not this member
 //	a member of the present spec is unfinished, or being made          | no member that may serve, but for healing
-//	the successor is here: a finished extra member                     | it goes
-//	a member of the same zone was cloned from this spec within an      | it goes
+//	the successor exists: a finished extra member                      | this member
+//	a member of the same zone was cloned from this spec within an      | this member
 //	hour, and is finished
-//	a fit standby member is here, or a VM in quarantine that fits the  | it goes
+//	a fit standby member exists, or a VM in quarantine that fits the   | this member
 //	spec, and a member of this spec was powered on within an hour, and
 //	is finished
-//	none of these, and an extra member can come first (maxSurge)       | nobody before that one is finished, but for healing
-//	none of these                                                      | one at a time: what only a clone, its preparation or its
-//	                                                                   | guest shows costs one member at most
+//	none of these, and an extra member can come first (maxSurge)       | none before that one is finished, but for healing
+//	none of these                                                      | one at a time: a fault that only the clone, its
+//	                                                                   | preparation or its guest shows costs one member at most
 type successors struct {
 	// extra is how many more members there are than the group needs, once those that are removed now are gone. reserve are the fit standby members, and
 	// the VMs in quarantine that fit the spec.
 	extra, reserve int
-	// unfinished: a member of the present spec is not finished, or is being made, or is about to be. unfit: so is a standby member.
+	// unfinished: a member of the present spec is not finished, or is being created, or is about to be. unfit: the same of a standby member.
 	unfinished, unfit bool
 	// cloned is when the newest finished member of each zone was cloned from the present spec, booted when the last of all was powered on;
 	// zero if none is finished. since is when the group ceased to be as its spec says.
 	cloned        []time.Time
 	booted, since time.Time
-	// blocked are the members whose clone, or whose successor's, an operator has to make possible; failing are those for which the last
-	// try failed, for whatever reason. none: no member at all can be made until an operator acts.
+	// failing are the members whose clone, or whose successor's clone, failed when last tried. blocked are those of which an operator has to
+	// mend the cause. none: no member can be created until an operator acts.
 	blocked, failing []string
 	none             bool
-	// unfillable are the members that stay because their places can't be filled again.
+	// unfillable are the members that are kept because their places can't be filled again.
 	unfillable []string
 }
 
@@ -94,18 +94,18 @@ func (d *decision) findSuccessors() {
 	s.none = d.facts.sourceFault() != nil
 }
 
-// isFinished reports whether a member shows that others of the present spec can be made. An adopted one was not cloned.
+// isFinished reports whether a member shows that others of the present spec can be created. An adopted member doesn't: it was not cloned.
 func (d *decision) isFinished(m *member) bool {
 	return m.differs() == "" && m.available() && !m.duplicate && m.Former == (plan.Former{})
 }
 
-// isUnfinished reports whether a member of the present spec, or one that is off for its new size, does not serve yet, and may never. Of one
-// that can't be reached, vCenter shows only that it was prepared and powered on.
+// isUnfinished reports whether a member of the present spec, or a member that is off for its new size, doesn't serve yet and may never. A
+// prepared member that vCenter can't reach counts as finished: vCenter shows no more of it.
 func (d *decision) isUnfinished(m *member) bool {
 	switch {
 	case m.duplicate || m.available():
 		return false
-	case m.markedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it is not needed any more, or serves until it is taken down
+	case m.markedForRemoval() && (m.ready || m.Why == plan.WhyScaleIn): // it isn't needed any more, or serves until it is taken down
 		return false
 	case m.outdated == "" && m.resize != "":
 		return m.Marked && m.Power != plan.PoweredOn
@@ -125,8 +125,8 @@ func (s *successors) note(m *member) {
 	}
 }
 
-// outOfStepSince is when the group ceased to be as its spec says, by its Ready condition. A member of the same spec that was made before that
-// says nothing about the members that are made now.
+// outOfStepSince is when the group's Ready condition became other than True. A member that was created before that doesn't show that another
+// one of the same spec can be created now.
 func (f *facts) outOfStepSince() time.Time {
 	unready := func(is metav1.ConditionStatus) bool { return is != metav1.ConditionTrue }
 	since := sinceWhen(seenCondition(f.Group.Status.Conditions, v1alpha1.ConditionReady, unready), seenCondition(f.noticedConditions(), v1alpha1.ConditionReady, unready))
@@ -141,8 +141,8 @@ func (d *decision) isProven(m *member) bool {
 	return d.isLate(d.successors.cloned[int(m.Ordinal)%len(d.successors.cloned)], m)
 }
 
-// isLate reports whether a time of a finished member is late enough to say something about the successor of a member. Unless that member was
-// cloned from another spec, the finished one may have been made like it, in better times, or have got its size without a power cycle.
+// isLate reports whether the time of a finished member is recent enough to show that the successor of member m can be created. If m was
+// cloned from the present spec, the finished member must also be from after the group became unready: before that, clones worked for m, too.
 func (d *decision) isLate(at time.Time, m *member) bool {
 	until := at.Add(provenFor + d.facts.policy.MinReady)
 	if at.IsZero() || (m.outdated == "" || m.outdated == agedText) && at.Before(d.successors.since) {
@@ -152,7 +152,7 @@ func (d *decision) isLate(at time.Time, m *member) bool {
 	return d.facts.Now.Before(until)
 }
 
-// another reports whether another member is in the list: what blocks a member's own mark is found out by trying it again.
+// another reports whether another member than this one is in the list. A member's own failure doesn't count: its mark is tried again.
 func another(names []string, than *member) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return name != than.name })
 }
@@ -187,8 +187,8 @@ func (d *decision) canBeReplaced(m *member) bool {
 	return left >= -1
 }
 
-// refillable reports whether the places of the members that go, this one among them, can be filled again: as many as left says there are too
-// few.
+// refillable reports whether the places of the members that are removed now and of this member can be filled again. left is how many more
+// members than needed remain, and negative.
 func (d *decision) refillable(m *member, left int) bool {
 	leaves := map[int32]bool{m.Ordinal: true}
 	for i := range d.sets.members {
@@ -221,8 +221,8 @@ func (d *decision) isFree(ordinal int32, leaves map[int32]bool, taken takenAddre
 	return ok && (leaves[ordinal] || !d.taken(ordinal)) && !taken.ByOther(ordinal, plan.AddressText(given))
 }
 
-// takenBeside returns the addresses that are taken once the members with the ordinals in leaves are gone. One that goes into quarantine keeps
-// its addresses.
+// takenBeside returns the addresses that are taken once the members with the ordinals in leaves are removed. In quarantine, a VM keeps its
+// addresses.
 func (f *facts) takenBeside(leaves map[int32]bool) takenAddresses {
 	if f.policy.Quarantine > 0 {
 		leaves = nil
@@ -230,7 +230,7 @@ func (f *facts) takenBeside(leaves map[int32]bool) takenAddresses {
 	return takenAddressesOf(slices.DeleteFunc(slices.Clone(f.State.VMs), func(vm plan.VM) bool { return leaves[vm.Ordinal] && vm.Quarantined.IsZero() }))
 }
 
-// extraComesFirst reports whether an extra member can be made before another one goes.
+// extraComesFirst reports whether an extra member can be created before a member is removed.
 func (d *decision) extraComesFirst() bool {
 	if d.facts.policy.Surge == 0 || d.facts.hasPersistentDisks() {
 		return false
@@ -239,14 +239,14 @@ func (d *decision) extraComesFirst() bool {
 	return ok
 }
 
-// canBeRecreated reports whether a standby member can be removed so that it is made again, where so many are missing. While another one of the
-// present spec is not fit yet, it may never be.
+// canBeRecreated reports whether a standby member can be removed to be created again, while so many standby members are missing. As long as
+// another standby member of the present spec isn't fit, new ones may not become fit either.
 func (d *decision) canBeRecreated(m *member, missing int) bool {
 	s := &d.successors
 	return !d.cloneBlocked(m) && d.refillable(m, -1) && (m.markedForRemoval() || !another(s.failing, m) && !s.unfit && (missing <= 0 || d.isProven(m)))
 }
 
-// replacing is marking, for a member that is replaced: the step looks first whether what its successor's clone needs is there.
+// replacing is marking for a member that is replaced: the step first checks that vCenter has what the successor's clone needs.
 func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 	details, _ := f.details(m.Ordinal)
 	successor := f.cloneOf(m.name, m.Ordinal, details, false)
@@ -255,14 +255,14 @@ func (f *facts) replacing(m *member, why plan.Why, reason string) plan.Action {
 	return a
 }
 
-// reportFailedRehearsal notes what keeps the successor of a member from being cloned, as the step found that was to mark the member.
+// reportFailedRehearsal notes why the successor of a member can't be cloned, if the step that was to mark the member has found that.
 func (s *steps) reportFailedRehearsal(m *member) {
 	if p := s.facts.Pending[m.name]; p.Unrehearsed() && p.Fault.NeedsOperator {
 		s.cloneFaults = append(s.cloneFaults, named{Who: m.name, Fault: p.Fault})
 	}
 }
 
-// reportNotReplaced reports why nobody is replaced, where no clone is wanted that would report it.
+// reportNotReplaced reports why no member is replaced, unless a wanted clone reports that.
 func (s *steps) reportNotReplaced() {
 	waits := func(m member) bool { return m.nominated != "" && !m.leaves() || m.delay == waitsForStandbyMembers }
 	if len(s.cloneFaults) > 0 || !slices.ContainsFunc(s.sets.members, waits) && !slices.ContainsFunc(s.sets.standby, func(m member) bool { return s.facts.unfit(&m) }) {

@@ -13,9 +13,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// An update brings members in line with the spec, as a Deployment does with its pods: with at most maxSurge
-// members more than replicas, and at most maxUnavailable of replicas not available. An outdated member is replaced by a new
-// clone; a size is changed in place where the VM allows it.
+// An update brings members in line with the spec, as a Deployment does with its pods: the group has at most maxSurge members more than
+// replicas, and at most maxUnavailable of its replicas are not available. An outdated member is replaced by a new clone; a size is changed
+// in place if the VM allows that.
 
 // nominateOutdated nominates the members that an update replaces, and decides which members are held as they are. The others are resized in
 // place. order lists the members that can be removed, the first to go in front.
@@ -28,7 +28,7 @@ func (d *decision) nominateOutdated(order []int) {
 	}
 	d.trackCanary(differ)
 	slices.SortStableFunc(differ, func(a, b *member) int { return int(oneIf(d.takenBack(b)) - oneIf(d.takenBack(a))) })
-	back := 0 // those are the first
+	back := 0 // members that match a spec that was taken back; they are the first
 	for _, m := range differ {
 		back += int(oneIf(d.takenBack(m)))
 	}
@@ -53,7 +53,7 @@ func (d *decision) nominateOutdated(order []int) {
 	}
 	d.trackProgress(todo)
 	for _, m := range differ {
-		neverRan := m.unprepared() && !d.facts.preparable(m) // and never can, so it isn't worth keeping
+		neverRan := m.unprepared() && !d.facts.preparable(m) // and can't, so it isn't worth keeping
 		isHeld := (m.delay == held || d.stuck != nil) && !neverRan
 		switch m.delay = notDelayed; {
 		case isHeld:
@@ -69,8 +69,8 @@ func (d *decision) nominateOutdated(order []int) {
 }
 
 // trackCanary records in the status which specs were tried before the spec was edited back, so that a canary does not block the way back:
-// members that match a tried spec go first, and none of them is kept. A spec counts as edited back if members already match it. That
-// depends only on VMs and targets, so the answer stays the same, whatever else keeps members as they are.
+// members that match a tried spec are replaced first, and none of them is held. A spec counts as edited back if members match it already.
+// That depends only on VMs and targets, and not on what else holds members.
 func (d *decision) trackCanary(differ []*member) {
 	stored := d.facts.Group.Status.Canary
 	if d.facts.revision == "" { // the target is unknown
@@ -84,7 +84,7 @@ func (d *decision) trackCanary(differ []*member) {
 	switch {
 	case stored != nil:
 		was = *stored
-	case d.facts.Group.Status.Update != nil: // the canary is new, and the update is not
+	case d.facts.Group.Status.Update != nil: // the canary was added during an update
 		was.Target = d.facts.Group.Status.Update.Target
 	}
 	switch was.Target {
@@ -93,9 +93,9 @@ func (d *decision) trackCanary(differ []*member) {
 	case "":
 	default:
 		matches := slices.ContainsFunc(d.sets.members, func(m member) bool { return madeFrom(&m) == is.Target })
-		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // otherwise it is the way forward again
+		is.Back = matches && !(was.Back && slices.Contains(was.Tried, is.Target)) // otherwise the spec was edited forward again
 		is.Tried = slices.DeleteFunc(slices.Clone(was.Tried), func(target string) bool { return target == is.Target || target == was.Target })
-		if !was.Back { // otherwise the tries began with it
+		if !was.Back { // otherwise it is the target from before the tries
 			is.Tried = append(is.Tried, was.Target)
 		}
 		is.Tried = is.Tried[max(0, len(is.Tried)-maxTried):]
@@ -111,8 +111,8 @@ func (d *decision) takenBack(m *member) bool {
 	return d.canary != nil && d.canary.Back && slices.Contains(d.canary.Tried, madeFrom(m))
 }
 
-// refusesResize reports whether the VM refuses the size even while it is off, so that Auto replaces it. The mark
-// remembers that after the failure is forgotten.
+// refusesResize reports whether the VM refused the size while it was off, so that Auto replaces it. The mark records that when the process
+// has forgotten the failure.
 func (f *facts) refusesResize(m *member) bool {
 	p := f.Pending[m.name]
 	refused := p.Op == plan.Reconfigure && p.Fault.Reason == plan.ReasonResizeRefused
@@ -162,7 +162,7 @@ func (d *decision) trackProgress(todo int) {
 		plan.AtMost(waiting, 5), int(d.facts.policy.Deadline.Seconds()))}
 }
 
-// target describes what members are updated to, for people and to tell updates apart.
+// target describes what members are updated to. Status messages have it, and updates with different targets are different updates.
 func (f *facts) target() string {
 	return targetText(f.revision, f.Group.Spec.CPU, f.Group.MemoryMB(), f.allocation)
 }
@@ -184,7 +184,7 @@ func targetText(revision string, cpu int32, memoryMB int64, allocation string) s
 	return text
 }
 
-// beyond returns how many members more than replicas stay for now: during an update, as many as members are not available yet.
+// beyond returns how many extra members are kept for now: during an update, as many as members are not available yet, up to maxSurge.
 func (d *decision) beyond() int {
 	differ, waiting, cycles := false, 0, 0
 	for i := range d.sets.members {
@@ -209,7 +209,7 @@ func (d *decision) beyond() int {
 	return min(d.facts.policy.Surge, waiting+cycles)
 }
 
-// helpers returns how many stand-ins are cloned so that other members can be power-cycled: none if some members can be unavailable.
+// helpers returns how many extra members are cloned so that others can be power-cycled: none if maxUnavailable allows that without them.
 func (d *decision) helpers() int {
 	if d.facts.policy.MinAvailable < d.facts.want {
 		return 0
@@ -223,7 +223,7 @@ func (d *decision) helpers() int {
 	return min(d.facts.policy.Surge, n)
 }
 
-// whatHolds says which field keeps members that differ from the spec as they are.
+// whatHolds says which field holds the members that differ from the spec.
 func (d *decision) whatHolds() string {
 	why := cmp.Or(d.sets.heldBy(), d.closed)
 	switch {
@@ -235,7 +235,7 @@ func (d *decision) whatHolds() string {
 	return why
 }
 
-// heldText says how many members that differ from the spec are kept, and which field keeps them.
+// heldText says how many members that differ from the spec are held, and which field holds them.
 func (r *report) heldText() string {
 	n := 0
 	for i := range r.sets.members {
