@@ -7,13 +7,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// A member is marked before it is removed, or power-cycled for its size. From then on its endpoints are terminating,
-// and for spec.service.drainSeconds nothing is done to it. A member that is not ready gets no traffic, so nothing waits
-// for it.
+// A member is marked before it is removed, or power-cycled for its size. From then on its endpoints are terminating, and for
+// spec.service.drainSeconds the server doesn't change it. A member that is not ready gets no traffic, so it needs no drain.
 //
-// The time starts when an EndpointSlice is observed that shows the endpoint terminating: Kubernetes learns of a mark only with
-// the next hook call, and Metacontroller writes when it gets to it. The next answer records that time in an annotation of the
-// slice, so it survives a restart of the server, and other replicas know it. For a member that no slice leads to, it starts with the mark.
+// The drain starts when the server observes an EndpointSlice that shows the endpoint as terminating: the mark is published only by the next
+// hook call, and Metacontroller writes the slice some time later. The answer after that records the time in an annotation of the slice, so
+// it survives a restart of the server, and other replicas know it. If no slice has the member, the drain starts with the mark.
 
 // drained reports whether the drain of a member is over, so that it can be taken down; if not, again is when to look again.
 func (f *facts) drained(m *member) (is bool, again time.Time) {
@@ -32,8 +31,8 @@ func (f *facts) drained(m *member) (is bool, again time.Time) {
 	return !f.Now.Before(over), over
 }
 
-// drainsAll reports whether the members of a deleted group are being drained: its children stay until that is over. Members
-// that are retained keep serving clients that know their addresses.
+// drainsAll reports whether the members of a deleted group are being drained: its children are kept until that is over. Retained members keep
+// running, so they need no drain.
 func (s *sets) drainsAll() bool {
 	if !s.facts.Finalizing || s.facts.DrainTime() == 0 || s.facts.policy.Retain {
 		return false
@@ -58,8 +57,8 @@ func (s *sets) drainsAll() bool {
 // terminating reports whether a member's endpoints say so.
 func (f *facts) terminating(m *member) bool { return m.Marked || f.Finalizing && !f.paused() }
 
-// terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. Where
-// no slice leads to the member, since is when it was chosen to go; zero if unknown.
+// terminatingSince returns since when all endpoints of a member are known to be terminating; shown is false while one is not. If no slice has
+// the member, since is when it was marked; zero if unknown.
 func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 	chosen := f.chosenSince(m)
 	if since = chosen; f.invalid != nil { // nothing is made from such a spec, so nothing is shown
@@ -84,8 +83,8 @@ func (f *facts) terminatingSince(m *member) (since time.Time, shown bool) {
 	return since, true
 }
 
-// chosenSince returns when a member was chosen to go, rounded up, because stamps and deletionTimestamps are cut to whole
-// seconds; zero if unknown.
+// chosenSince returns when a member was marked or its group deleted, rounded up, because stamps and deletionTimestamps have whole seconds; zero
+// if unknown.
 func (f *facts) chosenSince(m *member) time.Time {
 	var since time.Time
 	if m.Marked && !m.MarkedAt.IsZero() && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// isReleased reports whether nothing holds a marked member any more: see holdannotations.go. Where members can be held, a replica of the server
-// takes none down before it was called after the mark: another one may know of a hold that this one does not.
+// isReleased reports whether no annotation holds a marked member (holdannotations.go). If members can be held, a replica of the server takes
+// none down before a hook call that is later than the mark: until then it may not know of an annotation.
 func (s *steps) isReleased(m *member) bool {
 	f := s.facts
 	if f.holds.Timeout > 0 && m.Marked && m.Power == plan.PoweredOn && !m.halting() && f.Called.Before(m.MarkedAt) && !m.MarkedAt.After(f.Now.Add(plan.ClockSkew)) {
@@ -24,7 +24,7 @@ func (f *facts) heldUntil(m *member) time.Time {
 		return time.Time{}
 	}
 	since := f.chosenSince(m)
-	if m.Marked && since.IsZero() { // by an older server: the time is not known; or by a clock that is ahead, which makes the hold longer
+	if m.Marked && since.IsZero() { // marked by an older server, without a time; or by a clock that is ahead, which makes the hold longer
 		since = m.MarkedAt
 	}
 	return f.holds.Until(m.name, m.MoRef, since, f.Now)
@@ -34,7 +34,7 @@ func (r *report) heldMessage(m *member) string {
 	return r.facts.holds.Text(m.name, m.MoRef, m.heldUntil)
 }
 
-// holdsAny reports whether a member of a deleted group is held: the children that still exist stay until that is over.
+// holdsAny reports whether a member of a deleted group is held: the children that still exist are kept until that is over.
 func (s *sets) holdsAny() bool {
 	for i := range s.members {
 		if len(s.facts.Children) > 0 && !s.members[i].heldUntil.IsZero() {
@@ -44,7 +44,7 @@ func (s *sets) holdsAny() bool {
 	return !s.facts.vCenterKnown && len(s.facts.Children) > 0 && s.facts.holds.Any() && !s.facts.policy.Retain
 }
 
-// holdEnded reports whether a hold is over that the stored status knows.
+// holdEnded reports whether a hold in the stored status is over.
 func (s *sets) holdEnded() bool {
 	for i := range s.facts.Group.Status.Members {
 		r := &s.facts.Group.Status.Members[i]
@@ -72,7 +72,7 @@ func (r *report) ignoredHolds() []string {
 			is = is || r.sets.notFound[i].MoRef == moRef
 		}
 		switch {
-		case is || !named && r.facts.Finalizing: // it was removed after its hold ended or timed out: the annotation outlives it
+		case is || !named && r.facts.Finalizing: // it was removed after its hold, and the annotation is left over
 			return ""
 		case !named:
 			return fmt.Sprintf("there is no member %s, or no longer", member)
@@ -81,7 +81,7 @@ func (r *report) ignoredHolds() []string {
 	})
 }
 
-// holdEvents tell who is held now and was not in the stored status, and whose time is over since; such a member may be gone already.
+// holdEvents are the Events about holds that began or timed out since the stored status. A member whose hold timed out may be gone already.
 func (r *report) holdEvents() (all []plan.Event) {
 	for i := range r.sets.members {
 		m := &r.sets.members[i]

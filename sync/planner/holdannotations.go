@@ -1,12 +1,12 @@
-// This file says who holds a member that is about to be taken down, and until when.
+// This file finds which annotations hold a member that is to be taken down, and until when.
 //
-// Somebody in the cluster can say "not yet": an annotation of the group names the member with its moRef. It is asked when the member is
-// marked, so its endpoints are terminating meanwhile, and it does not count as available. It ends with the annotation, or
-// spec.deletion.holdTimeoutSeconds after the mark, which is in the stamp: a restart changes nothing.
+// An annotation of the group can hold a member; it names the member with its moRef. The hold begins when the member is marked, so the
+// member's endpoints are terminating, and it doesn't count as available. It ends when the annotation is removed, or
+// spec.deletion.holdTimeoutSeconds after the mark. The stamp has the time of the mark, so a restart of the server changes nothing.
 //
-// A hold is about a guest that runs, for whatever reason it is taken down, healing included: one that is unready may have the more to hand
-// over. It does not concern a VM that is off, or whose guest is halting already, one that is released (deletion.policy Retain), a restart
-// by healing, nor a VM that came back beside its replacement.
+// A hold applies to a guest that runs, whatever the reason for taking it down, healing included: an unready guest may have more to hand over
+// than others. It doesn't apply to a VM that is off or whose guest is halting, to a VM that is released (deletion.policy Retain), to a restart
+// by healing, or to a VM that vCenter shows again beside its replacement.
 
 package planner
 
@@ -61,7 +61,7 @@ func (h *memberHolds) By(member, moRef string) (keys []string) {
 // Any reports whether any member can be held.
 func (h *memberHolds) Any() bool { return h.Timeout > 0 && len(h.all) > 0 }
 
-// Until returns until when a member is held that was chosen to go at some time; zero if it is not, or that is not known.
+// Until returns until when a member is held that was marked at the time chosen; zero if it isn't held, or that time is unknown.
 func (h *memberHolds) Until(member, moRef string, chosen, now time.Time) time.Time {
 	until := chosen.Add(h.Timeout).UTC()
 	if chosen.IsZero() || !now.Before(until) || h.By(member, moRef) == nil {
@@ -70,7 +70,7 @@ func (h *memberHolds) Until(member, moRef string, chosen, now time.Time) time.Ti
 	return until
 }
 
-// Text says who holds a member; empty if until is zero.
+// Text says which annotations hold a member; empty if until is zero.
 func (h *memberHolds) Text(member, moRef string, until time.Time) string {
 	if until.IsZero() {
 		return ""
@@ -78,7 +78,7 @@ func (h *memberHolds) Text(member, moRef string, until time.Time) string {
 	return fmt.Sprintf("held by %s until %s at the latest", plan.AtMost(h.By(member, moRef), 3), until.Format(time.RFC3339))
 }
 
-// Ignored says which annotations hold nobody, and why. mismatch says why a VM is not that member; empty if it is.
+// Ignored says which annotations hold no member, and why. mismatch says why a VM is not that member; empty if it is.
 func (h *memberHolds) Ignored(mismatch func(member, moRef string) string) (texts []string) {
 	for _, a := range h.all {
 		why := ""
@@ -103,7 +103,7 @@ func (h *memberHolds) Begins(member, moRef string, until, now time.Time) plan.Ev
 		Key: "held/" + moRef + "/" + until.Format(time.RFC3339)}
 }
 
-// TimedOut tells that a member was held for too long, if that is so. was is until when it was held at most.
+// TimedOut returns the Event for a hold that timed out; over is false if it didn't. was is the time at which it was to end at the latest.
 func (h *memberHolds) TimedOut(member, moRef string, was, now time.Time) (n plan.Event, over bool) {
 	keys := h.By(member, moRef)
 	if was.IsZero() || now.Before(was) || keys == nil {

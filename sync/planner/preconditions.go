@@ -9,28 +9,29 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A voluntary step takes down a member that could keep serving: to remove it, or to power it off for a while. It passes
-// preconditions, in two places:
+// A voluntary step takes down a member that could keep serving: to remove it, or to power it off for a while. It has preconditions, some
+// before the member is marked, and some before a marked member is taken down:
 //
-//	precondition     passed                        opens when                                                 is in
+//	name     checked                       is met when                                                is in
 //	-------  ----------------------------  ---------------------------------------------------------  -----------------------------
 //	window   before a member is marked     a window is open, for updates of any kind                  nominateOutdated
-//	follows  before a member is marked     its successor exists, or can be made, if it is to be replaced (successor)  selectForRemoval, decideStandby
-//	promise  before a member is marked     enough others serve, so that the group stays above         selectForRemoval,
-//	                                       replicas less maxUnavailable                               chooseCycles
-//	drain    by a marked member            its endpoints were terminating for drainSeconds            drained
-//	hold     by a marked member            no annotation holds it any more, or its time is over       released
-//	choice   by a marked member            no mark is being withdrawn; none written, if it is ready   choiceIsMade
-//	relief   by a duplicate that serves    the member of its ordinal serves, or enough others do      isRelieved
+//	follows  before a member is marked     it isn't replaced, or its successor exists or can be       selectForRemoval,
+//	                                       created (successor.go)                                     decideStandby
+//	promise  before a member is marked     enough others serve, so that at most maxUnavailable of     selectForRemoval,
+//	                                       replicas don't                                             chooseCycles
+//	drain    with its mark                 its endpoints were terminating for drainSeconds            isDrained
+//	hold     with its mark                 no annotation holds it, or its time is over                isReleased
+//	choice   with its mark                 no mark is being withdrawn; none written, if it is ready   choiceIsMade
+//	relief   a duplicate that serves       the member of its ordinal serves, or enough others do      isRelieved
 //
-// A precondition that is closed notes when to look again (wake), unless something that is observed opens it. Nothing that takes a marked
-// member down can leave out passes.
+// One that is not met notes when to look again (wake), unless a change of the observation meets it. Every step that takes a marked member
+// down asks passes.
 type precondition struct {
-	// opens reports whether the member can be taken down, as far as this precondition knows.
+	// opens reports whether the precondition is met.
 	opens func(*steps, *member) bool
-	// says is the sentence about the members that wait at it, in the message; empty if other sentences say enough.
+	// says is the sentence in the status message about the members that wait for it; empty if other sentences say enough.
 	says string
-	// until is what each of them waits for.
+	// until is what such a member waits for.
 	until string
 }
 
@@ -48,7 +49,7 @@ var preconditions = []*precondition{
 	{(*steps).isRelieved, "", otherMembers},
 }
 
-// passes reports whether a marked member passes all preconditions now. Each is asked, as each notes its time.
+// passes reports whether a marked member meets all preconditions now. It asks each of them, since each notes when to look again.
 func (s *steps) passes(m *member) bool {
 	m.waits = nil
 	all := true
@@ -66,15 +67,16 @@ func (s *steps) isDrained(m *member) bool {
 	return over
 }
 
-// choiceIsMade reports whether the choice of who is taken down is made: see withdrawing and announcing. A duplicate is no choice.
+// choiceIsMade reports whether it is settled which members are taken down: see withdrawing and announcing. A duplicate is taken down in any
+// case.
 func (s *steps) choiceIsMade(m *member) bool {
 	return s.facts.Finalizing || m.duplicate || !s.decision.withdrawing && !(m.ready && s.facts.announcing())
 }
 
-// isRelieved reports whether a duplicate can be taken down. No endpoint leads to it, and people may use it all the same: while fewer members
-// serve than are promised, it stays until the member of its ordinal, which runs, serves too. A member that is off waits for it in turn.
-// (test/world, seed 1200000280: an operator renamed the only member that served while another replica cloned its ordinal again, and it was
-// shut down before the other guest had booted.)
+// isRelieved reports whether a duplicate can be taken down. The Service doesn't lead to it, but its clients may use its address. So while more
+// than maxUnavailable members don't serve, it runs until the member of its ordinal serves. If that member is off, the duplicate is taken down,
+// since the member is powered on only afterwards. (test/world, seed 1200000280: an operator renamed the only member that served while another
+// replica cloned its ordinal again, and it was shut down before the other guest had booted.)
 func (s *steps) isRelieved(m *member) bool {
 	serves := m.Power == plan.PoweredOn && (m.HasReported() || s.facts.policy.Check == v1alpha1.ReadyPoweredOn) && !m.halting()
 	return s.facts.Finalizing || !m.duplicate || !serves || s.decision.slack >= 0 || !slices.ContainsFunc(s.sets.members, func(x member) bool {
@@ -82,7 +84,7 @@ func (s *steps) isRelieved(m *member) bool {
 	})
 }
 
-// waiting counts the members that wait at preconditions, and waitingText says at which, a sentence for each precondition.
+// waiting counts the members that wait for preconditions, and waitingText has a sentence for each precondition.
 func (r *report) waiting() (n int) {
 	for i := range r.sets.members {
 		n += int(oneIf(r.sets.members[i].waits != nil && r.sets.members[i].waits.says != ""))

@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A VM in quarantine is no member: it is powered off, its stamp says since when, its name leaves the ordinal's name
-// free, and it is in a separate folder. The VM itself shows all of that, so the process may stop after any step:
+// A VM in quarantine is no member: it is powered off, its stamp has the time, it has another name than a member, and it is in a separate
+// folder. vCenter shows all of that, so the process can stop after any step:
 //
 //	name       folder          on its way out     wanted again
 //	---------  --------------  -----------------  -----------------
@@ -20,14 +20,14 @@ import (
 //	web-2-vm-7 quarantine      (kept)             Rename
 //	web-2      quarantine      Rename             Move
 //
-// A duplicate (duplicates.go) stays where it is until somebody deletes it, and keeps its name unless that is in the way.
+// A duplicate (duplicates.go) is left in its folder until an operator deletes it, and is renamed only if it has a member's name.
 //
-// One that an admin renamed or moved stays where it is, and is destroyed when its time is over. One that an admin powered on stays on;
-// but a PowerOn of the server that was delayed on its way can reach vCenter after the VM went into quarantine, and its guest would run
-// beside the member that replaced it. So one that comes on right after it went there is powered off.
+// A VM that an operator renamed or moved is left there, and is destroyed when its time is over. A VM that an operator powered on is left on.
+// But a PowerOn of the server that was delayed can reach vCenter after the VM was put into quarantine, and its guest would run beside the
+// member that replaced it. So a VM that was powered on right after it was put into quarantine is powered off.
 
-// lateCalls is how long after a VM went into quarantine a call of the server can turn it on: the 90 s after which the server gives a call
-// up, and as long again until vCenter has carried it out.
+// lateCalls is how long after a VM was put into quarantine a call of the server can power it on: the server gives a call up after 90 s, and
+// vCenter may take as long again to carry it out.
 const lateCalls = 3 * time.Minute
 
 // blocksName reports whether a VM on its way out still has its member's name in the group's folder.
@@ -59,8 +59,8 @@ func (d *decision) bringBack(count int) (back int) {
 	return back
 }
 
-// mayReturn reports whether a VM of that ordinal was given up. If it comes back, the one that was made last is the member
-// (duplicates.go), and that must be the one that serves.
+// mayReturn reports whether a missing VM of that ordinal was given up. If vCenter shows it again, the VM that was created last is the member
+// (duplicates.go), and that must be the VM that serves.
 func (s *sets) mayReturn(ordinal int32) bool {
 	name := plan.MemberName(s.facts.Group.Name, ordinal)
 	return slices.ContainsFunc(s.facts.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.Name == name }) ||
@@ -81,8 +81,7 @@ func (s *steps) returnMember(q *member, why string) {
 	q.begins(returning, s.act(a))
 }
 
-// fitsAgain reports whether a VM can be a member again: it was not removed for a fault of its own, and equals a clone made
-// now.
+// fitsAgain reports whether a VM can be a member again: it was not removed because it was unhealthy, and equals a clone made now.
 func (d *decision) fitsAgain(q *member) bool {
 	d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
 	if d.facts.revision == "" || q.Why != plan.WhyScaleIn && q.Why != plan.WhyUpdate || !q.Reachable || q.Power != plan.PoweredOff || d.facts.policy.Quarantine == 0 {
@@ -105,8 +104,7 @@ func (f *facts) due(q *member) bool {
 //	-----------------------------------------  -------  ----------------------------------------------------
 //	is to be a member again                    Create   a member is missing (bringBack)
 //	not reachable                              -
-//	its time is over, and somebody powered it  Wait     that; somebody to power it off
-//	on
+//	its time is over, and it was powered on    Wait     that; an operator to power it off
 //	its time is over                           Remove   that
 //	any other                                  Keep     it is in quarantine
 func (d *decision) decideQuarantined() {
@@ -156,7 +154,7 @@ func (s *steps) destroyQuarantined(q *member, why string) {
 	s.remove(q, expired, why)
 }
 
-// quarantinedOn are, as faults, the VMs whose time in quarantine is over, and that somebody powered on.
+// quarantinedOn returns, as faults, the VMs whose time in quarantine is over and that were powered on.
 func (d *decision) quarantinedOn() (found []named) {
 	for i := range d.sets.quarantined {
 		if q := &d.sets.quarantined[i]; q.becomes == plan.Wait {

@@ -19,17 +19,17 @@ const (
 	idle
 )
 
-// remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't go yet;
-// reason says why it goes.
+// remove is the only way in which a VM leaves its group. It plans the VM's next step, or none while the VM can't be removed yet; reason says
+// why it is removed.
 //
-//	reason    the VM                            can go when                                       how
+//	reason    the VM                            can be removed when                               how
 //	--------  --------------------------------  ------------------------------------------------  ---------------------------
 //	chosen    a member that was selected:       it is marked for removal (by removeChosen) and    powered off, then destroyed;
 //	          scale-in, update, resize,         passes the preconditions (preconditions)          with quarantineSeconds put
 //	          healing, spec.replace; a                                                            into quarantine instead; a
 //	          duplicate that ever ran                                                             duplicate always
 //	expired   a VM in quarantine                its time is over, and it is off: one that         destroyed
-//	                                            somebody powered on is kept (decideQuarantined)
+//	                                            was powered on is kept (decideQuarantined)
 //	duplicate a VM of which another one is      it is off (settle)                                destroyed, if vCenter's
 //	          the member                                                                          events show it never ran
 //	idle      a standby member that is unfit,   it is marked for removal, and off                 destroyed
@@ -114,7 +114,7 @@ func (s *steps) release(m *member, as, reason string) bool {
 	return s.act(a)
 }
 
-// outlasts reports whether a member is the one that stays until all other VMs of the deleted group are gone.
+// outlasts reports whether a member is kept until all other VMs of the deleted group are gone.
 func (s *sets) outlasts(m *member) bool {
 	return s.isLastToGo(m) && len(s.members)+len(s.standby)+len(s.quarantined) > 1
 }

@@ -9,11 +9,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A standby member is one whose power state is to be off. Its clone's stamp says so, until it is promoted: from then on it is a member
-// that is off and should be on, and a process that stops in between is of no account. One that somebody powers on is promoted by that.
-// It never ran, so it is drained, shut down, promised and kept in quarantine by nobody, and one that vCenter does not have is gone.
+// A standby member is cloned and prepared, and stays powered off until it is promoted. The stamp of its clone says that it is one, until the
+// promotion. From then on it is a member that is off and should be on, so the process can stop between the two. If an operator powers a
+// standby member on, that promotes it. It never ran, so it needs no drain, shutdown or quarantine, and doesn't count as available. One that
+// vCenter doesn't have is gone.
 
-// splitStandby moves the standby members out of members, which are in order. One whose ordinal a member has stays there.
+// splitStandby moves the standby members out of members, which are in order, except for those whose ordinal a member has.
 func (s *sets) splitStandby() {
 	if !slices.ContainsFunc(s.members, func(m member) bool { return m.IsStandby() }) {
 		return
@@ -32,8 +33,8 @@ func (s *sets) splitStandby() {
 	s.members = serving
 }
 
-// examineStandby decides what concerns each standby member alone, and finds the recorded ones that vCenter does not show, and that it has
-// not reported as gone.
+// examineStandby finds how standby members differ from the spec, and the recorded standby members that vCenter neither shows nor has reported
+// as removed.
 func (s *sets) examineStandby() {
 	for i := range s.standby {
 		m := &s.standby[i]
@@ -53,7 +54,7 @@ func (s *sets) examineStandby() {
 	}
 }
 
-// isStandby reports whether a standby member has an ordinal, or is being made with it.
+// isStandby reports whether a standby member has the ordinal, or is being created with it.
 func (s *sets) isStandby(ordinal int32) bool {
 	return slices.ContainsFunc(s.standby, func(m member) bool { return m.Ordinal == ordinal }) || s.unseenStandby[ordinal] ||
 		slices.Contains(s.standbyComing, ordinal)
@@ -71,14 +72,14 @@ func (s *sets) fit(m *member) bool {
 		(p.State != plan.Running || p.Op == plan.PowerOn)
 }
 
-// unfit reports whether a standby member has to be made again.
+// unfit reports whether a standby member has to be created again.
 func (f *facts) unfit(m *member) bool {
 	return m.outdated != "" || m.resize != "" && (f.policy.Resize == v1alpha1.ResizeReplace || f.refusesResize(m)) || m.unprepared() && !f.preparable(m) ||
 		slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: m.name, MoRef: m.MoRef})
 }
 
-// promote decides which standby members are promoted, up to most, and returns how many. In each zone that has the fewest members one is
-// promoted first; one that is being promoted, before all others; one that failed, after them.
+// promote decides which standby members are promoted, up to most, and returns how many. Those that are being promoted come first, and those
+// whose promotion failed come last; among the others, those in the zone with the fewest members come first.
 func (d *decision) promote(most int) (promoted int) {
 	if len(d.sets.standby) == 0 || most <= 0 || d.facts.awaitsRules() {
 		return 0
@@ -114,7 +115,7 @@ func (d *decision) promote(most int) (promoted int) {
 	return promoted
 }
 
-// promoteStandby powers a standby member on, or takes note in its stamp that somebody did.
+// promoteStandby powers a standby member on and makes it a member in its stamp. If an operator powered it on, only the stamp changes.
 func (s *steps) promoteStandby(m *member, why string) {
 	running := m.Power == plan.PoweredOn
 	if unblocked := s.act(s.facts.promotion(m, why)); !running {
@@ -140,7 +141,7 @@ func (d *decision) promotionText(n int) string {
 	return d.surgeText(n + 1)
 }
 
-// soonFit is how many standby members will be fit without an operator's help, and are not promoted yet.
+// soonFit is how many standby members, promoted ones apart, will be fit without an operator's help.
 func (d *decision) soonFit() (n int) {
 	for _, ordinal := range d.standbyComing {
 		n += int(oneIf(d.facts.Pending[plan.MemberName(d.facts.Group.Name, ordinal)].Fault.Reason == ""))
@@ -154,8 +155,8 @@ func (d *decision) soonFit() (n int) {
 	return n
 }
 
-// standbyFirst reports whether an update waits for the standby members: those that differ from the spec are made again, or resized,
-// before a serving member is, and all of them exist before the first one is, so that the update promotes them.
+// standbyFirst reports whether an update waits for the standby members, so that it can promote them: those that differ from the spec are
+// updated before serving members are, and all of them exist before the first serving member is replaced.
 func (s *sets) standbyFirst() bool {
 	here, differ := len(s.notFoundStandby), false
 	for i := range s.standby {
@@ -166,20 +167,20 @@ func (s *sets) standbyFirst() bool {
 	return differ || here < int(s.facts.Group.Spec.Standby) && !slices.ContainsFunc(s.members, func(m member) bool { return m.differs() == "" })
 }
 
-// decideStandby decides what becomes of the standby members, those that go first in front. The first row that applies:
+// decideStandby decides what becomes of the standby members, in the order of orderOf. The first row that applies:
 //
 //	what                                       verdict        why, and what it waits for
 //	-----------------------------------------  -------------  ---------------------------------------------------
 //	a duplicate                                Remove         another VM is the member
 //	promoted                                   Create         a member is missing (promote)
 //	not reachable                              -
-//	unfit, and none would be left instead      Update         why it is made again; a successor
-//	unfit, and fewer others than spec.standby  Update         why it is made again
-//	one too many, or chosen to go              Remove         spec.standby
+//	unfit, and none would be left instead      Update         why it is created again; a successor
+//	unfit, and fewer others than spec.standby  Update         why it is created again
+//	one too many, or marked for removal        Remove         spec.standby
 //	unlike the spec in what can change         Update         what is changed
 func (d *decision) decideStandby() {
 	wanted := int(d.facts.Group.Spec.Standby)
-	here, stay := len(d.sets.notFoundStandby), 0 // one that is not seen counts as leaving: nothing goes instead of it
+	here, stay := len(d.sets.notFoundStandby), 0 // a member that is not found counts as leaving: no other is removed instead of it
 	for i := range d.sets.standby {
 		m := &d.sets.standby[i]
 		if m.duplicate {
@@ -240,12 +241,12 @@ func (d *decision) cloneStandby(count int) {
 	d.place(vacant, ordinals)
 }
 
-// lacksPreparation reports whether a standby member that stays is to be prepared.
+// lacksPreparation reports whether a standby member that is kept is to be prepared.
 func (f *facts) lacksPreparation(m *member) bool {
 	return m.unprepared() || m.Prepared != f.prepared && f.preparable(m)
 }
 
-// upkeep says how a standby member that stays is made like the spec; empty if it is.
+// upkeep says how a standby member that is kept is brought in line with the spec; empty if it is in line.
 func (f *facts) upkeep(m *member) string {
 	switch {
 	case f.lacksPreparation(m):
@@ -256,7 +257,7 @@ func (f *facts) upkeep(m *member) string {
 	return prefixed("resize of a standby member: it ", m.resize)
 }
 
-// updateStandby makes a standby member that stays like the spec.
+// updateStandby brings a standby member that is kept in line with the spec.
 func (s *steps) updateStandby(m *member, why string) {
 	var unblocked bool
 	switch {
@@ -270,7 +271,7 @@ func (s *steps) updateStandby(m *member, why string) {
 	m.begins(standingBy, unblocked)
 }
 
-// discardStandby marks a standby member, and then removes it: enough others are left without it, or it is made again.
+// discardStandby marks a standby member, and then removes it: enough others are left without it, or it is created again.
 func (s *steps) discardStandby(m *member, why string) {
 	switch again := m.becomes == plan.Update; {
 	case !m.markedForRemoval() && again:
@@ -284,7 +285,7 @@ func (s *steps) discardStandby(m *member, why string) {
 	m.begins(discarding, true)
 }
 
-// againText says why a standby member is made again.
+// againText says why a standby member is created again.
 func againText(m *member) string {
 	return "standby member recreated: " + cmp.Or(prefixed("it ", m.differs()), "spec.replace names it, or it was created for another spec")
 }
@@ -297,7 +298,7 @@ func prefixed(prefix, text string) string {
 	return prefix + text
 }
 
-// concernsStandbyOnly reports whether a step concerns a standby member alone: the group is RUNNING meanwhile.
+// concernsStandbyOnly reports whether a step concerns a standby member alone. Such a step doesn't keep the group from being RUNNING.
 func (r *report) concernsStandbyOnly(name string) bool {
 	return slices.ContainsFunc(r.sets.standby, func(m member) bool { return m.name == name }) ||
 		slices.ContainsFunc(r.decision.standbyComing, func(ordinal int32) bool { return plan.MemberName(r.facts.Group.Name, ordinal) == name })
