@@ -1,5 +1,5 @@
 // This file decides what must be done about the persistent disks of a VM before the VM is destroyed. The next VM of the ordinal
-// gets its disks, so they must be remembered; or they go with it:
+// gets its disks, so the status must list them; or they are deleted with it:
 //
 //	the stamp of the old VM   the stored status         step
 //	------------------------  ------------------------  -----------------------------------------------------------------
@@ -30,7 +30,8 @@ type detachStep struct {
 }
 
 // beforeDetach returns what comes before the VM with that moRef is destroyed. listed are the disks of the stored status, has
-// are the persistent ones in the VM's stamp, and retention says what becomes of a disk as this VM goes. Once the group is deleted, nobody asks for a disk again.
+// are the persistent ones in the VM's stamp, and retention says what becomes of a disk when the VM is removed. Once the group is deleted, no next
+// VM gets a disk, so the status isn't needed.
 func beforeDetach(listed []v1alpha1.PersistentDisk, moRef string, has []plan.MemberDisk, retention func(disk string) v1alpha1.Retention, groupDeleted bool) detachStep {
 	var deleted []string
 	wait := false

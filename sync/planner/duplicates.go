@@ -8,20 +8,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Two VMs can have the stamp of one ordinal although the name is a lock: a missing member comes back beside its replacement; an admin
-// renames a new member before another replica of the server has seen it, or restores a backup; or a clone that another replica began
-// ends late. One rule decides, from vCenter's facts alone, so that all replicas decide the same. Of the VMs of one ordinal the first of this
-// order is the member:
+// Two VMs can have the stamp of one ordinal although the name is a lock: a missing member returns beside its replacement; an operator renames a
+// new member before another replica of the server has seen it, or restores a backup; or a clone that another replica began ends late. The
+// rule depends on what vCenter shows alone, so all replicas decide the same. Of the VMs of one ordinal, the first in this order is the
+// member:
 //
 //	1. one that runs (or is off for its new size) and can be reached
 //	2. one that runs
-//	3. one that has the ordinal's persistent disks: others wrote to them
+//	3. one that has the ordinal's persistent disks, which have data
 //	4. one that is a member before a standby member
-//	5. the one that was made last
+//	5. the one that was created last
 //
-// Another one that was never powered on, as vCenter's events tell, has nothing of value and is destroyed. Any other is marked, powered
-// off, and kept in quarantine, which no time ends (Why: Duplicate): an operator deletes it, or the group's deletion does. The member is
-// not powered on before that is done.
+// A duplicate that was never powered on, by vCenter's events, has no data and is destroyed. Any other is marked, powered off, and kept in
+// quarantine without a time limit (Why: Duplicate) until an operator deletes it, or the group is deleted. A member that is off is powered on
+// only after that.
 
 // findDuplicates finds, among VMs that are in order, those of which another one is the member.
 func (f *facts) findDuplicates(members []member) {
@@ -63,7 +63,7 @@ func hasData(m *member) bool {
 	return slices.ContainsFunc(plan.Persistent(m.VM.Disks), func(d plan.MemberDisk) bool { return d.Parted == "" })
 }
 
-// settleDuplicates removes the duplicates. It comes before all other steps, of which those for the member may wait for it.
+// settleDuplicates removes the duplicates. It comes before all other steps, because a duplicate and its member have one name, and so one step.
 func (s *steps) settleDuplicates() {
 	for _, members := range [][]member{s.sets.members, s.sets.standby} {
 		for i := range members {
@@ -74,9 +74,9 @@ func (s *steps) settleDuplicates() {
 	}
 }
 
-// registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has one VM of each: this is the member
-// itself, registered again, and the inventory will soon lose the moRef that it had before. (test/world, seed 5949: it was kept in
-// quarantine, with the disks that its replacement needed.)
+// registeredAgain reports whether another VM of the ordinal has the same instanceUuid. vCenter has at most one VM with an instanceUuid, so both are
+// the member, registered again, and the inventory will soon drop its former moRef. (test/world, seed 5949: it was kept in quarantine, with
+// the disks that its replacement needed.)
 func (s *sets) registeredAgain(m *member) bool {
 	for _, members := range [][]member{s.members, s.standby} {
 		for i := range members {
@@ -103,7 +103,8 @@ func (s *steps) settle(m *member) (unblocked bool) {
 	return s.act(s.facts.marking(m, plan.WhyDuplicate, reason))
 }
 
-// contestUnseen keeps members that are off from being powered on while another VM of their ordinal, which vCenter does not show, may run.
+// contestUnseen marks members that are off as contested, so that they aren't powered on, while a VM of their ordinal that vCenter doesn't show may
+// run.
 func (s *sets) contestUnseen() {
 	for i := range s.members {
 		if m := &s.members[i]; m.Power != plan.PoweredOn && s.isNotFound(m.Ordinal) {

@@ -12,10 +12,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// finalize removes a group: every member, then its folder. The group itself ends once a fresh read of vCenter has confirmed
-// that nothing is left and no clone is running, and Metacontroller shows no child any more. With deletion.policy Retain, and for
-// a deletion with --cascade=orphan, the members are released, not removed. An invalid spec does not stop it; a paused group waits. The answer has no children,
-// so Metacontroller deletes them; but while members are being drained, the children stay, terminating.
+// finalize removes a group: every member, then its folder. The group ends once a fresh read of vCenter has confirmed that nothing is left and
+// no clone is running, and Metacontroller shows no child. With deletion.policy Retain, and for a deletion with --cascade=orphan, the members
+// are released, not removed. An invalid spec does not stop the deletion; spec.paused does. The answer has no children, so Metacontroller
+// deletes them; but while members are being drained, the answer has the children, with terminating endpoints.
 func finalize(s *sets) plan.Result {
 	if s.facts.abandoned() {
 		return abandon(s)
@@ -64,8 +64,8 @@ func (f *facts) abandoned() bool {
 	return f.Finalizing && f.Group.Annotations[v1alpha1.AnnotationAbandon] == "true"
 }
 
-// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind. The status goes with the
-// group, so Events name all of that.
+// abandon ends a group without vCenter, because an operator asked for that, and reports what is left behind. The status is deleted with the
+// group, so Events name all of it.
 func abandon(s *sets) plan.Result {
 	left := s.leftBehind()
 	message := "abandoned; no VM is known to be left behind"
@@ -109,13 +109,13 @@ func (s *sets) leftBehind() (left []string) {
 	return left
 }
 
-// orphaned reports whether the group was deleted with --cascade=orphan: its VMs stay, and so do its children. The API server refuses such
-// a deletion (charts/vmgroup/files/cluster/deletionguard.yaml), so this is about clusters without that policy.
+// orphaned reports whether the group was deleted with --cascade=orphan: its VMs and its children are kept. The API server refuses such
+// a deletion if the cluster has the policy of charts/vmgroup/files/cluster/deletionguard.yaml.
 func (f *facts) orphaned() bool {
 	return f.Finalizing && f.Cascade == metav1.DeletePropagationOrphan
 }
 
-// childless reports whether the group can end as far as its children go: none is left, or they stay.
+// childless reports whether children don't keep the group from ending: none is left, or they are kept.
 func (f *facts) childless() bool {
 	return len(f.Children) == 0 || f.orphaned()
 }
@@ -130,14 +130,13 @@ func (s *sets) exist() int {
 	return len(s.members) + len(s.standby) + len(s.quarantined) + len(s.notFound) + len(s.notFoundQuarantined) + len(s.notFoundStandby)
 }
 
-// removeAll removes, or releases, every VM with the group's stamp, duplicates included, one step at a time for each
-// member's name. VMs in quarantine are removed in any case: the group
-// gave them up before. Those that are there only because another VM is the member go like members.
+// removeAll removes or releases every VM with the group's stamp, duplicates included, one step at a time for each member's name. VMs in
+// quarantine are removed even if members are released, except for duplicates, which are released like members.
 //
-// Another replica that knows nothing of the deletion may still have a lease. Of removed members it learns by their stamps, which have the
-// deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released ones have no stamp, and
-// the replica would clone them again. So before members are released, the last to go is marked with that generation. A member with
-// persistent disks is marked before it is off (unannounced).
+// Another replica that doesn't know of the deletion may still have a lease. If members are removed, it learns of the deletion by their stamps,
+// which have the deletion's generation once a guest is asked to shut down, or by their removal (removedElsewhere). Released members have no
+// stamp, and that replica would clone them again. So before members are released, the last one is marked with the generation of the deletion.
+// A member with persistent disks is marked before it is off (unannounced).
 func (s *steps) removeAll() {
 	s.holdMissing()
 	s.setRules()
@@ -167,12 +166,12 @@ func (s *steps) removeAll() {
 	for i := range s.sets.members {
 		s.remove(&s.sets.members[i], on, reason)
 	}
-	for i := range s.sets.standby { // none ever served, so there is nothing to retain
+	for i := range s.sets.standby { // they never ran, so they have nothing to retain
 		s.remove(&s.sets.standby[i], deleted, "the group is deleted")
 	}
 }
 
-// deletionReason says why the members of a deleted group go.
+// deletionReason says why the members of a deleted group are removed or released.
 func (f *facts) deletionReason() string {
 	switch {
 	case f.orphaned():
@@ -183,8 +182,8 @@ func (f *facts) deletionReason() string {
 	return "the group is deleted"
 }
 
-// leaseOver reports whether every lease of another replica has ended: none was renewed since finalizing began. A process that was started since
-// learns from the mark of the deletion that it had begun by then. Another process's clock set that time.
+// leaseOver reports whether every lease of another replica has ended: none was renewed after finalizing began. A process that was started later
+// learns from the mark of the deletion when that was, by the clock of the process that wrote the mark.
 func (f *facts) leaseOver() bool { return !f.Now.Before(f.leaseEnds()) }
 
 // leaseEnds is when leaseOver becomes true.
@@ -199,14 +198,15 @@ func (f *facts) leaseEnds() time.Time {
 	return over
 }
 
-// refused reports whether a step was tried and cannot be done: the deletion continues without it. A name that another VM has
-// may become free, but not when two members have each other's: a deletion never waits for a name.
+// refused reports whether a step failed and can't be done, so that the deletion continues without it. A deletion never waits for a name that
+// another VM has: if two members have each other's former names, neither becomes free.
 func (f *facts) refused(m *member, op plan.Op) bool {
 	p := f.Pending[m.name]
 	return p.Op == op && p.State != plan.Running && p.Fault.Reason != "" && (!p.Fault.Transient || p.Fault.Reason == plan.ReasonNameHeld)
 }
 
-// lastToGo is the first member that can be changed, or else standby member; nil if there is none.
+// lastToGo is the VM that gets the mark of the deletion and is released last: the first member that can be changed, or else the first standby
+// member; nil if there is none.
 func (s *sets) lastToGo() *member {
 	for _, members := range [][]member{s.members, s.standby} {
 		if i := slices.IndexFunc(members, func(m member) bool { return m.Reachable && m.Question == "" }); i >= 0 {

@@ -13,41 +13,43 @@ import (
 )
 
 // A VM that leaves vCenter's inventory may continue to run: on a host that was removed, in another vCenter, or unknown to a vCenter
-// that was restored from a backup. So a member that vCenter does not show is one of three:
+// that was restored from a backup. So a member that vCenter does not show is in one of three states:
 //
 //	fact         known by                                       its ordinal
 //	-----------  ---------------------------------------------  -----------------------------------------------------------
 //	gone         vCenter's events, or this process's Destroy    is free
-//	unconfirmed  nothing yet                                    stays its own; it counts as leaving: nothing goes instead of it
-//	missing      vCenter's events, or none that says more       stays its own until it is back, or given up: spec.replace names
-//	                                                            it, or spec.healing.replaceVanishedAfterSeconds are over
+//	unconfirmed  nothing yet                                    is taken; it counts as leaving: no other member is removed
+//	                                                            instead of it
+//	missing      vCenter's events, or no event that says more   is taken until vCenter shows it again, or it is given up:
+//	                                                            spec.replace names it, or
+//	                                                            spec.healing.replaceVanishedAfterSeconds are over
 //
-// One that was given up stays in status.members until another VM has its ordinal. If it comes back beside that, there are two VMs of one
-// ordinal: see duplicates.go.
+// A member that was given up is listed in status.members until another VM has its ordinal. If vCenter shows it again after that, two VMs have
+// one ordinal (duplicates.go).
 //
-// A member that is back is a member as before, unless the group has more than it wants by then. It never stays instead of one that served
-// all the time:
+// A member that vCenter shows again is a member as before, unless the group has more members than it wants by then. It is never kept instead of
+// a member that served all the time:
 //
 //	while it was missing, it was  known by                                          it
 //	----------------------------  ------------------------------------------------  --------------------------------------------------
-//	given up                      status.givenUp; or spec.replace, or the time      goes first, and is kept in quarantine as a
-//	                              that is over, and its record in status.members    duplicate; one with persistent disks: see below
-//	not given up                  its record in status.members: vanishedAt, or its  goes first in the scale-in
+//	given up                      status.givenUp; or spec.replace, or the time      is removed first, and kept in quarantine as a
+//	                              that is over, and its record in status.members    duplicate, unless it has persistent disks
+//	not given up                  its record in status.members: vanishedAt, or its  is removed first in the scale-in
 //	                              instanceUUID with another moRef
 //
-// Neither a restart nor an older status changes that. The spec that gives a member up and the status that called it missing are parts of one
-// object, so no status that comes with that spec is older. status.givenUp keeps the fact after another VM had the ordinal and was scaled
-// away; vCenter has nothing that would, since what it shows of a VM that came back is as it was before. The records stay until the group
-// has no member too many, or the VM's stamp has the mark.
+// Neither a restart nor an older status changes that. The spec that gives a member up and the status that has it as missing are parts of one
+// object, so a status that comes with that spec is not older. status.givenUp has the VM even after another VM had its ordinal and was removed
+// by a scale-in; vCenter doesn't show that it was given up. The records are kept until the group has no member too many, or the VM's stamp
+// has the mark.
 
-// notFoundMember is a member that vCenter does not show, and that is not gone: unconfirmed, or missing.
+// notFoundMember is a member that vCenter does not show and that is not gone: it is unconfirmed, or missing.
 type notFoundMember struct {
 	v1alpha1.Member
-	// left: vCenter answers that it does not have it, or is being asked. missing: it does not, and why is in the message.
+	// left: vCenter no longer has it, or is being asked. missing: vCenter no longer has it, and the message says why.
 	left, missing bool
 }
 
-// unseen is said of members that vCenter doesn't show. vanishedAt, or else lastTransitionTime, says since when.
+// unseen is in the message of members that vCenter doesn't show. Their vanishedAt, or else lastTransitionTime, says since when.
 const unseen = "powerState, ips and host are as last known"
 
 // hidden reports whether vCenter neither shows a member nor reports that it left.
@@ -146,8 +148,8 @@ func (s *sets) countOrdinals() (all, notFound int) {
 	return all + notFound, notFound
 }
 
-// addNotFound adds a member that vCenter does not show to notFound, unless it is given up. x is what is known of it; nil unless vCenter has
-// reported that it does not have it: then what was known before stands.
+// addNotFound adds a member that vCenter does not show to notFound, unless it is given up. x is what vCenter reported of it; if that is nil, the
+// stored status of the member is kept.
 func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
 	m.Message = strings.TrimSuffix(m.Message, "; "+unseen)
 	a := notFoundMember{Member: m, left: x != nil, missing: !m.VanishedAt.IsZero()}
@@ -164,7 +166,7 @@ func (s *sets) addNotFound(m v1alpha1.Member, x *plan.Vanished) {
 		if a.VanishedAt.IsZero() {
 			a.VanishedAt = metav1.NewTime(s.facts.Now.UTC().Truncate(time.Second))
 		}
-		if s.facts.Finalizing && s.facts.policy.Retain { // it stays anyway
+		if s.facts.Finalizing && s.facts.policy.Retain { // a deletion leaves its VM behind in any case
 			return
 		}
 		if s.givesUp(&a.Member) {
@@ -184,10 +186,10 @@ func (f *facts) names(m *v1alpha1.Member) bool {
 	return slices.Contains(f.Group.Spec.Replace, v1alpha1.Replacement{Name: plan.MemberName(f.Group.Name, m.Ordinal), MoRef: m.MoRef})
 }
 
-// givesUp reports whether a missing member is given up: a new one can have its ordinal. An entry of spec.replace that was there before it
-// was missed asked for a VM to be removed and replaced, not for a second one beside it, so it gives up nothing. One that was given up
-// stays so, although the entry is taken out of the spec. A deletion does not give up by itself: nothing would remember a VM that is left
-// behind.
+// givesUp reports whether a missing member is given up, so that a new one can have its ordinal. An entry of spec.replace that was there before
+// the member was missing asked for a VM to be replaced, not for a second VM beside it, so it doesn't give the member up. A member that was
+// given up remains so, even if the entry is removed from the spec. A deletion doesn't give a member up: no status would list the VM that is
+// left behind.
 func (s *sets) givesUp(m *v1alpha1.Member) bool {
 	f := s.facts
 	switch {
@@ -250,8 +252,8 @@ func (f *facts) isListedGivenUp(instanceUUID string) bool {
 	return instanceUUID != "" && slices.ContainsFunc(f.Group.Status.GivenUp, func(g v1alpha1.GivenUp) bool { return g.InstanceUUID == instanceUUID })
 }
 
-// sortReturned finds the members that were missing and are back, while the group has more than it wants. A clone that is running counts, since
-// it will be a member; so does a missing member, which may come back, too.
+// sortReturned finds the members that were missing and that vCenter shows again, while the group has more members than it wants. Clones that are
+// running and members that are missing count as members.
 func (s *sets) sortReturned() {
 	if s.facts.Finalizing || s.ordinals+len(s.arriving) <= s.facts.want {
 		return

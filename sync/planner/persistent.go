@@ -9,14 +9,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A persistent disk belongs to an ordinal, and the member's VM, of which the name is the lock, to the VM that has it. So such a group makes no
-// extra members, and its ordinals are 0 … n-1: an extra one would have empty disks. A member that is replaced goes first, and its disks
-// stay (detach.go); the next one gets them before it runs, as a part of its preparation.
+// A persistent disk belongs to an ordinal, and one VM has it at a time. An extra member would have empty disks, so a group with such disks creates
+// none, and its ordinals are 0 … n-1. A member that is replaced is removed before its successor is created; its disks are detached and kept
+// (detach.go), and the successor gets them while it is prepared, before it runs.
 
-// hasPersistentDisks reports whether the ordinals are 0 … n-1.
+// hasPersistentDisks reports whether members have persistent disks, so that the ordinals are 0 … n-1.
 func (f *facts) hasPersistentDisks() bool { return f.Group.Spec.HasPersistentDisks() }
 
-// missingOrdinals are those that have no member, and get none.
+// missingOrdinals are the ordinals below replicas that have no member, and are not getting one.
 func (d *decision) missingOrdinals() (all []int32) {
 	for n := range int32(d.facts.want) {
 		if !d.taken(n) {
@@ -26,7 +26,7 @@ func (d *decision) missingOrdinals() (all []int32) {
 	return all
 }
 
-// tooMany are the members beyond the last ordinal of a dense group that are not replaced anyway.
+// tooMany counts the members of a group with persistent disks that have ordinals from replicas on, without those nominated to be replaced.
 func (d *decision) tooMany() (n int) {
 	for i := range d.sets.members {
 		n += int(oneIf(d.facts.excess(&d.sets.members[i]) && d.sets.members[i].nominated == ""))
@@ -53,7 +53,7 @@ func (f *facts) diskStatuses() []v1alpha1.PersistentDisk {
 	return plan.DiskStatuses(f.Group, f.State.VMs)
 }
 
-// knownDisks are those that the member with that ordinal is to get.
+// knownDisks are the detached disks that the next VM of the ordinal gets.
 func (f *facts) knownDisks(ordinal int32) (known []v1alpha1.PersistentDisk) {
 	for _, d := range f.disksNow[ordinal] {
 		if d.State == v1alpha1.DiskDetached {
@@ -90,9 +90,9 @@ func (f *facts) tooManyDisks() *plan.Fault {
 		"the group would have %d persistent disks, with the detached ones in status.disks, and %d are the most: remove disks that nobody needs, and give them up (docs/fields.md), or scale the group in", n, v1alpha1.MaxPersistentDisks)}
 }
 
-// lacksData reports whether a member must get a persistent disk before it is powered on: it never had it, or it was deleted as the member
-// was to go (DeleteDisks), and the member stays after all. One that was made before the group had such disks runs without until it is
-// replaced. (Found by test/world, seeds 1213 and 2651: members ran without their disks.)
+// lacksData reports whether a member must get a persistent disk before it is powered on: it never had the disk, or DeleteDisks deleted it and then
+// the member was not removed after all. A member from before spec.disks had persistent disks runs without them until it is replaced. (Found by
+// test/world, seeds 1213 and 2651: members ran without their disks.)
 func (f *facts) lacksData(m *member) bool {
 	return m.Former.Entry == "" && (m.outdated == "" || plan.PreparationIn(m.Prepared).Disks) && plan.LacksPersistent(&f.Group.Spec, m.VM.Disks)
 }

@@ -6,18 +6,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A size is the CPUs and memory, and their reservations, limits and shares, which can always change while the VM runs. It grows while the VM runs if its hot-plug flags allow that. Otherwise the guest
-// is shut down, the VM changed, and powered on: a power cycle, which takes the member out of service. So the member is marked
-// first, like one to be removed: otherwise two replicas of the server that know different specs could each take one down. The
-// change of size takes the mark off.
+// A size is CPUs and memory, with their reservations, limits and shares. The latter can always change while the VM runs; CPUs and memory can grow
+// if the VM's hot-plug flags allow that. Otherwise the member is power-cycled: its guest is shut down, the VM changed, and powered on. Since
+// that takes the member out of service, it is marked first, like a member that is to be removed: otherwise two replicas of the server with
+// different specs could each take one down. The change of size removes the mark.
 
 // resizes reports whether the member is to be given another size in place.
 func (m *member) resizes() bool {
 	return m.resize != "" && m.nominated == "" && m.delay == notDelayed && !m.leaves() && !m.markedForRemoval() && !m.duplicate && m.Reachable
 }
 
-// hot reports whether the size can be changed while the VM runs. vCenter may still refuse it, which is remembered as a failure
-// and then, once the member is marked for a power cycle, by that mark, until the next edit of the spec.
+// hot reports whether the size can be changed while the VM runs. vCenter may refuse the change all the same. The failure says so, and then, until
+// the next edit of the spec, the mark for a power cycle.
 func (f *facts) hot(m *member) bool {
 	if m.Why == plan.WhyPowerCycle && m.Generation == f.Group.Generation {
 		return false
@@ -36,9 +36,9 @@ func (d *decision) wantsCycle(m *member) bool {
 	return m.resizes() && m.Power == plan.PoweredOn && !d.facts.hot(m)
 }
 
-// chooseCycles decides which members are powered off now for their new size. A member that is off keeps its mark until its size is changed;
-// so does one whose guest is halting already. A member waits while another VM has its ordinal: that VM may be the only one that serves, and
-// it goes at once when the member is off.
+// chooseCycles decides which members are powered off now for their new size. A member that is off, or whose guest is halting, keeps its mark until
+// its size is changed. A member waits while another VM has its ordinal: that VM may be the only one that serves, and it would be taken down as
+// soon as the member is off.
 func (d *decision) chooseCycles(order []int) {
 	slack, begun := d.slack, 0
 	for _, i := range order {
@@ -59,8 +59,8 @@ func (d *decision) chooseCycles(order []int) {
 	}
 }
 
-// comesBack reports whether a member can be expected to serve with its new size after a power cycle, as its successor is expected to if it is
-// replaced: others do that were powered on since, or it is the only one that is cycled.
+// comesBack reports whether a member can be expected to serve again after a power cycle: other members of the present spec do that were powered on
+// lately, or it is the first that is power-cycled.
 func (d *decision) comesBack(m *member, begun int) bool {
 	s := &d.successors
 	return (!s.unfinished || m.Marked) && (begun == 0 || d.isLate(s.booted, m))

@@ -100,7 +100,7 @@ func (d *decision) isFinished(m *member) bool {
 }
 
 // isUnfinished reports whether a member of the present spec, or a member that is off for its new size, doesn't serve yet and may never. A
-// prepared member that vCenter can't reach counts as finished: vCenter shows no more of it.
+// prepared member that vCenter can't reach does not count: vCenter shows nothing else about it.
 func (d *decision) isUnfinished(m *member) bool {
 	switch {
 	case m.duplicate || m.available():
