@@ -1,5 +1,4 @@
-// This file finds out who has which address: the members that have static ones, by their stamps, and the guests that report the
-// same one.
+// This file finds which members have which addresses: static ones, by their stamps, and those that several guests report.
 
 package planner
 
@@ -35,7 +34,7 @@ func (t takenAddresses) ByOther(ordinal int32, text string) bool {
 	})
 }
 
-// sharedAddresses names the members whose guests report the same address, of those addresses that others are led to; empty if there are none.
+// sharedAddresses names the members whose guests report the same address, of the addresses that are published; empty if there are none.
 // guests yields the members' names and what their guests report.
 //
 // Guests that are cloned from a template whose /etc/machine-id is not empty all ask for the same DHCP lease, whatever their MAC

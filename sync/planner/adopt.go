@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Adoption is the stamp: from then on the VM is a member, which is moved into the group's folder and renamed. Its
-// former name and folder stay in the stamp.
+// A VM is adopted by writing a member's stamp into it. Then it is moved into the group's folder and renamed. The stamp keeps its former name and
+// folder.
 
 // adopt decides which of the VMs that spec.adopt names become members, up to count, in place of missing ones, and returns how many. An entry
 // that cannot be carried out reserves one missing member, which is not cloned: an operator corrects or removes the entry.
@@ -59,7 +59,7 @@ func (d *decision) adoptAs(c *plan.Candidate) {
 	}
 	m.assign(d.facts.Group.Name, d.ordinalFor(c))
 	m.MoRef, m.ChangeVersion, m.Reachable = c.MoRef, c.ChangeVersion, true
-	if fault := d.facts.Related.Fault; fault != nil { // the revision for its stamp is not known
+	if fault := d.facts.Related.Fault; fault != nil { // the revision for its stamp is unknown
 		m.awaits = fault.Message
 		return
 	}

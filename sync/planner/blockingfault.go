@@ -20,7 +20,7 @@ type blockingFault struct {
 // named is a fault and the member it blocks (empty: the group).
 type named = blockingFault
 
-// withHelp adds their place in the documents to those that somebody has to act on.
+// withHelp adds a link to the documentation to the faults that an operator has to act on.
 func withHelp(faults []blockingFault) []blockingFault {
 	faults = slices.Clone(faults)
 	for i := range faults {
@@ -29,7 +29,7 @@ func withHelp(faults []blockingFault) []blockingFault {
 	return faults
 }
 
-// faultTexts lists the blocking faults, each once, with the members that it blocks. Those that need an operator come first.
+// faultTexts lists the blocking faults, each once, with the members that it blocks. Faults that need an operator come first.
 func faultTexts(faults []blockingFault, display func(who string) string) (texts []string) {
 	var order []string
 	whom := map[string][]string{}
@@ -62,7 +62,7 @@ func faultTexts(faults []blockingFault, display func(who string) string) (texts 
 	return texts
 }
 
-// afterColon returns a sentence as it continues after a member's name and a colon.
+// afterColon returns a sentence with a lower-case article, as it is written after a member's name and a colon.
 func afterColon(text string) string {
 	for _, first := range []string{"The ", "A ", "An ", "There ", "No "} {
 		if rest, does := strings.CutPrefix(text, first); does {

@@ -7,8 +7,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// fill decides what replaces missing members: VMs from quarantine, adopted ones, standby members, or clones. It waits for standby members
-// that are about to be ready. During an update the group can have maxSurge members more than replicas.
+// fill decides what replaces missing members: VMs from quarantine, adopted VMs, standby members, or clones, in this order. It waits for standby
+// members that will soon be fit. During an update the group can have maxSurge members more than replicas.
 func (d *decision) fill() {
 	keep, rolling, dying := d.sets.ordinals+len(d.arriving), false, 0
 	for i := range d.sets.members {
@@ -20,7 +20,7 @@ func (d *decision) fill() {
 		rolling = rolling || m.nominated != "" && m.nominated != plan.WhyHealing
 	}
 	if d.facts.hasPersistentDisks() {
-		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // those beyond the last ordinal go first
+		d.clone(min(len(d.missingOrdinals()), d.facts.want-d.sets.ordinals-len(d.arriving))) // members from replicas on are removed first
 		return
 	}
 	helpers := d.helpers()
@@ -32,7 +32,7 @@ func (d *decision) fill() {
 	count := min(need, room)
 	used := d.bringBack(count)
 	used += d.adopt(max(0, min(count-used, d.facts.want-d.sets.ordinals-len(d.arriving))))
-	used += d.promote(min(need, room+dying) - used) // one that replaces an unhealthy member does not wait until that is gone
+	used += d.promote(min(need, room+dying) - used) // a successor of an unhealthy member does not wait until that member is gone
 	d.clone(count - used - min(max(0, count-used), d.soonFit()))
 }
 
@@ -54,14 +54,14 @@ func (d *decision) clone(count int) {
 		vacant[n].missing = true
 	}
 	needsFolder := d.facts.State.Folder == "" && d.facts.sourceFault() == nil
-	if !needsFolder && missing < count && d.facts.policy.MinAvailable < d.facts.want && !d.extraComesFirst() { // those that go give their addresses back
+	if !needsFolder && missing < count && d.facts.policy.MinAvailable < d.facts.want && !d.extraComesFirst() { // members that are removed free their addresses
 		vacant = vacant[:missing]
 	}
 	d.place(vacant, d.pickOrdinals())
 }
 
-// place gives each vacancy the lowest free ordinal, as long as there are any with addresses. It is cloned as soon as it is known from what,
-// and into which folder.
+// place gives each vacancy the lowest free ordinal, as long as there are ordinals with addresses. The member is cloned once its source and the
+// group's folder are known.
 func (d *decision) place(vacant []*member, ordinals *zonePicker) {
 	awaits := ""
 	if fault := d.facts.sourceFault(); fault != nil {
@@ -101,7 +101,7 @@ func (s *steps) makeClone(m *member, why string) {
 		if unblocked := s.createFolder(); !m.Standby {
 			m.begins(cloning, unblocked)
 		}
-	case m.unplaced && m.Standby && s.decision.updating()+s.doing(leaving) > 0: // members that go give theirs back
+	case m.unplaced && m.Standby && s.decision.updating()+s.doing(leaving) > 0: // members that are removed free theirs
 	case m.unplaced:
 		s.blockClone(plan.MemberName(s.facts.Group.Name, m.Ordinal), s.facts.addressesFault())
 	case m.name != "":
@@ -119,7 +119,7 @@ func (s *steps) makeClone(m *member, why string) {
 	}
 }
 
-// holdClones lets the other clones wait after one of them has failed.
+// holdClones delays the other clones after one of them has failed.
 func (s *steps) holdClones() {
 	if !slices.ContainsFunc(s.decision.free, func(m *member) bool { return m.blocked[cloning] }) {
 		return
@@ -158,7 +158,7 @@ func (d *decision) surgeText(made int) string {
 	return fmt.Sprintf("surge: %d extra members during %s", extra, what)
 }
 
-// blockClone notes why a member cannot be cloned: until an operator acts, or, as long as a library is being read, for a moment.
+// blockClone notes why a member can't be cloned, until an operator acts or, while a content library is being read, for a moment.
 func (s *steps) blockClone(who string, fault plan.Fault) {
 	s.faults = append(s.faults, named{Who: who, Fault: fault})
 	if fault.NeedsOperator {
@@ -192,7 +192,7 @@ func (d *decision) picker() *zonePicker {
 	return newZonePicker(evenly, plan.AddressCount(&d.facts.Group.Spec), d.taken)
 }
 
-// pickOrdinals returns a picker that counts the members that stay.
+// pickOrdinals returns a picker that counts the members that are neither removed nor replaced.
 func (d *decision) pickOrdinals() *zonePicker {
 	p := d.picker()
 	for i := range d.sets.members {

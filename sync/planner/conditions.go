@@ -14,9 +14,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// conditions returns, in the order of conditionKinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and the others
-// that are True. One that was True and that can't be judged is Unknown, except while vCenter is unknown: see lastknown.go. A condition's time is carried over from the stored status
-// unless its status changed. Reconciling or Stalled says what happens or what blocks; Ready and Progressing don't repeat it.
+// conditions returns, in the order of conditionKinds, Ready, VCenterReachable and MembersDiffer, which users wait for, and those of the others that
+// are True. A condition that was True and can't be examined now is Unknown, except while vCenter's state is unknown (lastknown.go). Reconciling
+// says what happens and Stalled what blocks; Ready and Progressing don't repeat that.
 //
 // kstatus considers a group failed if Stalled is True, in progress if Reconciling is True or Ready is not, and
 // current otherwise. So exactly one of Ready, Reconciling and Stalled is True, or none while the group is paused.

@@ -4,9 +4,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// uncustomized is why the i-th member is not ready although its readiness.check may be met: its guest does not have its name and
-// addresses yet, or failed to get them. A member that was ready stays ready if its customization made no progress since: older servers
-// did not look at it, and a serving guest must not lose its traffic. So does one that was powered on after the failure: an operator fixed it.
+// uncustomized is the state of the guest customization that keeps the i-th member unready, even if readiness.check is met: its guest does not have
+// its name and addresses yet, or failed to get them. A member that was ready stays ready while its customization is pending or failed: older
+// servers did not look at it, and a serving guest must not lose its traffic. A member that was powered on after the failure can be ready: an
+// operator has corrected it.
 func (f *facts) uncustomized(m *member, i int) plan.CustomizationState {
 	c := f.customizationOf(m)
 	if c.State == plan.CustomizationRunning || c.State == "" {

@@ -17,7 +17,7 @@ func (f *facts) disksDue(m *member) string {
 	return plan.DisksToChange(&f.Group.Spec, m.VM.Disks)
 }
 
-// setDisks plans the change of disks of a member that stays. One that never ran is prepared first.
+// setDisks plans the change of disks of a member that is kept. A member that never ran is prepared first.
 func (s *steps) setDisks(m *member, why string) {
 	if _, later := s.stepOf[m.name]; !later {
 		m.begins(settingDisks, s.setDisksOf(m, why))

@@ -28,12 +28,12 @@ import (
 //	healing not suspended           suspended                            Warning HealingSuspended
 //	no address is shared            members report one, or groups have   Warning DuplicateAddress
 //	user data is recognized         no guest reads it                    Warning UserDataUnrecognized
-//	all holds are good              an annotation holds nobody           Warning HoldIgnored
+//	all holds are good              an annotation holds no member        Warning HoldIgnored
 //	a member that is not held       held                                 MemberHeld
 //	a held member                   its time is over                     Warning HoldTimedOut
 //	members of a deleted group      none                                 DisksKept
 //	any                             abandoned                            Warning Abandoned, and DisksKept
-//	a member that was to stay       its VM is gone for certain           Warning MemberGone
+//	a member without a mark         its VM is gone                       Warning MemberGone
 //	any member                      destroyed with the server's account  MemberRemoved
 //	                                  by another process
 //	a member that was on            off, and not by us                   MemberPoweredOff

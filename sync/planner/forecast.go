@@ -26,8 +26,8 @@ const (
 // that is cut off sets More.
 func Forecast(o plan.Observed) plan.Outlook { return ForecastUpTo(o, maxSteps) }
 
-// ForecastUpTo is the beginning of a forecast: at most so many steps, from at most so many plans that it takes no long time for anybody
-// who looks at a large group.
+// ForecastUpTo is the beginning of a forecast: at most so many steps. The number of plans is bounded, too, so that a large group takes no long
+// time.
 func ForecastUpTo(o plan.Observed, most int) (f plan.Outlook) {
 	o.State.VMs = slices.Clone(o.State.VMs)
 	o.Group = o.Group.DeepCopy()

@@ -10,8 +10,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// While vCenter is unknown, what was wrong before the outage stays in the status as last known, with its own time: a group that
-// waits for an operator does so during an outage, too. What the spec's generation was when it was found counts: after an edit, it is unknown.
+// While vCenter's state is unknown, the status keeps the conditions from before the outage as last known, with their times: a group that waits
+// for an operator does so during an outage, too. That applies to conditions of the present generation; after an edit of the spec, they are
+// unknown.
 
 const asLastKnown = "as last known: "
 

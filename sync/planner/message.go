@@ -69,7 +69,7 @@ func (r *report) blockedText() string {
 	return text
 }
 
-// activities are what may be going on, in the order of the message: for how many members, and the text.
+// activities are the parts of the message about what is in progress, in its order: for how many members, and the text.
 var activities = []struct {
 	of   func(*report) int
 	text func(r *report, n int) string
@@ -105,7 +105,7 @@ func counted(format, noun string) func(*report, int) string {
 	return func(_ *report, n int) string { return fmt.Sprintf(format, count(n, noun)) }
 }
 
-// updatesNow returns how many members are to be updated, while any update is going on.
+// updatesNow returns how many members are to be updated, while the update makes progress.
 func (r *report) updatesNow() int {
 	if r.facts.Finalizing || r.decision.stuck != nil || len(r.steps.faults) > 0 && r.steps.doing(cloning, returning, resizing, starting, leaving, preparing, settingDisks) == 0 {
 		return 0
@@ -276,8 +276,8 @@ func (r *report) notReady() (names []string) {
 	return names
 }
 
-// withoutEndpoint names the members that are ready and that the group's Service leads nobody to, as they have no address. Their VMs need not
-// have VMware Tools, where readiness.check asks for none.
+// withoutEndpoint names the members that are ready and that the group's Service has no endpoint for, because their guests report no IP address.
+// With readiness.check PoweredOn, VMware Tools need not run.
 func (r *report) withoutEndpoint() (names []string) {
 	if r.facts.Group.Spec.Service == nil {
 		return nil

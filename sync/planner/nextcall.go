@@ -10,9 +10,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// When Metacontroller should call next at the latest, to bring the status up to date: while members come and go, while an operator has
-// to act, and while vCenter's state is unknown. A settled group is called at the resync period; one with a
-// Service more often, because only hook calls bring its endpoints up to date; and one with a probe, because its readiness may change at any time.
+// When Metacontroller should call next at the latest, so that the status is up to date: while members are created or removed, while an operator
+// has to act, and while vCenter's state is unknown. A settled group is called at the resync period. A group with a Service is called more often,
+// because only hook calls bring its endpoints up to date, and so is a group with a probe, whose readiness can change at any time.
 const (
 	resyncServed  = 5 * time.Second
 	resyncWatched = 3 * time.Second // an operator has to act, in the first watchedFor
@@ -22,8 +22,8 @@ const (
 	watchedFor = 10 * time.Minute
 )
 
-// setNextCall sets when the next hook call is to come, at the latest, and whether the group is in progress. Then package loop has
-// it called as often as the groups in progress can be (sync/loop/nextcall.go), whatever the table says.
+// setNextCall sets when the next hook call is to come at the latest, and whether the group is in progress. A group in progress is called as
+// often as all such groups can be (sync/loop/nextcall.go).
 //
 //	the group                                                    is called within
 //	-----------------------------------------------------------  ------------------------------------------
@@ -63,8 +63,8 @@ func (r *report) setNextCall(result *plan.Result) {
 	result.Resync = min(within, r.facts.Resync)
 }
 
-// resyncBlocked is for a group that waits for an operator. Many groups may wait for one vCenter for weeks: their calls must
-// not keep Metacontroller from the others.
+// resyncBlocked is the time for a group that waits for an operator. Many groups may wait for one vCenter for weeks, and their calls must not
+// delay those for other groups.
 func (r *report) resyncBlocked() time.Duration {
 	stalled := meta.FindStatusCondition(r.facts.Group.Status.Conditions, v1alpha1.ConditionStalled)
 	if stalled != nil && stalled.Status == metav1.ConditionTrue && r.facts.Now.Sub(stalled.LastTransitionTime.Time) > watchedFor {

@@ -10,12 +10,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// otherInstall blocks a group that another install of the server has, as its finalizer says, while nothing of the group is known
-// here: either install could be making its VMs. (Which vCenter has members tells the rest: VCenterChanged.) Metacontroller sets a
-// finalizer before it first calls a hook, and the API server orders these writes: so of two installs that select one new group,
-// at least one sees the other's. Where both do, none acts until somebody corrects a selector, and both write the status: so nothing in
-// it can differ from install to install, neither the message nor whether vCenter can be reached. An install that no longer selects the
-// group lets it go once nothing can come there (unselected); then the other one continues.
+// otherInstall blocks a group that has the finalizer of another install of the server, while nothing of the group is known here: either install
+// could be creating its VMs. (If one of them has members, VCenterChanged decides.) Metacontroller sets a finalizer before it first calls a
+// hook, and the API server orders these writes, so of two installs that select one new group, at least one sees the other's finalizer. If both
+// do, neither acts until an operator corrects a selector. Both write the status, so it must not differ from install to install: not in its
+// message, nor in whether vCenter can be reached. An install that no longer selects the group gives up its finalizer once it can have no VM of
+// the group (unselected.go); then the other install continues.
 func (f *facts) otherInstall() *plan.Fault {
 	s := &f.Group.Status
 	if f.Finalizing || len(f.Group.Finalizers) == 0 || len(f.State.VMs)+len(s.Members)+len(s.Quarantined)+len(s.Standby)+len(f.Group.DisksLeft()) > 0 || f.AnyRunning() {
@@ -26,7 +26,7 @@ func (f *facts) otherInstall() *plan.Fault {
 		f.installs())}
 }
 
-// contested reports whether the status is that of several installs, none of which makes anything.
+// contested reports whether several installs have the group, so that none of them acts.
 func (f *facts) contested() bool {
 	return f.blockedBy != nil && f.blockedBy.Reason == plan.ReasonOtherInstall
 }
@@ -36,10 +36,10 @@ func (f *facts) installs() string {
 	return "the finalizers are " + plan.AtMost(f.Group.Finalizers, 5)
 }
 
-// servedElsewhere refuses a call for a group that another install serves, and that has its VMs in another vCenter: two CompositeControllers
-// select it. This install has reported VCenterChanged, and the other one, which doesn't see that, has written it back as False: so
-// they would write the status in turns, forever. A group that only this install is called for, such as one whose label was changed,
-// keeps the condition as True, and its status is written.
+// servedElsewhere refuses a call for a group that another install serves, with VMs in another vCenter: two CompositeControllers select the group.
+// This install has reported VCenterChanged, and the other one has set the condition to False, so without the refusal the two would write the
+// status in turns. If only this install is called for the group, as after a change of its label, the condition stays True, and the status is
+// written.
 func (r *report) servedElsewhere() *plan.Refusal {
 	if r.facts.blockedBy == nil || r.facts.blockedBy.Reason != plan.ReasonVCenterChanged || len(r.facts.Group.Finalizers) == 0 ||
 		!meta.IsStatusConditionPresentAndEqual(r.facts.Group.Status.Conditions, v1alpha1.ConditionVCenterChanged, metav1.ConditionFalse) {

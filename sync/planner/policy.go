@@ -90,5 +90,5 @@ func (p *Policy) Held() string {
 	return ""
 }
 
-// Protects reports whether a member goes last in a scale-in.
+// Protects reports whether a member is removed last in a scale-in.
 func (p *Policy) Protects(name string) bool { return slices.Contains(p.Protected, name) }

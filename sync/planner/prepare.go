@@ -15,7 +15,7 @@ import (
 func (m *member) unprepared() bool { return strings.HasPrefix(m.Prepared, plan.Unprepared) }
 
 // preparable reports whether a member can be prepared with the present spec, because it was cloned from it. (Other user data
-// raises no generation, and does not concern Prepare.) One that cannot be prepared, and never ran, is to go.
+// raises no generation, and does not concern Prepare.) A member that never ran and can't be prepared is removed.
 func (f *facts) preparable(m *member) bool {
 	return m.outdated == "" && f.revision != "" || m.Generation == f.Group.Generation
 }

@@ -12,13 +12,14 @@ import (
 
 // A member with a probe is ready if it answers, as the kubelet has it for a container: successThreshold answers in a row make it ready,
 // failureThreshold failures make it unready (package probe counts them). Until one of these is reached it is as ready as its status says:
-// the server has just started, or the path to all is suspected (Answers.Suppressed), and nobody becomes unready without evidence.
+// the server has just started, or the network path to all members is suspected (Answers.Suppressed), and no member becomes unready without
+// evidence.
 
-// answer is what is known of a member that is asked.
+// answer is what is known of a member that has a probe.
 type answer struct {
-	// silence is why it may not be ready: nobody got an answer, or nothing was concluded.
+	// silence is why it may not be ready: its probe failed, or has not concluded.
 	silence string
-	// open: it is as ready as its status says, because nothing was concluded. refused: because the server is not allowed to ask it.
+	// open: it is as ready as its status says, because its probe has not concluded. refused: the server is not allowed to probe it.
 	open, refused bool
 }
 

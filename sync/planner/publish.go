@@ -7,10 +7,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// children are the desired child objects, always all of them. They are those last applied while vCenter's facts are unknown or the spec
-// is refused, and none while the group is finalized, unless its members are being drained or held, or the group is paused. Where the
-// garbage collector looks after the children of a deleted group, they are left to it: those that it releases stay as they are, and one
-// that it has deleted is not made again.
+// children are all desired child objects. While vCenter's state is unknown or the spec is invalid, they are those last applied. While the group
+// is finalized, there are none, unless its members are being drained or held, or the group is paused. If the garbage collector deletes the
+// children (--cascade=foreground) or releases them (--cascade=orphan), the answer leaves them to it, and creates none again.
 func (s *sets) children() []plan.Child {
 	switch {
 	case s.facts.orphaned():
@@ -25,7 +24,7 @@ func (s *sets) children() []plan.Child {
 	return s.facts.publisher().All(s.published())
 }
 
-// published are the members by ordinal, including those that are not seen but not gone.
+// published are the members by ordinal, including those that vCenter doesn't show and that are not gone.
 func (s *sets) published() []children.Member {
 	all := make([]children.Member, 0, len(s.members)+len(s.notFound))
 	for i := range s.members {

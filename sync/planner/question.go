@@ -6,9 +6,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A VM with a pending question (vSphere's runtime.question) is blocked until somebody answers, and so is the task that powers it on:
-// no fault ends it. A program must not choose the answer ("I moved it" and "I copied it" give the VM another identity), so the
-// server reports the question, and does nothing to the VM meanwhile.
+// A VM with a pending question (vSphere's runtime.question) is blocked until the question is answered, and so is the task that powers it on,
+// which doesn't fail either. A program must not choose the answer ("I moved it" and "I copied it" give the VM different identities), so the
+// server reports the question, and doesn't change the VM until it is answered.
 
 // asks reports whether the VM with that moRef has a pending question.
 func (s *sets) asks(moRef string) bool {

@@ -5,12 +5,12 @@ import (
 )
 
 // shortOutage is how long vCenter's state can be unknown before a status says so. After a call of the stream that takes too long, the
-// server reads everything again, which takes seconds; someone who waits for a group to be ready would take an unknown status in
-// that time for an outage.
+// server reads everything again, which takes seconds, and a condition that is Unknown for these seconds would look like an outage.
 const shortOutage = 10 * time.Second
 
-// inShortOutage reports whether vCenter's state has been unknown for so short a time that the stored status stands. Nothing is done
-// meanwhile, as always while it is unknown. What an operator must repair is reported at once, as is a generation without a status.
+// inShortOutage reports whether vCenter's state has been unknown for so short a time that the stored status is returned unchanged, and until when
+// that is so. No action starts while the state is unknown. A fault that needs an operator is reported at once, as is a generation without a
+// status.
 func (f *facts) inShortOutage() (is bool, over time.Time) {
 	s := &f.State
 	if s.Known || s.UnknownSince.IsZero() || s.Fault != nil && s.Fault.NeedsOperator ||

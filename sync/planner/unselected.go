@@ -1,8 +1,8 @@
-// This file answers for groups that are alive and that their CompositeController no longer selects.
+// This file answers for groups that are not being deleted, and that their CompositeController no longer selects.
 //
 // Metacontroller calls /finalize for two reasons. Either the group is being deleted: then it has a deletionTimestamp. Or the
-// CompositeController no longer selects it, because its labels or the controller's labelSelector changed. Then
-// nothing is removed, whichever vCenter has the VMs: the group continues to exist, and so do they.
+// CompositeController no longer selects it, because its labels or the controller's labelSelector changed. Then the group continues to exist,
+// so nothing is removed, whichever vCenter has its VMs.
 
 package planner
 
@@ -17,13 +17,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/planner/children"
 )
 
-// unselectedRetry is when Metacontroller should call again for a group that can probably be let go soon.
+// unselectedRetry is when Metacontroller should call again for a group whose finalizer can probably be removed soon.
 const unselectedRetry = 5 * time.Second
 
 // answerUnselected answers for a group that is not being deleted but that its CompositeController no longer selects. The answer
-// leaves everything as received. The group is let go (Finalized, so that Metacontroller removes its finalizer) only
-// if this vCenter has no VM of it and none can appear: every lease is over, and a fresh read has shown neither a VM
-// nor a running clone. Until then the call is refused, so that this server stays responsible for the VMs in a later deletion.
+// leaves everything as received. Metacontroller removes its finalizer (Finalized) only if this vCenter has no VM of the group and none can
+// appear: every lease is over, and a fresh read has shown neither a VM nor a running clone. Until then the call is refused, so that a later
+// deletion of the group removes its VMs.
 func answerUnselected(o *plan.Observed) plan.Result {
 	r := plan.Result{Status: o.Group.Status, Children: children.AsReceived(o.Children)}
 	confirm := o.Pending[plan.ConfirmKey]
@@ -57,7 +57,7 @@ func answerUnselected(o *plan.Observed) plan.Result {
 	return r
 }
 
-// unselectedRefusal says what happened, why the group is not let go, and what to do.
+// unselectedRefusal says what happened, why the finalizer is not removed, and what to do.
 func unselectedRefusal(o *plan.Observed, why string) *plan.Refusal {
 	return &plan.Refusal{Message: fmt.Sprintf("VmGroup %s/%s is not being deleted, but its CompositeController no longer selects it, and %s. "+
 		"Nothing is removed: VMs, status and children stay. Without sync calls this server soon stops acting for the group: it does not scale, update or heal. "+

@@ -56,8 +56,8 @@ func (p *zonePicker) before(a, b int) bool {
 	return p.next[a] < p.next[b]
 }
 
-// keepZonesEven changes the order in which members go: among those of equal rank, one of the fullest zone comes first. ordinals and rank
-// are of all members, and order has the indices of those that can go.
+// keepZonesEven changes the order in which members are removed: among members of equal rank, one of the fullest zone comes first. ordinals and
+// rank are of all members, and order has the indices of those that can be removed.
 func keepZonesEven(zones int, ordinals []int32, order, rank []int) {
 	if zones < 2 {
 		return

@@ -1,7 +1,7 @@
 // Package children makes the objects that tell where a group's members are: the ConfigMaps, the Service and the EndpointSlices.
 //
-// It is as pure as the planner, its only user, which decides what is a member and in which state. The children are
-// made of facts that all replicas of the server see the same, and equal facts give equal bytes: any difference is written at every sync.
+// It is as pure as the planner, its only user, which decides what is a member and in which state. The children depend only on facts that all
+// replicas of the server see, and equal facts give equal bytes: otherwise Metacontroller would write the children at every sync.
 package children
 
 import (
@@ -19,7 +19,7 @@ import (
 // Publisher makes the children of a group from what was observed.
 type Publisher struct {
 	*plan.Observed
-	// VCenterKnown: vCenter's facts are known, and from the right vCenter.
+	// VCenterKnown: vCenter's state is known, and it is the vCenter of the group.
 	VCenterKnown bool
 	// Invalid is why the spec is refused; nil if it is valid.
 	Invalid *plan.Fault
@@ -49,7 +49,7 @@ func (pub Publisher) All(members []Member) []plan.Child {
 
 // ServiceIsOurs reports whether the Service with the group's name is ours, so that EndpointSlices can be published: a Service's
 // endpoints are found by its name alone, and clients of a foreign Service would reach our members. So slices are created once the
-// Service is seen, and stay while it is recreated.
+// Service is observed, and are kept while it is recreated.
 func (pub Publisher) ServiceIsOurs() bool {
 	if _, there := pub.Children[pub.serviceKey()]; there {
 		return true
@@ -64,8 +64,8 @@ func (pub Publisher) ServiceIsOurs() bool {
 
 // LastApplied returns the children as last applied: as observed they would be written again at every sync. One
 // without that record is made from the stored status; if that has nothing of it, only its name is returned, which
-// Metacontroller's merge leaves as it is. Children that the spec no longer wants go: that does not depend on vCenter.
-// A spec that is refused creates nothing and removes nothing.
+// Metacontroller's merge leaves as it is. Children that the spec no longer wants are left out: that does not depend on vCenter. An invalid spec
+// creates nothing and removes nothing.
 func (pub Publisher) LastApplied() []plan.Child {
 	kept := make([]plan.Child, 0, len(pub.Children))
 	var recorded []plan.Child

@@ -18,9 +18,9 @@ type Member struct {
 	Power   string
 	IPs     []string // as the guest reports them
 	Ready   bool     // as the status has it
-	// Serving: ready, and its guest was not asked to halt. Terminating: chosen to go.
+	// Serving: ready, and its guest was not asked to shut down. Terminating: marked, or its group is deleted.
 	Serving, Terminating bool
-	// Chosen is when it was chosen, rounded up; zero if unknown.
+	// Chosen is when it was marked, or its group deleted, rounded up; zero if unknown.
 	Chosen time.Time
 }
 

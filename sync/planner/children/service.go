@@ -57,7 +57,7 @@ func (pub Publisher) remakesService() bool {
 	}
 	var was plan.ServiceFields
 	if json.Unmarshal([]byte(record), &was) != nil || was.Spec.Type == "" {
-		return false // somebody edited the record
+		return false // the record was edited
 	}
 	return was.Spec.ClusterIP != pub.clusterIP()
 }

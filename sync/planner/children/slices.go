@@ -10,8 +10,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Recorded reports whether an endpoint was recorded as terminating after its member was chosen to go: an earlier record, from when
-// it was chosen and then spared, does not count.
+// Recorded reports whether an endpoint was recorded as terminating after its member was marked. An earlier record, from a mark that was withdrawn,
+// does not count.
 func (pub Publisher) Recorded(since, chosen time.Time) bool {
 	return !since.IsZero() && !since.Before(chosen) && !since.After(pub.Now.Add(plan.ClockSkew))
 }
@@ -132,7 +132,7 @@ func (m *Member) Address(four bool) string {
 	return ""
 }
 
-// FirstAddress is the address of a family that others are led to, of those that a guest reports; the zero one if there is none.
+// FirstAddress is the address of a family that is published, of those that a guest reports; the zero Addr if there is none.
 func FirstAddress(ips []string, four bool) netip.Addr {
 	for _, ip := range ips {
 		if a, ok := plan.Usable(ip); ok && a.Is4() == four {
