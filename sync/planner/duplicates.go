@@ -126,5 +126,5 @@ func (r *report) duplicatesText() string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "not members, since others are or they were given up: " + plan.AtMost(names, 5) + "; each is powered off and kept: delete it in vCenter once nobody needs it"
+	return "not members, since others are or they were given up: " + plan.AtMost(names, 5) + "; each is powered off and kept: delete it in vCenter when it isn't needed any more"
 }

@@ -232,7 +232,7 @@ func (r *report) goneByOthers() (all []plan.Event) {
 		switch {
 		case by.Ours:
 			n.Warning, n.Reason, n.What = false, plan.EventRemoved, "Removed with the server's account "+by.User+":"
-			n.Why = "by the server before it was restarted, another replica of it, or somebody else who has that account"
+			n.Why = "by the server before it was restarted, another replica of it, or another user of that account"
 		case by.User != "":
 			n.What = "Removed in vCenter by " + by.User + ":"
 		}

@@ -148,7 +148,7 @@ func (f *facts) findBlock() (vCenterKnown bool, blocked *plan.Fault) {
 	}
 	if newest > f.Group.Generation && newest != f.Group.UndoneGeneration() {
 		return true, &plan.Fault{Reason: plan.ReasonSuperseded, Message: fmt.Sprintf(
-			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that nobody applied)",
+			"the members' stamps speak of generation %d of this group; this request is of generation %d, and waits for a newer one (docs/troubleshooting.md#superseded says how to undo one that was never applied)",
 			newest, f.Group.Generation)}
 	}
 	if name := f.removedElsewhere(); name != "" {

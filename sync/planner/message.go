@@ -146,7 +146,7 @@ func (r *report) deletion() []string {
 	case r.facts.folderLeft() && r.facts.policy.Retain:
 		return []string{"leaving the group's folder to the retained VMs"}
 	case r.facts.folderLeft() && r.facts.folderKept():
-		return []string{fmt.Sprintf("otherwise the folder stays, and the deletion ends by itself %s after it began", r.facts.Lease)}
+		return []string{fmt.Sprintf("if the folder can't be removed, the deletion ends without that %s after it began", r.facts.Lease)}
 	case r.facts.folderLeft():
 		return []string{"removing the group's folder"}
 	case !r.facts.Emptied:
@@ -168,7 +168,7 @@ func (r *report) waits() (texts []string) {
 		names = append(names, q.Name+" (in quarantine, not seen)")
 	}
 	if len(names) > 0 {
-		texts = append(texts, "skipped, because vCenter cannot reach or show them: "+plan.AtMost(names, 5))
+		texts = append(texts, "skipped VMs that vCenter can't reach or show: "+plan.AtMost(names, 5))
 	}
 	if names := r.sets.unconfirmed(); len(names) > 0 {
 		texts = append(texts, fmt.Sprintf("finding out what became of %s that vCenter does not show: %s", count(len(names), "member"), plan.AtMost(names, 5)))
@@ -180,7 +180,7 @@ func (r *report) waits() (texts []string) {
 		texts = append(texts, "not ready yet: "+plan.AtMost(names, 5))
 	}
 	if names := r.withoutEndpoint(); len(names) > 0 {
-		texts = append(texts, "ready, and no endpoint leads to it, because its guest has reported no address: "+plan.AtMost(names, 5))
+		texts = append(texts, "ready, but not in the Service, because the guest reports no IP address: "+plan.AtMost(names, 5))
 	}
 	if r.facts.awaitsService() && !r.busy() {
 		texts = append(texts, "waiting for the Service "+r.facts.Group.Name+" to exist")

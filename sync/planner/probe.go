@@ -76,7 +76,7 @@ func (s *sets) findSuppressed() {
 	}
 	said := meta.FindStatusCondition(s.facts.Group.Status.Conditions, v1alpha1.ConditionProbesSuppressed)
 	suppressed := s.facts.Answers.Suppressed || open && said != nil && said.Status == "True" && said.Reason == plan.ReasonProbePathSuspected
-	const kept = "; meanwhile members stay as ready as they were, none is healed, and updates wait"
+	const kept = "; until then, members stay as ready as they were, none is healed, and updates wait"
 	switch {
 	case s.facts.Answers.Nobody:
 		s.suppressed = &plan.Fault{Reason: plan.ReasonProbeRefused, NeedsOperator: true, Message: fmt.Sprintf(

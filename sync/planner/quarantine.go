@@ -116,8 +116,8 @@ func (d *decision) decideQuarantined() {
 		d.wake.note(q.Quarantined.Add(d.facts.policy.Quarantine))
 		switch {
 		case d.facts.due(q) && q.Power != plan.PoweredOff:
-			q.decide(plan.Wait, "its quarantine is over, but somebody powered it on")
-			q.awaits = "somebody to power it off"
+			q.decide(plan.Wait, "its quarantine is over, but it was powered on")
+			q.awaits = "an operator to power it off"
 		case d.facts.due(q):
 			q.decide(plan.Remove, fmt.Sprintf("its %d s of quarantine are over (%s)", int(d.facts.policy.Quarantine.Seconds()), cmp.Or(q.Why, "removed")))
 			q.wants(needsDestruction, q.why)
@@ -159,7 +159,7 @@ func (d *decision) quarantinedOn() (found []named) {
 	for i := range d.sets.quarantined {
 		if q := &d.sets.quarantined[i]; q.becomes == plan.Wait {
 			found = append(found, named{Who: q.VM.Name, Fault: plan.Fault{Reason: plan.ReasonQuarantinedOn, NeedsOperator: true,
-				Message: "its quarantine is over, but somebody powered it on, so it is kept: power it off to have it destroyed"}})
+				Message: "its quarantine is over, but it was powered on, so it is kept: power it off to have it destroyed"}})
 		}
 	}
 	return found

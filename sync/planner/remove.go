@@ -60,7 +60,7 @@ func (s *steps) remove(m *member, on removalReason, reason string) (unblocked bo
 	case on == chosen && s.facts.policy.Quarantine > 0, (on == chosen || on == idle) && m.Why == plan.WhyDuplicate:
 		a.Op, a.ChangeVersion = plan.Quarantine, m.ChangeVersion
 		if a.Reason += fmt.Sprintf("; kept in quarantine for %d s", int(s.facts.policy.Quarantine.Seconds())); m.Why == plan.WhyDuplicate {
-			a.Reason = reason + "; kept until somebody deletes it in vCenter"
+			a.Reason = reason + "; kept until an operator deletes it in vCenter"
 		}
 	}
 	switch {

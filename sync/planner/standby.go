@@ -123,7 +123,7 @@ func (s *steps) promoteStandby(m *member, why string) {
 	}
 }
 
-const runningText = "a standby member that somebody powered on is a member"
+const runningText = "a standby member that was powered on is a member"
 
 func (f *facts) promotion(m *member, reason string) plan.Action {
 	return plan.Action{Op: plan.PowerOn, VM: m.name, Ordinal: m.Ordinal, MoRef: m.MoRef, ChangeVersion: m.ChangeVersion, Args: plan.PowerOnArgs{Promotes: true},
