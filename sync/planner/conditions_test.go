@@ -93,7 +93,7 @@ func TestMoreMembersThanWantedAreNotAShare(t *testing.T) {
 	o.State.VMs = []plan.VM{vm(&o, 0), vm(&o, 1), vm(&o, 2)}
 	r := planner.Make(o)
 	if ready := r.Status.Conditions[0]; ready.Message != "3 members are ready, and 1 wanted" {
-		t.Errorf("%+v", ready)
+		t.Errorf("Ready says %q, not that 3 members are ready and 1 is wanted", ready.Message)
 	}
 }
 

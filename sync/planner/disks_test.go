@@ -188,7 +188,7 @@ func TestAVMGoesWithTheWordThatItsDisksAreKept(t *testing.T) {
 	m.Disks = given(plan.MemberDisk{Name: "data", ID: "disk-1", UUID: "-", SizeGiB: 1}, plan.MemberDisk{Name: "logs", ID: "disk-2", UUID: "-", SizeGiB: 1, Parted: plan.PartedDeleted})
 	o.State.VMs, o.Group.Status.Disks = []plan.VM{m}, []v1alpha1.PersistentDisk{{Name: "data", ID: "disk-1", MoRef: m.MoRef}}
 	if r := planner.Make(o); len(r.Actions) != 1 || r.Actions[0].Op != plan.Destroy || !slices.Equal(plan.ArgsOf[plan.DestroyArgs](r.Actions[0].Args).Keeps, []string{"disk-1"}) {
-		t.Errorf("%+v", r.Actions)
+		t.Errorf("steps %+v, not a Destroy that keeps disk-1", r.Actions)
 	}
 }
 

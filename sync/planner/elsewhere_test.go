@@ -36,7 +36,7 @@ func TestOnlyAMemberThatNeverRanIsReplacedWhenItsHostHasNoRoom(t *testing.T) {
 			for _, a := range planner.Make(o).Actions {
 				goes = goes || a.Op == plan.Mark && a.VM == "web-1" && plan.ArgsOf[plan.MarkArgs](a.Args).Why == plan.WhyHealing
 				if a.Op == plan.Mark && a.VM == "web-0" {
-					t.Errorf("%+v", a)
+					t.Errorf("web-0, which is not unhealthy, is marked: %+v", a)
 				}
 			}
 			if goes != c.goes {

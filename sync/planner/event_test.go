@@ -32,7 +32,7 @@ func TestNotesThatDifferOnlyInTheMemberAreOneEvent(t *testing.T) {
 	f := e.Fields.(plan.EventFields)
 	if f.Message != "Removed web-9 (vm-1), web-9 (vm-2), web-10 (vm-0): scale-in" || f.Count != 3 || f.Reason != "MemberRemoved" || f.Type != "Normal" ||
 		!f.FirstTimestamp.Time.Equal(now) || !f.LastTimestamp.Time.Equal(now.Add(2*time.Second)) {
-		t.Errorf("%+v", f)
+		t.Errorf("the Event doesn't report three removals together: %+v", f)
 	}
 	together[0], together[2] = together[2], together[0]
 	if again := plan.EventOf(ref, together); again.Key != e.Key || !strings.HasPrefix(e.Key.Name, "web.") || e.Key.Kind != plan.KindEvent {

@@ -296,7 +296,7 @@ func TestACloneIsTriedAgainAtOnceWhenItsNameIsFree(t *testing.T) {
 	conflict := plan.Pending{Op: plan.Clone, State: plan.BackingOff, Fault: plan.Fault{Reason: plan.ReasonNameConflict, NeedsOperator: true, Message: "the name is taken"}}
 	o.Pending = map[string]plan.Pending{"web-0": conflict}
 	if ask := o.Query(); !slices.Equal(ask.Taken, []string{"web-0"}) {
-		t.Errorf("%+v", ask)
+		t.Errorf("the query asks for the names %q, not for web-0, which another object has", ask.Taken)
 	}
 	if r := planner.Make(o); len(r.Actions) > 0 || r.Status.Phase != v1alpha1.PhaseError {
 		t.Errorf("%s %+v", r.Status.Phase, r.Actions)

@@ -185,7 +185,7 @@ func TestAnAnnotationOfAMemberThatADeletionRemovedIsNotReported(t *testing.T) {
 		r = planner.Make(o)
 		c := meta.FindStatusCondition(r.Status.Conditions, v1alpha1.ConditionHoldIgnored)
 		if c == nil || c.Message != "wrong: vm-7 is not the VM of web-1" {
-			t.Errorf("%+v", c)
+			t.Errorf("HoldIgnored is %+v, and doesn't say that vm-7 is not the VM of web-1", c)
 		}
 		store(t, &o, &r)
 	}

@@ -90,7 +90,7 @@ func TestWhatWasWrongBeforeAnOutageStaysAsLastKnown(t *testing.T) {
 		}
 		for kind, want := range map[string]metav1.ConditionStatus{v1alpha1.ConditionReady: metav1.ConditionFalse, v1alpha1.ConditionStalled: metav1.ConditionTrue, v1alpha1.ConditionCloneBlocked: metav1.ConditionTrue} {
 			if c := condition(t, &r, kind); c.Status != want || c.Reason != "TemplateNotFound" || !c.LastTransitionTime.Equal(&began) || kind != v1alpha1.ConditionReady && !strings.HasPrefix(c.Message, said+"web-1") {
-				t.Errorf("%+v", c)
+				t.Errorf("%s is %+v, not %s since %s for TemplateNotFound", kind, c, want, began)
 			}
 		}
 	}
@@ -98,7 +98,7 @@ func TestWhatWasWrongBeforeAnOutageStaysAsLastKnown(t *testing.T) {
 		r := later(&o, 10*time.Minute)
 		check(r, "as last known: ")
 		if c := condition(t, &r, v1alpha1.ConditionVCenterReachable); c.Status != metav1.ConditionFalse || c.Reason == "TemplateNotFound" {
-			t.Errorf("%+v", c)
+			t.Errorf("VCenterReachable is %+v, not False for a reason of vCenter's", c)
 		}
 		if again := later(&o, time.Minute); asJSON(t, again.Status) != asJSON(t, r.Status) {
 			t.Errorf("equal facts give another status: %s", difference(asJSON(t, r.Status), asJSON(t, again.Status)))
@@ -150,7 +150,7 @@ func TestAMissingMemberSaysThatItsVMIsAsLastKnown(t *testing.T) {
 		r := later(&o, time.Minute)
 		m := r.Status.Members[0]
 		if m.PowerState != "poweredOn" || !strings.HasSuffix(m.Message, "; powerState, ips and host are as last known") || m.LastTransitionTime.IsZero() {
-			t.Errorf("%+v", m)
+			t.Errorf("the member is not shown as last known: %+v", m)
 		}
 		if again := later(&o, time.Minute); asJSON(t, again.Status) != asJSON(t, r.Status) || strings.Contains(r.Status.LastMessage, "as last known") {
 			t.Errorf("%s: %s", r.Status.LastMessage, difference(asJSON(t, r.Status), asJSON(t, again.Status)))

@@ -87,7 +87,7 @@ func TestSpecReplaceGivesUpOnlyAMemberThatVanishedBeforeItWasNamed(t *testing.T)
 		}
 		o.Group.Spec.Replace = nil
 		if o.Group.Status = planner.Make(o).Status; o.Group.Status.Members[1].Replace != "" {
-			t.Errorf("%+v", o.Group.Status.Members)
+			t.Errorf("web-1 is %q after spec.replace no longer names it: %+v", o.Group.Status.Members[1].Replace, o.Group.Status.Members)
 		}
 		o.Group.Spec.Replace = named
 		if r := planner.Make(o); r.Status.Members[1].Reason != plan.ReasonMemberGivenUp || r.Wants("web-1", plan.Clone) == finalizing {
@@ -140,7 +140,7 @@ func TestAMemberThatWasGivenUpIsInTheStatusUntilAnotherVMHasItsOrdinal(t *testin
 	}
 	plan.Apply(&o, clone)
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.Members[1].MoRef != "new-web-1" {
-		t.Fatalf("%+v", r.Status.Members)
+		t.Fatalf("new-web-1 is not the second of two members: %+v", r.Status.Members)
 	}
 	o.Group.Status, o.Group.Spec.Replace = r.Status, nil // the entry can go now
 	if r = planner.Make(o); len(r.Status.Members) != 2 || r.Status.CurrentReplicas != 2 || !r.Wants("web-1", plan.PowerOn) {

@@ -325,7 +325,7 @@ func TestEveryObservation(t *testing.T) {
 		o := anything(t)
 		o.Group.Spec.Paused = true
 		if r := planner.Make(o); len(r.Actions) > 0 || r.Finalized {
-			t.Fatalf("%+v", r.Actions)
+			t.Fatalf("finalized %v, and steps %+v", r.Finalized, r.Actions)
 		}
 	}))
 	t.Run("gives the same answer again, whatever the order of its parts, and is not changed", rapid.MakeCheck(func(t *rapid.T) {

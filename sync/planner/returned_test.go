@@ -329,7 +329,7 @@ func TestWhoCameBackGoesFirstHoweverLongThatWaits(t *testing.T) {
 		for range 5 {
 			w.settle()
 			if m := w.status().Members[0]; m.MoRef != "new-web-0-back" || m.VanishedAt.IsZero() || len(w.status().GivenUp) != isOne(givenUp) {
-				t.Fatalf("%+v", w.status())
+				t.Fatalf("web-0 is not the VM that returned, or isn't listed as given up (%v): %+v", givenUp, w.status())
 			}
 		}
 		w.edit("goes on", func(s *v1alpha1.VmGroupSpec) { s.Paused = false })

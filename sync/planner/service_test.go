@@ -89,7 +89,7 @@ func TestAnEndpointShowsItsMembersState(t *testing.T) {
 					e := fields.Endpoints[0]
 					got = fmt.Sprint(e.Conditions.Ready, e.Conditions.Serving, e.Conditions.Terminating)
 					if e.Hostname != "web-0" || !slices.Equal(e.Addresses, []string{"10.0.0.1"}) {
-						t.Errorf("%+v", e)
+						t.Errorf("the endpoint is %+v, not web-0 at 10.0.0.1", e)
 					}
 				}
 			}

@@ -80,7 +80,7 @@ func TestStandbyMembersThatCannotBePromotedAreNot(t *testing.T) {
 			drop(0)(&o)
 			change(3, spoil)(&o)
 			if r := planner.Make(o); stepFor(&r, "web-3") == plan.PowerOn {
-				t.Errorf("%+v", r.Actions)
+				t.Errorf("web-3 is powered on although it is not fit: %+v", r.Actions)
 			}
 		})
 	}
@@ -91,7 +91,7 @@ func TestSpecReplaceMakesAStandbyMemberAgain(t *testing.T) {
 	o := withStandby(3, 2)
 	o.Group.Spec.Replace = []v1alpha1.Replacement{{Name: "web-4", MoRef: "vm-104"}}
 	if r := planner.Make(o); len(r.Actions) != 1 || stepFor(&r, "web-4") != plan.Mark {
-		t.Errorf("%+v", r.Actions)
+		t.Errorf("steps %+v, not a Mark of web-4, which spec.replace names", r.Actions)
 	}
 }
 

@@ -14,7 +14,7 @@ func TestAnOperatorUndoesAGenerationThatWasNeverApplied(t *testing.T) {
 	o.Group.Generation = 7
 	o.State.VMs[1].Generation = 2_000_000_000
 	if r := planner.Make(o); r.Status.Conditions[0].Reason != plan.ReasonSuperseded {
-		t.Fatalf("%+v", r.Status)
+		t.Fatalf("Ready has the reason %s, not Superseded", r.Status.Conditions[0].Reason)
 	}
 	for value, undone := range map[string]bool{"2000000000": true, "1999999999": false, "all": false, "": false} {
 		o.Group.Annotations = map[string]string{v1alpha1.AnnotationUndoGeneration: value}
