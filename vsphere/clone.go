@@ -1,11 +1,10 @@
-// This file is the whole clone, in the order in which it happens: its steps (cloneSteps), which fill the clone spec; its task; what is left out
-// when vCenter refuses it, and another try; and its failures. What the steps work with is in files of its own: source.go, hardware.go, nics.go,
-// storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go, disks.go.
+// This file is the clone, in the order in which it happens: its steps (cloneSteps), which fill the clone spec, and its task. The steps work on
+// clonebuilder.go; what they look up is kept in lookups.go; clonerefusal.go follows a refusal. source.go, hardware.go, nics.go, networks.go,
+// storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go and clonedisks.go have a noun each.
 
 package vsphere
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +12,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/vmware/govmomi/fault"
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
@@ -29,39 +27,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
-
-// cloneBuilder builds a clone spec, and clones the member. Its calls are those of the step, or of a preview.
-type cloneBuilder struct {
-	calls
-	ref    plan.Ref
-	action plan.Action
-	// clone are the action's arguments; only the folder if the action is another one that needs some of a clone's steps.
-	clone   plan.CloneArgs
-	details *plan.Details // never nil, nor is its Spec
-	// plain: the action has no details, so only the VM itself is wanted.
-	plain bool
-	// id is the instanceUuid of the new VM.
-	id         string
-	settings   *inventory.Settings
-	datacenter places.Datacenter
-	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
-	// allows, by their moRefs; nil for all.
-	pod        *places.Object
-	compatible map[string]bool
-	// encrypt are the policies by which the clone is encrypted before its first power-on (plan.Preparation).
-	encrypt map[string]string
-	// source is the template, or its snapshot.
-	source *source
-	// upgrades are those of the member's cluster; nil if it needs none.
-	upgrades *upgrades
-	// backings connect the adapters with spec.networks; kept: the clone keeps adapters of the template for them.
-	backings []types.BaseVirtualDeviceBackingInfo
-	kept     bool
-	// given are the records of spec.disks and spec.rootDisk.
-	given []plan.MemberDisk
-	// spec is the clone spec, which the steps fill.
-	spec types.VirtualMachineCloneSpec
-}
 
 // clone clones a member, powered off (a power-on within the clone would be a second task that nothing waits for), with its stamp in the clone
 // spec, so that a VM of ours never exists without one. The name is the lock: of two clones of one ordinal vCenter refuses one, which then
@@ -97,28 +62,6 @@ func (st *step) clone(ctx context.Context) error {
 	return st.reader.Read(ctx, vm)
 }
 
-// cloneStep is one step of building a clone.
-type cloneStep struct {
-	name string
-	fill func(context.Context) error
-	// only says which VMs need it.
-	only scopeOfStep
-	// base: later steps need its result. last: it needs the results of all others.
-	base, last bool
-}
-
-// scopeOfStep says which VMs need a step.
-type scopeOfStep int
-
-const (
-	// anyVM: any VM of that source.
-	anyVM scopeOfStep = iota
-	// aMember: a member of a group; the group alone determines it.
-	aMember
-	// aClone: it needs data that only a clone has.
-	aClone
-)
-
 // cloneSteps returns the steps of building a clone, in order. The check takes them, too, as far as it can.
 func (b *cloneBuilder) cloneSteps() []cloneStep {
 	return []cloneStep{
@@ -140,20 +83,6 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 		{name: "disks", fill: b.fillNewDisks, last: true},
 		{name: "host", fill: b.fillHost, only: aClone},
 	}
-}
-
-func (c calls) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*cloneBuilder, error) {
-	at, err := c.settings()
-	if err != nil {
-		return nil, err
-	}
-	b := &cloneBuilder{calls: c, ref: ref, action: a, clone: plan.ArgsOf[plan.CloneArgs](a.Args), details: a.Details(), id: uuid.NewString(), settings: at}
-	b.clone.Folder = folder
-	if b.plain = a.Details() == nil || a.Details().Spec == nil; b.plain {
-		b.details = &plan.Details{Spec: &v1alpha1.VmGroupSpec{}}
-	}
-	b.datacenter, err = c.datacenterOf(inventory.FolderRef(folder))
-	return b, err
 }
 
 // fillSource sets the source of the clone, and how its disks are created:
@@ -273,6 +202,33 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	})
 }
 
+// checkVersion finds out whether the member's cluster has spec.hardware.version, because the member gets it after its clone.
+func (b *cloneBuilder) checkVersion(ctx context.Context) error {
+	wanted := b.details.Spec.Hardware.Version
+	if wanted <= b.source.version {
+		return nil
+	}
+	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		c, err := b.lookups.computesOf(ctx, s, b.datacenter)
+		if err != nil {
+			return err
+		}
+		owner, found := c.Owner[*b.spec.Location.Pool]
+		if !found {
+			return nil
+		}
+		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
+		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (*upgrades, error) {
+			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
+				return x, nil
+			}
+			return nil, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
+				x.cluster, wanted, x.versions[len(x.versions)-1])
+		})
+		return err
+	})
+}
+
 // checkHostGroup checks that the member's cluster has its host group, because the member gets its VM-host rule only after its clone.
 func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 	wanted, at := plan.RulesOf(b.details.Spec).HostGroupOf(b.action.Ordinal)
@@ -280,7 +236,7 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 		return nil
 	}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := b.computesOf(ctx, s, b.datacenter)
+		c, err := b.lookups.computesOf(ctx, s, b.datacenter)
 		if err != nil {
 			return err
 		}
@@ -288,7 +244,7 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 		if owner.Type != "ClusterComputeResource" { // a standalone host: setting the rule reports what it lacks
 			return nil
 		}
-		return b.findHostGroup(ctx, s, owner, wanted)
+		return b.lookups.findHostGroup(ctx, s, owner, wanted)
 	})
 }
 
@@ -331,11 +287,11 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 // vCenter takes no policy that encrypts in a clone's spec: the clone gets it before its first power-on (CAPV#1146), and its stamp says so.
 func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
 	at, p := &b.spec.Location, b.details.Spec.Placement
-	allowed, err := b.policyOf(ctx, s, b.datacenter, p.StoragePolicy, "spec.placement.storagePolicy")
+	allowed, err := b.lookups.policyOf(ctx, b.client, s, b.datacenter, p.StoragePolicy, "spec.placement.storagePolicy")
 	if err != nil {
 		return err
 	}
-	all, err := b.storageOf(ctx, s, b.datacenter)
+	all, err := b.lookups.storageOf(ctx, s, b.datacenter)
 	if err != nil {
 		return err
 	}
@@ -356,7 +312,7 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 // overrides the spec.
 func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *policy, all *places.Storage) error {
 	p, at := b.details.Spec.Placement, &b.spec.Location
-	reached, err := b.reachOf(ctx, s, b.datacenter, *at.Pool)
+	reached, err := b.lookups.reachOf(ctx, s, b.datacenter, *at.Pool)
 	if err != nil {
 		return err
 	}
@@ -459,7 +415,7 @@ func (b *cloneBuilder) fillOwner(ctx context.Context) error {
 	}
 	b.spec.Config.Annotation = noteOf(b.ref, b.action.VM, b.cfg.ClusterID)
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		found, err := b.extension(ctx, s)
+		found, err := b.lookups.extension(ctx, s)
 		if err != nil || found == nil {
 			return err
 		}
@@ -643,7 +599,7 @@ func (b *cloneBuilder) encryptLater(w *disks.Addition) error {
 // fillHost chooses the host in a cluster without DRS. If none can take the clone, it leaves the choice to vCenter, which reports why.
 func (b *cloneBuilder) fillHost(ctx context.Context) error {
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := b.computesOf(ctx, s, b.datacenter)
+		c, err := b.lookups.computesOf(ctx, s, b.datacenter)
 		if err != nil {
 			return err
 		}
@@ -698,118 +654,4 @@ func (b *cloneBuilder) stamp(cluster, vcenter string) stamp.Stamp {
 		Disks: disks.Keys(b.source.devices), Given: plan.DiskText(b.given), Standby: b.clone.Standby,
 		Allocation: plan.AllocationOf(b.details.Spec),
 	}
-}
-
-// unadorn removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
-// that were created for older versions of this server lack both privileges.
-func (b *cloneBuilder) unadorn(err error) bool {
-	var denied types.BaseNoPermission
-	if _, is := fault.As(err, &denied); !is {
-		return false
-	}
-	lacks := []string{denied.GetNoPermission().PrivilegeId}
-	for _, m := range denied.GetNoPermission().MissingPrivileges {
-		lacks = append(lacks, m.PrivilegeIds...)
-	}
-	switch config := b.spec.Config; {
-	case config.Annotation != "" && slices.Contains(lacks, "VirtualMachine.Config.Annotation"):
-		config.Annotation = ""
-	case config.ManagedBy != nil && slices.Contains(lacks, "VirtualMachine.Config.ManagedBy"):
-		config.ManagedBy = nil
-	default:
-		return false
-	}
-	return true
-}
-
-// keepAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
-// is to be tried again. (Others always do so: fog/fog-vsphere#98.)
-func (b *cloneBuilder) keepAdapters(err error) bool {
-	keep := min(len(b.source.nics()), len(b.backings))
-	if keep == 0 || b.kept || !refusedForBootOrder(err) {
-		return false
-	}
-	config := b.spec.Config
-	others := slices.DeleteFunc(slices.Clone(config.DeviceChange), func(c types.BaseVirtualDeviceConfigSpec) bool {
-		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
-		return is
-	})
-	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
-	return true
-}
-
-// unhost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
-// be tried again.
-func (b *cloneBuilder) unhost(err error) bool {
-	if b.spec.Location.Host == nil || !mayBeHosts(err) {
-		return false
-	}
-	b.spec.Location.Host = nil
-	return true
-}
-
-// resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
-// the server, or an unmanaged VM. It reads that object again, and publishes it.
-func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.ManagedObjectReference) error {
-	if holder.Value == "" {
-		var err error
-		if holder, err = b.Child(ctx, inventory.FolderRef(b.action.Folder()), b.action.VM); err != nil {
-			return err
-		}
-	}
-	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", b.action.VM)
-	if holder.Value == "" {
-		return running
-	}
-	if err := b.reader.Read(ctx, holder); err != nil {
-		return err
-	}
-	m, path, known := b.inventory.Holder(holder.Value)
-	switch {
-	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
-	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
-		return nil
-	case !known:
-		return running // it is gone, or too unfinished to have a stamp
-	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
-		return formerConflict(b.ref, b.cfg.ClusterID, &m.Stamp, path)
-	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
-}
-
-// failure forgets kept answers if a failure shows that they may be wrong, and returns the error to report.
-func (b *cloneBuilder) failure(ctx context.Context, err error) error {
-	gone, at := vcfault.MissingObject(err), b.settings
-	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		b.lookups.forget() // the next try asks again
-	}
-	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := b.refit(ctx) // the settings may name another one now; if they name none, their fault is reported
-		return errors.Join(refitErr, err)
-	}
-	return b.refusal(err)
-}
-
-// refusal explains a fault that has no words of its own, and says what to do about a boot order.
-func (b *cloneBuilder) refusal(err error) error {
-	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
-	var wrong types.BaseInvalidArgument
-	_, argument := fault.As(err, &wrong)
-	var e *vcfault.Error
-	switch {
-	case refusedForBootOrder(err):
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
-	case vcfault.Has[types.BaseInvalidHostState](err):
-		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
-	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
-			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
-	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
-		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
-	default:
-		return err
-	}
-	e.Err = err
-	return e
 }

@@ -178,7 +178,7 @@ func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf 
 		return err
 	}
 	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := d.computesOf(ctx, s, in)
+		c, err := d.lookups.computesOf(ctx, s, in)
 		if err != nil {
 			return err
 		}

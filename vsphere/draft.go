@@ -1,3 +1,5 @@
+// This file builds a clone without making it, for previews, the check, and a member that is to be replaced.
+
 package vsphere
 
 import (
@@ -7,24 +9,12 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
-	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
-	"codeconnect.vmworld.com/vmgroup/vsphere/places"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // Draft is a clone that is built as the server builds one, but not made.
 type Draft struct{ b *cloneBuilder }
-
-// Draft begins a draft for an action, a Clone with details.
-func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
-	b, err := v.newCloneBuilder(ref, a, a.Folder())
-	return &Draft{b}, err
-}
 
 // As sets the instanceUuid, name and folder of the VM.
 func (d *Draft) As(instanceUUID, name, folder string) {
@@ -59,43 +49,6 @@ func (d *Draft) MixedHosts() string {
 		return ""
 	}
 	return fmt.Sprintf("%d of %d hosts of %s have hardware version %d", len(x.hosts[version]), len(x.all), x.cluster, version)
-}
-
-// Resolve reads what a preview of a group has to know and what no group has asked for: the item of a content library that is its template,
-// and the VMs that it would adopt. Only previews see what it finds.
-func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
-	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
-	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
-	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		v.libraries.Glimpse(ctx, g.Spec.Template)
-	}
-	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
-}
-
-// Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec
-// names is not there. It creates nothing; reads that fail are obstacles, too.
-func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
-	tell := func(part string, err error) {
-		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
-	}
-	d, err := v.draftAtHome(ref, a)
-	if err != nil {
-		tell("placement", err)
-		return all
-	}
-	switch a.Op {
-	case plan.Clone:
-		d.Fill(ctx, tell)
-	case plan.Prepare:
-		if err := d.b.checkTags(ctx); err != nil {
-			tell("tags", err)
-		}
-	case plan.SetDisks:
-		if err := d.b.findLackingDisks(ctx); err != nil {
-			tell("disks", err)
-		}
-	}
-	return all
 }
 
 // draftAtHome begins a draft in the group's folder, or the one that exists above.
@@ -158,83 +111,4 @@ func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
 // Network finds a network that the clone's possible hosts have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
 	return d.b.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
-}
-
-// NetworkOf finds a network of the settings' datacenter that the hosts of a pool have.
-func (v *VCenter) NetworkOf(ctx context.Context, pool types.ManagedObjectReference, name string) (naming.Candidate, error) {
-	in, err := v.ownDatacenter()
-	if err != nil {
-		return naming.Candidate{}, err
-	}
-	return v.networkAt(ctx, in, pool, name)
-}
-
-// OwnerOf returns the cluster or host of a pool in the settings' datacenter; the zero reference if unknown.
-func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference) (owner types.ManagedObjectReference, err error) {
-	in, err := v.ownDatacenter()
-	if err != nil {
-		return owner, err
-	}
-	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := places.ReadComputes(ctx, s, in)
-		if err == nil {
-			owner = all.Owner[pool]
-		}
-		return err
-	})
-	return owner, err
-}
-
-// FindDisks returns the first-class disks in the settings' datacenter whose owner is wanted.
-func (v *VCenter) FindDisks(ctx context.Context, wanted func(disks.Owner) bool) (found disks.Found, err error) {
-	in, err := v.ownDatacenter()
-	if err != nil {
-		return found, err
-	}
-	var datastores []string
-	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		all, err := places.ReadStorage(ctx, s, in)
-		if err != nil {
-			return err
-		}
-		for _, at := range places.Candidates(all.All, "Datastore") {
-			datastores = append(datastores, at.Ref.Value)
-		}
-		return nil
-	})
-	if err == nil {
-		found = disks.NewFirstClass(v).Find(ctx, datastores, wanted)
-	}
-	return found, err
-}
-
-// ownDatacenter returns the datacenter of the settings.
-func (v *parts) ownDatacenter() (places.Datacenter, error) {
-	at, err := v.settings()
-	if err != nil {
-		return places.Datacenter{}, err
-	}
-	return places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true}, nil
-}
-
-// DatastoreState is the state of the settings' datastore, which matters before a VM is put on it.
-type DatastoreState struct {
-	Path string
-	// Usable reports whether VMs can be put on it now.
-	Usable bool
-	// Free is the space that is left, in bytes.
-	Free int64
-}
-
-// ReadDatastore reads the state of the datastore that the settings name; nil if it cannot be read.
-func ReadDatastore(ctx context.Context, s *session.Session, at *inventory.Settings) (*DatastoreState, error) {
-	all, err := places.ReadStorage(ctx, s, places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true})
-	if err != nil {
-		return nil, err
-	}
-	t := all.Of(*at.Datastore)
-	if t == nil {
-		return nil, nil
-	}
-	return &DatastoreState{Path: t.Path, Usable: places.Usable(t), Free: t.Free()}, nil
 }

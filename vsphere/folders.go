@@ -192,15 +192,3 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
 	}
 }
-
-// Child finds an object by its name in a folder; the zero reference if there is none.
-func (c calls) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
-	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
-		if err == nil && res.Returnval != nil {
-			found = *res.Returnval
-		}
-		return err
-	})
-	return found, err
-}

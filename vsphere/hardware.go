@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/vmware/govmomi/vim25/methods"
@@ -17,7 +18,6 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
 // upgrades are the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
@@ -27,33 +27,6 @@ type upgrades struct {
 	// hosts are those that have a version, as far as vCenter says ([doc] VirtualMachineConfigOptionDescriptor.host), and all those of any.
 	hosts map[int32][]types.ManagedObjectReference
 	all   []types.ManagedObjectReference
-}
-
-// checkVersion finds out whether the member's cluster has spec.hardware.version, because the member gets it after its clone.
-func (b *cloneBuilder) checkVersion(ctx context.Context) error {
-	wanted := b.details.Spec.Hardware.Version
-	if wanted <= b.source.version {
-		return nil
-	}
-	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		c, err := b.computesOf(ctx, s, b.datacenter)
-		if err != nil {
-			return err
-		}
-		owner, found := c.Owner[*b.spec.Location.Pool]
-		if !found {
-			return nil
-		}
-		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
-		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (*upgrades, error) {
-			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
-				return x, nil
-			}
-			return nil, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
-				x.cluster, wanted, x.versions[len(x.versions)-1])
-		})
-		return err
-	})
 }
 
 // have reports whether a host has the hardware version; true if vCenter doesn't say which do. x can be nil.
@@ -170,4 +143,15 @@ func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirt
 		order = append(order, &types.VirtualMachineBootOptionsBootableDiskDevice{DeviceKey: disk.Key})
 	}
 	return &types.VirtualMachineBootOptions{BootOrder: order}
+}
+
+// HardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
+func HardwareVersion(text string) (version int32) {
+	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
+	return int32(number)
+}
+
+// HasTPM reports whether there is a virtual TPM among devices.
+func HasTPM(devices []types.BaseVirtualDevice) bool {
+	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
 }

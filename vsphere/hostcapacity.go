@@ -18,8 +18,6 @@ import (
 
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -128,19 +126,4 @@ func (c *hostCapacity) Ran(vm, host string) {
 	defer c.mu.Unlock()
 	delete(c.refused, vm)
 	delete(c.until, host)
-}
-
-// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
-// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
-func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
-	others := p.inventory.OtherHosts(m.HostRef)
-	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
-		return false
-	}
-	p.capacity.Fill(m.HostRef)
-	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
-		return false
-	}
-	made, on, err := removalcause.Life(ctx, p, m.MoRef)
-	return err == nil && made && !on
 }

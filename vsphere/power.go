@@ -1,13 +1,10 @@
-// This file powers VMs on and off, shuts their guests down, and asks vCenter's events who powered them off.
-//
-// Locks: one caller at a time asks for events, and keeps its turn across the call.
+// This file powers VMs on and off, restarts them, and shuts their guests down.
 
 package vsphere
 
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/vmware/govmomi/task"
@@ -122,44 +119,6 @@ func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) err
 			return ctx.Err()
 		}
 	}
-}
-
-// neverOn returns nil if a VM is off and, according to vCenter's events, was never on; otherwise a fault, and the VM is kept.
-func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
-	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
-	if now.Power != types.VirtualMachinePowerStatePoweredOff {
-		return undecided
-	}
-	made, on, err := removalcause.Life(ctx, r, r.action.MoRef)
-	if err == nil && (!made || on) {
-		return undecided
-	}
-	return err
-}
-
-// awaitPower waits for the running tasks of those kinds that change a VM's power state or destroy it, and then reads the VM. Another replica may have begun one before this
-// one set or withdrew the VM's mark, and the VM's state doesn't show it before it ends. A datacenter's task that powers VMs on does not say
-// which before it has begun theirs, so awaitPower waits for those, and then for the tasks of the VM that they began.
-func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
-	for range 2 {
-		var under []types.ManagedObjectReference
-		undecided := false
-		err := c.Call(ctx, func(ctx context.Context, s *session.Session) error {
-			infos, err := tasks.Recent(ctx, s)
-			under, undecided = tasks.Of(infos, vm, s.User, kinds...)
-			return err
-		})
-		if err != nil || len(under) == 0 {
-			return err
-		}
-		for _, task := range under {
-			_, _ = c.tasks.Wait(ctx, task, "") // the result does not matter: the read shows the state
-		}
-		if err := c.reader.Read(ctx, vm); err != nil || !undecided {
-			return err
-		}
-	}
-	return nil
 }
 
 // power powers a member on or off.
@@ -390,76 +349,17 @@ func (p power) reset(ctx context.Context) error {
 	return err
 }
 
-// auditSince is how far back the query goes: a power-off is reported within moments, but vCenter's clock may differ.
-const auditSince = 15 * time.Minute
-
-// The queries run one at a time, and at most once a second: when a host fails, many groups ask at once.
-const (
-	auditInterval = time.Second
-	auditFresh    = 2 * time.Second // how long an answer is reused
-)
-
-// powerAudit is the last answer of vCenter about its events. turn guards it.
-type powerAudit struct {
-	calls calls
-
-	turn chan struct{}
-	last time.Time // when it was asked for
-	who  map[string]plan.Actor
-}
-
-// newPowerAudit returns a powerAudit that has asked nothing yet.
-func newPowerAudit(calls calls) *powerAudit {
-	return &powerAudit{calls: calls, turn: make(chan struct{}, 1)}
-}
-
-// Who returns who recently powered these VMs off, by moRef, as far as vCenter's events tell.
-func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
-	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
+// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
+func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
+	others := p.inventory.OtherHosts(m.HostRef)
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
+		return false
 	}
-	known := !slices.ContainsFunc(moRefs, func(ref string) bool { return w.who[ref].User == "" })
-	if known && time.Since(w.last) < auditFresh {
-		return w.who, nil
+	p.capacity.Fill(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
+		return false
 	}
-	if !session.Sleep(ctx, auditInterval-time.Since(w.last)) {
-		return nil, ctx.Err()
-	}
-	who, err := w.ask(ctx)
-	w.who, w.last = who, time.Now()
-	return who, err
-}
-
-// ask queries who recently powered any VM off.
-func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
-	begin := time.Now().Add(-auditSince)
-	var found poweredOff
-	err := w.calls.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		found = newPoweredOff(s.User)
-		return session.Events(ctx, s, types.EventFilterSpec{EventTypeId: []string{"VmPoweredOffEvent"}, Time: &types.EventFilterSpecByTime{BeginTime: &begin}}, found.note)
-	})
-	return found.who, err
-}
-
-// poweredOff is, by moRef, who powered VMs off last. own is the server's account.
-type poweredOff struct {
-	own  string
-	who  map[string]plan.Actor
-	last map[string]time.Time
-}
-
-func newPoweredOff(own string) poweredOff {
-	return poweredOff{own, map[string]plan.Actor{}, map[string]time.Time{}}
-}
-
-// note takes an event into account, and reports that more are wanted.
-func (p poweredOff) note(event types.BaseEvent) (more bool) {
-	e := event.GetEvent()
-	if user, at := session.UserOf(e), session.TimeOf(e); e.Vm != nil && user != "" && !at.Before(p.last[e.Vm.Vm.Value]) {
-		p.who[e.Vm.Vm.Value], p.last[e.Vm.Vm.Value] = plan.Actor{User: user, Ours: strings.EqualFold(user, p.own)}, at
-	}
-	return true
+	made, on, err := removalcause.Life(ctx, p, m.MoRef)
+	return err == nil && made && !on
 }

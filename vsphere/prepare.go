@@ -5,16 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 
 	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
-	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
 	"codeconnect.vmworld.com/vmgroup/vsphere/guest"
@@ -190,12 +186,6 @@ func upgradeRefusal(version int32, err error) error {
 	return e
 }
 
-// HardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
-func HardwareVersion(text string) (version int32) {
-	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
-	return int32(number)
-}
-
 // prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
 // undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is
 // not. A failure here is not reported: the step has failed already.
@@ -218,21 +208,6 @@ func (p preparation) prepareAgain(ctx context.Context, changeVersion string) {
 
 // prepareAgainTries is how often prepareAgain writes while others write at the same time.
 const prepareAgainTries = 3
-
-// tagFailure checks whether the VM still exists: for one that is gone, the REST API says that a privilege is missing
-// ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
-func (p preparation) tagFailure(ctx context.Context, err error) error {
-	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
-		return err
-	}
-	if readErr := p.reader.Read(ctx, p.vm()); readErr != nil {
-		return readErr
-	}
-	if _, gone := p.own(); gone != nil {
-		return gone
-	}
-	return err
-}
 
 // unprepared is a member right before it is prepared.
 type unprepared struct {
@@ -282,105 +257,4 @@ func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []ty
 		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
 	}
 	return guest.Metadata(key, ref, a, instanceUUID, macs, disks.Paths(given))
-}
-
-// setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. Other
-// tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
-func (p preparation) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []string, begin func() error) error {
-	if len(wanted)+len(former) == 0 {
-		return nil
-	}
-	for again := true; ; again = false {
-		err := p.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
-			change, err := p.tagCache.Change(ctx, rs, p.action, wanted, former)
-			if err != nil {
-				return err
-			}
-			if len(change.Attach) > 0 {
-				if err := begin(); err != nil {
-					return err
-				}
-			}
-			if err := p.canAct(); err != nil { // the lookup may have taken many calls
-				return err
-			}
-			if err := session.BatchTags(ctx, rs, session.DetachTags, p.action, change.Detach); err != nil {
-				return err
-			}
-			if err := p.canAct(); err != nil {
-				return err
-			}
-			return session.BatchTags(ctx, rs, session.AttachTags, p.action, change.Attach)
-		})
-		if err == nil || !errors.Is(err, session.ErrTagGone) {
-			return err
-		}
-		p.tagCache.Forget() // what it says is out of date
-		if !again {
-			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
-		}
-	}
-}
-
-// rest makes calls of the REST API of the vCenter that the inventory was read from.
-func (c calls) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
-	var now *session.Session
-	if err := c.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
-		return err
-	}
-	return c.client.REST(ctx, now, f)
-}
-
-// setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
-// longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
-func (p preparation) setAttributes(ctx context.Context, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
-	if len(wanted)+len(former) == 0 {
-		return nil
-	}
-	return p.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		manager := s.Vim.ServiceContent.CustomFieldsManager
-		if manager == nil {
-			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: remove spec.customAttributes.")
-		}
-		set := func(key int32, value string) error {
-			if valueOf(have, key) == value {
-				return nil
-			}
-			if err := begin(); err != nil {
-				return err
-			}
-			if err := p.canAct(); err != nil {
-				return err
-			}
-			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: p.vm(), Key: key, Value: value})
-			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-				p.fields.write(nil, nil) // the definition may be gone: the next try reads them again
-			}
-			return err
-		}
-		for _, name := range slices.Sorted(maps.Keys(wanted)) {
-			key, err := p.fields.key(ctx, s, *manager, name)
-			if err == nil {
-				err = set(key, wanted[name])
-			}
-			if err != nil {
-				return err
-			}
-		}
-		for _, name := range former {
-			if _, still := wanted[name]; still {
-				continue
-			}
-			defs, err := p.fields.all(ctx, s, *manager)
-			if err != nil {
-				return err
-			}
-			if def := defOf(defs, name); def != nil {
-				if err := set(def.Key, ""); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
 }

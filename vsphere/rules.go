@@ -12,7 +12,6 @@ import (
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
@@ -147,25 +146,4 @@ func groupSpecs(c inventory.RuleChange) (specs []vim.ClusterGroupSpec) {
 	set(vim.ArrayUpdateOperationAdd, c.AddGroups)
 	set(vim.ArrayUpdateOperationEdit, c.EditGroups)
 	return specs
-}
-
-// hostGroups are the DRS host groups of a cluster.
-type hostGroups struct {
-	cluster string
-	names   []string
-}
-
-// findHostGroup finds out whether a cluster has a DRS host group.
-func (v *parts) findHostGroup(ctx context.Context, s *session.Session, cluster vim.ManagedObjectReference, name string) error {
-	_, err := session.LookUpIn(ctx, s, &v.lookups.hostGroups, cluster.Value, func() (*hostGroups, error) {
-		o, err := session.ReadProps(ctx, s, cluster, "name", "configurationEx")
-		config := session.Prop[vim.ClusterConfigInfoEx](o, "configurationEx")
-		return &hostGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
-	}, func(g *hostGroups) (string, error) {
-		if has, found := inventory.FindHostGroup(g.names, name); found {
-			return has, nil
-		}
-		return "", inventory.NoHostGroup(g.cluster, name, g.names)
-	})
-	return err
 }

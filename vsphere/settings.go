@@ -1,3 +1,5 @@
+// This file looks up the objects that the server's settings name.
+
 package vsphere
 
 import (
@@ -48,60 +50,33 @@ func (v *parts) datacenterOf(folder types.ManagedObjectReference) (places.Datace
 	return places.Datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is gone; the inventory is read again.")
 }
 
-const knownFor = session.KnownFor
-
-// lookups keep what clones look up, so that fifty of them need one answer. They are valid for one session: with the next,
-// or when an object turns out to be gone, everything is asked for again.
-type lookups struct {
-	sources    session.Cache[sourceKey, *source]
-	computes   session.Cache[string, *places.Computes]
-	reach      session.Cache[string, *places.Reach]
-	hosts      session.Cache[string, []cloneHost]
-	hostGroups session.Cache[string, *hostGroups]
-	upgrades   session.Cache[string, *upgrades]
-	storage    session.Cache[string, *places.Storage]
-	networks   session.Cache[string, *places.Networks]
-	policies   session.Cache[string, *storagePolicies]
-	policy     session.Cache[policyKey, *policy]
-	customs    session.Cache[string, *types.CustomizationSpec]
-	extensions session.Cache[string, *types.Extension]
+// ownDatacenter returns the datacenter of the settings.
+func (v *parts) ownDatacenter() (places.Datacenter, error) {
+	at, err := v.settings()
+	if err != nil {
+		return places.Datacenter{}, err
+	}
+	return places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true}, nil
 }
 
-// forget drops all answers.
-func (l *lookups) forget() {
-	l.sources.Forget()
-	l.computes.Forget()
-	l.reach.Forget()
-	l.hosts.Forget()
-	l.hostGroups.Forget()
-	l.upgrades.Forget()
-	l.storage.Forget()
-	l.networks.Forget()
-	l.policies.Forget()
-	l.policy.Forget()
-	l.customs.Forget()
-	l.extensions.Forget()
+// DatastoreState is the state of the settings' datastore, which matters before a VM is put on it.
+type DatastoreState struct {
+	Path string
+	// Usable reports whether VMs can be put on it now.
+	Usable bool
+	// Free is the space that is left, in bytes.
+	Free int64
 }
 
-// computesOf returns the clusters and hosts of a datacenter, and their pools.
-func (v *parts) computesOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Computes, error) {
-	return v.lookups.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
-}
-
-// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
-func (v *parts) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
-	c, err := v.computesOf(ctx, s, d)
+// ReadDatastore reads the state of the datastore that the settings name; nil if it cannot be read.
+func ReadDatastore(ctx context.Context, s *session.Session, at *inventory.Settings) (*DatastoreState, error) {
+	all, err := places.ReadStorage(ctx, s, places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true})
 	if err != nil {
 		return nil, err
 	}
-	owner, found := c.Owner[pool]
-	if !found {
+	t := all.Of(*at.Datastore)
+	if t == nil {
 		return nil, nil
 	}
-	return v.lookups.reach.Get(ctx, s, owner.Value, knownFor, func() (*places.Reach, error) { return places.ReadReach(ctx, s, owner) })
-}
-
-// storageOf returns the datastores and datastore clusters of a datacenter.
-func (v *parts) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
-	return v.lookups.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
+	return &DatastoreState{Path: t.Path, Usable: places.Usable(t), Free: t.Free()}, nil
 }

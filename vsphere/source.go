@@ -111,11 +111,6 @@ func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
 // for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
 func (x *source) hasTPM() bool { return HasTPM(x.devices) }
 
-// HasTPM reports whether there is a virtual TPM among devices.
-func HasTPM(devices []types.BaseVirtualDevice) bool {
-	return slices.ContainsFunc(devices, func(d types.BaseVirtualDevice) bool { _, is := d.(*types.VirtualTPM); return is })
-}
-
 // disks are the virtual disks.
 func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
 

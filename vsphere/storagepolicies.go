@@ -41,27 +41,6 @@ func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*pl
 // policyKey is the id of a policy, and the datacenter whose datastores satisfy it.
 type policyKey struct{ id, datacenter string }
 
-// policyOf finds the storage policy that a field of the spec names.
-func (v *parts) policyOf(ctx context.Context, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
-	known := &v.lookups
-	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, v.client, s) }
-	id, err := session.LookUpIn(ctx, s, &known.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
-	if err != nil {
-		return nil, err
-	}
-	all, err := v.storageOf(ctx, s, d)
-	if err != nil {
-		return nil, err
-	}
-	return known.policy.Get(ctx, s, policyKey{id, d.Ref.Value}, knownFor, func() (*policy, error) {
-		policies, err := known.policies.Get(ctx, s, "", knownFor, read)
-		if err != nil {
-			return nil, err
-		}
-		return policies.Read(ctx, id, places.Candidates(all.All, "Datastore"))
-	})
-}
-
 // storagePolicies has vCenter's storage policies, and the service (SPBM) that has them.
 type storagePolicies struct {
 	client *pbm.Client

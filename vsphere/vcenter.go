@@ -5,6 +5,17 @@
 // vCenter, vsphere/tasks one wait for all running tasks, vsphere/stamp the owner of a VM, vsphere/tagging tags by name, and
 // vsphere/vcfault the typed faults. A clone is built in steps, which are one list (clone.go).
 //
+// Its files are of three ideas, each of which uses the ones before it:
+//
+//	step    one action for one group: step.go, calls.go (leased calls and tasks), freshreads.go and recheck.go (reads right before a change),
+//	        stampwrites.go, inflight.go (stalls), privileges.go
+//	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, lookups.go and a file for each noun of a clone; draft.go (a clone
+//	        that is built and not made); deploy.go (templates from content libraries)
+//	member  power.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
+//	        release.go, groupremoval.go
+//
+// do.go dispatches an action to its step; vcenter.go, preview.go and checkreads.go are what the loop and the check call.
+//
 // It promises that it acts only on the group's own members and folder, and on the templates that it deploys (deploy.go); that every step
 // can be retried, whatever the last try did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
@@ -16,10 +27,8 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"k8s.io/apimachinery/pkg/types"
 
 	"codeconnect.vmworld.com/vmgroup/sync/metrics"
@@ -38,32 +47,6 @@ import (
 type VCenter struct {
 	*powerAudit
 	calls
-}
-
-// parts are what steps, previews and the check share.
-type parts struct {
-	cfg       Config
-	log       zerolog.Logger
-	client    *session.Client
-	tasks     *tasks.Tasks
-	inventory *inventory.Inventory
-	reader    *inventory.Reader
-	stream    *inventory.Stream
-	clones    *tasks.OlderClones
-	fresh     freshReads
-	lookups   lookups
-	tagCache  *tagging.Cache
-	libraries *library.Cache
-	fields    fieldCache
-	inFlight  *inFlight
-	troubles  troubles
-	removals  *removalcause.Finder
-	capacity  hostCapacity
-	// persistent are the persistent disks of groups.
-	persistent *disks.Persistent
-	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
-	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
-	marks      sync.Map     // the marks since which this process has read all members of their group: the stamp's MarkedAt by the VM's moRef
 }
 
 // New checks the configuration. It sends nothing before Run.
@@ -95,29 +78,6 @@ func New(cfg Config) (*VCenter, error) {
 
 // logoutTimeout bounds the logout at the end.
 const logoutTimeout = 2 * time.Second
-
-// Parts are the parts of a VCenter, for the check, which uses them without Run.
-type Parts struct {
-	Config    Config
-	Client    *session.Client
-	Inventory *inventory.Inventory
-	Libraries *library.Cache
-	Reader    *inventory.Reader
-	Stream    *inventory.Stream
-	Tasks     *tasks.Tasks
-}
-
-// Parts returns the parts.
-func (v *VCenter) Parts() Parts {
-	return Parts{v.cfg, v.client, v.inventory, v.libraries, v.reader, v.stream, v.tasks}
-}
-
-// changed reports a change in a group.
-func (v *parts) changed(uid types.UID) {
-	if v.cfg.Changed != nil {
-		v.cfg.Changed(uid)
-	}
-}
 
 // Run keeps the session, the stream and the inventory until ctx ends; then it logs out, which takes some seconds
 // at most. Until it runs, nothing is known and nothing can be done.
@@ -167,22 +127,18 @@ func (v *VCenter) ListGroups() (groups []plan.Listed, known bool) {
 	return v.inventory.ListGroups(v.cfg.ClusterID)
 }
 
-// Config says which vCenter to use, with which account, and where in it.
-type Config struct {
-	session.Config
-	inventory.Selection
-	// ExtraKeys are the keys that groups can set in spec.extraConfig.
-	ExtraKeys ExtraKeys
-	// PCIDevices are the devices that groups can name in spec.hardware.pciDevices.
-	PCIDevices PCIDevices
-	// AcceptEULAs accepts the license agreements of the content libraries' items that are deployed, and LibraryNetwork is the network, by name
-	// or inventory path, for adapters of theirs on a network that the hosts of the pool do not have.
-	AcceptEULAs    bool
-	LibraryNetwork string
-	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
-	// groups. It must not block. It can be nil.
-	Changed func(types.UID)
-	// Leased reports whether the step for that Action.VM of the group with that UID can continue now. Steps ask right before each of
-	// their calls. If it is nil, they always continue.
-	Leased func(uid types.UID, vm string) bool
+// Parts are the parts of a VCenter, for the check, which uses them without Run.
+type Parts struct {
+	Config    Config
+	Client    *session.Client
+	Inventory *inventory.Inventory
+	Libraries *library.Cache
+	Reader    *inventory.Reader
+	Stream    *inventory.Stream
+	Tasks     *tasks.Tasks
+}
+
+// Parts returns the parts.
+func (v *VCenter) Parts() Parts {
+	return Parts{v.cfg, v.client, v.inventory, v.libraries, v.reader, v.stream, v.tasks}
 }

@@ -1,7 +1,7 @@
 package planted
 
 var defects = []defect{
-	{"1: a foreign VM with the member's name counts as the member", "vsphere/clone.go",
+	{"1: a foreign VM with the member's name counts as the member", "vsphere/clonerefusal.go",
 		"case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:", "case true:",
 		[]layer{vsphere, through("NameConflict|Unmanaged|Foreign|Name")}},
 	{"2: a copy of a member counts as the member", "vsphere/stamp/owner.go",
@@ -16,7 +16,7 @@ var defects = []defect{
 	{"4: a group ends without a fresh read", "sync/planner/finalize.go",
 		"r.sets.empty() && r.facts.Emptied && r.facts.childless()", "r.sets.empty() && r.facts.childless()",
 		[]layer{planner}},
-	{"4: a group ends although a clone is running", "vsphere/removal.go",
+	{"4: a group ends although a clone is running", "vsphere/groupremoval.go",
 		"left := g.clones.Left(g.ref.UID, since, began, running); left > 0", "left := g.clones.Left(g.ref.UID, since, began, running); left > 100",
 		[]layer{vsphere, through("Clone")}},
 	{"5: a status has the time in it", "sync/planner/status.go",
@@ -25,7 +25,7 @@ var defects = []defect{
 	{"7: a member is taken down without a mark", "sync/planner/member.go",
 		"return m.Marked && m.Why != plan.WhyPowerCycle", "return m.leaves() || m.Marked && m.Why != plan.WhyPowerCycle",
 		[]layer{planner, world}},
-	{"7: a mark is written whatever its changeVersion", "vsphere/removal.go",
+	{"7: a mark is written whatever its changeVersion", "vsphere/mark.go",
 		"if err := r.unchanged(m); err != nil {\n\t\treturn err\n\t}\n\tif r.action.Op == plan.Unmark {", "if r.action.Op == plan.Unmark {",
 		[]layer{vsphere}},
 	{"8: a missing privilege is retried as if it would pass", "vsphere/vcfault/table.go",

@@ -1,3 +1,5 @@
+// This file is the configuration: the vCenter, the account, and what groups are allowed to set.
+
 package vsphere
 
 import (
@@ -5,12 +7,32 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// Patterns allow texts regardless of case: "*" stands for any text, also one with a '/', and everything else for itself. Without any, they
-// allow nothing.
-type Patterns []string
+// Config says which vCenter to use, with which account, and where in it.
+type Config struct {
+	session.Config
+	inventory.Selection
+	// ExtraKeys are the keys that groups can set in spec.extraConfig.
+	ExtraKeys ExtraKeys
+	// PCIDevices are the devices that groups can name in spec.hardware.pciDevices.
+	PCIDevices PCIDevices
+	// AcceptEULAs accepts the license agreements of the content libraries' items that are deployed, and LibraryNetwork is the network, by name
+	// or inventory path, for adapters of theirs on a network that the hosts of the pool do not have.
+	AcceptEULAs    bool
+	LibraryNetwork string
+	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
+	// groups. It must not block. It can be nil.
+	Changed func(types.UID)
+	// Leased reports whether the step for that Action.VM of the group with that UID can continue now. Steps ask right before each of
+	// their calls. If it is nil, they always continue.
+	Leased func(uid types.UID, vm string) bool
+}
 
 // ExtraKeys are the keys that spec.extraConfig can set, "svga.*".
 type ExtraKeys Patterns
@@ -31,6 +53,10 @@ type PCIDevices Patterns
 func (d PCIDevices) Validate() error {
 	return Patterns(d).validate("--pci-devices (VMGROUP_PCI_DEVICES)", "devices, such as 10de:1eb8 or grid_t4-*")
 }
+
+// Patterns allow texts regardless of case: "*" stands for any text, also one with a '/', and everything else for itself. Without any, they
+// allow nothing.
+type Patterns []string
 
 func (p Patterns) validate(flag, what string) error {
 	for _, pattern := range p {

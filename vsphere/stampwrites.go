@@ -1,27 +1,17 @@
+// This file writes a member's stamp.
+
 package vsphere
 
 import (
 	"context"
+	"time"
 
-	"github.com/vmware/govmomi/vim25/methods"
 	"github.com/vmware/govmomi/vim25/types"
 
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
-	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
-	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
-
-func (c calls) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
-	_, err := c.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		res, err := methods.ReconfigVM_Task(ctx, s.Vim, &types.ReconfigVM_Task{This: vm, Spec: spec})
-		if err == nil {
-			task = res.Returnval
-		}
-		return task, err
-	})
-	return err
-}
 
 // restamp records in a member's stamp what the running step did to it, or reverts that, if nobody changed
 // the VM since it was read, and waits for the read of it. It needs no lease: the record is true whichever replica acts by now.
@@ -46,14 +36,11 @@ func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text str
 	return c.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
-// unchanged checks that a member's configuration is the one that the action was planned from.
-func (st *step) unchanged(m *inventory.Member) error {
-	if m.ChangeVersion == "" || st.action.ChangeVersion != "" && st.action.ChangeVersion != m.ChangeVersion {
-		return changedMeanwhile()
-	}
-	return nil
-}
-
-func changedMeanwhile() *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changed the VM meanwhile; the server reads it and tries again.")
+// stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
+func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
+	vm, next := m.Stamp.Onto(m.VM), m.Stamp
+	vm.Restamp(&a, stamp.Time(time.Now()))
+	next.Marked, next.Why, next.MarkedAt, next.Generation = vm.Marked, vm.Why, vm.MarkedAt, vm.Generation
+	next.Quarantined, next.Shutdown = vm.Quarantined, vm.Shutdown
+	return next
 }

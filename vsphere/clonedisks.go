@@ -1,0 +1,95 @@
+// This file places the disks of the spec, and checks the disks of a finished clone.
+
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// wantedDisks finds where new disks go. b has where their VM is.
+func (b *cloneBuilder) wantedDisks(ctx context.Context, all []v1alpha1.Disk) (wanted []disks.Addition, err error) {
+	for i := range all {
+		w := disks.Addition{Disk: &all[i]}
+		if cmp.Or(w.Disk.Datastore, w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy) != "" {
+			err = b.Call(ctx, func(ctx context.Context, s *session.Session) error { return b.placeDisk(ctx, s, &w) })
+		}
+		if err != nil {
+			return nil, err
+		}
+		wanted = append(wanted, w)
+	}
+	return wanted, nil
+}
+
+// placeDisk finds a disk's policy and datastore. Without a datastore it is on the VM's own, or, if the disk's own policy does not allow
+// that, on the best one that it allows.
+func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *disks.Addition) error {
+	all, err := b.lookups.storageOf(ctx, s, b.datacenter)
+	if err != nil {
+		return err
+	}
+	var named *places.Object
+	if w.Disk.Datastore != "" {
+		among := places.Candidates(all.All, "Datastore")
+		i, err := places.DiskField.Choose(w.Disk.Datastore, among)
+		if err != nil {
+			return err
+		}
+		named = all.Of(among[i].Ref)
+	}
+	p := &policy{}
+	if name := cmp.Or(w.Disk.StoragePolicy, b.details.Spec.Placement.StoragePolicy); name != "" {
+		if p, err = b.lookups.policyOf(ctx, b.client, s, b.datacenter, name, "the storagePolicy of spec.disks"); err != nil {
+			return err
+		}
+		if w.Profile = profileOf(p.id); named == nil {
+			w.Compatible = p.compatible
+		}
+		if p.encrypts {
+			w.Encrypts = p.id
+		}
+	}
+	switch own := b.spec.Location.Datastore; {
+	case named == nil && (w.Disk.StoragePolicy == "" || own != nil && p.compatible[own.Value]):
+		return nil
+	case named == nil:
+		reached, err := b.lookups.reachOf(ctx, s, b.datacenter, *b.spec.Location.Pool)
+		if err != nil {
+			return err
+		}
+		if fits := p.fitting(all, reached); len(fits) > 0 {
+			named = slices.MinFunc(fits, places.Best)
+		}
+	case w.Disk.StoragePolicy != "" && !p.compatible[named.Ref.Value]:
+		named = nil
+	}
+	if named == nil {
+		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the disk %s could be on satisfies the storage policy %q: set another datastore or storagePolicy in spec.disks.", w.Disk.Name, w.Disk.StoragePolicy)
+	}
+	w.Datastore = named.Name()
+	return nil
+}
+
+// complete returns an error if a clone's VM, which never ran, has not all disks that its stamp records: vCenter can end a clone without an
+// error and without its disks.
+func complete(record string, devices []types.BaseVirtualDevice, vm string) error {
+	lacking := disks.Lacking(record, devices)
+	if len(lacking) == 0 {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonDiskMissing, true, "%s was cloned without disks of its template (%s): look at the clone's task in vCenter and at the datastore, and name the member in spec.replace.",
+		vm, plan.AtMost(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), 10))
+}

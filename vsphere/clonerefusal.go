@@ -1,0 +1,152 @@
+// This file handles a clone that vCenter refused: what is left out of the next try, which object has its name, and the fault to report.
+
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// unadorn removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
+// that were created for older versions of this server lack both privileges.
+func (b *cloneBuilder) unadorn(err error) bool {
+	var denied types.BaseNoPermission
+	if _, is := fault.As(err, &denied); !is {
+		return false
+	}
+	lacks := []string{denied.GetNoPermission().PrivilegeId}
+	for _, m := range denied.GetNoPermission().MissingPrivileges {
+		lacks = append(lacks, m.PrivilegeIds...)
+	}
+	switch config := b.spec.Config; {
+	case config.Annotation != "" && slices.Contains(lacks, "VirtualMachine.Config.Annotation"):
+		config.Annotation = ""
+	case config.ManagedBy != nil && slices.Contains(lacks, "VirtualMachine.Config.ManagedBy"):
+		config.ManagedBy = nil
+	default:
+		return false
+	}
+	return true
+}
+
+// keepAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
+// is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+func (b *cloneBuilder) keepAdapters(err error) bool {
+	keep := min(len(b.source.nics()), len(b.backings))
+	if keep == 0 || b.kept || !refusedForBootOrder(err) {
+		return false
+	}
+	config := b.spec.Config
+	others := slices.DeleteFunc(slices.Clone(config.DeviceChange), func(c types.BaseVirtualDeviceConfigSpec) bool {
+		_, is := c.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)
+		return is
+	})
+	b.kept, config.DeviceChange = true, append(nicChanges(b.source.nics(), b.backings, keep), others...)
+	return true
+}
+
+// unhost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
+// be tried again.
+func (b *cloneBuilder) unhost(err error) bool {
+	if b.spec.Location.Host == nil || !mayBeHosts(err) {
+		return false
+	}
+	b.spec.Location.Host = nil
+	return true
+}
+
+// resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
+// the server, or an unmanaged VM. It reads that object again, and publishes it.
+func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.ManagedObjectReference) error {
+	if holder.Value == "" {
+		var err error
+		if holder, err = b.Child(ctx, inventory.FolderRef(b.action.Folder()), b.action.VM); err != nil {
+			return err
+		}
+	}
+	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", b.action.VM)
+	if holder.Value == "" {
+		return running
+	}
+	if err := b.reader.Read(ctx, holder); err != nil {
+		return err
+	}
+	m, path, known := b.inventory.Holder(holder.Value)
+	switch {
+	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
+		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
+	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
+		return nil
+	case !known:
+		return running // it is gone, or too unfinished to have a stamp
+	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
+		return formerConflict(b.ref, b.cfg.ClusterID, &m.Stamp, path)
+	}
+	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
+}
+
+// formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
+// and applied again. The message is the same for all of its members.
+func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
+	folder := path[:strings.LastIndexByte(path, '/')]
+	held := "The name is taken in " + folder + " by a VM of "
+	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
+	const otherwise = "Otherwise rename, move or remove the VM."
+	switch {
+	case s.Cluster != cluster:
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
+			held, ref, s.Cluster, s.UID)
+	case s.Cluster == "":
+		return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
+			held, ref, s.UID, stamp.Key, adopt, otherwise)
+	}
+	return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
+}
+
+// failure forgets kept answers if a failure shows that they may be wrong, and returns the error to report.
+func (b *cloneBuilder) failure(ctx context.Context, err error) error {
+	gone, at := vcfault.MissingObject(err), b.settings
+	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
+		b.lookups.forget() // the next try asks again
+	}
+	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
+		_, refitErr := b.refit(ctx) // the settings may name another one now; if they name none, their fault is reported
+		return errors.Join(refitErr, err)
+	}
+	return b.refusal(err)
+}
+
+// refusal explains a fault that has no words of its own, and says what to do about a boot order.
+func (b *cloneBuilder) refusal(err error) error {
+	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
+	var wrong types.BaseInvalidArgument
+	_, argument := fault.As(err, &wrong)
+	var e *vcfault.Error
+	switch {
+	case refusedForBootOrder(err):
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+	case vcfault.Has[types.BaseInvalidHostState](err):
+		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
+	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
+		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
+			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
+	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
+		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
+	default:
+		return err
+	}
+	e.Err = err
+	return e
+}

@@ -1,0 +1,146 @@
+// This file destroys a member's VM, and detaches the disks that must outlive it.
+
+package vsphere
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
+// disks from elsewhere, and keeps them.
+func (r removal) destroy(ctx context.Context) error {
+	vm, id := r.vm(), plan.VMID{MoRef: r.action.MoRef}
+	for awaited := false; ; awaited = true {
+		now, err := r.ReadFresh(ctx, vm)
+		if vcfault.MissingObject(err) == vm {
+			return r.reader.Read(ctx, vm)
+		}
+		if err != nil {
+			return err
+		}
+		if err := check(now, r.ref, r.action); err != nil {
+			return err
+		}
+		id.InstanceUUID = now.InstanceUUID
+		if plan.ArgsOf[plan.DestroyArgs](r.action.Args).NeverOn {
+			if err := r.neverOn(ctx, now); err != nil {
+				return err
+			}
+		}
+		kept := now.ForeignDisks()
+		if len(kept) == 0 {
+			break
+		}
+		if !awaited { // a running power-on: changeVersion, which guards the change, does not tell
+			if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := cmp.Or(partable(now, r.action), detachable(now, r.action, kept)); err != nil {
+			return err
+		}
+		if err := r.detach(ctx, now, kept); err != nil {
+			return err
+		}
+	}
+	var vcenter string
+	_, err := r.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
+		vcenter = s.UUID
+		res, err := methods.Destroy_Task(ctx, s.Vim, &types.Destroy_Task{This: vm})
+		if err == nil {
+			task = res.Returnval
+		}
+		return task, err
+	})
+	if err != nil && vcfault.MissingObject(err) != vm {
+		return err
+	}
+	r.asked.Delete(r.action.MoRef)
+	r.marks.Delete(r.action.MoRef)
+	if err != nil {
+		return r.reader.Read(ctx, vm)
+	}
+	r.inventory.Destroyed(id)
+	r.clones.HasRemoved(r.ref.UID)
+	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
+}
+
+// neverOn returns nil if a VM is off and, according to vCenter's events, was never on; otherwise a fault, and the VM is kept.
+func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
+	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
+	if now.Power != types.VirtualMachinePowerStatePoweredOff {
+		return undecided
+	}
+	made, on, err := removalcause.Life(ctx, r, r.action.MoRef)
+	if err == nil && (!made || on) {
+		return undecided
+	}
+	return err
+}
+
+// partable reports whether disks can be detached from a VM that goes: its guest must not run without them.
+func partable(x *FreshVM, a plan.Action) error {
+	if x.Power == types.VirtualMachinePowerStatePoweredOff {
+		return nil
+	}
+	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
+}
+
+// detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
+// remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
+// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
+// operator or to backup software, and the server must not remove them.
+func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
+	if !x.Snapshots {
+		return nil
+	}
+	var held []string
+	for _, disk := range kept {
+		if disks.IsDelta(disk) {
+			held = append(held, disks.Base(disk))
+		}
+	}
+	if len(held) == 0 {
+		return nil
+	}
+	slices.Sort(held)
+	return vcfault.New(vcfault.ReasonDiskInSnapshot, true, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
+		vcfault.FirstFew(held), a.VM)
+}
+
+// detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
+// if the VM is not destroyed then, and stays, it needs its persistent disks again.
+func (r removal) detach(ctx context.Context, now *FreshVM, kept []*types.VirtualDisk) error {
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
+	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)
+	ordinals := plan.Persistent(has.Given)
+	for _, disk := range kept {
+		spec.DeviceChange = append(spec.DeviceChange, &types.VirtualDeviceConfigSpec{
+			Operation: types.VirtualDeviceConfigSpecOperationRemove, Device: disk})
+		if ours := disk.VDiskId != nil && slices.ContainsFunc(ordinals, func(d plan.MemberDisk) bool { return d.ID == disk.VDiskId.Id }); ours {
+			r.log.Info().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a persistent disk")
+			continue
+		}
+		r.log.Warn().Str("group", r.ref.String()).Str("vm", r.action.VM).Str("disk", disks.File(disk)).Msg("detaching and keeping a disk that the clone did not make")
+	}
+	if len(ordinals) > 0 {
+		has.Given = plan.PartDisks(has.Given, plan.PartedKept, nil)
+		spec.ExtraConfig = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: has.Encode()}}
+	}
+	return r.reconfigure(ctx, r.vm(), spec)
+}

@@ -1,0 +1,165 @@
+// This file dispatches: it carries out one action as a step, repeats a step whose task vCenter lost, and logs how it ended.
+
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after
+// that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error. It also returns what the step's
+// tasks took.
+//
+// Every step can be retried, whatever the last try did: if nothing is left to do, that is success.
+func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
+	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
+	began := time.Now()
+	var record session.Record
+	if a.Details() != nil {
+		record.Secrets.Add(a.Details().UserData.Reveal())
+	}
+	ctx = session.WithRecord(context.WithValue(ctx, types.ID{}, opID), &record)
+	ends := v.inFlight.Begin(ref.UID, a)
+	var took plan.Took
+	err := v.step(ref, a, &took).act(ctx)
+	if errors.Is(err, vcfault.ErrTaskLost) {
+		err = v.step(ref, a, &took).outcome(ctx, err)
+	}
+	ends()
+	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
+	if err != nil {
+		err = v.nameMissing(ctx, a, record.Method(), vcfault.Classify("", err))
+	}
+	v.tell(ref, a, opID, began, err)
+	if err == nil {
+		return took, nil
+	}
+	v.reader.Touch(concerned(a)...) // the plan may rest on facts that are out of date
+	op := string(a.Op)
+	if a.MemberKey() {
+		op += " " + a.VM
+	}
+	return took, vcfault.Classify(op, err)
+}
+
+// tell logs how a step ended. What fails again and again, it logs only now and then.
+func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
+	line := v.log.Info()
+	if err == nil {
+		v.troubles.done(ref.UID, a.Op)
+	} else {
+		why := vcfault.Classify("", err)
+		tell, times := v.troubles.failed(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
+		switch {
+		case why.Missing || !tell: // the status names what is missing
+			line = v.log.Debug()
+		default:
+			line = v.log.Warn()
+		}
+		if line = line.Err(err); times > 1 {
+			line = line.Int("times", times)
+		}
+	}
+	line = line.Str("group", ref.String()).Str("op", string(a.Op)).Str("reason", a.Reason).Str("opID", opID).Dur("durationSeconds", time.Since(began))
+	if a.MemberKey() {
+		line = line.Str("vm", a.VM)
+	}
+	if err == nil {
+		line.Msg("step done")
+		return
+	}
+	line.Msg("step failed")
+}
+
+// outcome handles a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for 60 s
+// (config.task.minCompletedLifetime), so a longer outage loses each task that ends during it. outcome reads the step's objects and repeats the
+// step: if nothing is left to do, that is success.
+func (st *step) outcome(ctx context.Context, lost error) error {
+	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
+	for _, o := range concerned(st.action) {
+		if err := st.reader.Read(ctx, o); err != nil {
+			return lost
+		}
+	}
+	return st.act(ctx)
+}
+
+// concerned returns the objects that an action was planned from.
+func concerned(a plan.Action) []types.ManagedObjectReference {
+	var refs []types.ManagedObjectReference
+	switch {
+	case a.Op == plan.Clone:
+		refs = append(refs, inventory.VMRef(plan.ArgsOf[plan.CloneArgs](a.Args).Template), inventory.FolderRef(a.Folder()))
+	case a.Op == plan.CreateQuarantine:
+		refs = append(refs, inventory.FolderRef(a.Folder()))
+	case a.Op == plan.Move:
+		refs = append(refs, inventory.VMRef(a.MoRef), inventory.FolderRef(a.Folder()))
+	case a.Op == plan.RemoveFolder:
+		refs = append(refs, inventory.FolderRef(a.MoRef))
+	case a.MoRef != "":
+		refs = append(refs, inventory.VMRef(a.MoRef))
+	}
+	return refs
+}
+
+func (st *step) act(ctx context.Context) error {
+	switch st.action.Op {
+	case plan.CreateFolder:
+		return folders{st}.createFolder(ctx)
+	case plan.Clone:
+		return st.clone(ctx)
+	case plan.PowerOn, plan.PowerOff:
+		return power{st}.run(ctx)
+	case plan.ShutdownGuest:
+		return power{st}.shutdownGuest(ctx)
+	case plan.Reset:
+		return power{st}.reset(ctx)
+	case plan.Mark, plan.Unmark:
+		return removal{st}.mark(ctx)
+	case plan.Quarantine:
+		return removal{st}.quarantine(ctx)
+	case plan.Release:
+		return adoption{st}.release(ctx)
+	case plan.Adopt:
+		return adoption{st}.adopt(ctx)
+	case plan.Prepare:
+		return preparation{st}.run(ctx)
+	case plan.SetRules:
+		return rules{st}.setRules(ctx)
+	case plan.Reconfigure:
+		return st.resize(ctx)
+	case plan.SetDisks:
+		return memberDisks{st}.setDisks(ctx)
+	case plan.DeleteDisks:
+		return memberDisks{st}.deleteDisks(ctx)
+	case plan.CreateQuarantine:
+		return folders{st}.createQuarantine(ctx)
+	case plan.Rename:
+		return folders{st}.rename(ctx)
+	case plan.Move:
+		return folders{st}.move(ctx)
+	case plan.Destroy:
+		return removal{st}.destroy(ctx)
+	case plan.RemoveFolder:
+		return groupRemoval{st}.removeFolder(ctx)
+	case plan.ConfirmGone:
+		return groupRemoval{st}.confirmGone(ctx)
+	}
+	return vcfault.New(vcfault.ReasonInternal, true, "The server has no step %q.", st.action.Op)
+}
+
+// step returns a step that has done nothing yet. It adds to took what its tasks take.
+func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.Took) *step {
+	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took}}, ref, a}
+}

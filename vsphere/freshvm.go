@@ -1,0 +1,81 @@
+// This file is what a fresh read returns (freshreads.go).
+
+package vsphere
+
+import (
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+)
+
+// FreshVM is the state that is checked right before a step changes a VM; zero if vCenter tells nothing of it.
+type FreshVM struct {
+	Stamp, InstanceUUID, ChangeVersion, File string
+	Power                                    types.VirtualMachinePowerState
+	Devices                                  []types.BaseVirtualDevice
+	// Hardware is its virtual hardware version, "vmx-19".
+	Hardware string
+	// Tracks reports whether changed block tracking is on, Snapshots whether it has some.
+	Tracks, Snapshots bool
+}
+
+func (x *FreshVM) take(o session.Object) {
+	x.InstanceUUID = session.Prop[string](o, "config.instanceUuid")
+	x.ChangeVersion = session.Prop[string](o, "config.changeVersion")
+	x.File = session.Prop[string](o, "config.files.vmPathName")
+	x.Hardware = session.Prop[string](o, "config.version")
+	x.Tracks = session.Prop[bool](o, "config.changeTrackingEnabled")
+	x.Devices = session.Devices(o)
+	x.Power = session.Prop[types.VirtualMachinePowerState](o, "runtime.powerState")
+	x.Snapshots = len(session.Prop[types.ArrayOfManagedObjectReference](o, "rootSnapshot").ManagedObjectReference) > 0
+	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)
+}
+
+// ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
+func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
+	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
+	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
+}
+
+// freshReads gathers the questions of steps. Its answers are read without a lease: each step asks for its own before and after.
+type freshReads = batchedRead[types.ManagedObjectReference, freshAnswer]
+
+// freshAnswer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
+type freshAnswer struct {
+	objects []session.Object
+	clones  []string // the tasks of our user's clones that are queued or running
+}
+
+// recentTasks is the question for vCenter's recent tasks, instead of a moRef.
+var recentTasks = types.ManagedObjectReference{Type: "TaskManager"}
+
+// freshFolder is a folder: its name, the moRef of the one that it is in, and what is in it.
+type freshFolder struct {
+	Name, Parent string
+	Children     []types.ManagedObjectReference
+	// Seen is false if our user can't see all of that.
+	Seen bool
+}
+
+// freshSpec reads what ReadFresh and freshFolder return, of those among refs.
+func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
+	spec := types.PropertyFilterSpec{
+		PropSet: []types.PropertySpec{
+			{Type: "Folder", PathSet: []string{"name", "parent", "childEntity"}},
+			{Type: "VirtualMachine", PathSet: []string{stamp.Path, "config.instanceUuid", "config.changeVersion", "config.files.vmPathName",
+				"config.version", "config.changeTrackingEnabled", "config.hardware.device", "runtime.powerState", "rootSnapshot"}},
+		},
+		ReportMissingObjectsInResults: types.NewBool(len(refs) > 1),
+	}
+	for i, ref := range refs {
+		if ref != recentTasks && !slices.Contains(refs[:i], ref) {
+			spec.ObjectSet = append(spec.ObjectSet, types.ObjectSpec{Obj: ref})
+		}
+	}
+	return spec
+}

@@ -1,0 +1,156 @@
+// This file tracks the steps in flight, and reports those that are stalled until they progress or end.
+//
+// Locks: inFlight.mu is taken before those of packages inventory and tasks.
+
+package vsphere
+
+import (
+	"sync"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+	apitypes "k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+const (
+	// questionPatience is how long a step can wait for the answer to its VM's question before it gives its slot back. An operator who is there
+	// and sees the condition answers within a minute; at night nobody does.
+	questionPatience = time.Minute
+	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
+	// large clone (1 TB at 20 MB/s: 9 minutes).
+	progressPatience = 10 * time.Minute
+	// stallInterval is how often a step is checked for that.
+	stallInterval = time.Minute
+)
+
+// inFlight are the running steps, and their tasks.
+type inFlight struct {
+	inventory *inventory.Inventory
+	tasks     *tasks.Tasks
+	// changed makes the loop plan a group again.
+	changed func(group apitypes.UID)
+
+	mu    sync.Mutex
+	steps map[apitypes.UID]map[string]*flight // by group and Action.VM
+}
+
+// flight is a running step. Its group's other steps are for other VMs.
+type flight struct {
+	op    plan.Op
+	moRef string
+	began time.Time
+	task  types.ManagedObjectReference // the newest
+	host  string                       // chosen for a clone
+}
+
+// newInFlight returns an inFlight without any step.
+func newInFlight(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *inFlight {
+	return &inFlight{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
+}
+
+// Begin adds a step until ends is called. While it is stalled, its group is planned again now and then: its slot is free.
+func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
+	s := &flight{op: a.Op, moRef: a.MoRef, began: time.Now()}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.steps[group] == nil {
+		u.steps[group] = map[string]*flight{}
+	}
+	u.steps[group][a.VM] = s
+	var look *time.Timer
+	look = time.AfterFunc(stallInterval, func() {
+		u.mu.Lock()
+		on := u.steps[group][a.VM] == s
+		stalled := on && u.stall(s) != nil
+		if on {
+			look.Reset(stallInterval)
+		}
+		u.mu.Unlock()
+		if stalled {
+			u.changed(group)
+		}
+	})
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		look.Stop()
+		if u.steps[group][a.VM] == s {
+			delete(u.steps[group], a.VM)
+		}
+		if len(u.steps[group]) == 0 {
+			delete(u.steps, group)
+		}
+	}
+}
+
+// TakingAway reports whether any group has a step that removes something, so that a group may be gone soon.
+func (u *inFlight) TakingAway() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, steps := range u.steps {
+		for _, s := range steps {
+			if s.op.TakesAway() && s.op != plan.ConfirmGone {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Await notes the task that a step waits for; vm is its Action.VM.
+func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if s := u.steps[group][vm]; s != nil {
+		s.task = task
+	}
+}
+
+// Place chooses a host for a clone, and notes it. choose gets how many of the group's running clones go onto which hosts, by
+// moRef, and returns one, or nil.
+func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	on := map[string]int{}
+	for _, s := range u.steps[group] {
+		on[s.host]++
+	}
+	host := choose(on)
+	if s := u.steps[group][vm]; s != nil && host != nil {
+		s.host = host.Value
+	}
+}
+
+// Stalled returns a group's stalled steps, by Action.VM, and why; nil if there are none.
+func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for vm, s := range u.steps[group] {
+		fault := u.stall(s)
+		if fault == nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]plan.Fault{}
+		}
+		all[vm] = *fault
+	}
+	return all
+}
+
+// stall returns why a step is stalled; nil if it is not. The caller holds mu.
+func (u *inFlight) stall(s *flight) *plan.Fault {
+	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionPatience {
+		return &vcfault.New(vcfault.ReasonQuestionPending, true, "The VM waits for an answer in vCenter: %s", m.Question).Fault
+	}
+	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
+		return &vcfault.New(vcfault.ReasonTaskStalled, true,
+			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+// This file keeps what clones look up in vCenter.
+
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
+	"codeconnect.vmworld.com/vmgroup/vsphere/places"
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+const knownFor = session.KnownFor
+
+// lookups keep what clones look up, so that fifty of them need one answer. They are valid for one session: with the next,
+// or when an object turns out to be gone, everything is asked for again.
+type lookups struct {
+	sources    session.Cache[sourceKey, *source]
+	computes   session.Cache[string, *places.Computes]
+	reach      session.Cache[string, *places.Reach]
+	hosts      session.Cache[string, []cloneHost]
+	hostGroups session.Cache[string, *hostGroups]
+	upgrades   session.Cache[string, *upgrades]
+	storage    session.Cache[string, *places.Storage]
+	networks   session.Cache[string, *places.Networks]
+	policies   session.Cache[string, *storagePolicies]
+	policy     session.Cache[policyKey, *policy]
+	customs    session.Cache[string, *types.CustomizationSpec]
+	extensions session.Cache[string, *types.Extension]
+}
+
+// forget drops all answers.
+func (l *lookups) forget() {
+	l.sources.Forget()
+	l.computes.Forget()
+	l.reach.Forget()
+	l.hosts.Forget()
+	l.hostGroups.Forget()
+	l.upgrades.Forget()
+	l.storage.Forget()
+	l.networks.Forget()
+	l.policies.Forget()
+	l.policy.Forget()
+	l.customs.Forget()
+	l.extensions.Forget()
+}
+
+// computesOf returns the clusters and hosts of a datacenter, and their pools.
+func (l *lookups) computesOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Computes, error) {
+	return l.computes.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Computes, error) { return places.ReadComputes(ctx, s, d) })
+}
+
+// reachOf returns the reach of a pool's hosts; nil if it cannot be read.
+func (l *lookups) reachOf(ctx context.Context, s *session.Session, d places.Datacenter, pool types.ManagedObjectReference) (*places.Reach, error) {
+	c, err := l.computesOf(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	owner, found := c.Owner[pool]
+	if !found {
+		return nil, nil
+	}
+	return l.reach.Get(ctx, s, owner.Value, knownFor, func() (*places.Reach, error) { return places.ReadReach(ctx, s, owner) })
+}
+
+// storageOf returns the datastores and datastore clusters of a datacenter.
+func (l *lookups) storageOf(ctx context.Context, s *session.Session, d places.Datacenter) (*places.Storage, error) {
+	return l.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
+}
+
+// findHostGroup finds out whether a cluster has a DRS host group.
+func (l *lookups) findHostGroup(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference, name string) error {
+	_, err := session.LookUpIn(ctx, s, &l.hostGroups, cluster.Value, func() (*hostGroups, error) {
+		o, err := session.ReadProps(ctx, s, cluster, "name", "configurationEx")
+		config := session.Prop[types.ClusterConfigInfoEx](o, "configurationEx")
+		return &hostGroups{naming.Unescape(session.Prop[string](o, "name")), inventory.HostGroups(&config)}, err
+	}, func(g *hostGroups) (string, error) {
+		if has, found := inventory.FindHostGroup(g.names, name); found {
+			return has, nil
+		}
+		return "", inventory.NoHostGroup(g.cluster, name, g.names)
+	})
+	return err
+}
+
+// hostGroups are the DRS host groups of a cluster.
+type hostGroups struct {
+	cluster string
+	names   []string
+}
+
+// policyOf finds the storage policy that a field of the spec names.
+func (l *lookups) policyOf(ctx context.Context, client *session.Client, s *session.Session, d places.Datacenter, name, field string) (*policy, error) {
+	read := func() (*storagePolicies, error) { return readStoragePolicies(ctx, client, s) }
+	id, err := session.LookUpIn(ctx, s, &l.policies, "", read, func(b *storagePolicies) (string, error) { return b.Find(name, field) })
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.storageOf(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	return l.policy.Get(ctx, s, policyKey{id, d.Ref.Value}, knownFor, func() (*policy, error) {
+		policies, err := l.policies.Get(ctx, s, "", knownFor, read)
+		if err != nil {
+			return nil, err
+		}
+		return policies.Read(ctx, id, places.Candidates(all.All, "Datastore"))
+	})
+}
+
+// extension returns the extension that members' managedBy names; nil if none is registered. (A simulator takes any managedBy; vCenter refuses
+// one with an unregistered extension.)
+func (l *lookups) extension(ctx context.Context, s *session.Session) (*types.Extension, error) {
+	manager := s.Vim.ServiceContent.ExtensionManager
+	if manager == nil {
+		return nil, nil
+	}
+	return l.extensions.Get(ctx, s, role.ExtensionKey, extensionKnownFor, func() (*types.Extension, error) {
+		res, err := methods.FindExtension(ctx, s.Vim, &types.FindExtension{This: *manager, ExtensionKey: role.ExtensionKey})
+		switch e := vcfault.Classify("", err); {
+		case e == nil:
+			return res.Returnval, nil
+		case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
+			return nil, err
+		}
+		return nil, nil // no privilege to read it: no clone fails for that
+	})
+}

@@ -1,0 +1,139 @@
+// This file gives a member the disks of the spec, and checks that it has those of its clone.
+
+package vsphere
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// setDisks adds the disks of the spec that a member lacks, and lets others grow, while it runs or not. It is one reconfigure, guarded
+// by changeVersion, with the stamp that records it; vCenter gives new disks their uuids, so the next step reads and records those, and
+// tells the guest.
+func (md memberDisks) setDisks(ctx context.Context) error {
+	m, err := md.own()
+	if err != nil {
+		return err
+	}
+	if err := md.unchanged(m); err != nil {
+		return err
+	}
+	now, err := md.lookUnchanged(ctx, m)
+	if err != nil {
+		return err
+	}
+	given, err := disks.Recognize(plan.DisksIn(m.Stamp.Given), now.Devices, md.action.VM)
+	if err != nil {
+		return err
+	}
+	if m, now, err = md.growPersistent(ctx, m, now, given); err != nil {
+		return err
+	}
+	given, changes, missing, err := disks.Growing(given, md.action.Details().Spec, now.Devices, m.Stamp.Disks, md.action.VM)
+	if err == nil && len(changes) > 0 && now.Snapshots {
+		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.VM)
+	}
+	if err != nil {
+		return err
+	}
+	var wanted []disks.Addition
+	if len(missing) > 0 {
+		if m, now, wanted, err = md.obtainMissing(ctx, m, now, missing); err != nil {
+			return err
+		}
+	}
+	devices, added, err := disks.Add(now.Devices, wanted, md.action.VM)
+	if err != nil {
+		return err
+	}
+	given, changes = append(given, added...), append(changes, devices...)
+	stamp := m.Stamp
+	stamp.Given, stamp.Disks, stamp.Generation = plan.DiskText(given), disks.Own(stamp.Disks, given, now.Devices), max(stamp.Generation, md.action.Generation)
+	options, err := guestOptions(md.ref, md.action, m.InstanceUUID, now.Devices, given)
+	if err != nil {
+		return err
+	}
+	err = md.writeStampAnd(ctx, m.MoRef, now.ChangeVersion, stamp.Encode(), types.VirtualMachineConfigSpec{ExtraConfig: options, DeviceChange: changes})
+	if attached := persistentIn(wanted); len(attached) > 0 {
+		err = disks.AttachRefused(err, now.Hardware, attached...)
+	}
+	if err != nil {
+		return disks.Refusal(md.action.VM, err)
+	}
+	return md.bindDisks(ctx, m, added, nil)
+}
+
+// obtainMissing finds where the disks go that a member lacks, and finds or creates the persistent ones. It returns the member as it is then.
+func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, now *FreshVM, missing []v1alpha1.Disk) (*inventory.Member, *FreshVM, []disks.Addition, error) {
+	b, err := md.newCloneBuilder(md.ref, md.action, m.Folder)
+	if err == nil {
+		err = b.fillPool(ctx)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	wanted, err := b.wantedDisks(ctx, missing)
+	if err == nil {
+		err = md.obtainPersistent(ctx, b.datacenter, *b.spec.Location.Pool, m, now, wanted)
+	}
+	if err == nil {
+		m, now, err = md.trackBlocks(ctx, m, now, wanted)
+	}
+	return m, now, wanted, err
+}
+
+// identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
+// their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
+// A member that is prepared has both from then. Of any other the inventory tells what is needed: a call is made only where something is missing
+// or to be written.
+func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
+	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
+		return m, nil
+	}
+	now, err := md.lookAgain(ctx)
+	if err == nil {
+		err = md.completeOrUsed(ctx, m, now)
+	}
+	if err != nil || disks.NamedHome(now.File) {
+		return m, err
+	}
+	foreign := now.ForeignDisks() // somebody may have attached one in another's place meanwhile
+	own := slices.DeleteFunc(slices.Clone(now.Devices), func(device types.BaseVirtualDevice) bool {
+		disk, is := device.(*types.VirtualDisk)
+		return is && slices.Contains(foreign, disk)
+	})
+	identified := m.Stamp
+	if identified.Disks = disks.Identify(m.Stamp.Disks, own); identified.Disks == m.Stamp.Disks {
+		return m, nil
+	}
+	if now.Stamp != m.Stamp.Encode() {
+		return m, changedMeanwhile()
+	}
+	if err = md.writeStamp(ctx, md.action.MoRef, now.ChangeVersion, identified.Encode()); err != nil {
+		return m, err
+	}
+	return md.own()
+}
+
+// completeOrUsed is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
+// member isn't so old that it has dropped them, or so new that it may not have stored them yet.
+func (md memberDisks) completeOrUsed(ctx context.Context, m *inventory.Member, now *FreshVM) error {
+	lacks := complete(m.Stamp.Disks, now.Devices, md.action.VM)
+	if lacks == nil {
+		return nil
+	}
+	if made, on, err := removalcause.Life(ctx, md, md.action.MoRef); err != nil || on || !made && time.Since(m.Stamp.Created) > time.Hour {
+		return err
+	}
+	return lacks
+}

@@ -1,0 +1,52 @@
+// This file is what the steps, previews and the check share.
+
+package vsphere
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/rs/zerolog"
+	"k8s.io/apimachinery/pkg/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/disks"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/library"
+	"codeconnect.vmworld.com/vmgroup/vsphere/removalcause"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tagging"
+	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
+)
+
+// parts are what steps, previews and the check share.
+type parts struct {
+	cfg       Config
+	log       zerolog.Logger
+	client    *session.Client
+	tasks     *tasks.Tasks
+	inventory *inventory.Inventory
+	reader    *inventory.Reader
+	stream    *inventory.Stream
+	clones    *tasks.OlderClones
+	fresh     freshReads
+	lookups   lookups
+	tagCache  *tagging.Cache
+	libraries *library.Cache
+	fields    fieldCache
+	inFlight  *inFlight
+	troubles  troubles
+	removals  *removalcause.Finder
+	capacity  hostCapacity
+	// persistent are the persistent disks of groups.
+	persistent *disks.Persistent
+	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
+	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
+	marks      sync.Map     // the marks since which this process has read all members of their group: the stamp's MarkedAt by the VM's moRef
+}
+
+// changed reports a change in a group.
+func (v *parts) changed(uid types.UID) {
+	if v.cfg.Changed != nil {
+		v.cfg.Changed(uid)
+	}
+}

@@ -1,0 +1,69 @@
+// This file answers previews: what a step would fail on, without changing anything.
+
+package vsphere
+
+import (
+	"context"
+	"slices"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// Resolve reads what a preview of a group has to know and what no group has asked for: the item of a content library that is its template,
+// and the VMs that it would adopt. Only previews see what it finds.
+func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
+	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
+	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
+	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
+		v.libraries.Glimpse(ctx, g.Spec.Template)
+	}
+	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
+}
+
+// Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec
+// names is not there. It creates nothing; reads that fail are obstacles, too.
+func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
+	tell := func(part string, err error) {
+		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
+	}
+	d, err := v.draftAtHome(ref, a)
+	if err != nil {
+		tell("placement", err)
+		return all
+	}
+	switch a.Op {
+	case plan.Clone:
+		d.Fill(ctx, tell)
+	case plan.Prepare:
+		if err := d.b.checkTags(ctx); err != nil {
+			tell("tags", err)
+		}
+	case plan.SetDisks:
+		if err := d.b.findLackingDisks(ctx); err != nil {
+			tell("disks", err)
+		}
+	}
+	return all
+}
+
+// findLackingDisks looks for the datastores and policies of the disks that a member lacks.
+func (b *cloneBuilder) findLackingDisks(ctx context.Context) error {
+	m, err := b.ownOf(b.ref, b.action)
+	if err != nil {
+		return err
+	}
+	given := plan.DisksIn(m.Stamp.Given)
+	lacking := slices.DeleteFunc(slices.Clone(b.details.Spec.Disks), func(d v1alpha1.Disk) bool {
+		return slices.ContainsFunc(given, func(has plan.MemberDisk) bool { return has.Name == d.Name })
+	})
+	if len(lacking) == 0 {
+		return nil
+	}
+	if err := b.fillPool(ctx); err != nil {
+		return err
+	}
+	_, err = b.wantedDisks(ctx, lacking)
+	return err
+}

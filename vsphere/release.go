@@ -1,0 +1,59 @@
+// This file removes a VM from a group, and leaves the VM running.
+
+package vsphere
+
+import (
+	"context"
+
+	"github.com/vmware/govmomi/fault"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/vsphere/role"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// release takes the stamp and the server's notes off a VM, which is unmanaged from then on. A VM that is gone is success.
+func (d adoption) release(ctx context.Context) error {
+	if d.inventory.IsGone(d.action.MoRef) {
+		return nil
+	}
+	m, err := d.own()
+	if err != nil {
+		return err
+	}
+	if err := d.unchanged(m); err != nil {
+		return err
+	}
+	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
+		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}
+	if err = d.disown(ctx, &spec); err == nil {
+		err = d.reconfigure(ctx, d.vm(), spec)
+	}
+	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
+		spec.Annotation, spec.ManagedBy = "", nil // a deletion does not fail because of the notes
+		err = d.reconfigure(ctx, d.vm(), spec)
+	}
+	if err == nil {
+		return d.reader.Read(ctx, d.vm())
+	}
+	if vcfault.MissingObject(err) == d.vm() {
+		return d.reader.Read(ctx, d.vm())
+	}
+	return err
+}
+
+// disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
+func (d adoption) disown(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
+	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
+		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
+			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
+		}
+		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
+			spec.ManagedBy = &types.ManagedByInfo{}
+		}
+		return err
+	})
+}

@@ -1,0 +1,49 @@
+// This file is the step: one action for one group, and the checks that its VM is still the member that it was planned for.
+
+package vsphere
+
+import (
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/sync/plan"
+	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// step is one action that is carried out, for a group.
+type step struct {
+	calls
+	ref    plan.Ref
+	action plan.Action
+}
+
+// own returns the group's member that an action is for. The server acts on no other VM.
+func (st *step) own() (*inventory.Member, error) { return st.ownOf(st.ref, st.action) }
+
+// vm is the VM that the action is for.
+func (st *step) vm() types.ManagedObjectReference { return inventory.VMRef(st.action.MoRef) }
+
+// ownOf returns the group's member that an action is for, or is forecast for.
+func (v *parts) ownOf(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
+	m := v.inventory.Member(a.MoRef)
+	if m == nil || m.Stamp.UID != ref.UID || m.Stamp.Ordinal != a.Ordinal {
+		return nil, notOurs(a)
+	}
+	return m, nil
+}
+
+func notOurs(a plan.Action) *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The VM of %s no longer has this group's stamp, so it was not touched; it is read again.", a.VM)
+}
+
+// unchanged checks that a member's configuration is the one that the action was planned from.
+func (st *step) unchanged(m *inventory.Member) error {
+	if m.ChangeVersion == "" || st.action.ChangeVersion != "" && st.action.ChangeVersion != m.ChangeVersion {
+		return changedMeanwhile()
+	}
+	return nil
+}
+
+func changedMeanwhile() *vcfault.Error {
+	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else changed the VM meanwhile; the server reads it and tries again.")
+}

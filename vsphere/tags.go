@@ -1,0 +1,124 @@
+// This file sets a member's tags and custom attributes.
+
+package vsphere
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/vmware/govmomi/vim25/methods"
+	"github.com/vmware/govmomi/vim25/types"
+
+	"codeconnect.vmworld.com/vmgroup/api/v1alpha1"
+	"codeconnect.vmworld.com/vmgroup/vsphere/session"
+	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
+)
+
+// setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. Other
+// tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
+func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []string, begin func() error) error {
+	if len(wanted)+len(former) == 0 {
+		return nil
+	}
+	for again := true; ; again = false {
+		err := st.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
+			change, err := st.tagCache.Change(ctx, rs, st.action, wanted, former)
+			if err != nil {
+				return err
+			}
+			if len(change.Attach) > 0 {
+				if err := begin(); err != nil {
+					return err
+				}
+			}
+			if err := st.canAct(); err != nil { // the lookup may have taken many calls
+				return err
+			}
+			if err := session.BatchTags(ctx, rs, session.DetachTags, st.action, change.Detach); err != nil {
+				return err
+			}
+			if err := st.canAct(); err != nil {
+				return err
+			}
+			return session.BatchTags(ctx, rs, session.AttachTags, st.action, change.Attach)
+		})
+		if err == nil || !errors.Is(err, session.ErrTagGone) {
+			return err
+		}
+		st.tagCache.Forget() // what it says is out of date
+		if !again {
+			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
+		}
+	}
+}
+
+// tagFailure checks whether the VM still exists: for one that is gone, the REST API says that a privilege is missing
+// ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
+func (st *step) tagFailure(ctx context.Context, err error) error {
+	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
+		return err
+	}
+	if readErr := st.reader.Read(ctx, st.vm()); readErr != nil {
+		return readErr
+	}
+	if _, gone := st.own(); gone != nil {
+		return gone
+	}
+	return err
+}
+
+// setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
+// longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
+func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
+	if len(wanted)+len(former) == 0 {
+		return nil
+	}
+	return st.Call(ctx, func(ctx context.Context, s *session.Session) error {
+		manager := s.Vim.ServiceContent.CustomFieldsManager
+		if manager == nil {
+			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: remove spec.customAttributes.")
+		}
+		set := func(key int32, value string) error {
+			if valueOf(have, key) == value {
+				return nil
+			}
+			if err := begin(); err != nil {
+				return err
+			}
+			if err := st.canAct(); err != nil {
+				return err
+			}
+			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: st.vm(), Key: key, Value: value})
+			if vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
+				st.fields.write(nil, nil) // the definition may be gone: the next try reads them again
+			}
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(wanted)) {
+			key, err := st.fields.key(ctx, s, *manager, name)
+			if err == nil {
+				err = set(key, wanted[name])
+			}
+			if err != nil {
+				return err
+			}
+		}
+		for _, name := range former {
+			if _, still := wanted[name]; still {
+				continue
+			}
+			defs, err := st.fields.all(ctx, s, *manager)
+			if err != nil {
+				return err
+			}
+			if def := defOf(defs, name); def != nil {
+				if err := set(def.Key, ""); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
