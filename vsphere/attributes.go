@@ -44,7 +44,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 		return def.Key, nil
 	}
 	if n := attributesOf(defs); n >= attributesMost {
-		return 0, vcfault.New(vcfault.ReasonMarkLimit, true, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
+		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
 	b.write(nil, nil) // in any case there is a definition that is not remembered
@@ -64,7 +64,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name }); i >= 0 {
 		of = defs[i].ManagedObjectType
 	}
-	return 0, vcfault.New(vcfault.ReasonAttributeConflict, true, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
+	return 0, vcfault.ForOperator(vcfault.ReasonAttributeConflict, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
 // attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any

@@ -168,14 +168,14 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 
 // unfit returns the fault of a template that does not fit spec.hardware.
 func (b *cloneBuilder) unfit(why string, args ...any) error {
-	return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q %s.", b.details.Spec.Template, fmt.Sprintf(why, args...))
+	return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q %s.", b.details.Spec.Template, fmt.Sprintf(why, args...))
 }
 
 // fillExtraConfig sets the advanced settings of spec.extraConfig.
 func (b *cloneBuilder) fillExtraConfig(_ context.Context) error {
 	for _, key := range slices.Sorted(maps.Keys(b.details.Spec.ExtraConfig)) {
 		if !b.cfg.ExtraKeys.allow(key) {
-			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The server does not allow the key %q of spec.extraConfig: remove it, or start the server with an --extra-config that matches it.", key)
+			return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The server does not allow the key %q of spec.extraConfig: remove it, or start the server with an --extra-config that matches it.", key)
 		}
 		b.spec.Config.ExtraConfig = append(b.spec.Config.ExtraConfig, &types.OptionValue{Key: key, Value: b.details.Spec.ExtraConfig[key]})
 	}
@@ -222,7 +222,7 @@ func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
 				return x, nil
 			}
-			return nil, vcfault.New(vcfault.ReasonNotSupported, true, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
+			return nil, vcfault.ForOperator(vcfault.ReasonNotSupported, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
 				x.cluster, wanted, x.versions[len(x.versions)-1])
 		})
 		return err
@@ -298,7 +298,7 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 	b.compatible, at.Profile = allowed.compatible, profileOf(allowed.id)
 	if allowed.encrypts {
 		if b.details.Spec.Clone.Mode == v1alpha1.CloneLinked {
-			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy %q encrypts, and vCenter does not encrypt a linked clone, whose disks it shares with the template: set clone.mode: Full, or another spec.placement.storagePolicy.", p.StoragePolicy)
+			return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The storage policy %q encrypts, and vCenter does not encrypt a linked clone, whose disks it shares with the template: set clone.mode: Full, or another spec.placement.storagePolicy.", p.StoragePolicy)
 		}
 		at.Profile, b.encrypt = nil, map[string]string{"": allowed.id}
 	}
@@ -333,9 +333,9 @@ func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Ses
 	}
 	switch {
 	case len(fits) == 0:
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
+		return vcfault.ForOperator(vcfault.ReasonStoragePolicyIncompatible, "No datastore that the members' hosts have and can use now satisfies the storage policy %q: give them one that does, or set another spec.placement.storagePolicy.", p.StoragePolicy)
 	case p.Datastore != "":
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
+		return vcfault.ForOperator(vcfault.ReasonStoragePolicyIncompatible, "The datastore %q does not satisfy the storage policy %q: set spec.placement.datastore to one of %s, or remove it.", p.Datastore, p.StoragePolicy, vcfault.Listing(names))
 	}
 	at.Datastore = &slices.MinFunc(fits, places.Best).Ref
 	return nil
@@ -365,7 +365,7 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 func (b *cloneBuilder) checkPCIDevices(_ context.Context) error {
 	for _, device := range b.details.Spec.Hardware.PCIDevices {
 		if !Patterns(b.cfg.PCIDevices).allow(device) {
-			return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The server does not allow the device %q of spec.hardware.pciDevices: remove it, or start the server with --pci-devices that match it.", device)
+			return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The server does not allow the device %q of spec.hardware.pciDevices: remove it, or start the server with --pci-devices that match it.", device)
 		}
 	}
 	return nil
@@ -457,7 +457,7 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
 		if has, want := len(b.source.nics()), len(spec.NicSettingMap); has != want {
-			return vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
+			return vcfault.ForOperator(vcfault.ReasonCustomizationSpecUnfit, "The customization specification %q is for %d network adapters, and the template %q has %d: change one of them, or set spec.networks.",
 				name, want, b.details.Spec.Template, has)
 		}
 		return nil
@@ -477,7 +477,7 @@ func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	})
 	if errors.Is(err, session.ErrTagGone) {
 		b.tagCache.Forget()
-		return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
+		return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; what there is now is read again.")
 	}
 	return err
 }
@@ -493,7 +493,7 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 		return nil
 	}
 	if b.pod.DRSOff() {
-		return vcfault.New(vcfault.ReasonDatastoreNotFound, true, "Storage DRS is off for the datastore cluster %s, so it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
+		return vcfault.ForOperator(vcfault.ReasonDatastoreNotFound, "Storage DRS is off for the datastore cluster %s, so it recommends no datastore: turn it on, or set spec.placement.datastore to one of the datastores in it.", b.pod.Path)
 	}
 	location := b.spec.Location
 	location.DeviceChange, location.Disk = nil, nil
@@ -515,7 +515,7 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 				return nil
 			}
 		}
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
+		return vcfault.ForOperator(vcfault.ReasonStoragePolicyIncompatible, "None of the datastores that the datastore cluster %s recommends satisfies the storage policy %q: name others in spec.placement.", b.pod.Path, b.details.Spec.Placement.StoragePolicy)
 	})
 }
 
@@ -546,7 +546,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	if spec.RootDisk != nil {
 		root := disks.First("", b.source.devices)
 		if root == nil {
-			return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
+			return vcfault.ForOperator(vcfault.ReasonTemplateUnfit, "The template %q has no disk that could grow: remove spec.rootDisk.", spec.Template)
 		}
 		if err := disks.Smaller(root, spec.RootDisk.SizeGiB, spec.Template); err != nil {
 			return err
@@ -588,9 +588,9 @@ func (b *cloneBuilder) encryptLater(w *disks.Addition) error {
 	case w.Encrypts == "":
 		return nil
 	case w.Disk.Persistent:
-		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy of the persistent disk %s encrypts, and vCenter attaches it only to a VM that is encrypted already: give the disk another storagePolicy in spec.disks.", w.Disk.Name)
+		return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The storage policy of the persistent disk %s encrypts, and vCenter attaches it only to a VM that is encrypted already: give the disk another storagePolicy in spec.disks.", w.Disk.Name)
 	case b.encrypt == nil:
-		return vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The storage policy of the disk %s encrypts, and vCenter encrypts no disk of a VM that is not encrypted itself: set spec.placement.storagePolicy to one that encrypts, or give the disk another storagePolicy in spec.disks.", w.Disk.Name)
+		return vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The storage policy of the disk %s encrypts, and vCenter encrypts no disk of a VM that is not encrypted itself: set spec.placement.storagePolicy to one that encrypts, or give the disk another storagePolicy in spec.disks.", w.Disk.Name)
 	}
 	b.encrypt[w.Disk.Name], w.Profile = w.Encrypts, nil
 	return nil

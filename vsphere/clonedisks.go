@@ -77,7 +77,7 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 		named = nil
 	}
 	if named == nil {
-		return vcfault.New(vcfault.ReasonStoragePolicyIncompatible, true, "No datastore that the disk %s could be on satisfies the storage policy %q: set another datastore or storagePolicy in spec.disks.", w.Disk.Name, w.Disk.StoragePolicy)
+		return vcfault.ForOperator(vcfault.ReasonStoragePolicyIncompatible, "No datastore that the disk %s could be on satisfies the storage policy %q: set another datastore or storagePolicy in spec.disks.", w.Disk.Name, w.Disk.StoragePolicy)
 	}
 	w.Datastore = named.Name()
 	return nil
@@ -90,6 +90,6 @@ func complete(record string, devices []types.BaseVirtualDevice, vm string) error
 	if len(lacking) == 0 {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonDiskMissing, true, "%s was cloned without disks of its template (%s): look at the clone's task in vCenter and at the datastore, and name the member in spec.replace.",
+	return vcfault.ForOperator(vcfault.ReasonDiskMissing, "%s was cloned without disks of its template (%s): look at the clone's task in vCenter and at the datastore, and name the member in spec.replace.",
 		vm, plan.AtMost(strings.Fields(strings.Trim(fmt.Sprint(lacking), "[]")), 10))
 }

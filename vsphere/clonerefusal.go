@@ -76,7 +76,7 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 			return err
 		}
 	}
-	running := vcfault.New(vcfault.ReasonCloneRunning, false, "A clone named %s is running; the server looks again.", b.action.VM)
+	running := vcfault.ForRetry(vcfault.ReasonCloneRunning, "A clone named %s is running; the server looks again.", b.action.VM)
 	if holder.Value == "" {
 		return running
 	}
@@ -86,7 +86,7 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	m, path, known := b.inventory.Holder(holder.Value)
 	switch {
 	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.New(vcfault.ReasonNameHeld, false, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return nil
 	case !known:
@@ -94,7 +94,7 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
 		return formerConflict(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
+	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
 // formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
@@ -106,13 +106,13 @@ func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) e
 	const otherwise = "Otherwise rename, move or remove the VM."
 	switch {
 	case s.Cluster != cluster:
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
+		return vcfault.ForOperator(vcfault.ReasonNameConflict, "%s%s in the cluster %q (UID %s): give each cluster a --folder of its own, or rename, move or remove the VM.",
 			held, ref, s.Cluster, s.UID)
 	case s.Cluster == "":
-		return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
+		return vcfault.ForOperator(vcfault.ReasonNameConflict, "%sa former %s, or of one in another cluster (UID %s). To adopt the VM, remove the key %s from its configuration, %s (and with --cluster-id, so that the key can stay the next time). %s",
 			held, ref, s.UID, stamp.Key, adopt, otherwise)
 	}
-	return vcfault.New(vcfault.ReasonNameConflict, true, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
+	return vcfault.ForOperator(vcfault.ReasonNameConflict, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
 }
 
 // failure forgets kept answers if a failure shows that they may be wrong, and returns the error to report.
@@ -136,14 +136,14 @@ func (b *cloneBuilder) refusal(err error) error {
 	var e *vcfault.Error
 	switch {
 	case refusedForBootOrder(err):
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
+		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
-		e = vcfault.New(vcfault.ReasonHostNotConnected, false, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
+		e = vcfault.ForRetry(vcfault.ReasonHostNotConnected, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
 	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
-		e = vcfault.New(vcfault.ReasonInvalidConfiguration, true, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
+		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
 			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
 	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
-		e = vcfault.New(vcfault.ReasonSnapshotUnusable, true, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
+		e = vcfault.ForOperator(vcfault.ReasonSnapshotUnusable, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)
 	default:
 		return err
 	}

@@ -106,7 +106,7 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 	case ours && template:
 		return found, true, nil
 	case template || !off || session.Prop[string](o, "config.annotation") != deployedNotes(ovf):
-		return found, false, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s in %s, of the template of the content library's item %q, is taken by something else: rename, move or remove it.", name, at.RootPath, ovf.Name)
+		return found, false, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s in %s, of the template of the content library's item %q, is taken by something else: rename, move or remove it.", name, at.RootPath, ovf.Name)
 	}
 	return found, false, nil
 }
@@ -146,7 +146,7 @@ func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *l
 		return how, err
 	}
 	if len(needs.EULAs) > 0 && !d.cfg.AcceptEULAs {
-		return how, vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+		return how, vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 			"The content library's item %q has %d end-user license agreements: read them in vCenter, and start the server with --accept-eulas if you accept those of all items that groups name.", ovf.Name, len(needs.EULAs))
 	}
 	how.AcceptAllEULA = len(needs.EULAs) > 0
@@ -193,7 +193,7 @@ func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf 
 		}
 		host := d.capacity.Choose(hosts, nil, at.Datastore, networks)
 		if host == nil {
-			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+			return vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 				"The content library's item %q needs a host for its template, because the cluster %s has no DRS, and no connected host outside maintenance mode has both its networks and the server's datastore: connect one, or turn on DRS.", ovf.Name, cluster)
 		}
 		how.HostID = host.Value
@@ -210,7 +210,7 @@ func (d *deployments) networkFor(ctx context.Context, at *inventory.Settings, ov
 	found, err := d.networkAt(ctx, in, at.Pool, name)
 	if why := vcfault.Classify("", err); why != nil && why.NeedsOperator {
 		if d.cfg.LibraryNetwork == "" {
-			return found.Ref, vcfault.New(why.Reason, true,
+			return found.Ref, vcfault.ForOperator(why.Reason,
 				"The content library's item %q has adapters on a network %q, which the hosts of the server's pool don't have: start the server with --library-network, the network for these (members with spec.networks have others), or create that one.", ovf.Name, name)
 		}
 		found, err = d.networkAt(ctx, in, at.Pool, d.cfg.LibraryNetwork)
@@ -229,11 +229,11 @@ func (d *deployments) hasRoom(ctx context.Context, at *inventory.Settings, ovf *
 		return err
 	}
 	if !state.Usable {
-		return vcfault.New(vcfault.ReasonDatastoreInaccessible, true, "The datastore %s, which the content library's item %q is to be deployed on, is in maintenance mode or inaccessible.", state.Path, ovf.Name)
+		return vcfault.ForOperator(vcfault.ReasonDatastoreInaccessible, "The datastore %s, which the content library's item %q is to be deployed on, is in maintenance mode or inaccessible.", state.Path, ovf.Name)
 	}
 	for _, p := range params {
 		if p.Type == vcenter.TypeSizeParams && p.ApproximateSparseDeploymentSize > state.Free {
-			return vcfault.New(vcfault.ReasonDatastoreFull, true, "The datastore %s has too little space for the content library's item %q, which needs about %d MiB: free space, or set another --datastore.",
+			return vcfault.ForOperator(vcfault.ReasonDatastoreFull, "The datastore %s has too little space for the content library's item %q, which needs about %d MiB: free space, or set another --datastore.",
 				state.Path, ovf.Name, p.ApproximateSparseDeploymentSize>>20)
 		}
 	}
@@ -263,7 +263,7 @@ func (d *deployments) Deploy(ctx context.Context, ovf *library.OVF) error {
 	vm, err := d.start(ctx, ovf, how)
 	if err != nil {
 		if other, _, lookErr := d.find(ctx, at, ovf); lookErr == nil && other.Value != "" {
-			return vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is being deployed by another process.", ovf.Name)
+			return vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is being deployed by another process.", ovf.Name)
 		}
 		return err
 	}
@@ -277,7 +277,7 @@ func (d *deployments) start(ctx context.Context, ovf *library.OVF, how vcenter.D
 	err = d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
 		made, err := vcenter.NewManager(rs.Client).DeployLibraryItem(ctx, ovf.ID, how)
 		if refused, is := errors.AsType[*vcenter.DeploymentError](err); is {
-			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true, "vCenter cannot deploy the content library's item %q: %s", ovf.Name, vcfault.Steady(strings.TrimPrefix(refused.Error(), "deploy error: ")))
+			return vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable, "vCenter cannot deploy the content library's item %q: %s", ovf.Name, vcfault.Steady(strings.TrimPrefix(refused.Error(), "deploy error: ")))
 		}
 		if err == nil {
 			vm = *made
@@ -285,7 +285,7 @@ func (d *deployments) start(ctx context.Context, ovf *library.OVF, how vcenter.D
 		return err
 	})
 	if err == nil && vm.Type != session.VMType {
-		err = vcfault.New(vcfault.ReasonLibraryItemUnusable, true, "The content library's item %q is a vApp of several VMs, which cannot be cloned: remove %s (%s), and name another template.", ovf.Name, how.Name, vm.Value)
+		err = vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable, "The content library's item %q is a vApp of several VMs, which cannot be cloned: remove %s (%s), and name another template.", ovf.Name, how.Name, vm.Value)
 	}
 	if err == nil {
 		d.log.Info().Str("item", ovf.Name).Str("template", how.Name).Dur("durationSeconds", time.Since(began)).Msg("deployed an item of a content library")
@@ -315,7 +315,7 @@ func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.Man
 // resume waits for the deployment of a VM that is unfinished, by another process or a former one of this. If nobody will finish it, this
 // process does if the VM is complete, and otherwise destroys it.
 func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
-	waiting := vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is being deployed by another process.", ovf.Name)
+	waiting := vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is being deployed by another process.", ovf.Name)
 	var running, complete bool
 	err := d.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, vm, DeployedPath)
@@ -371,5 +371,5 @@ func (d *deployments) fetch(ctx context.Context, ovf *library.OVF) error {
 	if err != nil {
 		return err
 	}
-	return vcfault.New(vcfault.ReasonLibraryReading, false, "vCenter synchronizes the content library's item %q; then it is deployed.", ovf.Name)
+	return vcfault.ForRetry(vcfault.ReasonLibraryReading, "vCenter synchronizes the content library's item %q; then it is deployed.", ovf.Name)
 }

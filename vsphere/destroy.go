@@ -82,7 +82,7 @@ func (r removal) destroy(ctx context.Context) error {
 
 // neverOn returns nil if a VM is off and, according to vCenter's events, was never on; otherwise a fault, and the VM is kept.
 func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
-	undecided := vcfault.New(plan.ReasonDuplicateMember, false, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
+	undecided := vcfault.ForRetry(plan.ReasonDuplicateMember, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
 		return undecided
 	}
@@ -98,7 +98,7 @@ func partable(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
+	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
 }
 
 // detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
@@ -119,7 +119,7 @@ func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
 		return nil
 	}
 	slices.Sort(held)
-	return vcfault.New(vcfault.ReasonDiskInSnapshot, true, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
+	return vcfault.ForOperator(vcfault.ReasonDiskInSnapshot, "A disk from elsewhere (%s) is part of a snapshot, so vCenter does not detach it, and would delete it with the VM: remove the snapshots of %s.",
 		vcfault.FirstFew(held), a.VM)
 }
 

@@ -156,7 +156,7 @@ func (st *step) act(ctx context.Context) error {
 	case plan.ConfirmGone:
 		return groupRemoval{st}.confirmGone(ctx)
 	}
-	return vcfault.New(vcfault.ReasonInternal, true, "The server has no step %q.", st.action.Op)
+	return vcfault.ForOperator(vcfault.ReasonInternal, "The server has no step %q.", st.action.Op)
 }
 
 // step returns a step that has done nothing yet. It adds to took what its tasks take.

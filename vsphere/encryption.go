@@ -51,7 +51,11 @@ func keysMissing(err error, what, instead string) error {
 		why.Reason == vcfault.ReasonMissingPrivilege || why.Reason == vcfault.ReasonDatastoreFull {
 		return err
 	}
-	e := vcfault.New(why.Reason, why.NeedsOperator, "%s, its hosts encryption mode (or the server's user the privilege Cryptographer.RegisterHost)%s. %s", what, instead, why.Message)
+	explained := vcfault.ForRetry
+	if why.NeedsOperator {
+		explained = vcfault.ForOperator
+	}
+	e := explained(why.Reason, "%s, its hosts encryption mode (or the server's user the privilege Cryptographer.RegisterHost)%s. %s", what, instead, why.Message)
 	e.Err = err
 	return e
 }

@@ -62,7 +62,7 @@ func (f folders) createAway(ctx context.Context, placement plan.Home) error {
 			return err
 		}
 	}
-	return vcfault.New(vcfault.ReasonFolderNotFound, true, // and not success, for then it would be made again and again
+	return vcfault.ForOperator(vcfault.ReasonFolderNotFound, // and not success, for then it would be made again and again
 		"vCenter does not find the folder %q of spec.placement.folder by that name after creating it: set spec.placement.folder to names that vCenter keeps unchanged.", placement.Folder)
 }
 
@@ -98,7 +98,7 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 			folder, err = f.Child(ctx, parent, name)
 		}
 		if err == nil && folder.Type != "Folder" {
-			return folder, vcfault.New(vcfault.ReasonNameConflict, true, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
+			return folder, vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s, which a folder of the group needs, is taken by a %s: rename or move it.", name, folder.Type)
 		}
 	}
 	return folder, err
@@ -150,7 +150,7 @@ func (f folders) move(ctx context.Context) error {
 	})
 	switch {
 	case vcfault.MissingObject(err) == inventory.FolderRef(f.action.Folder()):
-		return vcfault.New(vcfault.ReasonFolderGone, false, "The folder that %s was to be moved into is no longer there, so it stays where it is.", f.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonFolderGone, "The folder that %s was to be moved into is no longer there, so it stays where it is.", f.action.VM)
 	case err != nil:
 		err = f.nameRefusal(ctx, err, f.action.Folder(), m.Name)
 	}
@@ -164,7 +164,7 @@ func (f folders) move(ctx context.Context) error {
 // itself has it, that is success: an earlier try, or another replica, has done it.
 func (f folders) nameRefusal(ctx context.Context, err error, folder, name string) error {
 	if vcfault.Has[*types.InvalidName](err) {
-		return vcfault.New(vcfault.ReasonNameConflict, true, "vCenter refuses the name %s for the VM of %s.", name, f.action.VM)
+		return vcfault.ForOperator(vcfault.ReasonNameConflict, "vCenter refuses the name %s for the VM of %s.", name, f.action.VM)
 	}
 	var duplicate *types.DuplicateName
 	if _, is := fault.As(err, &duplicate); !is {
@@ -187,8 +187,8 @@ func (f folders) nameRefusal(ctx context.Context, err error, folder, name string
 	}
 	switch m, path, known := f.inventory.Holder(holder.Value); {
 	case holder.Value == "" || !known || m != nil && m.Stamp.UID == f.ref.UID:
-		return vcfault.New(vcfault.ReasonNameHeld, false, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
+		return vcfault.ForRetry(vcfault.ReasonNameHeld, "Another VM of the group has the name %s, or is getting it; the server looks again.", name)
 	default:
-		return vcfault.New(vcfault.ReasonNameConflict, true, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
+		return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name %s is taken by %s, which is not the group's: rename, move or remove it.", name, path)
 	}
 }

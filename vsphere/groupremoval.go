@@ -51,7 +51,7 @@ func (g groupRemoval) confirmGone(ctx context.Context) error {
 	}
 	g.scanTook.Store(int64(time.Since(began)))
 	if names := g.inventory.MemberNames(g.ref.UID); len(names) > 0 {
-		return vcfault.New(plan.ReasonRemoving, false, "vCenter still has %s.", vcfault.FirstFew(names))
+		return vcfault.ForRetry(plan.ReasonRemoving, "vCenter still has %s.", vcfault.FirstFew(names))
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 		return err
 	}
 	if !g.inventory.IsFolderOf(now.Name, now.Parent, g.ref) {
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The folder of %s was renamed or moved, so it was not removed.", g.ref)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The folder of %s was renamed or moved, so it was not removed.", g.ref)
 	}
 	if err := g.empty(ctx, folder, now.Children); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
@@ -111,7 +111,7 @@ func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectRefer
 	for _, child := range found {
 		m, path, known := g.inventory.Holder(child.Value)
 		if m != nil && m.Stamp.UID == g.ref.UID || m == nil && !known {
-			return vcfault.New(plan.ReasonRemoving, false, "A VM of the group is still in its folder; it is removed first.")
+			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in its folder; it is removed first.")
 		}
 		unmanaged = append(unmanaged, path)
 	}
@@ -119,14 +119,14 @@ func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectRefer
 		return nil
 	}
 	slices.Sort(unmanaged)
-	return vcfault.New(plan.ReasonFolderHoldsStranger, false, "The group's folder contains other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
+	return vcfault.ForRetry(plan.ReasonFolderHoldsStranger, "The group's folder contains other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
 // look reads a folder whose content must be seen.
 func (g groupRemoval) look(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	now, err := g.freshFolder(ctx, folder)
 	if err == nil && !now.Seen {
-		err = vcfault.New(vcfault.ReasonMissingPrivilege, true, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", g.ref)
+		err = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", g.ref)
 	}
 	return now, err
 }
@@ -145,7 +145,7 @@ func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error
 		return err
 	}
 	if left := g.clones.Left(g.ref.UID, since, began, running); left > 0 {
-		return vcfault.New(vcfault.ReasonCloneRunning, false, "Clones that may be this group's are still running in vCenter; the server waits for them.")
+		return vcfault.ForRetry(vcfault.ReasonCloneRunning, "Clones that may be this group's are still running in vCenter; the server waits for them.")
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (g groupRemoval) keptFolder(err error) error {
 		return err
 	}
 	g.clones.Forget(g.ref.UID) // as for a folder that contains unmanaged VMs: a later clone can land in it
-	stays := vcfault.New(plan.ReasonFolderStays, false, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
+	stays := vcfault.ForRetry(plan.ReasonFolderStays, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err
 	return stays

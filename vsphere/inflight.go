@@ -146,10 +146,10 @@ func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 // stall returns why a step is stalled; nil if it is not. The caller holds mu.
 func (u *inFlight) stall(s *flight) *plan.Fault {
 	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionPatience {
-		return &vcfault.New(vcfault.ReasonQuestionPending, true, "The VM waits for an answer in vCenter: %s", m.Question).Fault
+		return &vcfault.ForOperator(vcfault.ReasonQuestionPending, "The VM waits for an answer in vCenter: %s", m.Question).Fault
 	}
 	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
-		return &vcfault.New(vcfault.ReasonTaskStalled, true,
+		return &vcfault.ForOperator(vcfault.ReasonTaskStalled,
 			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
 	}
 	return nil

@@ -81,7 +81,7 @@ func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 	}
 	st.marks.Store(m.MoRef, m.Stamp.MarkedAt)
 	if !maps.Equal(planned, st.memberStates()) {
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Members of %s have changed since it was planned that %s goes; it is planned again.", st.ref, st.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since it was planned that %s goes; it is planned again.", st.ref, st.action.VM)
 	}
 	return nil
 }
@@ -142,5 +142,5 @@ func (r removal) quarantine(ctx context.Context) error {
 }
 
 func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not put into quarantine; its state is read again.", power)
+	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it was not put into quarantine; its state is read again.", power)
 }

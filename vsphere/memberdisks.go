@@ -41,7 +41,7 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	}
 	given, changes, missing, err := disks.Growing(given, md.action.Details().Spec, now.Devices, m.Stamp.Disks, md.action.VM)
 	if err == nil && len(changes) > 0 && now.Snapshots {
-		err = vcfault.New(vcfault.ReasonDiskHeldBySnapshot, true, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.VM)
+		err = vcfault.ForOperator(vcfault.ReasonDiskHeldBySnapshot, "The disks of %s cannot grow while it has snapshots: remove them.", md.action.VM)
 	}
 	if err != nil {
 		return err

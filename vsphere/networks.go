@@ -55,7 +55,7 @@ func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.
 			return err
 		}
 		if reached != nil && !slices.Contains(reached.Networks, x.Ref) {
-			return vcfault.New(vcfault.ReasonNetworkUnusable, true, "No host of the resource pool has the network %s: name another one, or connect the hosts to it.", x.Path)
+			return vcfault.ForOperator(vcfault.ReasonNetworkUnusable, "No host of the resource pool has the network %s: name another one, or connect the hosts to it.", x.Path)
 		}
 		found = x.Candidate
 		return nil

@@ -90,7 +90,7 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 	}
 	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {
 		c.reader.TouchClusters() // the level differs from the one known
-		return true, vcfault.New(vcfault.ReasonDRSManual, true,
+		return true, vcfault.ForOperator(vcfault.ReasonDRSManual,
 			"DRS leaves the choice of the host to an operator: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
 	}
 	return true, c.awaitOn(ctx, vm)
@@ -113,7 +113,7 @@ func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) err
 		case m == nil || m.Power == plan.PoweredOn:
 			return nil
 		case m.Question == "" && time.Since(began) > onWithin:
-			return vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not power the VM on within %d minutes, and named no task; the server tries again.", int(onWithin.Minutes()))
+			return vcfault.ForRetry(vcfault.ReasonTimeout, "vCenter did not power the VM on within %d minutes, and named no task; the server tries again.", int(onWithin.Minutes()))
 		}
 		if !session.Sleep(ctx, pause) {
 			return ctx.Err()
@@ -154,9 +154,9 @@ func (p power) run(ctx context.Context) error {
 	switch {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
 	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
-		return vcfault.New(plan.ReasonHostFull, true, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
+		return vcfault.ForOperator(plan.ReasonHostFull, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
 	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power it off
-		return vcfault.New(vcfault.ReasonInvalidPowerState, true, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
+		return vcfault.ForOperator(vcfault.ReasonInvalidPowerState, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
 	default:
 		return err
 	}
@@ -249,7 +249,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	case m.Power != plan.PoweredOn:
 		return p.reader.Read(ctx, vm)
 	case !m.Tools:
-		return vcfault.Untried(vcfault.New(vcfault.ReasonToolsUnavailable, false, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
+		return vcfault.Untried(vcfault.ForRetry(vcfault.ReasonToolsUnavailable, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
 	}
 	if p.action.Marked {
 		if err := p.stillGoes(ctx, m); err != nil {
@@ -263,7 +263,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
-		err = vcfault.New(vcfault.ReasonConcurrentAccess, false, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", p.action.VM)
+		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", p.action.VM)
 		p.undoStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}
@@ -324,9 +324,9 @@ func (p power) reset(ctx context.Context) error {
 	case err != nil:
 		return err
 	case m.Stamp.Marked:
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go, so it was not restarted.", p.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been chosen to go, so it was not restarted.", p.action.VM)
 	case now.Power != types.VirtualMachinePowerStatePoweredOn:
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
+		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
 	}
 	if err := p.restamp(ctx, m, func(s *stamp.Stamp) { s.Restarted = stamp.Time(time.Now()) }); err != nil {
 		return err

@@ -43,7 +43,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 		return err
 	}
 	if p.action.Details() == nil || p.action.Details().Spec == nil {
-		return vcfault.New(vcfault.ReasonInternal, true, "The step Prepare of %s has no details.", p.action.VM)
+		return vcfault.ForOperator(vcfault.ReasonInternal, "The step Prepare of %s has no details.", p.action.VM)
 	}
 	if m.Stamp.Prepared == p.action.Details().Prepared {
 		return nil // nothing to do, and published
@@ -181,7 +181,7 @@ func upgradeRefusal(version int32, err error) error {
 	if why.Reason != vcfault.ReasonNotSupported && why.Reason != vcfault.ReasonInvalidConfiguration {
 		return err
 	}
-	e := vcfault.New(why.Reason, true, "The VM cannot be upgraded to hardware version %d: set spec.hardware.version to one that all hosts of its cluster have, or upgrade the hosts. %s", version, why.Message)
+	e := vcfault.ForOperator(why.Reason, "The VM cannot be upgraded to hardware version %d: set spec.hardware.version to one that all hosts of its cluster have, or upgrade the hosts. %s", version, why.Message)
 	e.Err = err
 	return e
 }
@@ -250,11 +250,11 @@ func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []ty
 		key, want = guest.OwnMetadataKey, 0
 	}
 	if len(macs) < want {
-		return nil, vcfault.New(vcfault.ReasonTooFewAdapters, true, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.VM, len(macs), want)
+		return nil, vcfault.ForOperator(vcfault.ReasonTooFewAdapters, "%s has %d network adapters, and spec.networks has %d: add adapters to the template, or remove networks.", a.VM, len(macs), want)
 	}
 	macs = macs[:want]
 	if slices.Contains(macs, "") {
-		return nil, vcfault.New(vcfault.ReasonConcurrentAccess, false, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
+		return nil, vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "A network adapter of %s has no MAC address yet; it is read again.", a.VM)
 	}
 	return guest.Metadata(key, ref, a, instanceUUID, macs, disks.Paths(given))
 }

@@ -40,13 +40,13 @@ func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
 	switch {
 	case owner == stamp.Unreadable:
-		return vcfault.New(plan.ReasonUnreachable, false, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
+		return vcfault.ForRetry(plan.ReasonUnreachable, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
 	case owner != stamp.Ours || has.UID != ref.UID || has.Ordinal != a.Ordinal:
 		return notOurs(a)
 	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
-		return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Disks of %s have been deleted meanwhile; it stays until the status tells.", a.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted meanwhile; it stays until the status tells.", a.VM)
 	case a.Op == plan.PowerOn && has.Marked:
 		return chosenMeanwhile(a)
 	}
@@ -59,9 +59,9 @@ func fits(why plan.Why, op plan.Op) bool {
 }
 
 func wantedAfterAll(a plan.Action) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "The mark of %s was withdrawn, so it stays.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so it stays.", a.VM)
 }
 
 func chosenMeanwhile(a plan.Action) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
 }

@@ -24,12 +24,12 @@ func (st *step) resize(ctx context.Context) error {
 	}
 	to := plan.ArgsOf[plan.ResizeArgs](st.action.Args)
 	if on := m.Power == plan.PoweredOn; on != to.Hot {
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
+		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: to.CPU, MemoryMB: to.MemoryMB}
 	if fits := dividing(m.CoresPerSocket, to.CPU); fits != nil && (to.Hot || !m.AutoCores) {
 		if to.Hot { // cores per socket cannot change while a VM runs
-			return vcfault.New(vcfault.ReasonHotAddRefused, false, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", to.CPU, m.CoresPerSocket)
+			return vcfault.ForRetry(vcfault.ReasonHotAddRefused, "%d CPUs do not fill sockets of %d cores, which cannot change while the VM runs.", to.CPU, m.CoresPerSocket)
 		}
 		spec.NumCoresPerSocket = fits
 	}
@@ -94,12 +94,12 @@ func SizeRefusal(a plan.Action, err error) error {
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration || e.Reason == vcfault.ReasonNotSupported
 	switch {
 	case to.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
-		return vcfault.New(vcfault.ReasonHotAddRefused, false, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", to.CPU, to.MemoryMB, e.Message)
+		return vcfault.ForRetry(vcfault.ReasonHotAddRefused, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", to.CPU, to.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// Somebody powered it on a moment ago: that is no reason to replace it.
-		return vcfault.New(vcfault.ReasonInvalidPowerState, false, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
+		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
 	case refused:
-		return vcfault.New(vcfault.ReasonResizeRefused, true, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
+		return vcfault.ForOperator(vcfault.ReasonResizeRefused, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
 			to.CPU, to.MemoryMB, e.Message)
 	}
 	return err

@@ -60,7 +60,7 @@ func (r rules) setRules(ctx context.Context) error {
 func unkept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
 		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
-			return vcfault.New(vcfault.ReasonRuleConflict, true,
+			return vcfault.ForOperator(vcfault.ReasonRuleConflict,
 				"vCenter does not keep the DRS VM group %q as it was set: see in its cluster's events what else changes its DRS groups, or remove spec.placement.hostGroup.", g.Name)
 		}
 		for _, rule := range c.Set {
@@ -69,12 +69,12 @@ func unkept(changes []inventory.RuleChange) *vcfault.Error {
 				if rule.ForHosts {
 					without = "remove spec.placement.hostGroup"
 				}
-				return vcfault.New(vcfault.ReasonRuleConflict, true,
+				return vcfault.ForOperator(vcfault.ReasonRuleConflict,
 					"vCenter does not keep the rule %q as it was set: see in its cluster which other DRS rule conflicts with it, or %s.", rule.Name, without)
 			}
 		}
 	}
-	return vcfault.New(vcfault.ReasonConcurrentAccess, false, "Somebody else is changing the group's DRS rules; they are read again.")
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Somebody else is changing the group's DRS rules; they are read again.")
 }
 
 func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {

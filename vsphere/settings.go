@@ -21,7 +21,7 @@ func (v *parts) settings() (*inventory.Settings, error) {
 	case unfit != nil:
 		return nil, &vcfault.Error{Fault: *unfit}
 	case at == nil:
-		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
 	return at, nil
 }
@@ -47,7 +47,7 @@ func (v *parts) datacenterOf(folder types.ManagedObjectReference) (places.Datace
 	if in, found := v.inventory.DatacenterAbove(folder.Value); found {
 		return places.Datacenter{Ref: in.Ref, Path: in.Path, OfSettings: in.Ref == at.Datacenter}, nil
 	}
-	return places.Datacenter{}, vcfault.New(vcfault.ReasonGone, false, "The group's folder is gone; the inventory is read again.")
+	return places.Datacenter{}, vcfault.ForRetry(vcfault.ReasonGone, "The group's folder is gone; the inventory is read again.")
 }
 
 // ownDatacenter returns the datacenter of the settings.

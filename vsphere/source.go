@@ -175,11 +175,11 @@ func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Cl
 		instead = "remove spec.clone.snapshot"
 	}
 	if len(all) == 0 {
-		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
+		return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no snapshot: take one (while it is a VM, because vCenter takes none of a template), or %s.", template, instead)
 	}
 	if clone.Snapshot == "" {
 		if snapshots.CurrentSnapshot == nil {
-			return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
+			return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no current snapshot: set spec.clone.snapshot to one of %s, or set clone.mode: Full.", template, vcfault.Listing(paths))
 		}
 		return *snapshots.CurrentSnapshot, nil
 	}
@@ -191,12 +191,12 @@ func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Cl
 	case 1:
 		return fits[0].ref, nil
 	case 0:
-		return none, vcfault.New(vcfault.ReasonSnapshotNotFound, true, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
+		return none, vcfault.ForOperator(vcfault.ReasonSnapshotNotFound, "The template %q has no snapshot %q: take it, set spec.clone.snapshot to one of %s, or %s.", template, clone.Snapshot, vcfault.Listing(paths), instead)
 	}
 	paths = nil
 	for _, t := range fits {
 		paths = append(paths, t.path)
 	}
-	return none, vcfault.New(vcfault.ReasonSnapshotAmbiguous, true, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
+	return none, vcfault.ForOperator(vcfault.ReasonSnapshotAmbiguous, "The template %q has %d snapshots %q: set spec.clone.snapshot to the path of one of %s (and rename one where two have the same path).",
 		template, len(fits), clone.Snapshot, vcfault.Listing(paths))
 }

@@ -56,14 +56,14 @@ func noRecommendation(pod string, drs *types.ClusterDrsFaults) error {
 		}
 	}
 	if first == nil {
-		return vcfault.New(vcfault.ReasonDatastoreFull, true, "Storage DRS recommends no datastore of the datastore cluster %s: check that it has datastores that are not in maintenance mode, have free space, and are mounted on the hosts.", pod)
+		return vcfault.ForOperator(vcfault.ReasonDatastoreFull, "Storage DRS recommends no datastore of the datastore cluster %s: check that it has datastores that are not in maintenance mode, have free space, and are mounted on the hosts.", pod)
 	}
 	why := vcfault.Classify("", first)
 	reason := vcfault.ReasonDatastoreNotFound
 	if why.Reason == vcfault.ReasonDatastoreFull {
 		reason = why.Reason
 	}
-	e := vcfault.New(reason, true, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod, why.Message)
+	e := vcfault.ForOperator(reason, "Storage DRS recommends no datastore of the datastore cluster %s. %s", pod, why.Message)
 	e.Err = first
 	return e
 }

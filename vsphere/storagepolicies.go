@@ -81,13 +81,13 @@ func (b *storagePolicies) Find(name, field string) (string, error) {
 		return id, nil
 	}
 	if len(b.ids) == 0 {
-		return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "vCenter shows its user no storage policies, so %q of %s cannot be found: create it, or grant the privilege to see it.", name, field)
+		return "", vcfault.ForOperator(vcfault.ReasonStoragePolicyNotFound, "vCenter shows its user no storage policies, so %q of %s cannot be found: create it, or grant the privilege to see it.", name, field)
 	}
 	var names []string
 	for name := range b.ids {
 		names = append(names, name)
 	}
-	return "", vcfault.New(vcfault.ReasonStoragePolicyNotFound, true, "There is no storage policy %q: set %s to one of %s.", name, field, vcfault.Listing(names))
+	return "", vcfault.ForOperator(vcfault.ReasonStoragePolicyNotFound, "There is no storage policy %q: set %s to one of %s.", name, field, vcfault.Listing(names))
 }
 
 // Read returns the policy with that id, and which of the datastores satisfy it.

@@ -49,7 +49,7 @@ func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []str
 		}
 		st.tagCache.Forget() // what it says is out of date
 		if !again {
-			return vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; what there is now is read again.")
+			return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; what there is now is read again.")
 		}
 	}
 }
@@ -78,7 +78,7 @@ func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldV
 	return st.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		manager := s.Vim.ServiceContent.CustomFieldsManager
 		if manager == nil {
-			return vcfault.New(vcfault.ReasonInternal, true, "vCenter has no custom attributes: remove spec.customAttributes.")
+			return vcfault.ForOperator(vcfault.ReasonInternal, "vCenter has no custom attributes: remove spec.customAttributes.")
 		}
 		set := func(key int32, value string) error {
 			if valueOf(have, key) == value {

@@ -29,7 +29,7 @@ var defects = []defect{
 		"if err := r.unchanged(m); err != nil {\n\t\treturn err\n\t}\n\tif r.action.Op == plan.Unmark {", "if r.action.Op == plan.Unmark {",
 		[]layer{vsphere}},
 	{"8: a missing privilege is retried as if it would pass", "vsphere/vcfault/table.go",
-		"{ReasonMissingPrivilege, operator, on(privilege)", "{ReasonMissingPrivilege, transient, on(privilege)",
+		"{ReasonMissingPrivilege, operator, on(privilege)", "{ReasonMissingPrivilege, retry, on(privilege)",
 		[]layer{faults, through("Privilege")}},
 	{"8: a full datastore has no words", "vsphere/vcfault/table.go",
 		`say("The datastore has too little free space: free some or add more.")`, `say("")`,

@@ -222,7 +222,7 @@ func (c *checker) userData(check string, g *v1alpha1.VmGroup) bool {
 	data := c.UserData(g)
 	switch {
 	case data.Fault != nil && !data.NotGiven():
-		c.failed(check, vcfault.New(data.Fault.Reason, true, "%s", data.Fault.Message))
+		c.failed(check, vcfault.ForOperator(data.Fault.Reason, "%s", data.Fault.Message))
 		return false
 	case data.Unrecognized != "":
 		seen, advice, _ := strings.Cut(data.Unrecognized, ": ")

@@ -125,7 +125,7 @@ func (t *trial) attachDisk(vm types.ManagedObjectReference) error {
 	devices, device := object.VirtualDeviceList(now.Devices), new(types.VirtualDisk)
 	controller, err := devices.FindDiskController("scsi")
 	if err != nil {
-		return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The template has no SCSI controller with a free unit.")
+		return vcfault.ForOperator(vcfault.ReasonTemplateUnfit, "The template has no SCSI controller with a free unit.")
 	}
 	devices.AssignController(device, controller)
 	place := disks.Place{Controller: device.ControllerKey, Unit: *device.UnitNumber}

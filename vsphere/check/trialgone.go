@@ -153,7 +153,7 @@ func (t *trial) remove(vm types.ManagedObjectReference) error {
 	}
 	for _, disk := range now.ForeignDisks() {
 		if file := disks.File(disk); disk.VDiskId != nil || !t.disks[file] {
-			return vcfault.New(vcfault.ReasonInternal, true, "%s has a foreign disk, %s: detach it.", vm.Value, file)
+			return vcfault.ForOperator(vcfault.ReasonInternal, "%s has a foreign disk, %s: detach it.", vm.Value, file)
 		}
 	}
 	return t.do(vm, (*object.VirtualMachine).Destroy)

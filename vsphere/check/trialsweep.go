@@ -206,7 +206,7 @@ func (t *trial) owns(child types.ManagedObjectReference) (bool, error) {
 func (t *trial) removeFolder(folder types.ManagedObjectReference) error {
 	children, err := t.children(folder)
 	if err == nil && len(children) > 0 {
-		return vcfault.New(vcfault.ReasonInternal, false, "%s is not empty", folder.Value)
+		return vcfault.ForRetry(vcfault.ReasonInternal, "%s is not empty", folder.Value)
 	}
 	if err == nil {
 		err = t.unregisterAndDestroy(folder)
@@ -222,7 +222,7 @@ func (t *trial) children(folder types.ManagedObjectReference) (all []types.Manag
 	err = t.v.Call(t.end, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, folder, "childEntity")
 		if o.Withheld {
-			return vcfault.New(vcfault.ReasonMissingPrivilege, true, "the contents of the scratch folder are not visible: grant System.View on it")
+			return vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "the contents of the scratch folder are not visible: grant System.View on it")
 		}
 		all = session.Prop[types.ArrayOfManagedObjectReference](o, "childEntity").ManagedObjectReference
 		return err

@@ -132,7 +132,7 @@ func (d *FirstClass) Uses(ctx context.Context, disks ...Ref) (map[string][]Use, 
 		}
 		for _, at := range disks {
 			if _, known := uses[at.ID]; !known {
-				return vcfault.New(vcfault.ReasonDiskMissing, true, "vCenter does not say which VM has the disk %s.", at.ID)
+				return vcfault.ForOperator(vcfault.ReasonDiskMissing, "vCenter does not say which VM has the disk %s.", at.ID)
 			}
 		}
 		return nil

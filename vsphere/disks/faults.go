@@ -94,7 +94,7 @@ func known(at step, err error) error {
 	}
 	for _, r := range rules {
 		if r.is(err) && (r.steps == nil || slices.Contains(r.steps, at)) {
-			e := vcfault.New(r.reason, true, "%s", r.words)
+			e := vcfault.ForOperator(r.reason, "%s", r.words)
 			e.Err = err
 			return e
 		}
@@ -117,9 +117,9 @@ func AttachRefused(err error, hardware string, disks ...Disk) error {
 	tracked := slices.IndexFunc(disks, func(d Disk) bool { return d.Tracked })
 	switch {
 	case tracked >= 0:
-		e = vcfault.New(vcfault.ReasonDiskTracked, true, "vCenter does not attach the disk %s, for which changed block tracking is on, as backup software sets it, though the VM has it on, too (ctkEnabled): if the VM runs, power it off and on; if another VM has the disk, detach it there; else turn tracking off for the disk.", disks[tracked].ID)
+		e = vcfault.ForOperator(vcfault.ReasonDiskTracked, "vCenter does not attach the disk %s, for which changed block tracking is on, as backup software sets it, though the VM has it on, too (ctkEnabled): if the VM runs, power it off and on; if another VM has the disk, detach it there; else turn tracking off for the disk.", disks[tracked].ID)
 	case unknown == nil && version < oldestHardware:
-		e = vcfault.New(vcfault.ReasonDiskInUse, true, "%s Or its hardware version, %d, is the reason: upgrade that of the template to %d or newer.", vcfault.Classify("", known(attaching, err)).Message, version, oldestHardware)
+		e = vcfault.ForOperator(vcfault.ReasonDiskInUse, "%s Or its hardware version, %d, is the reason: upgrade that of the template to %d or newer.", vcfault.Classify("", known(attaching, err)).Message, version, oldestHardware)
 	default:
 		return known(attaching, err)
 	}
@@ -132,7 +132,7 @@ func TrackingRefused(vm string, err error) error {
 	if err == nil || !(invalidState(err) || vcfault.Has[types.BaseNotSupported](err) || vcfault.Has[types.BaseInvalidArgument](err)) {
 		return err
 	}
-	e := vcfault.New(vcfault.ReasonDiskTracked, true, "Changed block tracking is on for a persistent disk, as backup software sets it, and cannot be turned on for %s (ctkEnabled): upgrade the hardware version of the template, or turn tracking off for the disk.", vm)
+	e := vcfault.ForOperator(vcfault.ReasonDiskTracked, "Changed block tracking is on for a persistent disk, as backup software sets it, and cannot be turned on for %s (ctkEnabled): upgrade the hardware version of the template, or turn tracking off for the disk.", vm)
 	e.Err = err
 	return e
 }
@@ -150,7 +150,7 @@ func PowerOnRefused(err error) error {
 func manager(s *session.Session) (types.ManagedObjectReference, error) {
 	manager, about := s.Vim.ServiceContent.VStorageObjectManager, s.Vim.ServiceContent.About
 	if manager == nil || older(about.ApiVersion, 7, 0, 2) {
-		return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonDisksUnsupported, true,
+		return types.ManagedObjectReference{}, vcfault.ForOperator(vcfault.ReasonDisksUnsupported,
 			"Persistent disks need vCenter and ESXi 7.0 U2 or newer; this is vCenter %s.", about.Version)
 	}
 	return *manager, nil

@@ -48,7 +48,7 @@ const (
 func Add(devices []types.BaseVirtualDevice, wanted []Addition, whose string) (changes []types.BaseVirtualDeviceConfigSpec, records []plan.MemberDisk, err error) {
 	free := freeUnits(devices)
 	if len(free) < len(wanted) {
-		return nil, nil, vcfault.New(vcfault.ReasonTemplateUnfit, true, "%s has %d free units on its SCSI controllers, and spec.disks needs %d: add a SCSI controller to the template, or remove disks.",
+		return nil, nil, vcfault.ForOperator(vcfault.ReasonTemplateUnfit, "%s has %d free units on its SCSI controllers, and spec.disks needs %d: add a SCSI controller to the template, or remove disks.",
 			whose, len(free), len(wanted))
 	}
 	for i, w := range wanted {
@@ -127,7 +127,7 @@ func Smaller(disk *types.VirtualDisk, gib int32, template string) error {
 	if capacity(disk) <= int64(gib)<<30 {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonTemplateUnfit, true, "The first disk of %s has %d GiB, and a disk cannot shrink: set spec.rootDisk.sizeGiB to at least that, or remove rootDisk.",
+	return vcfault.ForOperator(vcfault.ReasonTemplateUnfit, "The first disk of %s has %d GiB, and a disk cannot shrink: set spec.rootDisk.sizeGiB to at least that, or remove rootDisk.",
 		template, (capacity(disk)+1<<30-1)>>30)
 }
 
@@ -174,7 +174,7 @@ func Recognize(records []plan.MemberDisk, devices []types.BaseVirtualDevice, vm 
 
 // Missing says that a VM no longer has a disk that the spec gave it.
 func Missing(disk, vm string) error {
-	return vcfault.New(vcfault.ReasonDiskMissing, true, "%s no longer has its disk %s: attach it again, or name the member in spec.replace.", vm, disk)
+	return vcfault.ForOperator(vcfault.ReasonDiskMissing, "%s no longer has its disk %s: attach it again, or name the member in spec.replace.", vm, disk)
 }
 
 // Own adds the disks of the records to the stamp's record of those that the clone made, so that they are destroyed with the VM
@@ -266,7 +266,7 @@ func Refusal(vm string, err error) error {
 	refused := vcfault.Classify("", err)
 	switch refused.Reason {
 	case vcfault.ReasonInvalidConfiguration, vcfault.ReasonNotSupported, vcfault.ReasonRefused, vcfault.ReasonInternal, vcfault.ReasonInvalidState, vcfault.ReasonInvalidPowerState:
-		return vcfault.New(vcfault.ReasonDiskExtendRefused, true, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, refused.Message)
+		return vcfault.ForOperator(vcfault.ReasonDiskExtendRefused, "vCenter refuses to add or extend the disks of %s as it is: power it off once, or name it in spec.replace. %s", vm, refused.Message)
 	}
 	return err
 }

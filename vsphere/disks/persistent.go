@@ -177,7 +177,7 @@ func (d *Persistent) Free(ctx context.Context, vm Holder, disks ...Ref) error {
 	for _, at := range disks {
 		for _, use := range uses[at.ID] {
 			if !use.In(vm.MoRef, vm.InstanceUUID, vm.UUID) {
-				return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s is in the VM %s: detach it there.", at.ID, use.VM)
+				return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The disk %s is in the VM %s: detach it there.", at.ID, use.VM)
 			}
 		}
 	}
@@ -224,13 +224,13 @@ func (d *Persistent) find(ctx context.Context, w Wanted) (Disk, error) {
 	}
 	switch {
 	case len(bound) > 1:
-		return Disk{}, vcfault.New(vcfault.ReasonDuplicateDisk, true, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
+		return Disk{}, vcfault.ForOperator(vcfault.ReasonDuplicateDisk, "Two disks say that they are %s (%s and %s), both with data: delete the one that is a copy.", w.Name, bound[0].ID, bound[1].ID)
 	case len(bound) == 1:
 		return bound[0], nil
 	case unread != nil:
 		return Disk{}, unread
 	case len(w.Known) > 0:
-		return Disk{}, vcfault.New(vcfault.ReasonDiskMissing, true, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Known[0].ID, w.Name)
+		return Disk{}, vcfault.ForOperator(vcfault.ReasonDiskMissing, "The disk %s (%s) is not found where it was, nor elsewhere: look for it in vCenter. If its data is lost, put its id into the annotation give-up-disks, and a new one is made.", w.Known[0].ID, w.Name)
 	case len(own) > 0:
 		return own[0], nil
 	}
@@ -273,9 +273,9 @@ func (w *Wanted) inherited(former []Disk) ([]Disk, error) {
 	})
 	switch {
 	case len(fit) == 0:
-		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s; %s. Nothing is created instead: correct the UID, or remove the annotation for a new, empty disk.", w.Name, group, why)
+		return nil, vcfault.ForOperator(vcfault.ReasonFormerDiskUnavailable, "The annotation take-disks-of says that %s is a disk of the group %s; %s. Nothing is created instead: correct the UID, or remove the annotation for a new, empty disk.", w.Name, group, why)
 	case w.FormerLives:
-		return nil, vcfault.New(vcfault.ReasonFormerDiskUnavailable, true, "The annotation take-disks-of says that %s is a disk of the group %s, which still has VMs: delete that group, or remove the annotation.", w.Name, group)
+		return nil, vcfault.ForOperator(vcfault.ReasonFormerDiskUnavailable, "The annotation take-disks-of says that %s is a disk of the group %s, which still has VMs: delete that group, or remove the annotation.", w.Name, group)
 	}
 	return fit, nil
 }
@@ -285,7 +285,7 @@ func (d *Persistent) owned(disk Disk, owner Owner) error {
 	if disk.Owner == owner {
 		return nil
 	}
-	return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, and not to %s: correct its metadata.", disk.ID, cmp.Or(disk.Owner.String(), "nobody"), owner)
+	return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The disk %s says that it belongs to %s now, and not to %s: correct its metadata.", disk.ID, cmp.Or(disk.Owner.String(), "nobody"), owner)
 }
 
 // Delete deletes a disk of that group that no VM has. One that is gone is no error.
@@ -297,7 +297,7 @@ func (d *Persistent) Delete(ctx context.Context, owner func(Owner) bool, at Ref)
 	case err != nil:
 		return err
 	case !owner(disk.Owner):
-		return vcfault.New(vcfault.ReasonDiskInUse, true, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
+		return vcfault.ForOperator(vcfault.ReasonDiskInUse, "The disk %s says that it belongs to %s now, so it was not deleted: correct its metadata.", disk.ID, disk.Owner)
 	}
 	if err = d.Free(ctx, Holder{}, at); err != nil {
 		return err

@@ -37,9 +37,9 @@ func ReadCustomization(ctx context.Context, s *session.Session, name string) (*t
 		names = append(names, info.Name)
 	}
 	if len(names) == 0 {
-		return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "vCenter shows its user no guest customization specifications, so %q of spec.customizationSpec cannot be found: create it, or grant the privilege to read it.", name)
+		return nil, vcfault.ForOperator(vcfault.ReasonCustomizationSpecNotFound, "vCenter shows its user no guest customization specifications, so %q of spec.customizationSpec cannot be found: create it, or grant the privilege to read it.", name)
 	}
-	return nil, vcfault.New(vcfault.ReasonCustomizationSpecNotFound, true, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
+	return nil, vcfault.ForOperator(vcfault.ReasonCustomizationSpecNotFound, "There is no guest customization specification %q: set spec.customizationSpec to one of %s.", name, vcfault.Listing(names))
 }
 
 // Identify gives the guest the member's name, whatever the specification says of names.
@@ -52,13 +52,13 @@ func Identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 		return &own, nil
 	case *types.CustomizationSysprep:
 		if len(member) > computerNameMost {
-			return nil, vcfault.New(vcfault.ReasonComputerNameTooLong, true, "%q is longer than the %d characters of a Windows computer name, which the customization specification %q sets: give the group a shorter name.", member, computerNameMost, spec)
+			return nil, vcfault.ForOperator(vcfault.ReasonComputerNameTooLong, "%q is longer than the %d characters of a Windows computer name, which the customization specification %q sets: give the group a shorter name.", member, computerNameMost, spec)
 		}
 		own := *id
 		own.UserData.ComputerName = fixed
 		return &own, nil
 	}
-	return nil, vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
+	return nil, vcfault.ForOperator(vcfault.ReasonCustomizationSpecUnfit, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
 }
 
 // MapAdapters gives each adapter the addresses of spec.networks.

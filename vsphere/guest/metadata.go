@@ -110,7 +110,7 @@ func Unset(key string) []types.BaseOptionValue {
 // differently; set-name would rename them.
 func networkOf(a plan.Action, macs []string) (*networkConfig, error) {
 	if a.Details() == nil || a.Details().Spec == nil || len(macs) != len(a.Details().Spec.Networks) {
-		return nil, vcfault.New(vcfault.ReasonInternal, true, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
+		return nil, vcfault.ForOperator(vcfault.ReasonInternal, "%s has %d MAC addresses for its networks, which is not their number.", a.VM, len(macs))
 	}
 	c := &networkConfig{Version: 2, Ethernets: map[string]ethernetConfig{}}
 	for i, mac := range macs {

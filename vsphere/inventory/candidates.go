@@ -113,7 +113,7 @@ func (a *adopter) inReach(ref plan.Ref, moRef string) bool {
 // outOfReach is the fault for every VM that no rule allows, whether it exists or not: nobody must be able to list vCenter's inventory by guessing.
 // entry is as the user wrote it.
 func outOfReach(ref plan.Ref, entry string) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonAdoptNotFound, true,
+	return vcfault.ForOperator(vcfault.ReasonAdoptNotFound,
 		"No VM %q can be adopted from the namespace %s: name a VM in a folder that the server's --adopt-from allows for it, by its inventory path, such as /DC0/vm/legacy/web-a, or its moRef, such as vm-42.",
 		entry, ref.Namespace)
 }
@@ -125,9 +125,9 @@ func (a *adopter) single(ref plan.Ref, entry string, refs []string, first map[st
 		return outOfReach(ref, entry)
 	case len(refs) > 1:
 		slices.Sort(refs)
-		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names several VMs: use the moRef of one of %s.", entry, vcfault.FirstFew(refs))
+		return vcfault.ForOperator(vcfault.ReasonAdoptAmbiguous, "%s names several VMs: use the moRef of one of %s.", entry, vcfault.FirstFew(refs))
 	case first[refs[0]] != "":
-		return vcfault.New(vcfault.ReasonAdoptAmbiguous, true, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
+		return vcfault.ForOperator(vcfault.ReasonAdoptAmbiguous, "%s names the same VM as %s: remove one of them.", entry, first[refs[0]])
 	}
 	first[refs[0]] = entry
 	return nil
@@ -151,17 +151,17 @@ func (a *adopter) adoptable(ref plan.Ref, in *GroupFolder, moRef string, whole w
 	case !a.inReach(ref, moRef):
 		return nil, -1, outOfReach(ref, moRef)
 	case a.objects.places.datacenter(x.parent) != in.datacenter:
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptElsewhere, true, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, in.name)
+		return nil, -1, vcfault.ForOperator(vcfault.ReasonAdoptElsewhere, "The VM %s is not in the datacenter %s, where the group has its members: name one that is.", at, in.name)
 	case x.unknown:
 		return nil, -1, newerStamp(at)
 	case x.template:
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptTemplate, true, "%s is a template: convert it to a VM, or name another.", at)
+		return nil, -1, vcfault.ForOperator(vcfault.ReasonAdoptTemplate, "%s is a template: convert it to a VM, or name another.", at)
 	}
 	if m = whole(ref.UID, moRef); m == nil {
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptReading, false, "The VM %s is being read.", at)
+		return nil, -1, vcfault.ForRetry(vcfault.ReasonAdoptReading, "The VM %s is being read.", at)
 	}
 	if x.unreadable || !m.Readable || !m.Reachable {
-		return nil, -1, vcfault.New(vcfault.ReasonAdoptUnreadable, true, "The configuration of the VM %s cannot be read now (%s): correct that in vCenter.", at, m.Unreachable)
+		return nil, -1, vcfault.ForOperator(vcfault.ReasonAdoptUnreadable, "The configuration of the VM %s cannot be read now (%s): correct that in vCenter.", at, m.Unreachable)
 	}
 	ordinal, fault = a.formerOrdinal(ref, m, at)
 	return m, ordinal, fault
@@ -172,7 +172,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if n.folders.own == nil {
-		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
 	asked, _ := n.requests.requesterOf(ref.Namespace, ref.Name)
 	at := n.folders.groupFolder(asked.placement)
@@ -204,7 +204,7 @@ func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vc
 	if owner == stamp.Unmanaged { // garbled, or that of the VM that this one is a copy of
 		var err error
 		if s, err = stamp.Decode(m.StampText); err != nil {
-			return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s has a stamp that cannot be read: if no group needs it, remove the key %s from its configuration.", at, stamp.Key)
+			return -1, vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s has a stamp that cannot be read: if no group needs it, remove the key %s from its configuration.", at, stamp.Key)
 		}
 	}
 	of := fmt.Sprintf("%s of the group %s/%s", plan.MemberName(s.Name, s.Ordinal), s.Namespace, s.Name)
@@ -216,15 +216,15 @@ func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vc
 	}
 	switch {
 	case s.Namespace != ref.Namespace || s.Name != ref.Name || s.Cluster != a.cluster:
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
+		return -1, vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s is %s: if it no longer is, remove the key %s from its configuration.", at, of, stamp.Key)
 	case s.Cluster == "":
-		return -1, vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s is %s, of an unknown cluster: set --cluster-id for the future, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
+		return -1, vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s is %s, of an unknown cluster: set --cluster-id for the future, and remove the key %s from its configuration if it is this group's.", at, of, stamp.Key)
 	}
 	return s.Ordinal, nil
 }
 
 func newerStamp(at string) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonAdoptStamped, true, "The VM %s has the stamp of a newer version of this server: name another.", at)
+	return vcfault.ForOperator(vcfault.ReasonAdoptStamped, "The VM %s has the stamp of a newer version of this server: name another.", at)
 }
 
 // whole returns a VM that was read whole. If it was not yet, whole asks for a read, and the group is notified when it comes, and of

@@ -272,7 +272,7 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 		}
 		cluster, known := c.of[m.HostRef]
 		if !known {
-			flaw = vcfault.New(vcfault.ReasonMissingPrivilege, true,
+			flaw = vcfault.ForOperator(vcfault.ReasonMissingPrivilege,
 				"The clusters of the members' hosts cannot be seen, so there is no DRS rule for spec.placement.antiAffinity or hostGroup: grant vCenter's user the privilege System.Read on the clusters.")
 			continue
 		}
@@ -305,7 +305,7 @@ func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Erro
 	bound := len(here.bound) > 0 && request.HostsRequired()
 	lack := func(is bool, reason, format string, args ...any) {
 		if is {
-			lacks = append(lacks, vcfault.New(reason, true, format, args...))
+			lacks = append(lacks, vcfault.ForOperator(reason, format, args...))
 		}
 	}
 	switch {
@@ -355,7 +355,7 @@ func NoHostGroup(cluster, name string, others []string) *vcfault.Error {
 		}
 		instead += ", or set spec.placement.hostGroup.names to one of " + vcfault.Listing(others)
 	}
-	return vcfault.New(vcfault.ReasonHostGroupNotFound, true, "The cluster %s has no DRS host group %q with hosts in it: %s.", cluster, name, instead)
+	return vcfault.ForOperator(vcfault.ReasonHostGroupNotFound, "The cluster %s has no DRS host group %q with hosts in it: %s.", cluster, name, instead)
 }
 
 // RuleChanges returns the changes that bring a group's rules in line with what is known now; lack is nil, or why they do not
@@ -364,7 +364,7 @@ func (n *Inventory) RuleChanges(ref plan.Ref, request plan.Rules) (changes []Rul
 	n.mu.RLock()
 	defer n.mu.RUnlock()
 	if !n.objects.clusters.known {
-		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "The clusters' DRS rules are being read.")
+		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "The clusters' DRS rules are being read.")
 	}
 	changes, flaw := n.objects.clusters.compare(ref, n.objects.groups[ref.UID], request)
 	if flaw != nil {

@@ -58,7 +58,7 @@ func (f *GroupFolder) refusal(ref plan.Ref) *plan.Fault {
 }
 
 func forbidden(folder string) *plan.Fault {
-	return &vcfault.New(vcfault.ReasonHomeForbidden, true,
+	return &vcfault.ForOperator(vcfault.ReasonHomeForbidden,
 		"The folder %q of spec.placement.folder would mix the group's folder with those in the server's own folder: set spec.placement.folder to a path outside of that (--folder), or remove it.", folder).Fault
 }
 
@@ -147,7 +147,7 @@ func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	for i, name := range f.Path {
 		f.Root = fs.objects.places.below(f.Root, name)
 		if p, found := fs.objects.places.byRef[f.Root]; found && p.Kind != "Folder" {
-			f.fault = &vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set spec.placement.folder to a folder's path, or one that is free.",
+			f.fault = &vcfault.ForOperator(vcfault.ReasonFolderNotFound, "%s is not a folder: set spec.placement.folder to a folder's path, or one that is free.",
 				"/"+strings.Join(slices.Concat(fs.objects.places.names(f.VMFolder), f.Path[:i+1]), "/")).Fault
 			return f
 		}
@@ -202,7 +202,7 @@ func (o *objects) lookUpDatacenter(f *GroupFolder) *vcfault.Error {
 	}
 	f.datacenter, f.name = all[i].MoRef, naming.Unescape(all[i].Name)
 	if f.VMFolder = o.places.vmFolder(f.datacenter); f.VMFolder == "" {
-		return vcfault.New(vcfault.ReasonFolderNotFound, true, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
+		return vcfault.ForOperator(vcfault.ReasonFolderNotFound, "The VM folder of the datacenter %s cannot be seen: grant vCenter's user the right to see it.", f.name)
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func (n *Inventory) GroupFolderFor(ref plan.Ref, placement plan.Home) (*GroupFol
 	case n.unfit != nil:
 		return nil, &vcfault.Error{Fault: *n.unfit}
 	case n.folders.own == nil:
-		return nil, vcfault.New(plan.ReasonInventoryNotRead, false, "vCenter's inventory is being read.")
+		return nil, vcfault.ForRetry(plan.ReasonInventoryNotRead, "vCenter's inventory is being read.")
 	}
 	f := n.folders.groupFolder(placement)
 	if fault := f.refusal(ref); fault != nil {

@@ -220,7 +220,7 @@ func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 
 // noFolder is the fault for another object at the root folder's path.
 func noFolder(path string) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set --folder to a folder's path, or one that is free.", path)
+	return vcfault.ForOperator(vcfault.ReasonFolderNotFound, "%s is not a folder: set --folder to a folder's path, or one that is free.", path)
 }
 
 // makeRoot goes down the root folder's path and creates missing folders. If another replica creates one
@@ -259,7 +259,7 @@ func childFolder(ctx context.Context, s *session.Session, parent types.ManagedOb
 			return types.ManagedObjectReference{}, err
 		}
 	}
-	return types.ManagedObjectReference{}, vcfault.New(vcfault.ReasonFolderNotFound, true,
+	return types.ManagedObjectReference{}, vcfault.ForOperator(vcfault.ReasonFolderNotFound,
 		"%s is taken by something that vCenter's user cannot see: grant the right to see it, or set --folder.", path)
 }
 

@@ -330,8 +330,8 @@ func CloseCollector(ctx context.Context, s *session.Session, pc types.ManagedObj
 
 // errSilent: vCenter answers other calls than the stream's, which is opened again; nothing else is lost. errDeaf: it answers none.
 var (
-	errSilent = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent; the server opens it again.")
-	errDeaf   = vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
+	errSilent = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent; the server opens it again.")
+	errDeaf   = vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter's stream of changes fell silent, and vCenter answers no other call; the server connects again.")
 )
 
 // updatesMost bounds the objects in one answer of the stream, so that each answer comes soon even if many objects changed. vCenter

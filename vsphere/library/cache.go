@@ -146,7 +146,7 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	}
 	t.Fault = reading(text)
 	if now.Sub(x.unseen) > 2*readEvery && x.read.After(x.unseen) {
-		t.Fault = &vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+		t.Fault = &vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 			"The content library's item %q is the VM template %s, which vCenter does not show its user: grant it System.Read and VirtualMachine.Provisioning.DeployTemplate on that template.", text, x.found.MoRef).Fault
 	}
 }
@@ -188,7 +188,7 @@ func (s *Cache) look(ctx context.Context, text string) (found Source, pending *O
 
 // awaiting is the fault of an item that has yet to be deployed.
 func awaiting(ovf *OVF) *vcfault.Error {
-	return vcfault.New(vcfault.ReasonLibraryReading, false, "The content library's item %q is deployed as the template %s, once for all groups; that can take minutes.", ovf.Name, ovf.TemplateName())
+	return vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is deployed as the template %s, once for all groups; that can take minutes.", ovf.Name, ovf.TemplateName())
 }
 
 // Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
@@ -236,7 +236,7 @@ func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template
 
 // reading is the fault of an item that is being read.
 func reading(text string) *plan.Fault {
-	return &vcfault.New(vcfault.ReasonLibraryReading, false, "The template %q is being looked for in the content libraries.", text).Fault
+	return &vcfault.ForRetry(vcfault.ReasonLibraryReading, "The template %q is being looked for in the content libraries.", text).Fault
 }
 
 // wakeUp makes Run look for what is due.

@@ -121,7 +121,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
+		d.fail(vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "down"))
 		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.NeedsOperator {
 			t.Errorf("before the first reading: %+v", f)
 		}
@@ -136,7 +136,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 		}
 		synctest.Wait()
 		_, was := d.counts()
-		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "gone"))
+		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "gone"))
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if x := d.look(true); x.MoRef != "" || x.Fault == nil || x.Fault.Reason != vcfault.ReasonTemplateNotFound {
@@ -152,7 +152,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
+		d.fail(vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "down"))
 		d.look(true)
 		synctest.Wait()
 		d.answer("vm-7")
@@ -191,7 +191,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		if f := peek(); f == nil || f.Reason != vcfault.ReasonLibraryReading {
 			t.Errorf("not read: %+v", f)
 		}
-		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "none"))
+		d.fail(vcfault.ForOperator(vcfault.ReasonTemplateNotFound, "none"))
 		for range 100 {
 			d.Glimpse(t.Context(), "golden/ubuntu")
 			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {

@@ -65,7 +65,7 @@ func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, 
 			ovf = &OVF{ID: item.ID, Name: item.Name, Version: item.ContentVersion, Cached: item.Cached}
 			return nil
 		default:
-			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+			return vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 				"The item %q of the content library %q is of the type %q, and only VM templates, OVFs and OVAs can be cloned: name one of these.", item.Name, lib.Name, item.Type)
 		}
 		info, err := vcenter.NewManager(rs.Client).GetLibraryTemplateInfo(ctx, item.ID)
@@ -73,7 +73,7 @@ func (s *Cache) find(ctx context.Context, text string) (moRef string, ovf *OVF, 
 			return err
 		}
 		if info.VmTemplate == "" {
-			return vcfault.New(vcfault.ReasonLibraryItemUnusable, true,
+			return vcfault.ForOperator(vcfault.ReasonLibraryItemUnusable,
 				"vCenter does not say which VM template the item %q of the content library %q is: update vCenter to 7.0 or newer, publish the item to this vCenter's library, or name the template by its inventory path.", item.Name, lib.Name)
 		}
 		moRef = info.VmTemplate
@@ -105,7 +105,7 @@ func libraryNamed(ctx context.Context, m *library.Manager, name, text string) (*
 		all, err := read(ids[:min(len(ids), listed)], get)
 		return nil, notFound(err, all, called, "libraries", "The template %q is not found: it is not in the inventory, and there is no content library %q", text, name)
 	}
-	return nil, vcfault.New(vcfault.ReasonTemplateAmbiguous, true, "%d content libraries are named %q: rename all but one, or name the template by its inventory path.", len(found), name)
+	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d content libraries are named %q: rename all but one, or name the template by its inventory path.", len(found), name)
 }
 
 // itemNamed finds an item of a library, as libraryNamed does.
@@ -131,7 +131,7 @@ func itemNamed(ctx context.Context, m *library.Manager, in *library.Library, nam
 		all, err := read(ids[:min(len(ids), listed)], get)
 		return nil, notFound(err, all, called, "items", "The template %q is not found: it is not in the inventory, and the content library %q has no item %q", text, in.Name, name)
 	}
-	return nil, vcfault.New(vcfault.ReasonTemplateAmbiguous, true, "%d items of the content library %q are named %q: rename all but one, or name the template by its inventory path.", len(found), in.Name, name)
+	return nil, vcfault.ForOperator(vcfault.ReasonTemplateAmbiguous, "%d items of the content library %q are named %q: rename all but one, or name the template by its inventory path.", len(found), in.Name, name)
 }
 
 // read reads objects by their ids, but for those that went since.
@@ -172,5 +172,5 @@ func notFound[T any](err error, all []*T, called func(*T) string, kind, format s
 		slices.Sort(names)
 		there = "; " + kind + " there: " + vcfault.Listing(names) + "."
 	}
-	return vcfault.New(vcfault.ReasonTemplateNotFound, true, format+"%s", append(args, there)...)
+	return vcfault.ForOperator(vcfault.ReasonTemplateNotFound, format+"%s", append(args, there)...)
 }

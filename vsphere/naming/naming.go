@@ -65,19 +65,19 @@ func (s Setting) Refuse(name string, all []Candidate, fits []int) *vcfault.Error
 	}
 	switch {
 	case len(fits) > 0 && name == "":
-		return vcfault.New(s.Ambiguous, true, "There is more than one %s: set %s to one of %s.", s.Word, s.Flag, there(fits))
+		return vcfault.ForOperator(s.Ambiguous, "There is more than one %s: set %s to one of %s.", s.Word, s.Flag, there(fits))
 	case len(fits) > 0:
-		return vcfault.New(s.Ambiguous, true, "More than one %s is called %q: set %s to one of %s.", s.Word, name, s.Flag, there(fits))
+		return vcfault.ForOperator(s.Ambiguous, "More than one %s is called %q: set %s to one of %s.", s.Word, name, s.Flag, there(fits))
 	case len(all) == 0 && name == "":
-		return vcfault.New(s.Missing, true, "vCenter shows its user no %s: create one, or grant the user the privilege to see it.", s.Word)
+		return vcfault.ForOperator(s.Missing, "vCenter shows its user no %s: create one, or grant the user the privilege to see it.", s.Word)
 	case len(all) == 0:
-		return vcfault.New(s.Missing, true, "vCenter shows its user no %s, so %q of %s cannot be found: create it, or grant the privilege to see it.", s.Word, name, s.Flag)
+		return vcfault.ForOperator(s.Missing, "vCenter shows its user no %s, so %q of %s cannot be found: create it, or grant the privilege to see it.", s.Word, name, s.Flag)
 	}
 	every := make([]int, len(all))
 	for i := range all {
 		every[i] = i
 	}
-	return vcfault.New(s.Missing, true, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
+	return vcfault.ForOperator(s.Missing, "There is no %s %q: set %s to one of %s.", s.Word, name, s.Flag, there(every))
 }
 
 // Last returns the name at the end of an inventory path, as people write it.

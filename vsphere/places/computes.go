@@ -48,7 +48,7 @@ func (c *Computes) Pool(name string, field naming.Setting) (types.ManagedObjectR
 		if pool, found := c.Root[hosts[i].Ref]; found {
 			return pool, nil
 		}
-		return hosts[i].Ref, vcfault.New(field.Missing, true, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].Path)
+		return hosts[i].Ref, vcfault.ForOperator(field.Missing, "The resource pool of %s cannot be seen: grant vCenter's user the right to see it.", hosts[i].Path)
 	}
 	if name == "" || vcfault.Classify("", err).Reason != field.Missing {
 		return types.ManagedObjectReference{}, err

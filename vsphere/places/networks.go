@@ -112,7 +112,7 @@ func (n *Networks) Find(name string, reached *Reach) (*Object, error) {
 	}
 	t := &n.All[fits[0]]
 	if n.uplink(t) {
-		return nil, vcfault.New(vcfault.ReasonNetworkUnusable, true, "The port group %s is an uplink of its switch, which VMs cannot use: name another one in spec.networks.", t.Path)
+		return nil, vcfault.ForOperator(vcfault.ReasonNetworkUnusable, "The port group %s is an uplink of its switch, which VMs cannot use: name another one in spec.networks.", t.Path)
 	}
 	return t, nil
 }
@@ -125,7 +125,7 @@ func (n *Networks) Backing(t *Object) (types.BaseVirtualDeviceBackingInfo, error
 		key, _ := t.props["key"].(string)
 		dvs := n.switchOf(t)
 		if dvs == nil || key == "" {
-			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.Path)
+			return nil, vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The distributed switch of the port group %s cannot be seen: grant vCenter's user the privilege System.Read on it.", t.Path)
 		}
 		uuid, _ := dvs.props["uuid"].(string)
 		return &types.VirtualEthernetCardDistributedVirtualPortBackingInfo{Port: types.DistributedVirtualSwitchPortConnection{PortgroupKey: key, SwitchUuid: uuid}}, nil
@@ -137,7 +137,7 @@ func (n *Networks) Backing(t *Object) (types.BaseVirtualDeviceBackingInfo, error
 		case *types.OpaqueNetworkSummary:
 			summary = x
 		default:
-			return nil, vcfault.New(vcfault.ReasonMissingPrivilege, true, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.Path)
+			return nil, vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The opaque network %s cannot be read: grant vCenter's user the privilege System.Read on it.", t.Path)
 		}
 		return &types.VirtualEthernetCardOpaqueNetworkBackingInfo{OpaqueNetworkId: summary.OpaqueNetworkId, OpaqueNetworkType: summary.OpaqueNetworkType}, nil
 	}

@@ -27,7 +27,7 @@ func undirected(res *http.Response, err error) (*http.Response, error) {
 		return res, err
 	}
 	_ = res.Body.Close()
-	return nil, vcfault.New(vcfault.ReasonNotVCenterAPI, false,
+	return nil, vcfault.ForRetry(vcfault.ReasonNotVCenterAPI,
 		"vCenter's address redirects to another one, which the server does not follow: set VC_HOST to the address of vCenter itself.")
 }
 

@@ -78,7 +78,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 func (b *boundedBody) read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if b.late.Load() {
-		return 0, vcfault.New(vcfault.ReasonTimeout, false, "vCenter did not end its answer in time; the server tries again.")
+		return 0, vcfault.ForRetry(vcfault.ReasonTimeout, "vCenter did not end its answer in time; the server tries again.")
 	}
 	b.size += int64(n)
 	for rest := p[:n]; ; {
@@ -125,11 +125,11 @@ func isLoggedIn(req *http.Request) bool {
 }
 
 func endless(what string) error {
-	return vcfault.New(vcfault.ReasonNotVCenterAPI, false,
+	return vcfault.ForRetry(vcfault.ReasonNotVCenterAPI,
 		"An answer from vCenter's address has %s, which no answer of vCenter has: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", what)
 }
 
 func tooLarge(what string) error {
-	return vcfault.New(vcfault.ReasonAnswerTooLarge, false,
+	return vcfault.ForRetry(vcfault.ReasonAnswerTooLarge,
 		"An answer of vCenter has %s: the server reads no more at once, because that might need more memory than it has.", what)
 }

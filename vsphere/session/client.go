@@ -90,7 +90,7 @@ func New(cfg Config) (*Client, error) {
 		endpoint:  endpoint,
 		transport: newTransport(trusted, endpoint.Hostname(), cfg.Dial),
 		metrics:   newCallMetrics(cfg.Log, cfg.Metrics),
-		why:       vcfault.New(vcfault.ReasonVCenterUnreachable, false, "vCenter was not reached yet."),
+		why:       vcfault.ForRetry(vcfault.ReasonVCenterUnreachable, "vCenter was not reached yet."),
 	}
 	c.slow = c.transport.Clone()
 	c.slow.ResponseHeaderTimeout = 0

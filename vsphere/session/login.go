@@ -160,7 +160,7 @@ func (c *Client) login(ctx context.Context, resting *Session) (s *Session, refus
 		return nil, nil, err
 	}
 	if !vim.IsVC() || vim.ServiceContent.SessionManager == nil {
-		return nil, nil, vcfault.New(vcfault.ReasonNotVCenter, true, "VC_HOST is not a vCenter but %q: set it to the address of a vCenter.", vim.ServiceContent.About.Name)
+		return nil, nil, vcfault.ForOperator(vcfault.ReasonNotVCenter, "VC_HOST is not a vCenter but %q: set it to the address of a vCenter.", vim.ServiceContent.About.Name)
 	}
 	if lack := missingManager(vim.ServiceContent); lack != "" {
 		return nil, nil, vcfault.NotVCenterAPI("RetrieveServiceContent", fmt.Errorf("the answer has no %s", lack))
@@ -218,7 +218,7 @@ func (c *Client) recorded(next http.RoundTripper) http.RoundTripper {
 // readCredentials reads the user and password.
 func (c *Client) readCredentials() (user, password string, err error) {
 	if user, password, err = c.cfg.credentials(); err != nil {
-		e := vcfault.New(vcfault.ReasonCredentials, true, "The user or password of vCenter cannot be read from its file: check VC_USER_FILE and VC_PASS_FILE.")
+		e := vcfault.ForOperator(vcfault.ReasonCredentials, "The user or password of vCenter cannot be read from its file: check VC_USER_FILE and VC_PASS_FILE.")
 		e.Err = err
 		return "", "", e
 	}

@@ -42,7 +42,7 @@ func PBMFailure(err error) error {
 	}
 	typed := *vcfault.Classify("", err)
 	if typed.Reason == vcfault.ReasonVCenterUnreachable {
-		typed.Fault = vcfault.New(vcfault.ReasonStoragePolicyUnavailable, false, "vCenter's storage policy service (vmware-sps) does not answer: check whether it runs.").Fault
+		typed.Fault = vcfault.ForRetry(vcfault.ReasonStoragePolicyUnavailable, "vCenter's storage policy service (vmware-sps) does not answer: check whether it runs.").Fault
 	}
 	return &typed
 }

@@ -176,22 +176,22 @@ func restClassify(err error) *vcfault.Error {
 	if isLibraryCall(e.call) && !e.full && e.status != statusUnauthenticated {
 		return libraryFault(e)
 	}
-	typed := vcfault.New(vcfault.ReasonTagRefused, true, "vCenter refuses the tags: %s", vcfault.Steady(e.Error()))
+	typed := vcfault.ForOperator(vcfault.ReasonTagRefused, "vCenter refuses the tags: %s", vcfault.Steady(e.Error()))
 	switch {
 	case e.status == statusUnauthenticated:
-		typed = vcfault.New(vcfault.ReasonNotAuthenticated, false, "vCenter's REST API has dropped the server's session; the server logs in again.")
+		typed = vcfault.ForRetry(vcfault.ReasonNotAuthenticated, "vCenter's REST API has dropped the server's session; the server logs in again.")
 	case e.full:
-		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, true, "vCenter allows its user no more sessions of the REST API: end those that other programs left behind, or give the server an account of its own.")
+		typed = vcfault.ForOperator(vcfault.ReasonTaggingUnavailable, "vCenter allows its user no more sessions of the REST API: end those that other programs left behind, or give the server an account of its own.")
 	case e.call != "POST session" && (e.status == statusForbidden || e.kind == kindUnauthorized): // a login needs no privilege
-		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
+		typed = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "vCenter's user lacks the privilege %s: grant it.", taggingPrivilege(e.call))
 	case e.status == http.StatusNotFound && strings.HasPrefix(e.call, "GET "):
-		typed = vcfault.New(vcfault.ReasonGone, false, "A tag or its category is no longer in vCenter; the tags are read again.")
+		typed = vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; the tags are read again.")
 	case e.status == statusForbidden, e.status == http.StatusNotFound, e.status == http.StatusTooManyRequests, e.status >= http.StatusInternalServerError:
 		service := "tagging service"
 		if e.call == "POST session" {
 			service = "REST API"
 		}
-		typed = vcfault.New(vcfault.ReasonTaggingUnavailable, false, "vCenter's %s does not answer (%d %s); the server tries again.", service, e.status, http.StatusText(e.status))
+		typed = vcfault.ForRetry(vcfault.ReasonTaggingUnavailable, "vCenter's %s does not answer (%d %s); the server tries again.", service, e.status, http.StatusText(e.status))
 		typed.Transient = true
 	}
 	typed.Err = err
@@ -204,7 +204,7 @@ func restClassify(err error) *vcfault.Error {
 // vSphere Security, Content Library Privileges: "To assign a permission on a content library, an Administrator must grant the permission
 // to the user as a global permission."
 func libraryFault(e *restError) *vcfault.Error {
-	typed := vcfault.New(vcfault.ReasonLibraryUnavailable, false, "vCenter's content library service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
+	typed := vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "vCenter's content library service does not answer (%d %s); the server tries again.", e.status, http.StatusText(e.status))
 	switch {
 	case e.status == statusForbidden || e.kind == kindUnauthorized:
 		lacks := "System.Read on the content library: grant it, as a global permission"
@@ -214,11 +214,11 @@ func libraryFault(e *restError) *vcfault.Error {
 		case SyncItem:
 			lacks = "ContentLibrary.SyncLibraryItem on the content library: grant it, as a global permission, or synchronize the item yourself"
 		}
-		typed = vcfault.New(vcfault.ReasonMissingPrivilege, true, "vCenter's user lacks the privilege %s.", lacks)
+		typed = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "vCenter's user lacks the privilege %s.", lacks)
 	case e.status == http.StatusNotFound:
-		typed = vcfault.New(vcfault.ReasonGone, false, "A content library or an item of it is no longer in vCenter; they are read again.")
+		typed = vcfault.ForRetry(vcfault.ReasonGone, "A content library or an item of it is no longer in vCenter; they are read again.")
 	case e.status == http.StatusBadRequest:
-		typed = vcfault.New(vcfault.ReasonLibraryUnavailable, false, "vCenter refuses to show the content library: %s", vcfault.Steady(e.Error()))
+		typed = vcfault.ForRetry(vcfault.ReasonLibraryUnavailable, "vCenter refuses to show the content library: %s", vcfault.Steady(e.Error()))
 	}
 	typed.Err = e
 	return typed

@@ -92,13 +92,13 @@ func incompatible(want []*foundTag) error {
 		if len(c.AssociableTypes) > 0 && !slices.ContainsFunc(c.AssociableTypes, func(t string) bool {
 			return t == session.VMType || strings.HasSuffix(t, ":"+session.VMType) // as older versions say it
 		}) {
-			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q is not for VMs: allow it for VMs in vCenter, or remove its tags from spec.tags.", c.Name)
+			return vcfault.ForOperator(vcfault.ReasonTagConflict, "The tag category %q is not for VMs: allow it for VMs in vCenter, or remove its tags from spec.tags.", c.Name)
 		}
 		if c.Cardinality != cardinalitySingle {
 			continue
 		}
 		if other := single[c.ID]; other != nil && other.id != f.id {
-			return vcfault.New(vcfault.ReasonTagConflict, true, "The tag category %q allows one tag per object, and spec.tags has %q and %q of it: keep one of them.", c.Name, other.name, f.name)
+			return vcfault.ForOperator(vcfault.ReasonTagConflict, "The tag category %q allows one tag per object, and spec.tags has %q and %q of it: keep one of them.", c.Name, other.name, f.name)
 		}
 		single[c.ID] = f
 	}
@@ -122,7 +122,7 @@ func (b *Cache) full(ctx context.Context, rs *session.RESTSession, a plan.Action
 				return err
 			}
 			if t != nil && t.CategoryID == f.category.ID && t.ID != f.id {
-				return vcfault.New(vcfault.ReasonTagConflict, true, "%s has the tag %q of the category %q, which allows one tag per object, so it cannot have %q: remove the former from the VM, or change spec.tags.",
+				return vcfault.ForOperator(vcfault.ReasonTagConflict, "%s has the tag %q of the category %q, which allows one tag per object, so it cannot have %q: remove the former from the VM, or change spec.tags.",
 					a.VM, t.Name, f.category.Name, f.name)
 			}
 		}

@@ -33,7 +33,7 @@ func (b *Cache) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.
 		return nil, err
 	}
 	if category == nil {
-		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag category %q in vCenter%s: create it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.ForOperator(vcfault.ReasonTagNotFound, "There is no tag category %q in vCenter%s: create it, correct spec.tags, or set create: true there.",
 			t.Category, only(b.categories, func(c *tags.Category) (string, bool) { return c.Name, true }))
 	}
 	tag, err := b.tagNamed(ctx, rs, category, t.Name)
@@ -53,7 +53,7 @@ func (b *Cache) wanted(ctx context.Context, rs *session.RESTSession, t v1alpha1.
 		return nil, err
 	}
 	if tag == nil {
-		return nil, vcfault.New(vcfault.ReasonTagNotFound, true, "There is no tag %q in vCenter's category %q%s: create it, correct spec.tags, or set create: true there.",
+		return nil, vcfault.ForOperator(vcfault.ReasonTagNotFound, "There is no tag %q in vCenter's category %q%s: create it, correct spec.tags, or set create: true there.",
 			t.Name, t.Category, only(b.tags, func(t *tags.Tag) (string, bool) { return t.Name, t.CategoryID == category.ID }))
 	}
 	return &foundTag{id: tag.ID, name: tag.Name, category: category}, nil
@@ -178,7 +178,7 @@ const madeByUs = "Made by vmgroup."
 const categoriesMost, tagsMost = 20, 100
 
 func tooMany(made int, what, kind, name string) error {
-	return vcfault.New(vcfault.ReasonMarkLimit, true, "The server has made %d %s in vCenter, and makes no more, because nothing removes them: use one of them in spec.tags, remove some, or let an administrator of vCenter make the %s %q.", made, what, kind, name)
+	return vcfault.ForOperator(vcfault.ReasonMarkLimit, "The server has made %d %s in vCenter, and makes no more, because nothing removes them: use one of them in spec.tags, remove some, or let an administrator of vCenter make the %s %q.", made, what, kind, name)
 }
 
 // makeCategory creates a category for VMs with any number of its tags. If another replica creates it at the same
@@ -227,5 +227,5 @@ func (b *Cache) makeTag(ctx context.Context, rs *session.RESTSession, category *
 
 // unseen is the fault for a name that vCenter reports as taken by an object that it does not show.
 func unseen(kind, name string) error {
-	return vcfault.New(vcfault.ReasonTagConflict, true, "vCenter does not show its user a %s %q, but has one, or one that differs in case: grant the privilege to see it, or correct spec.tags.", kind, name)
+	return vcfault.ForOperator(vcfault.ReasonTagConflict, "vCenter does not show its user a %s %q, but has one, or one that differs in case: grant the privilege to see it, or correct spec.tags.", kind, name)
 }

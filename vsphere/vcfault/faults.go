@@ -49,11 +49,24 @@ func markTransient(f plan.Fault) plan.Fault {
 	return f
 }
 
-// New returns an Error that the server itself found. needsOperator reports whether an operator has to act.
-func New(reason string, needsOperator bool, format string, args ...any) *Error {
-	depends, missing := named[reason]
-	return &Error{Fault: markTransient(plan.Fault{Reason: reason, NeedsOperator: needsOperator, Message: fmt.Sprintf(format, args...),
-		Missing: missing && needsOperator, Depends: depends})}
+// ForOperator returns a fault that the server found itself, and that only an operator can end: in vCenter, in the spec or in the server's
+// settings.
+func ForOperator(reason, format string, args ...any) *Error {
+	e := found(reason, format, args...)
+	e.NeedsOperator = true
+	_, e.Missing = named[reason]
+	return e
+}
+
+// ForRetry returns a fault that the server found itself, and that ends without an operator: the server tries again.
+func ForRetry(reason, format string, args ...any) *Error {
+	e := found(reason, format, args...)
+	e.Fault = markTransient(e.Fault)
+	return e
+}
+
+func found(reason, format string, args ...any) *Error {
+	return &Error{Fault: plan.Fault{Reason: reason, Message: fmt.Sprintf(format, args...), Depends: named[reason]}}
 }
 
 // Untried marks an error as one before which nothing was done.
@@ -110,7 +123,7 @@ func internal(message string) plan.Fault {
 
 // NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and can be nil.
 func NotVCenterAPI(method string, cause error) *Error {
-	e := New(ReasonNotVCenterAPI, false,
+	e := ForRetry(ReasonNotVCenterAPI,
 		"The answer to %s from vCenter's address is not one of vCenter's API: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
 	e.Err = cause
 	return e

@@ -138,7 +138,7 @@ func TestNetworkFailuresGetAReason(t *testing.T) {
 }
 
 func TestATypedErrorStaysAsItIs(t *testing.T) {
-	own := New(ReasonTemplateNotFound, true, "There is no template.")
+	own := ForOperator(ReasonTemplateNotFound, "There is no template.")
 	if Classify("", fmt.Errorf("x: %w", own)) != own {
 		t.Error("it was replaced")
 	}

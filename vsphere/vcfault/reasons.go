@@ -146,7 +146,7 @@ const ReasonHomeForbidden = "HomeForbidden"
 // ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
 const ReasonTooFewAdapters = "TooFewNetworkAdapters"
 
-// Why something cannot be done with a disk of the spec: one of the member, or a persistent one, a first-class disk of vCenter (package fcd).
+// Why something cannot be done with a disk of the spec: one of the member, or a persistent one, a first-class disk of vCenter (vsphere/disks).
 const (
 	// ReasonDiskMissing means that the disk is not where it was: it was moved, vCenter's catalogue is behind, or the disk is gone.
 	ReasonDiskMissing = "DiskMissing"

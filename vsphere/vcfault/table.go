@@ -24,8 +24,8 @@ type row struct {
 type who bool
 
 const (
-	// transient: nobody; it passes by itself.
-	transient who = false
+	// retry: the server, which tries again.
+	retry who = false
 	// operator: somebody in vCenter, or who edits the spec. (Each call is retried, so it does no harm if it passes by itself,
 	// as when another VM goes.)
 	operator who = true
@@ -67,7 +67,7 @@ func fallback(w words) words {
 // template asks, or for what somebody switched off, needs an operator, whatever call it ends; only what names a moment is transient.
 var table = []row{
 	// Who the server is, and what it is allowed to do.
-	{ReasonNotAuthenticated, transient, say("vCenter ended the session; the server logs in again."), all(types.NotAuthenticated{})},
+	{ReasonNotAuthenticated, retry, say("vCenter ended the session; the server logs in again."), all(types.NotAuthenticated{})},
 	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), all(types.PasswordExpired{})},
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."),
 		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
@@ -143,33 +143,33 @@ var table = []row{
 		types.VmMonitorIncompatibleForFaultTolerance{}, types.HostIncompatibleForRecordReplay{}, types.RecordReplayDisabled{}, types.NotSupportedHostForChecksum{},
 		types.VFlashModuleVersionIncompatible{}, types.InaccessibleVFlashSource{})},
 	{ReasonFileUnavailable, operator, fallback(say("a file of the VM cannot be used")).dependsOn(plan.OnPool | plan.OnStorage | plan.OnTemplate | plan.OfClones), all(types.FileFault{})},
-	{ReasonFileUnavailable, transient, fallback(say("a file of the VM is in use, or could not be copied")), all(types.FileLocked{}, types.NetworkCopyFault{})},
+	{ReasonFileUnavailable, retry, fallback(say("a file of the VM is in use, or could not be copied")), all(types.FileLocked{}, types.NetworkCopyFault{})},
 
 	// What an object does just now.
-	{ReasonTaskInProgress, transient, say("Another task is running on the same object; the server tries again."),
+	{ReasonTaskInProgress, retry, say("Another task is running on the same object; the server tries again."),
 		all(types.TaskInProgress{}, types.VAppOperationInProgress{}, types.MigrationNotReady{}, types.ToolsInstallationInProgress{}, types.ReplicationVmInProgressFault{}, types.StorageDrsHmsMoveInProgress{})},
-	{ReasonConcurrentAccess, transient, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), all(types.ConcurrentAccess{})},
-	{ReasonGone, transient, say("The object is no longer in vCenter; the inventory is read again."), all(types.ManagedObjectNotFound{})},
-	{ReasonInvalidPowerState, transient, on(func(f *types.InvalidPowerState) string {
+	{ReasonConcurrentAccess, retry, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), all(types.ConcurrentAccess{})},
+	{ReasonGone, retry, say("The object is no longer in vCenter; the inventory is read again."), all(types.ManagedObjectNotFound{})},
+	{ReasonInvalidPowerState, retry, on(func(f *types.InvalidPowerState) string {
 		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
 	}), all(types.InvalidPowerState{})},
-	{ReasonToolsUnavailable, transient, say("VMware Tools do not run in the guest, so it cannot be asked to shut down."), all(types.ToolsUnavailable{})},
+	{ReasonToolsUnavailable, retry, say("VMware Tools do not run in the guest, so it cannot be asked to shut down."), all(types.ToolsUnavailable{})},
 	{ReasonQuestionPending, operator, on(func(f *types.QuestionPending) string {
 		return strings.TrimSpace("The VM waits for an answer in vCenter. " + Steady(f.Text))
 	}), all(types.QuestionPending{})},
-	{ReasonMethodDisabled, transient, say("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."),
+	{ReasonMethodDisabled, retry, say("vCenter has temporarily disabled this for the VM, as it does during a backup; the server tries again."),
 		all(types.MethodDisabled{}, types.MethodAlreadyDisabledFault{})},
-	{ReasonInvalidState, transient, fallback(say("the object's state does not allow it")), all(types.InvalidState{}, types.ResourceInUse{}, pbm.PbmResourceInUse{})},
-	{ReasonHostNotConnected, transient, say("vCenter cannot reach the host: check the host's connection."), all(types.HostCommunication{}, types.HostConnectFault{})},
+	{ReasonInvalidState, retry, fallback(say("the object's state does not allow it")), all(types.InvalidState{}, types.ResourceInUse{}, pbm.PbmResourceInUse{})},
+	{ReasonHostNotConnected, retry, say("vCenter cannot reach the host: check the host's connection."), all(types.HostCommunication{}, types.HostConnectFault{})},
 	{ReasonHostNotConnected, operator, fallback(say("vCenter does not accept the host as it is: connect it again in vCenter")),
 		all(types.AgentInstallFailed{}, types.AlreadyBeingManaged{}, types.CannotAddHostWithFTVmAsStandalone{}, types.CannotAddHostWithFTVmToDifferentCluster{},
 			types.CannotAddHostWithFTVmToNonHACluster{}, types.GatewayOperationRefused{}, types.GatewayToHostAuthFault{}, types.GatewayToHostTrustVerifyFault{},
 			types.MultipleCertificatesVerifyFault{}, types.NoPermissionOnHost{}, types.NotSupportedHost{}, types.SSLDisabledFault{}, types.SSLVerifyFault{}, types.TooManyHosts{})},
-	{ReasonHostNotConnected, transient, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), all(types.InvalidHostState{})},
-	{ReasonCancelled, transient, say("Somebody cancelled the task in vCenter; the server tries again."), all(types.RequestCanceled{})},
-	{ReasonTooManyClones, transient, say("The datastore clones too many disks at once; the server tries again, with fewer."), all(types.TooManyConcurrentNativeClones{})},
-	{ReasonTimeout, transient, say("vCenter timed out; the server tries again."), all(types.Timedout{})},
-	{ReasonInternal, transient, fallback(say("vCenter reports a failure of its own; its task list may say more")), all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
+	{ReasonHostNotConnected, retry, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), all(types.InvalidHostState{})},
+	{ReasonCancelled, retry, say("Somebody cancelled the task in vCenter; the server tries again."), all(types.RequestCanceled{})},
+	{ReasonTooManyClones, retry, say("The datastore clones too many disks at once; the server tries again, with fewer."), all(types.TooManyConcurrentNativeClones{})},
+	{ReasonTimeout, retry, say("vCenter timed out; the server tries again."), all(types.Timedout{})},
+	{ReasonInternal, retry, fallback(say("vCenter reports a failure of its own; its task list may say more")), all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
 		types.HttpFault{}, types.InvalidCollectorVersion{})},
 
 	// What only somebody who looks into vCenter can end: it is not found, switched off, forbidden to everybody, or of a part of vCenter that

@@ -111,7 +111,7 @@ func TestNoFaultHasTwoRowsAndNoRowRepeatsWhatItsBaseSays(t *testing.T) {
 func TestOnlyWhatNamesAMomentIsTransient(t *testing.T) {
 	var reasons []string
 	for _, r := range table {
-		if r.who == transient {
+		if r.who == retry {
 			reasons = append(reasons, r.reason)
 		}
 	}
