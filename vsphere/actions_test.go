@@ -97,7 +97,7 @@ func TestANameOfAnUnmanagedVMIsAConflictThatNamesIt(t *testing.T) {
 		w.must(err)
 		f := p.fault(p.cloning(0))
 		if f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || f.Message != "The name is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member: rename, move or remove it." {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, the message %q", f, plan.ReasonNameConflict, "The name is taken by /DC0/vm/vm-operator/shop/web/web-0, which is not this member: rename, move or remove it.")
 		}
 		free := func() bool {
 			return slices.Contains(p.State(web, plan.Query{Template: "ubuntu", Taken: []string{"WEB-0"}}).Free, "WEB-0") // vCenter ignores case
@@ -116,7 +116,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 		w.LoseReply("CloneVM_Task", 1)
 		f := p.fault(p.cloning(0))
 		if f.Reason != vcfault.ReasonVCenterUnreachable {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonVCenterUnreachable)
 		}
 		p.until("it is known again", func() bool { return p.state().Known && p.state().Template.MoRef != "" })
 		for {
@@ -175,7 +175,7 @@ func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 		p = w.start()
 		w.must(w.SetExtraConfig("web-0", stamp.Key, ""))
 		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if !slices.Contains(w.Names(), "web-0") {
 			t.Error("it was destroyed without a stamp")

@@ -142,7 +142,7 @@ func TestAnAdoptionChecksAgainAllThatItWasPlannedFrom(t *testing.T) {
 		}
 		f := p.fault(taking(plan.Candidate{Entry: "/DC0/vm/unmanaged", MoRef: w.Unmanaged.Value}, 0))
 		if f.Reason != vcfault.ReasonAdoptNotFound || !f.NeedsOperator || !strings.Contains(f.Message, "can be adopted") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonAdoptNotFound, "can be adopted")
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestARetryMakesUpForALostReplyToAnAdoption(t *testing.T) {
 		a := taking(p.candidate(ref.Value), 0)
 		w.LoseReply("ReconfigVM_Task", 1)
 		if f := p.fault(a); f.Reason != vcfault.ReasonVCenterUnreachable {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonVCenterUnreachable)
 		}
 		p.until("it is a member", func() bool { return p.state().Known && p.vm(ref.Value).MoRef != "" })
 		p.do(a)

@@ -99,11 +99,11 @@ func TestAnAttributeThatIsNotForVMsAndAMissingPrivilegeAreReported(t *testing.T)
 		vm := p.member(0)
 		w.FailCall("AddCustomFieldDef", &vim.DuplicateName{Name: "owner"}, 1)
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonAttributeConflict || !f.NeedsOperator || !strings.Contains(f.Message, `"owner"`) {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonAttributeConflict, `"owner"`)
 		}
 		w.Deny("AddCustomFieldDef", "Global.ManageCustomFields")
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Global.ManageCustomFields") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, with %q", f, vcfault.ReasonMissingPrivilege, "Global.ManageCustomFields")
 		}
 		w.HealCalls()
 		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))

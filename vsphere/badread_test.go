@@ -32,10 +32,7 @@ func TestOneUnreadableObjectHidesNoOther(t *testing.T) {
 		"an invalid property":              &vim.InvalidProperty{Name: "guest"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				p := w.start()
+			inABubble(t, func(t *testing.T, w *world, p *process) {
 				good, bad := p.member(0), p.member(1)
 				w.FailReadsOf(inventory.VMRef(bad.MoRef), fault)
 				w.must(w.PowerOn("web-0"))
@@ -84,10 +81,7 @@ func TestAHostThatVanishesWhileItsVMsAreReadDelaysNothing(t *testing.T) {
 
 // What vCenter leaves out of an answer may be hidden as well.
 func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		here, gone, hidden := p.member(0), p.member(1), p.member(2)
 		w.must(w.Destroy("web-1"))
 		w.Hide(inventory.VMRef(hidden.MoRef))
@@ -109,10 +103,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 
 // Somebody else may destroy hundreds of VMs at once, and the stream then reports all of them: that says nothing about vCenter.
 func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		refs := []vim.ManagedObjectReference{inventory.VMRef(vm.MoRef)}
 		for i := range 300 {
@@ -131,10 +122,7 @@ func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
 }
 
 func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		w.must(w.PowerOn("web-0"))
 		root := w.Admin().ServiceContent.RootFolder
@@ -152,10 +140,7 @@ func TestNamedReadsArePublishedThoughTheScanFails(t *testing.T) {
 }
 
 func TestManyUnreadableObjectsCostFewCalls(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		var refs []vim.ManagedObjectReference
 		for i := range 150 {
 			ref, err := w.AddVM("/DC0/vm", "other-"+string(rune('a'+i%26))+time.Duration(i).String())

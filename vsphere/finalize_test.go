@@ -75,7 +75,7 @@ func TestAFolderThatContainsAnUnmanagedVMStays(t *testing.T) {
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
 		f := p.fault(p.removing())
 		if f.Reason != plan.ReasonFolderHoldsStranger || f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, without an operator", f, plan.ReasonFolderHoldsStranger)
 		}
 		if !slices.Contains(w.Names(), "unmanaged") || len(w.OutsideInventory()) != 0 {
 			t.Error("the unmanaged VM was touched")
@@ -92,7 +92,7 @@ func TestAFolderThatWasRenamedIsNotRemoved(t *testing.T) {
 		w.must(err)
 		w.must(task.Wait(context.Background()))
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 	})
 }
@@ -138,7 +138,7 @@ func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderHoldsStranger {
-			t.Fatalf("%+v", f)
+			t.Fatalf("got the fault %+v; want %s", f, plan.ReasonFolderHoldsStranger)
 		}
 		w.SetLatency(vcsim.Latency{Clone: time.Hour})
 		ctx, crash := context.WithCancel(context.Background())
@@ -146,7 +146,7 @@ func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("another replica's clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != vcfault.ReasonCloneRunning {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonCloneRunning)
 		}
 		crash()
 		<-cloned
@@ -214,7 +214,7 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 			t.Errorf("after a scan: %+v", s)
 		}
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, plan.ReasonRemoving)
 		}
 		w.Show(inventory.VMRef(vm.MoRef))
 		p.until("it is reachable", func() bool { return p.state().VMs[0].Reachable })

@@ -3,7 +3,6 @@ package vsphere
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/vmware/govmomi/vim25/types"
 
@@ -20,14 +19,11 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 		"disabled":              {func(w *world) { w.FailCall("UnregisterAndDestroy_Task", &types.MethodDisabled{}, 0) }, "disabled"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				p := w.start()
+			inABubble(t, func(t *testing.T, w *world, p *process) {
 				p.do(plan.Action{Op: plan.CreateFolder})
 				c.refuse(w)
 				if f := p.fault(p.removing()); f.Reason != plan.ReasonFolderStays || f.NeedsOperator || !f.Transient || !strings.Contains(f.Message, c.says) {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v; want %s, without an operator, transient, with %q", f, plan.ReasonFolderStays, c.says)
 				}
 				if p.state().Folder == "" {
 					t.Error("it is gone nevertheless")
@@ -41,10 +37,7 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 
 // As govmomi's simulator is.
 func TestAnEmptyFolderIsRemovedWhereVCenterLacksTheMethod(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.FailCall("UnregisterAndDestroy_Task", &types.MethodNotFound{Method: "UnregisterAndDestroy_Task"}, 0)
 		p.do(p.removing())

@@ -85,7 +85,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		}
 		for range RefusedOften { // no host has room
 			if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != vcfault.ReasonResourceLimit {
-				t.Errorf("%+v", f)
+				t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonResourceLimit)
 			}
 		}
 		for _, host := range []string{"DC0_C0_H0", "DC0_C0_H1"} {
@@ -94,7 +94,7 @@ func TestAVMThatNeverRanIsClonedOnAnotherHostWhenItsHostHasNoRoomSeveralTimes(t 
 		p.do(actionOn(plan.PowerOn, ran))
 		full := w.fillHostOf("web-1")
 		if f := p.fault(actionOn(plan.PowerOn, never)); f.Reason != plan.ReasonHostFull || !f.NeedsOperator || !vctest.Mentions(f.Message, full[strings.LastIndexByte(full, '/')+1:]) {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, plan.ReasonHostFull, full[strings.LastIndexByte(full, '/')+1:])
 		}
 		p.do(p.cloning(2))
 		if got := vctest.Value(w.Details("web-2")).Host; got == full {

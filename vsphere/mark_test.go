@@ -23,7 +23,7 @@ func TestAnUnmarkedMemberIsNotPutIntoQuarantine(t *testing.T) {
 		a := guarded(plan.Quarantine, p.member(0))
 		a.Marked = true
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestAPrivilegeThatATaskLacksIsNamedFromTheCallThatBeganIt(t *testing.T) {
 		w.FailTask(vcsim.PowerOn, nil, &vim.NoPermission{Object: &member, PrivilegeId: "System.Modify"}, 1)
 		f := p.fault(plan.Action{Op: plan.PowerOn, VM: "web-0", MoRef: vm.MoRef})
 		if want := "vCenter's user lacks the privilege VirtualMachine.Interact.PowerOn on the VMs in /DC0/vm/vm-operator/shop/web: grant it."; f.Message != want {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want the message %q", f, want)
 		}
 	})
 }

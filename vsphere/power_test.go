@@ -49,7 +49,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		if f := p.fault(guarded(plan.ShutdownGuest, vm)); f.Reason != vcfault.ReasonToolsUnavailable || f.NeedsOperator || f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, without an operator, not transient", f, vcfault.ReasonToolsUnavailable)
 		}
 		if vm := p.vm(vm.MoRef); !vm.Shutdown.At.IsZero() {
 			t.Errorf("the stamp says that it was asked: %+v", vm)
@@ -67,7 +67,7 @@ func TestAGuestWhoseMarkWasWithdrawnIsNotAskedToShutDown(t *testing.T) {
 		a := guarded(plan.ShutdownGuest, p.running(0, true))
 		a.Marked = true
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, untried", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["ShutdownGuest"]; n != 0 {
 			t.Errorf("it was asked %d times", n)
@@ -84,7 +84,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 		two.until("the other one sees it so", func() bool { return two.vm(a.MoRef).ChangeVersion == a.ChangeVersion && two.vm(a.MoRef).Tools })
 		one.do(a)
 		if f := two.fault(a); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["ResetVM_Task"]; n != 1 {
 			t.Errorf("it was reset %d times", n)
@@ -117,14 +117,14 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 		a := guarded(plan.Reset, p.running(0, false))
 		w.Deny("ResetVM_Task", "VirtualMachine.Interact.Reset")
 		if f := p.fault(a); f.Reason != vcfault.ReasonMissingPrivilege || !f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonMissingPrivilege)
 		}
 		if vm := p.vm(a.MoRef); !vm.Restarted.IsZero() || strings.Contains(w.stampOf("web-0"), "restarted") {
 			t.Errorf("the stamp says that it was restarted: %+v", vm)
 		}
 		w.HealCalls()
 		if f := p.fault(a); f.Reason != vcfault.ReasonConcurrentAccess { // by its own stamp
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		p.do(guarded(plan.Reset, p.vm(a.MoRef)))
 		if p.vm(a.MoRef).Restarted.IsZero() {
@@ -140,7 +140,7 @@ func TestAFailedResetKeepsTheRecordOfTheLastSuccessfulOne(t *testing.T) {
 		was := p.vm(vm.MoRef)
 		w.FailTask(vcsim.Reset, nil, new(vim.SystemError), 1)
 		if f := p.fault(guarded(plan.Reset, was)); f.Reason != vcfault.ReasonInternal {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonInternal)
 		}
 		if now := p.vm(vm.MoRef); was.Restarted.IsZero() || now.Restarted != was.Restarted {
 			t.Errorf("it was %+v and is %+v", was, now)
@@ -307,7 +307,7 @@ func TestAMarkedMemberIsNotPoweredOn(t *testing.T) {
 		w.restamp("web-0", func(s *stamp.Stamp) { s.Marked, s.Why = true, plan.WhyScaleIn })
 		w.must(p.reader.Read(t.Context(), inventory.VMRef(vm.MoRef)))
 		if f := p.fault(actionOn(plan.PowerOn, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if n := w.Calls()["PowerOnMultiVM_Task"] + w.Calls()["PowerOnVM_Task"]; n != 0 {
 			t.Error("it was powered on")
@@ -322,7 +322,7 @@ func TestASuspendedVMThatVCenterDoesNotPowerOffNeedsAnOperator(t *testing.T) {
 			RequestedState: vim.VirtualMachinePowerStatePoweredOff, ExistingState: vim.VirtualMachinePowerStateSuspended,
 		}, 1)
 		if f := p.fault(actionOn(plan.PowerOff, vm)); f.Reason != vcfault.ReasonInvalidPowerState || !f.NeedsOperator || !strings.Contains(f.Message, "suspended") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonInvalidPowerState, "suspended")
 		}
 	})
 }

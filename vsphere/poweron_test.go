@@ -59,7 +59,7 @@ func TestAPowerOnThatDRSDoesNotAttemptIsAFaultWithItsReason(t *testing.T) {
 			w.must(w.FillHost(firstCluster+"/"+host, true))
 		}
 		if f := p.fault(actionOn(plan.PowerOn, vm)); f.Reason != vcfault.ReasonResourceLimit || !f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonResourceLimit)
 		}
 		if p.vm(vm.MoRef).Power == plan.PoweredOn {
 			t.Error("it is on")
@@ -75,7 +75,7 @@ func TestALevelThatBecameManualIsAFaultAndOverriddenAtTheNextTry(t *testing.T) {
 		w.must(w.SetDRS(firstCluster, vcsim.DRS{Levels: map[string]vim.DrsBehavior{vm.MoRef: vim.DrsBehaviorManual}})) // which the server has not read
 		f := p.fault(actionOn(plan.PowerOn, vm))
 		if f.Reason != vcfault.ReasonDRSManual || !f.NeedsOperator || !vctest.Mentions(f.Message, "recommendation", "Partially Automated") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonDRSManual, "recommendation", "Partially Automated")
 		}
 		p.until("the level is read", func() bool { return p.inventory.Automation(p.inventory.Member(vm.MoRef)) == vim.DrsBehaviorManual })
 		p.do(actionOn(plan.PowerOn, vm))

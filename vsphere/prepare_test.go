@@ -88,16 +88,16 @@ func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		w.must(w.Destroy("web-1"))
 		if f := p.fault(preparing(gone, attributes("owner", "shop"))); f.Reason != vcfault.ReasonGone && f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s or %s, transient", f, vcfault.ReasonGone, vcfault.ReasonConcurrentAccess)
 		}
 		other := preparing(vm, attributes("owner", "shop"))
 		other.Ordinal = 7
 		if f := p.fault(other); f.Reason != vcfault.ReasonConcurrentAccess {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if w.Calls()["SetField"] != 0 || w.Calls()["AddCustomFieldDef"] != 0 {
 			t.Errorf("%v", w.Calls())
@@ -176,7 +176,7 @@ func TestTheNetworkConfigurationGoesToANewMemberOnceWithItsMACAddresses(t *testi
 		}
 		more := v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 2)}
 		if f := p.fault(preparing(p.unprepared(1), more)); f.Reason != vcfault.ReasonTooFewAdapters || !f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonTooFewAdapters)
 		}
 	})
 }
@@ -214,7 +214,7 @@ func TestAMissingTagIsReportedAndNothingIsDone(t *testing.T) {
 		spec := tagged("tier", "web", "wbe")
 		spec.CustomAttributes = map[string]string{"owner": "shop"}
 		if f := p.fault(preparing(vm, spec)); f.Reason != vcfault.ReasonTagNotFound || !f.NeedsOperator || !strings.Contains(f.Message, `"wbe"`) || !strings.Contains(f.Message, "only web") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q, with %q", f, vcfault.ReasonTagNotFound, `"wbe"`, "only web")
 		}
 		if now := p.vm(vm.MoRef); w.tags("web-0") != "" || len(w.attributes("web-0")) != 0 || now.Prepared != "" {
 			t.Errorf("%s, %v", w.tags("web-0"), w.attributes("web-0"))
@@ -286,7 +286,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 		w.SetPassword("other")
 		for range 3 {
 			if f := p.fault(preparing(p.vm(vm.MoRef), tagged("tier", "web"))); f.Reason != vcfault.ReasonInvalidLogin || !f.NeedsOperator || strings.Contains(f.Message, `"pass"`) {
-				t.Errorf("%+v", f)
+				t.Errorf("got the fault %+v; want %s, for an operator, without %q", f, vcfault.ReasonInvalidLogin, `"pass"`)
 			}
 		}
 		if _, refused := w.Logins(); refused != 1 {

@@ -63,7 +63,7 @@ func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T
 			return vcsim.Break{Kind: vcsim.SessionGone}
 		})
 		if f := p.fault(preparing(vm, attributes("owner", "shop"))); f.Reason != vcfault.ReasonNotAuthenticated {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonNotAuthenticated)
 		}
 		p.do(preparing(p.vm(vm.MoRef), attributes("owner", "shop")))
 		if n := w.Sessions(); n != 1 {

@@ -55,7 +55,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
 		p.do(mark) // by another replica, which makes it again
 		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if vm = p.vm(vm.MoRef); !vm.IsStandby() || !vm.Marked {
 			t.Errorf("%+v", vm)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
@@ -14,10 +13,7 @@ import (
 // withMember runs a test in a bubble, with a member that is off.
 func withMember(t *testing.T, run func(*testing.T, *world, *process, plan.VM)) {
 	t.Helper()
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		run(t, w, p, p.member(0))
 	})
 }

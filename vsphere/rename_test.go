@@ -93,7 +93,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, other := p.member(0), p.member(1)
 		if f := p.fault(renaming(vm, "web-1")); f.Reason != vcfault.ReasonNameHeld || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonNameHeld)
 		}
 		w.must(w.Rename("web-1", "web-01"))
 		if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web", "web-1"); err != nil {
@@ -101,7 +101,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 		}
 		f := p.fault(renaming(vm, "web-1"))
 		if f.Reason != vcfault.ReasonNameConflict || !f.NeedsOperator || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/web-1,") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonNameConflict, "/DC0/vm/vm-operator/shop/web/web-1,")
 		}
 		quarantine := p.makeQuarantine()
 		if _, err := w.AddVM("/DC0/vm/vm-operator/shop/web/quarantine", "web-0"); err != nil {
@@ -109,7 +109,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 		}
 		f = p.fault(moving(vm, quarantine))
 		if f.Reason != vcfault.ReasonNameConflict || !strings.Contains(f.Message, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, with %q", f, vcfault.ReasonNameConflict, "/DC0/vm/vm-operator/shop/web/quarantine/web-0,")
 		}
 		p.do(moving(other, quarantine))
 	})
@@ -133,7 +133,7 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		vm := p.quarantine(p.member(0))
 		if f := p.fault(p.cloning(0)); f.Reason != vcfault.ReasonNameHeld || !f.Transient || f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient, without an operator", f, vcfault.ReasonNameHeld)
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 		p.do(p.cloning(0))
@@ -153,10 +153,10 @@ func TestAMoveIntoAFolderThatIsGoneSaysSo(t *testing.T) {
 		w.must(err)
 		w.must(w.destroyFolder("/DC0/vm/legacy"))
 		if f := p.fault(moving(vm, folder.Value)); f.Reason != vcfault.ReasonFolderGone || f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, not transient", f, vcfault.ReasonFolderGone)
 		}
 		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: folder.Value}}); f.Reason != vcfault.ReasonGone || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonGone)
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestANameThatVCenterRefusesIsAConflict(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.FailCall("ReconfigVM_Task", &vim.InvalidName{Name: "x"}, 1)
 		if f := p.fault(renaming(p.member(0), "x")); f.Reason != vcfault.ReasonNameConflict || !f.NeedsOperator {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator", f, vcfault.ReasonNameConflict)
 		}
 	})
 }
@@ -176,7 +176,7 @@ func TestAVMWithTheQuarantinesNameIsAConflict(t *testing.T) {
 		_, err := w.AddVM("/DC0/vm/vm-operator/shop/web", plan.QuarantineFolder)
 		w.must(err)
 		if f := p.fault(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: p.state().Folder}}); f.Reason != vcfault.ReasonNameConflict {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonNameConflict)
 		}
 	})
 }
@@ -212,12 +212,12 @@ func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 			}
 		})
 		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		w.Rewrite(nil)
 		p.do(guarded(plan.Unmark, p.vm(away.MoRef)))
 		if f := p.fault(renaming(away, kept)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if now := p.vm(away.MoRef); now.Name != "web-0" {
 			t.Errorf("it is called %s", now.Name)

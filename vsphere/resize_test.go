@@ -55,7 +55,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 		p.until("it runs", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
 		chosen(6)
 		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // its sockets stay while it runs
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonHotAddRefused)
 		}
 	})
 }
@@ -181,7 +181,7 @@ func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 				p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
 				vm = p.vm(vm.MoRef)
 				if f := p.fault(sized(vm, true, c.fails.CPU, c.fails.MemoryMB)); f.Reason != vcfault.ReasonHotAddRefused || f.NeedsOperator || f.Transient {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v; want %s, without an operator, not transient", f, vcfault.ReasonHotAddRefused)
 				}
 				if now := p.vm(vm.MoRef); vm.CPU != c.takes.CPU || vm.MemoryMB != c.takes.MemoryMB || now.CPU != vm.CPU || now.MemoryMB != vm.MemoryMB {
 					t.Errorf("it was %+v and is %+v", vm, now)
@@ -249,7 +249,7 @@ func TestOnlyARefusalThatConcernsTheVMIsARefusalOfTheSize(t *testing.T) {
 		}
 		w.Deny("ReconfigVM_Task", "VirtualMachine.Config.CPUCount")
 		if f := p.fault(sized(p.vm(cold.MoRef), false, 4, 2048)); f.Reason != vcfault.ReasonMissingPrivilege {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonMissingPrivilege)
 		}
 	})
 }

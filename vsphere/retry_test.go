@@ -115,10 +115,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 			func(vm plan.VM) bool { return !vm.Restarted.IsZero() && vm.Power == plan.PoweredOn }, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				p := w.start()
+			inABubble(t, func(t *testing.T, w *world, p *process) {
 				vm := p.member(0)
 				if c.before != nil {
 					vm = c.before(p, vm)
@@ -126,7 +123,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 				before := w.Calls()[c.method]
 				w.LoseReply(c.method, 1)
 				if f := p.fault(c.plan(vm)); f.Reason != vcfault.ReasonVCenterUnreachable || !f.Transient {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonVCenterUnreachable)
 				}
 				time.Sleep(5 * time.Second) // as the loop backs off before it plans again
 				p.until("it is as planned", func() bool {

@@ -159,7 +159,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 		w, p := apart(t, 2)
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
 		if f := p.fault(settingRules(required)); f.Reason != vcfault.ReasonRuleIneffective || !f.NeedsOperator || !vctest.Mentions(f.Message, "DC0_C0", "Preferred") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleIneffective, "DC0_C0", "Preferred")
 		}
 		if !p.off(required) || p.off(preferred) {
 			t.Error("required is not off, or preferred is")
@@ -172,7 +172,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 
 		w.Deny("ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
 		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !strings.Contains(f.Message, "Host.Inventory.EditCluster") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, with %q", f, vcfault.ReasonMissingPrivilege, "Host.Inventory.EditCluster")
 		}
 		w.Heal()
 		cluster, err := w.Find(secondCluster)
@@ -182,7 +182,7 @@ func TestARequiredRuleWithoutEffectIsReportedAndAPreferredOneIsNot(t *testing.T)
 		p.until("the move is seen", func() bool { return p.off(required) })
 		w.Hide(cluster)
 		if f := p.fault(settingRules(preferred)); f.Reason != vcfault.ReasonMissingPrivilege || !f.NeedsOperator || !strings.Contains(f.Message, "System.Read") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q", f, vcfault.ReasonMissingPrivilege, "System.Read")
 		}
 	})
 }
@@ -194,14 +194,14 @@ func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 		return []inventory.RuleChange{{Remove: []int32{3}}, {Set: []inventory.Rule{{Name: "new"}, rule}}}
 	}
 	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "antiAffinity") {
-		t.Errorf("%+v", f)
+		t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleConflict, kept.Name, "antiAffinity")
 	}
 	kept.ForHosts = true
 	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "hostGroup") {
-		t.Errorf("%+v", f)
+		t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleConflict, kept.Name, "hostGroup")
 	}
 	if f := unkept(set(inventory.Rule{})); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-		t.Errorf("%+v", f)
+		t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 	}
 }
 
@@ -388,7 +388,7 @@ func TestAMissingHostGroupIsReportedAndTheOtherRulesAreSet(t *testing.T) {
 		r.AntiAffinity = required
 		f := p.fault(setting(r))
 		if f.Reason != vcfault.ReasonHostGroupNotFound || !f.NeedsOperator || !vctest.Mentions(f.Message, "DC0_C0", `"site-c"`, "site-a", "site-b", "spec.placement.hostGroup.names") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q and %q and %q and %q", f, vcfault.ReasonHostGroupNotFound, "DC0_C0", `"site-c"`, "site-a", "site-b", "spec.placement.hostGroup.names")
 		}
 		w.ruleIs(firstCluster, "[web-0 web-1] mandatory", "[web-0] on site-a")
 		w.must(w.SetHostGroup(firstCluster, "site-c", firstCluster+"/DC0_C0_H1"))
@@ -396,7 +396,7 @@ func TestAMissingHostGroupIsReportedAndTheOtherRulesAreSet(t *testing.T) {
 		w.ruleIs(firstCluster, "[web-0 web-1] mandatory", "[web-0] on site-a", "[web-1] on site-c")
 		w.change(firstCluster, vim.ClusterConfigSpecEx{DrsConfig: &vim.ClusterDrsConfigInfo{Enabled: vim.NewBool(false)}})
 		if f := p.fault(setting(onHosts(v1alpha1.HostRuleRequired, "site-a"))); f.Reason != vcfault.ReasonRuleIneffective || !vctest.Mentions(f.Message, "DC0_C0", "hostGroup.rule") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, with %q and %q", f, vcfault.ReasonRuleIneffective, "DC0_C0", "hostGroup.rule")
 		}
 		p.do(setting(onHosts(v1alpha1.HostRulePreferred, "site-c")))
 	})
@@ -410,7 +410,7 @@ func TestAMemberIsOnlyClonedWhereItsHostGroupExists(t *testing.T) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		clone := p.shaped(0, v1alpha1.VmGroupSpec{Placement: v1alpha1.Placement{HostGroup: onHosts("", "site-c").HostGroup}})
 		if f := p.fault(clone); f.Reason != vcfault.ReasonHostGroupNotFound || !f.NeedsOperator || !vctest.Mentions(f.Message, "site-c", "site-a") {
-			t.Errorf("%+v", f)
+			t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonHostGroupNotFound, "site-c", "site-a")
 		}
 		if len(p.state().VMs) > 0 {
 			t.Error("it was cloned")

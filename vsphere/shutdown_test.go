@@ -119,10 +119,7 @@ func TestOnlyTheReplicaThatAskedAGuestPowersItOffForNotAnswering(t *testing.T) {
 
 // A vMotion or a reconnect of the host may move bootTime by a fraction of a second; another power-on moves it by more.
 func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
 		vm := p.running(0, true)
 		p.do(guarded(plan.ShutdownGuest, vm))
@@ -142,10 +139,7 @@ func TestABootTimeThatMovesByAFractionIsTheSameBoot(t *testing.T) {
 // Found by the model in test/world, seed 4068014: a process was suspended after it had written the stamp. When it asked the guest, the
 // stamp no longer counted, and another member was taken down as well.
 func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		p := w.start()
+	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
 		w.Hold(vcsim.Reconfigure)
 		done := make(chan error, 1)
@@ -181,7 +175,7 @@ func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T
 				})
 				began := time.Now()
 				if f := p.fault(guarded(op, vm)); f.Reason != vcfault.ReasonTimeout || f.Untried {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v; want %s, tried", f, vcfault.ReasonTimeout)
 				}
 				if took := time.Since(began); took > 20*time.Second {
 					t.Errorf("it was given up after %s", took)

@@ -22,7 +22,7 @@ func TestAMarkPlannedBeforeAPowerOnIsRefusedAndPlannedAgainWithTheNewVersion(t *
 				vm := p.member(0)
 				change(p, vm)
 				if f := p.fault(guarded(plan.Mark, vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient || p.vm(vm.MoRef).Marked {
-					t.Errorf("%+v", f)
+					t.Errorf("got the fault %+v, and the member is marked: %t; want %s, transient, and no mark", f, p.vm(vm.MoRef).Marked, vcfault.ReasonConcurrentAccess)
 				}
 				p.until("the new version is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 				p.do(guarded(plan.Mark, p.vm(vm.MoRef)))
