@@ -49,14 +49,14 @@ func (c calls) canAct() error {
 	if c.by == nil || c.cfg.Leased == nil || c.cfg.Leased(c.by.uid, c.by.vm) {
 		return nil
 	}
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The last hook call for the group was too long ago for a step to continue, or says that the group is deleted; it is planned again.")
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's last hook call is too old for a step to continue, or says that the group is deleted; the server plans the group again.")
 }
 
 // Call makes a call that was planned from the inventory, but only in the vCenter that the inventory was read from, and under lease.
 func (c calls) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return c.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		if c.inventory.VCenter() != s.UUID {
-			return vcfault.ForRetry(plan.ReasonVCenterChanged, "Another vCenter answers now; its inventory is read first.")
+			return vcfault.ForRetry(plan.ReasonVCenterChanged, "Another vCenter answers now; the server reads its inventory first.")
 		}
 		if err := c.canAct(); err != nil {
 			return err

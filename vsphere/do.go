@@ -86,7 +86,7 @@ func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time
 // (config.task.minCompletedLifetime), so a longer outage loses each task that ends during it. outcome reads the step's objects and repeats the
 // step: if nothing is left to do, that is success.
 func (st *step) outcome(ctx context.Context, lost error) error {
-	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; what it was about is read")
+	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; re-reading the objects of the step")
 	for _, o := range concerned(st.action) {
 		if err := st.reader.Read(ctx, o); err != nil {
 			return lost

@@ -150,7 +150,7 @@ func (f folders) move(ctx context.Context) error {
 	})
 	switch {
 	case vcfault.MissingObject(err) == inventory.FolderRef(f.action.Folder()):
-		return vcfault.ForRetry(vcfault.ReasonFolderGone, "The folder that %s was to be moved into is no longer there, so it stays where it is.", f.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonFolderGone, "The folder that the VM of %s was to be moved into no longer exists, so the VM was not moved.", f.action.VM)
 	case err != nil:
 		err = f.nameRefusal(ctx, err, f.action.Folder(), m.Name)
 	}

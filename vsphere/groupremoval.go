@@ -111,7 +111,7 @@ func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectRefer
 	for _, child := range found {
 		m, path, known := g.inventory.Holder(child.Value)
 		if m != nil && m.Stamp.UID == g.ref.UID || m == nil && !known {
-			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in its folder; it is removed first.")
+			return vcfault.ForRetry(plan.ReasonRemoving, "A VM of the group is still in the folder; the server removes the VM first.")
 		}
 		unmanaged = append(unmanaged, path)
 	}
@@ -197,7 +197,7 @@ func (g groupRemoval) keptFolder(err error) error {
 		return err
 	}
 	g.clones.Forget(g.ref.UID) // as for a folder that contains unmanaged VMs: a later clone can land in it
-	stays := vcfault.ForRetry(plan.ReasonFolderStays, "The group's folder is empty but stays, because vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
+	stays := vcfault.ForRetry(plan.ReasonFolderStays, "The group's folder is empty, but vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err
 	return stays

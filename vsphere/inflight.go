@@ -150,7 +150,7 @@ func (u *inFlight) stall(s *flight) *plan.Fault {
 	}
 	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
 		return &vcfault.ForOperator(vcfault.ReasonTaskStalled,
-			"vCenter's task for it has made no progress for %d minutes: look in vCenter's list of tasks what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
+			"vCenter's task has made no progress for %d minutes: find in vCenter's task list what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
 	}
 	return nil
 }

@@ -81,7 +81,7 @@ func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 	}
 	st.marks.Store(m.MoRef, m.Stamp.MarkedAt)
 	if !maps.Equal(planned, st.memberStates()) {
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since it was planned that %s goes; it is planned again.", st.ref, st.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Members of %s have changed since the server planned to take %s down; the server plans the group again.", st.ref, st.action.VM)
 	}
 	return nil
 }

@@ -304,7 +304,7 @@ func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.St
 		return
 	}
 	if err := p.restamp(ctx, stamped, change); err != nil {
-		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Str("says", what).Msg("the stamp of a VM isn't corrected")
+		p.log.Warn().Err(err).Str("group", p.ref.String()).Str("vm", p.action.VM).Str("says", what).Msg("failed to correct the stamp of a VM")
 	}
 }
 
@@ -324,7 +324,7 @@ func (p power) reset(ctx context.Context) error {
 	case err != nil:
 		return err
 	case m.Stamp.Marked:
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been chosen to go, so it was not restarted.", p.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not restarted.", p.action.VM)
 	case now.Power != types.VirtualMachinePowerStatePoweredOn:
 		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it was not restarted; its state is read again.", now.Power)
 	}

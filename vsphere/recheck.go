@@ -46,7 +46,7 @@ func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
 		return wantedAfterAll(a)
 	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
-		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted meanwhile; it stays until the status tells.", a.VM)
+		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted; the VM is kept until the status lists the deletion.", a.VM)
 	case a.Op == plan.PowerOn && has.Marked:
 		return chosenMeanwhile(a)
 	}
@@ -59,9 +59,9 @@ func fits(why plan.Why, op plan.Op) bool {
 }
 
 func wantedAfterAll(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so it stays.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so the VM is kept.", a.VM)
 }
 
 func chosenMeanwhile(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been chosen to go meanwhile, so it was not powered on.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not powered on.", a.VM)
 }

@@ -74,7 +74,7 @@ func unkept(changes []inventory.RuleChange) *vcfault.Error {
 			}
 		}
 	}
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Somebody else is changing the group's DRS rules; they are read again.")
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's DRS rules changed while the server set them; the server reads them again.")
 }
 
 func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference) {

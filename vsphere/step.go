@@ -33,7 +33,7 @@ func (v *parts) ownOf(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 }
 
 func notOurs(a plan.Action) *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM of %s no longer has this group's stamp, so it was not touched; it is read again.", a.VM)
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM of %s no longer has this group's stamp, so the server does not touch it, and reads it again.", a.VM)
 }
 
 // unchanged checks that a member's configuration is the one that the action was planned from.
@@ -45,5 +45,5 @@ func (st *step) unchanged(m *inventory.Member) error {
 }
 
 func changedMeanwhile() *vcfault.Error {
-	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Somebody else changed the VM meanwhile; the server reads it and tries again.")
+	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM's configuration changed since the server read it; the server reads the VM and tries again.")
 }

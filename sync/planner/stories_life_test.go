@@ -43,7 +43,7 @@ var lifeStories = map[string]func(*story){
 		s.happens("the power-on of web-2 is stalled for no visible reason", func(o *plan.Observed) {
 			change(2, func(m *plan.VM) { m.Power = plan.PoweredOff })(o)
 			o.Pending = map[string]plan.Pending{"web-2": {Op: plan.PowerOn, Ordinal: 2, MoRef: "new-web-2", State: plan.Running}}
-			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, NeedsOperator: true, Message: "vCenter's task for it has made no progress for 10 minutes."}}
+			o.State.Stalled = map[string]plan.Fault{"web-2": {Reason: plan.ReasonTaskStalled, NeedsOperator: true, Message: "vCenter's task has made no progress for 10 minutes."}}
 		})
 		s.happens("web-0, which runs, asks; and the group is deleted", func(o *plan.Observed) {
 			o.Pending, o.State.Stalled = nil, nil

@@ -68,12 +68,12 @@ func fallback(w words) words {
 var table = []row{
 	// Who the server is, and what it is allowed to do.
 	{ReasonNotAuthenticated, retry, say("vCenter ended the session; the server logs in again."), all(types.NotAuthenticated{})},
-	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one, in VC_PASS or its file, too."), all(types.PasswordExpired{})},
+	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one in vCenter, and update VC_PASS or its file."), all(types.PasswordExpired{})},
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."),
 		all(types.InvalidLogin{}, pbm.PbmFaultInvalidLogin{})},
 	{ReasonMissingPrivilege, operator, on(privilege).dependsOn(plan.OnFolder), all(types.NoPermission{})},
 	{ReasonMissingPrivilege, operator, say("vCenter's user cannot see storage policies: grant it the privilege StorageProfile.View.").dependsOn(plan.OnVCenter), all(pbm.PbmFaultNoPermission{})},
-	{ReasonLicense, operator, say("vCenter's license does not allow it: assign another one.").dependsOn(plan.OnVCenter),
+	{ReasonLicense, operator, say("vCenter's license does not include this operation: assign another license.").dependsOn(plan.OnVCenter),
 		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
 			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},
 
@@ -110,7 +110,7 @@ var table = []row{
 	{ReasonResourceLimit, operator, say("No host can run the VM: check whether hosts are in maintenance mode or lack the template's networks and datastores.").
 		dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks),
 		all(types.NoCompatibleHost{})},
-	{ReasonResourceLimit, operator, fallback(say("there is too little of something, or no host left")).dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
+	{ReasonResourceLimit, operator, fallback(say("a resource is exhausted, or no host is left")).dependsOn(plan.OnPool | plan.OnSize | plan.OnStorage | plan.OnNetworks), all(types.GenericDrsFault{}, types.InsufficientStorageIops{}, types.LimitExceeded{},
 		types.ResourceNotAvailable{}, types.NoActiveHostInCluster{}, types.TooManyConsecutiveOverrides{})},
 	{ReasonRuleViolation, operator, say("A DRS rule keeps the VM off a host that could run it: add hosts to the cluster, or set spec.placement.antiAffinity, or hostGroup.rule, to Preferred."),
 		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
@@ -148,7 +148,7 @@ var table = []row{
 	// What an object does just now.
 	{ReasonTaskInProgress, retry, say("Another task is running on the same object; the server tries again."),
 		all(types.TaskInProgress{}, types.VAppOperationInProgress{}, types.MigrationNotReady{}, types.ToolsInstallationInProgress{}, types.ReplicationVmInProgressFault{}, types.StorageDrsHmsMoveInProgress{})},
-	{ReasonConcurrentAccess, retry, say("Somebody else changed the VM meanwhile; the server reads it and tries again."), all(types.ConcurrentAccess{})},
+	{ReasonConcurrentAccess, retry, say("The VM's configuration changed since the server read it; the server reads the VM and tries again."), all(types.ConcurrentAccess{})},
 	{ReasonGone, retry, say("The object is no longer in vCenter; the inventory is read again."), all(types.ManagedObjectNotFound{})},
 	{ReasonInvalidPowerState, retry, on(func(f *types.InvalidPowerState) string {
 		return fmt.Sprintf("The VM is %s, so this cannot be done; its state is read again.", f.ExistingState)
@@ -166,7 +166,7 @@ var table = []row{
 			types.CannotAddHostWithFTVmToNonHACluster{}, types.GatewayOperationRefused{}, types.GatewayToHostAuthFault{}, types.GatewayToHostTrustVerifyFault{},
 			types.MultipleCertificatesVerifyFault{}, types.NoPermissionOnHost{}, types.NotSupportedHost{}, types.SSLDisabledFault{}, types.SSLVerifyFault{}, types.TooManyHosts{})},
 	{ReasonHostNotConnected, retry, say("The host is in maintenance mode, in standby or disconnected; the server tries again."), all(types.InvalidHostState{})},
-	{ReasonCancelled, retry, say("Somebody cancelled the task in vCenter; the server tries again."), all(types.RequestCanceled{})},
+	{ReasonCancelled, retry, say("The task was cancelled in vCenter; the server tries again."), all(types.RequestCanceled{})},
 	{ReasonTooManyClones, retry, say("The datastore clones too many disks at once; the server tries again, with fewer."), all(types.TooManyConcurrentNativeClones{})},
 	{ReasonTimeout, retry, say("vCenter timed out; the server tries again."), all(types.Timedout{})},
 	{ReasonInternal, retry, fallback(say("vCenter reports a failure of its own; its task list may say more")), all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
@@ -174,7 +174,7 @@ var table = []row{
 
 	// What only somebody who looks into vCenter can end: it is not found, switched off, forbidden to everybody, or of a part of vCenter that
 	// the server never asks, so that nobody can tell here what it means.
-	{ReasonRefused, operator, fallback(say("vCenter refuses it, for a reason that its task list may tell")), all(
+	{ReasonRefused, operator, fallback(say("vCenter refuses the operation; its task list may give the reason")), all(
 		types.NotFound{}, types.AlreadyExists{}, types.NoDiskFound{}, types.InvalidFolder{}, types.ExtendedFault{}, types.EncryptionKeyRequired{},
 		types.CannotPowerOffVmInCluster{}, types.VmPowerOnDisabled{}, types.MksConnectionLimitReached{}, types.DrsDisabledOnVm{}, types.InvalidAffinitySettingFault{},
 		types.DisallowedChangeByService{}, types.DisallowedOperationOnFailoverHost{}, types.RestrictedByAdministrator{}, types.SecurityError{}, types.InvalidToken{},
