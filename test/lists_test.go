@@ -32,7 +32,7 @@ var boundedLists = map[string]string{
 	"sync/page/page.go printable":                           "the lines of a page",
 	"sync/page/overview.go activityOf":                      "four things are counted",
 	"sync/hook/guard/guard.go openTokens":                   "the files that a flag names",
-	"vsphere/privileges.go inTruth":                         "the privileges of a call are constants",
+	"vsphere/privileges.go missingPrivileges":               "the privileges of a call are constants",
 	"vsphere/check/experiment.go attempt":                   "the needs of an experiment are constants",
 	"vsphere/check/group.go group":                          "one for each part of a clone",
 	"vsphere/check/settings.go lookUpPlaces":                "a path, which the flag bounds",

@@ -26,7 +26,7 @@ func (d adoption) adopt(ctx context.Context) error {
 		return err
 	}
 	if m.ChangeVersion == "" || m.ChangeVersion != d.action.ChangeVersion {
-		return changedMeanwhile()
+		return errChanged()
 	}
 	as := plan.ArgsOf[plan.AdoptArgs](d.action.Args)
 	stamp := stamp.Stamp{

@@ -233,7 +233,7 @@ func TestANameConflictNamesTheClusterInTheVMsStamp(t *testing.T) {
 		{"", "", "a VM of a former shop/web, or of one in another cluster (UID uid-was). To adopt the VM, remove the key " + stamp.Key + " from its configuration, list its path"},
 		{"prod", "test", `a VM of shop/web in the cluster "test" (UID uid-was): give each cluster a --folder of its own, or rename, move or remove the VM.`},
 	} {
-		err := formerConflict(plan.Ref{Namespace: "shop", Name: "web", UID: "uid-is"}, c.ours, &stamp.Stamp{Cluster: c.its, UID: "uid-was"}, folder+"/web-0")
+		err := errFormerMember(plan.Ref{Namespace: "shop", Name: "web", UID: "uid-is"}, c.ours, &stamp.Stamp{Cluster: c.its, UID: "uid-was"}, folder+"/web-0")
 		if f := vcfault.Classify("", err); f.Reason != plan.ReasonNameConflict || !f.NeedsOperator || !strings.HasPrefix(f.Message, "The name is taken in "+folder+" by "+c.want) {
 			t.Errorf("of the cluster %q, held by one of %q: %+v", c.ours, c.its, f.Fault)
 		}

@@ -8,30 +8,30 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// batchGather is how long questions gather before a read, as reads of the inventory do.
+// batchGather is how long a batch waits for more questions, as long as reads of the inventory do.
 const batchGather = 10 * time.Millisecond
 
-// batchedRead reads for several questions at once: those that are asked within batchGather.
+// batchedRead answers all questions that are asked within batchGather by one read.
 type batchedRead[Q comparable, A any] struct {
 	ask func(ctx context.Context, questions []Q) (A, error)
 
 	mu   sync.Mutex
-	next *batch[Q, A] // gathers questions; nil if nobody has asked since the last read began
+	next *batch[Q, A] // gathers questions; nil if none came since the last read began
 }
 
-// batch is one call. Its answer is read after ended is closed, and its questions after it has begun.
+// batch is one read. answer and err are valid once ended is closed; questions does not change once the read has begun.
 type batch[Q comparable, A any] struct {
 	questions []Q
-	waiting   int             // how many still wait for the answer
+	waiting   int             // the callers that still wait for the answer
 	first     context.Context // of the first question
-	ctx       context.Context // ends when nobody waits any more
+	ctx       context.Context // ends when no caller waits any more
 	cancel    context.CancelFunc
 	ended     chan struct{}
 	answer    A
 	err       error
 }
 
-// Ask returns the answer of a read that began after this call, and whether that read had other questions, too.
+// Ask returns the answer of a read that began after this call, and whether the read had other questions, too.
 func (r *batchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shared bool, err error) {
 	r.mu.Lock()
 	x := r.next
@@ -59,7 +59,7 @@ func (r *batchedRead[Q, A]) Ask(ctx context.Context, question Q) (answer A, shar
 	}
 }
 
-// run makes the call of a batch. A question that is alone is asked in its own context; several have none in common.
+// run makes the read of a batch: with the caller's context if there is one question, because several questions have no context in common.
 func (r *batchedRead[Q, A]) run(x *batch[Q, A]) {
 	defer close(x.ended)
 	defer x.cancel()

@@ -17,13 +17,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// calls are the calls of one step, one after the other, each of which needs the group's lease; or calls of no step, which need none.
+// calls makes calls to vCenter. The calls of a step run one after the other, and each needs the group's lease; calls outside a step need none.
 type calls struct {
 	*parts
-	by *actor // nil: of no step
+	by *actor // nil outside a step
 }
 
-// actor is the step that makes calls: its group, its Action.VM, its kind, how many tasks it has begun, and how long they took so far.
+// actor identifies the step that makes calls: its group, its Action.VM and its kind. nth is the number of tasks that it has begun, and took adds
+// up how long they took.
 type actor struct {
 	uid  apitypes.UID
 	vm   string
@@ -32,33 +33,34 @@ type actor struct {
 	took *plan.Took
 }
 
-// kind tells the tasks of steps apart by how long they take: a step's first task is of another kind than its second.
+// kind returns the kind of the step's next task. The durations of tasks are compared by kind, and a step's first task differs from its second.
 func (s *actor) kind() string {
 	s.nth++
 	return fmt.Sprint(s.op, s.nth)
 }
 
-// withoutLease returns calls that need no lease: those that finish a step that has begun, and that vCenter refuses if anybody changed the VM
-// meanwhile.
+// withoutLease returns calls that need no lease. They are for writes that finish a step and carry a changeVersion, so that vCenter refuses
+// them if the VM has changed.
 func (c calls) withoutLease() calls { return calls{parts: c.parts} }
 
-// canAct checks, right before a call, that its group is still under lease. A step is several calls, and between two of them this process may
-// have been suspended, or a call may have taken long: then another replica may have acted, and earlier reads are old. Most of vCenter's
-// calls, such as PowerOffVM_Task, have no parameter to guard against that.
-func (c calls) canAct() error {
+// checkLease checks, right before a call, that this process still has the group's lease. Between two calls of a step the process may have been
+// suspended, or the first call may have taken long; then another replica may have acted, and earlier reads are out of date. Most of vCenter's
+// calls, such as PowerOffVM_Task, have no parameter that guards against that.
+func (c calls) checkLease() error {
 	if c.by == nil || c.cfg.Leased == nil || c.cfg.Leased(c.by.uid, c.by.vm) {
 		return nil
 	}
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The group's last hook call is too old for a step to continue, or says that the group is deleted; the server plans the group again.")
 }
 
-// Call makes a call that was planned from the inventory, but only in the vCenter that the inventory was read from, and under lease.
+// Call runs f with a session of the vCenter that the inventory was read from. It fails without a call if another vCenter answers, or if the
+// lease has ended.
 func (c calls) Call(ctx context.Context, f func(context.Context, *session.Session) error) error {
 	return c.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		if c.inventory.VCenter() != s.UUID {
 			return vcfault.ForRetry(plan.ReasonVCenterChanged, "Another vCenter answers now; the server reads its inventory first.")
 		}
-		if err := c.canAct(); err != nil {
+		if err := c.checkLease(); err != nil {
 			return err
 		}
 		return f(ctx, s)
@@ -91,7 +93,7 @@ func (c calls) await(ctx context.Context, task types.ManagedObjectReference) (*t
 	return info, err
 }
 
-// rest makes calls of the REST API of the vCenter that the inventory was read from.
+// rest runs f with a session of the REST API, under the conditions of Call.
 func (c calls) rest(ctx context.Context, f func(context.Context, *session.RESTSession) error) error {
 	var now *session.Session
 	if err := c.Call(ctx, func(_ context.Context, s *session.Session) error { now = s; return nil }); err != nil {
@@ -100,7 +102,7 @@ func (c calls) rest(ctx context.Context, f func(context.Context, *session.RESTSe
 	return c.client.REST(ctx, now, f)
 }
 
-// Child finds an object by its name in a folder; the zero reference if there is none.
+// Child finds an object by its name in a folder. It returns the zero reference if there is none.
 func (c calls) Child(ctx context.Context, folder types.ManagedObjectReference, name string) (found types.ManagedObjectReference, err error) {
 	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		res, err := methods.FindChild(ctx, s.Vim, &types.FindChild{This: *s.Vim.ServiceContent.SearchIndex, Entity: folder, Name: name})
@@ -112,15 +114,15 @@ func (c calls) Child(ctx context.Context, folder types.ManagedObjectReference, n
 	return found, err
 }
 
-// unfencedMost bounds the calls that take a member down: ShutdownGuest, PowerOffVM_Task, ResetVM_Task. They
-// have no changeVersion, so the facts that such a call was planned from may be outdated when it arrives; when it is given up, its
-// connection is closed. The bound is far below a lease, and below the default of spec.deletion.shutdownTimeoutSeconds: no replica powers
-// a VM off, or on again, while its guest may still get the request. vCenter answers all three at once, and the work continues by itself.
-const unfencedMost = 15 * time.Second
+// unguardedTimeout bounds the calls that take a member down: ShutdownGuest, PowerOffVM_Task and ResetVM_Task. They have no changeVersion, so a
+// call that arrives late acts on outdated facts; when the time is over, the connection is closed. The bound is far below a lease, and below
+// the default of spec.deletion.shutdownTimeoutSeconds, so no replica powers the VM off or on while the guest may still get the request. vCenter
+// answers all three calls at once, and carries them out afterwards.
+const unguardedTimeout = 15 * time.Second
 
-// unfenced bounds the time of such a call.
-func unfenced(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, unfencedMost)
+// unguarded bounds the time of a call that has no changeVersion.
+func unguarded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, unguardedTimeout)
 }
 
 func (c calls) reconfigure(ctx context.Context, vm types.ManagedObjectReference, spec types.VirtualMachineConfigSpec) error {
@@ -134,9 +136,10 @@ func (c calls) reconfigure(ctx context.Context, vm types.ManagedObjectReference,
 	return err
 }
 
-// awaitPower waits for the running tasks of those kinds that change a VM's power state or destroy it, and then reads the VM. Another replica may have begun one before this
-// one set or withdrew the VM's mark, and the VM's state doesn't show it before it ends. A datacenter's task that powers VMs on does not say
-// which before it has begun theirs, so awaitPower waits for those, and then for the tasks of the VM that they began.
+// awaitPower waits for the running tasks of those kinds that change the power state of a VM or destroy it, and then reads the VM. Another
+// replica may have begun such a task before this replica set or withdrew the VM's mark, and the VM's state does not show a task before its
+// end. A datacenter's task that powers VMs on names them only once it has begun their tasks, so awaitPower waits for such tasks first, and
+// then for the tasks of the VM.
 func (c calls) awaitPower(ctx context.Context, vm types.ManagedObjectReference, kinds ...string) error {
 	for range 2 {
 		var under []types.ManagedObjectReference

@@ -45,7 +45,7 @@ func (st *step) clone(ctx context.Context) error {
 		}
 	}
 	info, err := b.begin(ctx)
-	for err != nil && (b.unadorn(err) || b.keepAdapters(err) || b.unhost(err)) {
+	for err != nil && (b.dropDeniedFields(err) || b.keepTemplateAdapters(err) || b.clearHost(err)) {
 		info, err = b.begin(ctx)
 	}
 	var taken *types.DuplicateName

@@ -83,9 +83,9 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 	return nil
 }
 
-// complete returns an error if a clone's VM, which never ran, has not all disks that its stamp records: vCenter can end a clone without an
+// checkCloneDisks returns an error if a clone's VM, which never ran, has not all disks that its stamp records: vCenter can end a clone without an
 // error and without its disks.
-func complete(record string, devices []types.BaseVirtualDevice, vm string) error {
+func checkCloneDisks(record string, devices []types.BaseVirtualDevice, vm string) error {
 	lacking := disks.Lacking(record, devices)
 	if len(lacking) == 0 {
 		return nil

@@ -19,9 +19,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// unadorn removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
+// dropDeniedFields removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
 // that were created for older versions of this server lack both privileges.
-func (b *cloneBuilder) unadorn(err error) bool {
+func (b *cloneBuilder) dropDeniedFields(err error) bool {
 	var denied types.BaseNoPermission
 	if _, is := fault.As(err, &denied); !is {
 		return false
@@ -41,9 +41,9 @@ func (b *cloneBuilder) unadorn(err error) bool {
 	return true
 }
 
-// keepAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
+// keepTemplateAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
 // is to be tried again. (Others always do so: fog/fog-vsphere#98.)
-func (b *cloneBuilder) keepAdapters(err error) bool {
+func (b *cloneBuilder) keepTemplateAdapters(err error) bool {
 	keep := min(len(b.source.nics()), len(b.backings))
 	if keep == 0 || b.kept || !refusedForBootOrder(err) {
 		return false
@@ -57,9 +57,9 @@ func (b *cloneBuilder) keepAdapters(err error) bool {
 	return true
 }
 
-// unhost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
+// clearHost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
 // be tried again.
-func (b *cloneBuilder) unhost(err error) bool {
+func (b *cloneBuilder) clearHost(err error) bool {
 	if b.spec.Location.Host == nil || !mayBeHosts(err) {
 		return false
 	}
@@ -92,14 +92,14 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	case !known:
 		return running // it is gone, or too unfinished to have a stamp
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
-		return formerConflict(b.ref, b.cfg.ClusterID, &m.Stamp, path)
+		return errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
 	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
-// formerConflict says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
+// errFormerMember says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
 // and applied again. The message is the same for all of its members.
-func formerConflict(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
+func errFormerMember(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
 	held := "The name is taken in " + folder + " by a VM of "
 	adopt := fmt.Sprintf("list its path in spec.adopt, and start the server with --adopt-from %s=%s", ref.Namespace, folder)
@@ -122,7 +122,7 @@ func (b *cloneBuilder) failure(ctx context.Context, err error) error {
 		b.lookups.forget() // the next try asks again
 	}
 	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := b.refit(ctx) // the settings may name another one now; if they name none, their fault is reported
+		_, refitErr := b.reloadSettings(ctx) // the settings may name another one now; if they name none, their fault is reported
 		return errors.Join(refitErr, err)
 	}
 	return b.refusal(err)

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// Config says which vCenter to use, with which account, and where in it.
+// Config names the vCenter, the account, the objects in vCenter to use, and what groups may set.
 type Config struct {
 	session.Config
 	inventory.Selection
@@ -22,15 +22,15 @@ type Config struct {
 	ExtraKeys ExtraKeys
 	// PCIDevices are the devices that groups can name in spec.hardware.pciDevices.
 	PCIDevices PCIDevices
-	// AcceptEULAs accepts the license agreements of the content libraries' items that are deployed, and LibraryNetwork is the network, by name
-	// or inventory path, for adapters of theirs on a network that the hosts of the pool do not have.
+	// AcceptEULAs accepts the license agreements of the content library items that the server deploys. LibraryNetwork is the network, by name or
+	// inventory path, for those adapters of an item whose own network the hosts of the pool do not have.
 	AcceptEULAs    bool
 	LibraryNetwork string
-	// Changed is called, from any goroutine, when something of the group with that UID changed; "" means all
-	// groups. It must not block. It can be nil.
+	// Changed is called, from any goroutine, when vCenter's state of the group with that UID changed; "" means all groups. It must not block.
+	// It can be nil.
 	Changed func(types.UID)
-	// Leased reports whether the step for that Action.VM of the group with that UID can continue now. Steps ask right before each of
-	// their calls. If it is nil, they always continue.
+	// Leased reports whether the step for that Action.VM of the group with that UID may continue. A step asks right before each of its calls.
+	// If Leased is nil, steps always continue.
 	Leased func(uid types.UID, vm string) bool
 }
 
@@ -54,8 +54,8 @@ func (d PCIDevices) Validate() error {
 	return Patterns(d).validate("--pci-devices (VMGROUP_PCI_DEVICES)", "devices, such as 10de:1eb8 or grid_t4-*")
 }
 
-// Patterns allow texts regardless of case: "*" stands for any text, also one with a '/', and everything else for itself. Without any, they
-// allow nothing.
+// Patterns allow the texts that match one of them, regardless of case. "*" matches any text, including '/'; every other character matches
+// itself. Empty Patterns allow nothing.
 type Patterns []string
 
 func (p Patterns) validate(flag, what string) error {
@@ -71,7 +71,7 @@ func (p Patterns) allow(text string) bool {
 	return slices.ContainsFunc(p, func(pattern string) bool { return matches(strings.ToLower(pattern), strings.ToLower(text)) })
 }
 
-// matches reports whether a text is as a pattern says: what is between its stars comes in that order.
+// matches reports whether a text matches a pattern: it begins and ends as the pattern does, and has the parts between the stars in their order.
 func matches(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	first, last := parts[0], parts[len(parts)-1]

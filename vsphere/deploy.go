@@ -113,7 +113,7 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 
 // CreateRoot implements library.Deployer: looking up the settings again creates the root folder.
 func (d *deployments) CreateRoot(ctx context.Context) error {
-	_, err := d.refit(ctx)
+	_, err := d.reloadSettings(ctx)
 	return err
 }
 

@@ -32,7 +32,7 @@ func (r removal) destroy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := check(now, r.ref, r.action); err != nil {
+		if err := checkFresh(now, r.ref, r.action); err != nil {
 			return err
 		}
 		id.InstanceUUID = now.InstanceUUID
@@ -51,7 +51,7 @@ func (r removal) destroy(ctx context.Context) error {
 			}
 			continue
 		}
-		if err := cmp.Or(partable(now, r.action), detachable(now, r.action, kept)); err != nil {
+		if err := cmp.Or(checkOff(now, r.action), checkSnapshots(now, r.action, kept)); err != nil {
 			return err
 		}
 		if err := r.detach(ctx, now, kept); err != nil {
@@ -93,19 +93,19 @@ func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	return err
 }
 
-// partable reports whether disks can be detached from a VM that goes: its guest must not run without them.
-func partable(x *FreshVM, a plan.Action) error {
+// checkOff reports whether disks can be detached from a VM that goes: its guest must not run without them.
+func checkOff(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
 	}
 	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
 }
 
-// detachable reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
+// checkSnapshots reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
 // remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
 // (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
 // operator or to backup software, and the server must not remove them.
-func detachable(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
+func checkSnapshots(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
 	if !x.Snapshots {
 		return nil
 	}

@@ -17,11 +17,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Do carries out one step: it starts the step's task, waits for it to end, and waits until a read of the VM that began after
-// that is published. So the inventory shows the effect when Do returns. Errors are *vcfault.Error. It also returns what the step's
-// tasks took.
+// Do carries out one step: it starts the step's task, waits for the task to end, and then reads the VM, so that the inventory shows the effect
+// when Do returns. Took is the time that the step's tasks took. Errors are *vcfault.Error.
 //
-// Every step can be retried, whatever the last try did: if nothing is left to do, that is success.
+// Every step can be retried, whatever the last try did: a step that finds nothing left to do succeeds.
 func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Took, error) {
 	opID := "vmgroup-" + strings.ReplaceAll(uuid.NewString(), "-", "")[:16]
 	began := time.Now()
@@ -34,18 +33,18 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	var took plan.Took
 	err := v.step(ref, a, &took).act(ctx)
 	if errors.Is(err, vcfault.ErrTaskLost) {
-		err = v.step(ref, a, &took).outcome(ctx, err)
+		err = v.step(ref, a, &took).repeatLost(ctx, err)
 	}
 	ends()
 	took.Overload, took.Unanswered = vcfault.Overload(err, a.Op == plan.Clone), vcfault.Unanswered(err)
 	if err != nil {
-		err = v.nameMissing(ctx, a, record.Method(), vcfault.Classify("", err))
+		err = v.namePrivileges(ctx, a, record.Method(), vcfault.Classify("", err))
 	}
-	v.tell(ref, a, opID, began, err)
+	v.logOutcome(ref, a, opID, began, err)
 	if err == nil {
 		return took, nil
 	}
-	v.reader.Touch(concerned(a)...) // the plan may rest on facts that are out of date
+	v.reader.Touch(objectsOf(a)...) // the facts that the action was planned from may be out of date
 	op := string(a.Op)
 	if a.MemberKey() {
 		op += " " + a.VM
@@ -53,14 +52,14 @@ func (v *VCenter) Do(ctx context.Context, ref plan.Ref, a plan.Action) (plan.Too
 	return took, vcfault.Classify(op, err)
 }
 
-// tell logs how a step ended. What fails again and again, it logs only now and then.
-func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
+// logOutcome logs how a step ended. Of repeated failures it logs only some (troubles).
+func (v *VCenter) logOutcome(ref plan.Ref, a plan.Action, opID string, began time.Time, err error) {
 	line := v.log.Info()
 	if err == nil {
-		v.troubles.done(ref.UID, a.Op)
+		v.troubles.forget(ref.UID, a.Op)
 	} else {
 		why := vcfault.Classify("", err)
-		tell, times := v.troubles.failed(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
+		tell, times := v.troubles.countFailure(troubleKey{ref.UID, a.Op, why.Reason}, time.Now())
 		switch {
 		case why.Missing || !tell: // the status names what is missing
 			line = v.log.Debug()
@@ -82,12 +81,12 @@ func (v *VCenter) tell(ref plan.Ref, a plan.Action, opID string, began time.Time
 	line.Msg("step failed")
 }
 
-// outcome handles a step whose task vCenter no longer knows, which is no failure: vCenter 8.0.1 keeps completed tasks for 60 s
-// (config.task.minCompletedLifetime), so a longer outage loses each task that ends during it. outcome reads the step's objects and repeats the
-// step: if nothing is left to do, that is success.
-func (st *step) outcome(ctx context.Context, lost error) error {
+// repeatLost handles a step whose task vCenter no longer knows. That is no failure: vCenter 8.0.1 keeps completed tasks for 60 s
+// (config.task.minCompletedLifetime), so each task that ends during a longer outage is lost. repeatLost reads the step's objects and repeats the
+// step, which succeeds if nothing is left to do.
+func (st *step) repeatLost(ctx context.Context, lost error) error {
 	st.log.Info().Stringer("group", st.ref).Str("op", string(st.action.Op)).Str("vm", st.action.VM).Msg("vCenter no longer knows the step's task; re-reading the objects of the step")
-	for _, o := range concerned(st.action) {
+	for _, o := range objectsOf(st.action) {
 		if err := st.reader.Read(ctx, o); err != nil {
 			return lost
 		}
@@ -95,8 +94,8 @@ func (st *step) outcome(ctx context.Context, lost error) error {
 	return st.act(ctx)
 }
 
-// concerned returns the objects that an action was planned from.
-func concerned(a plan.Action) []types.ManagedObjectReference {
+// objectsOf returns the objects that an action was planned from, which are read again when its step fails.
+func objectsOf(a plan.Action) []types.ManagedObjectReference {
 	var refs []types.ManagedObjectReference
 	switch {
 	case a.Op == plan.Clone:
@@ -159,7 +158,7 @@ func (st *step) act(ctx context.Context) error {
 	return vcfault.ForOperator(vcfault.ReasonInternal, "The server has no step %q.", st.action.Op)
 }
 
-// step returns a step that has done nothing yet. It adds to took what its tasks take.
+// step returns the step of an action. The step adds the time of its tasks to took.
 func (v *VCenter) step(ref plan.Ref, a plan.Action, took *plan.Took) *step {
 	return &step{calls{v.parts, &actor{uid: ref.UID, vm: a.VM, op: a.Op, took: took}}, ref, a}
 }

@@ -62,9 +62,9 @@ func (c calls) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
 	return &Draft{b}, err
 }
 
-// rehearse looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
+// checkClone looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
 // successor that cannot be made.
-func (st *step) rehearse(ctx context.Context, a plan.Action) error {
+func (st *step) checkClone(ctx context.Context, a plan.Action) error {
 	d, err := st.draftAtHome(st.ref, a)
 	if err != nil {
 		return err

@@ -28,7 +28,7 @@ func (f folders) createFolder(ctx context.Context) error {
 	}
 	err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
 	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: looking up the settings again creates it
-		if at, err = f.refit(ctx); err == nil {
+		if at, err = f.reloadSettings(ctx); err == nil {
 			err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
 		}
 	}

@@ -1,8 +1,8 @@
-// This file reads what a step must know right before it acts: a VM that is about to change, what is in a folder that is about to go,
-// the running clones.
+// This file reads what a step must know right before it acts: a VM before a change, the contents of a folder before its removal, and the
+// running clones.
 //
-// It promises that an answer is from a read that began after the question. One read answers all steps that ask within 10 ms; where
-// that fails, or lacks an object, each step reads by itself, so no step fails for another's object.
+// It promises that an answer is from a read that began after the question. One read answers all steps that ask within 10 ms. If that read
+// fails or lacks an object, each step reads by itself, so that no step fails because of another step's object.
 
 package vsphere
 
@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// ReadFresh reads a VM now.
+// ReadFresh reads a VM from vCenter, not from the inventory.
 func (c calls) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (*FreshVM, error) {
 	var now FreshVM
 	o, err := c.freshObject(ctx, vm)
@@ -26,27 +26,27 @@ func (c calls) ReadFresh(ctx context.Context, vm types.ManagedObjectReference) (
 	return &now, err
 }
 
-// recentClones returns the tasks of our user's clones that are queued or running.
+// recentClones returns the queued and running clone tasks of the server's account.
 func (c calls) recentClones(ctx context.Context) ([]string, error) {
 	a, shared, err := c.askFresh(ctx, recentTasks)
 	if err == nil && shared {
-		err = c.stillMay(ctx)
+		err = c.recheckLease(ctx)
 	} else if shared && !session.IsFatal(err) {
 		a, err = c.readFresh(ctx, []types.ManagedObjectReference{recentTasks})
 	}
 	return a.clones, err
 }
 
-// askFresh asks vCenter, together with other steps.
+// askFresh reads an object, together with those that other steps ask for.
 func (c calls) askFresh(ctx context.Context, about types.ManagedObjectReference) (a freshAnswer, shared bool, err error) {
-	if err := c.canAct(); err != nil {
+	if err := c.checkLease(); err != nil {
 		return a, false, err
 	}
 	return c.fresh.Ask(ctx, about)
 }
 
-// stillMay returns an error if the step isn't allowed to act on an answer any more. It makes no call.
-func (c calls) stillMay(ctx context.Context) error {
+// recheckLease checks that the step may still act after it waited for an answer. It makes no call.
+func (c calls) recheckLease(ctx context.Context) error {
 	return c.Call(ctx, func(context.Context, *session.Session) error { return nil })
 }
 
@@ -66,10 +66,10 @@ func (c calls) freshObject(ctx context.Context, ref types.ManagedObjectReference
 	a, shared, err := c.askFresh(ctx, ref)
 	if err == nil {
 		if at := slices.IndexFunc(a.objects, func(o session.Object) bool { return o.Ref == ref }); at >= 0 {
-			return a.objects[at], c.stillMay(ctx)
+			return a.objects[at], c.recheckLease(ctx)
 		}
 	}
-	if shared && (err == nil || !session.IsFatal(err)) { // another step's object may have failed the call, and only a read of this one alone says that it is gone
+	if shared && (err == nil || !session.IsFatal(err)) { // another step's object may have failed the call, and only a read of this object alone shows whether it is gone
 		a, err = c.readFresh(ctx, []types.ManagedObjectReference{ref})
 	}
 	if err != nil || len(a.objects) == 0 {
@@ -78,7 +78,7 @@ func (c calls) freshObject(ctx context.Context, ref types.ManagedObjectReference
 	return a.objects[0], nil
 }
 
-// readFresh reads VMs, folders and recent tasks in one call. What is gone is left out if there are several.
+// readFresh reads VMs, folders and recent tasks in one call. If refs are several, the answer leaves out those that are gone.
 func (c calls) readFresh(ctx context.Context, refs []types.ManagedObjectReference) (a freshAnswer, err error) {
 	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		var specs []types.PropertyFilterSpec

@@ -13,14 +13,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// FreshVM is the state that is checked right before a step changes a VM; zero if vCenter tells nothing of it.
+// FreshVM is the state of a VM that is checked right before a step changes it. A field is zero if vCenter does not show the property.
 type FreshVM struct {
 	Stamp, InstanceUUID, ChangeVersion, File string
 	Power                                    types.VirtualMachinePowerState
 	Devices                                  []types.BaseVirtualDevice
 	// Hardware is its virtual hardware version, "vmx-19".
 	Hardware string
-	// Tracks reports whether changed block tracking is on, Snapshots whether it has some.
+	// Tracks reports whether changed block tracking is on, Snapshots whether the VM has snapshots.
 	Tracks, Snapshots bool
 }
 
@@ -36,33 +36,33 @@ func (x *FreshVM) take(o session.Object) {
 	x.Stamp, _ = session.Only[types.OptionValue](o).Value.(string)
 }
 
-// ForeignDisks returns the disks that neither the VM's clone nor the spec gave it.
+// ForeignDisks returns the disks that neither the clone of the VM nor the spec added.
 func (x *FreshVM) ForeignDisks() []*types.VirtualDisk {
 	has, _ := stamp.Read(x.Stamp, x.InstanceUUID, true)
 	return disks.Foreign(x.Devices, x.File, disks.Own(has.Disks, plan.DisksIn(has.Given), x.Devices))
 }
 
-// freshReads gathers the questions of steps. Its answers are read without a lease: each step asks for its own before and after.
+// freshReads batches the reads of steps. The shared read needs no lease; each step checks its own lease before and after it.
 type freshReads = batchedRead[types.ManagedObjectReference, freshAnswer]
 
-// freshAnswer is what a call says: of VMs and folders, and of clones if a question was recentTasks.
+// freshAnswer is the answer of one read: VMs and folders, and running clones if recentTasks was asked for.
 type freshAnswer struct {
 	objects []session.Object
-	clones  []string // the tasks of our user's clones that are queued or running
+	clones  []string // the queued and running clone tasks of the server's account
 }
 
-// recentTasks is the question for vCenter's recent tasks, instead of a moRef.
+// recentTasks asks for vCenter's recent tasks, where other questions are moRefs.
 var recentTasks = types.ManagedObjectReference{Type: "TaskManager"}
 
-// freshFolder is a folder: its name, the moRef of the one that it is in, and what is in it.
+// freshFolder is a folder: its name, the moRef of its parent, and its children.
 type freshFolder struct {
 	Name, Parent string
 	Children     []types.ManagedObjectReference
-	// Seen is false if our user can't see all of that.
+	// Seen is false if the server's account cannot see all of these.
 	Seen bool
 }
 
-// freshSpec reads what ReadFresh and freshFolder return, of those among refs.
+// freshSpec selects the properties that ReadFresh and freshFolder return, of refs.
 func freshSpec(refs []types.ManagedObjectReference) types.PropertyFilterSpec {
 	spec := types.PropertyFilterSpec{
 		PropSet: []types.PropertySpec{

@@ -40,7 +40,7 @@ func (g groupRemoval) confirmGone(ctx context.Context) error {
 		if !session.Sleep(ctx, time.Until(nextOf(confirmEvery))) {
 			return ctx.Err()
 		}
-		if !time.Now().Before(seldom) || !g.inFlight.TakingAway() {
+		if !time.Now().Before(seldom) || !g.inFlight.Removing() {
 			break
 		}
 	}
@@ -65,7 +65,7 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 		return err
 	}
 	folder := inventory.FolderRef(g.action.MoRef)
-	now, err := g.look(ctx, folder)
+	now, err := g.readFolder(ctx, folder)
 	if vcfault.MissingObject(err) == folder {
 		return g.reader.Read(ctx, folder)
 	}
@@ -75,7 +75,7 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 	if !g.inventory.IsFolderOf(now.Name, now.Parent, g.ref) {
 		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The folder of %s was renamed or moved, so it was not removed.", g.ref)
 	}
-	if err := g.empty(ctx, folder, now.Children); err != nil {
+	if err := g.checkEmpty(ctx, folder, now.Children); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
 			g.clones.Forget(g.ref.UID) // the folder stays, so a clone that another replica begins from now on can land
 		}
@@ -87,16 +87,16 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 		err = g.reader.Read(ctx, folders...)
 	}
 	if err != nil {
-		return g.keptFolder(err)
+		return g.explainRefusal(err)
 	}
 	return nil
 }
 
-// empty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
-func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
+// checkEmpty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
+func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
 	quarantine := inventory.FolderRef(g.inventory.Below(folder.Value, plan.QuarantineFolder))
 	if at := slices.Index(found, quarantine); at >= 0 {
-		kept, err := g.look(ctx, quarantine)
+		kept, err := g.readFolder(ctx, quarantine)
 		if err != nil && vcfault.MissingObject(err) != quarantine {
 			return err
 		}
@@ -122,8 +122,8 @@ func (g groupRemoval) empty(ctx context.Context, folder types.ManagedObjectRefer
 	return vcfault.ForRetry(plan.ReasonFolderHoldsStranger, "The group's folder contains other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
-// look reads a folder whose content must be seen.
-func (g groupRemoval) look(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
+// readFolder reads a folder whose content must be seen.
+func (g groupRemoval) readFolder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	now, err := g.freshFolder(ctx, folder)
 	if err == nil && !now.Seen {
 		err = vcfault.ForOperator(vcfault.ReasonMissingPrivilege, "The content of the folder of %s cannot be seen: grant the privilege System.View on it.", g.ref)
@@ -188,10 +188,10 @@ func (g groupRemoval) unregisterAndDestroy(ctx context.Context, folders ...types
 	return g.reader.Report(ctx, gone)
 }
 
-// keptFolder turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does
+// explainRefusal turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does
 // not wait for that, nor for an unmanaged VM in the folder. The server tries no other way: Destroy_Task needs the same
 // privilege, and would delete the disks of a VM that gets into the folder.
-func (g groupRemoval) keptFolder(err error) error {
+func (g groupRemoval) explainRefusal(err error) error {
 	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.NotSupported](err) &&
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err

@@ -18,42 +18,43 @@ import (
 )
 
 const (
-	// questionPatience is how long a step can wait for the answer to its VM's question before it gives its slot back. An operator who is there
-	// and sees the condition answers within a minute; at night nobody does.
-	questionPatience = time.Minute
-	// progressPatience is the same for a task without progress: longer than vCenter takes for one percent of a
-	// large clone (1 TB at 20 MB/s: 9 minutes).
-	progressPatience = 10 * time.Minute
-	// stallInterval is how often a step is checked for that.
+	// questionTimeout is how long a step keeps its slot while its VM waits for an operator's answer. An operator on duty answers within a
+	// minute; without one, the answer may take hours.
+	questionTimeout = time.Minute
+	// progressTimeout is the same for a task without progress. It is longer than vCenter takes for one percent of a large clone (1 TB at
+	// 20 MB/s: 9 minutes).
+	progressTimeout = 10 * time.Minute
+	// stallInterval is how often a step is checked for a stall.
 	stallInterval = time.Minute
 )
 
-// inFlight are the running steps, and their tasks.
+// inFlight tracks the running steps and their tasks.
 type inFlight struct {
 	inventory *inventory.Inventory
 	tasks     *tasks.Tasks
-	// changed makes the loop plan a group again.
+	// changed tells the loop to plan a group again.
 	changed func(group apitypes.UID)
 
 	mu    sync.Mutex
 	steps map[apitypes.UID]map[string]*flight // by group and Action.VM
 }
 
-// flight is a running step. Its group's other steps are for other VMs.
+// flight is a running step. A group has at most one for each VM.
 type flight struct {
 	op    plan.Op
 	moRef string
 	began time.Time
-	task  types.ManagedObjectReference // the newest
-	host  string                       // chosen for a clone
+	task  types.ManagedObjectReference // the last one that the step began
+	host  string                       // the moRef of the host chosen for a clone
 }
 
-// newInFlight returns an inFlight without any step.
+// newInFlight returns an inFlight without steps.
 func newInFlight(n *inventory.Inventory, t *tasks.Tasks, changed func(group apitypes.UID)) *inFlight {
 	return &inFlight{inventory: n, tasks: t, changed: changed, steps: map[apitypes.UID]map[string]*flight{}}
 }
 
-// Begin adds a step until ends is called. While it is stalled, its group is planned again now and then: its slot is free.
+// Begin tracks a step until ends is called. While the step is stalled, its slot is free for others, and its group is planned again every
+// stallInterval.
 func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	s := &flight{op: a.Op, moRef: a.MoRef, began: time.Now()}
 	u.mu.Lock()
@@ -88,8 +89,8 @@ func (u *inFlight) Begin(group apitypes.UID, a plan.Action) (ends func()) {
 	}
 }
 
-// TakingAway reports whether any group has a step that removes something, so that a group may be gone soon.
-func (u *inFlight) TakingAway() bool {
+// Removing reports whether any group has a step that removes a VM, disk or folder, so that another deletion may be about to end.
+func (u *inFlight) Removing() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, steps := range u.steps {
@@ -102,7 +103,7 @@ func (u *inFlight) TakingAway() bool {
 	return false
 }
 
-// Await notes the task that a step waits for; vm is its Action.VM.
+// Await records the task that a step waits for. vm is the step's Action.VM.
 func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -111,8 +112,8 @@ func (u *inFlight) Await(group apitypes.UID, vm string, task types.ManagedObject
 	}
 }
 
-// Place chooses a host for a clone, and notes it. choose gets how many of the group's running clones go onto which hosts, by
-// moRef, and returns one, or nil.
+// Place chooses a host for a clone, and records the choice. choose gets the number of the group's running clones by the moRef of their host, and
+// returns a host, or nil.
 func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[string]int) *types.ManagedObjectReference) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -126,7 +127,7 @@ func (u *inFlight) Place(group apitypes.UID, vm string, choose func(on map[strin
 	}
 }
 
-// Stalled returns a group's stalled steps, by Action.VM, and why; nil if there are none.
+// Stalled returns why a group's stalled steps are stalled, by Action.VM; nil if no step is.
 func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -143,14 +144,14 @@ func (u *inFlight) Stalled(group apitypes.UID) (all map[string]plan.Fault) {
 	return all
 }
 
-// stall returns why a step is stalled; nil if it is not. The caller holds mu.
+// stall returns why a step is stalled, or nil. The caller holds mu.
 func (u *inFlight) stall(s *flight) *plan.Fault {
-	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionPatience {
+	if m := u.inventory.Member(s.moRef); m != nil && m.Question != "" && time.Since(s.began) >= questionTimeout {
 		return &vcfault.ForOperator(vcfault.ReasonQuestionPending, "The VM waits for an answer in vCenter: %s", m.Question).Fault
 	}
-	if s.task.Value != "" && u.tasks.Still(s.task) >= progressPatience {
+	if s.task.Value != "" && u.tasks.Still(s.task) >= progressTimeout {
 		return &vcfault.ForOperator(vcfault.ReasonTaskStalled,
-			"vCenter's task has made no progress for %d minutes: find in vCenter's task list what it waits for, or cancel it there.", int(progressPatience.Minutes())).Fault
+			"vCenter's task has made no progress for %d minutes: find in vCenter's task list what it waits for, or cancel it there.", int(progressTimeout.Minutes())).Fault
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func (r removal) mark(ctx context.Context) error {
 		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.TakingDown...)
 	}
 	if successor := plan.ArgsOf[plan.MarkArgs](r.action.Args).Successor; successor != nil {
-		if err := r.rehearse(ctx, *successor); err != nil {
+		if err := r.checkClone(ctx, *successor); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
@@ -120,12 +120,12 @@ func (r removal) quarantine(ctx context.Context) error {
 	if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 		return err
 	}
-	now, err := r.lookUnchanged(ctx, m)
+	now, err := r.readUnchanged(ctx, m)
 	switch {
 	case err != nil:
 		return err
 	case now.Power != types.VirtualMachinePowerStatePoweredOff:
-		return notOff(now.Power)
+		return errNotOff(now.Power)
 	}
 	next := m.Stamp
 	next.Quarantined = stamp.Time(time.Now())
@@ -136,11 +136,11 @@ func (r removal) quarantine(ctx context.Context) error {
 		if err := r.restamp(ctx, late, func(s *stamp.Stamp) { s.Quarantined = time.Time{} }); err != nil {
 			return err
 		}
-		return notOff(types.VirtualMachinePowerStatePoweredOn)
+		return errNotOff(types.VirtualMachinePowerStatePoweredOn)
 	}
 	return nil
 }
 
-func notOff(power types.VirtualMachinePowerState) *vcfault.Error {
+func errNotOff(power types.VirtualMachinePowerState) *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it was not put into quarantine; its state is read again.", power)
 }

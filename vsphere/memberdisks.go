@@ -28,7 +28,7 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	if err := md.unchanged(m); err != nil {
 		return err
 	}
-	now, err := md.lookUnchanged(ctx, m)
+	now, err := md.readUnchanged(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -100,9 +100,9 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
 		return m, nil
 	}
-	now, err := md.lookAgain(ctx)
+	now, err := md.readAgain(ctx)
 	if err == nil {
-		err = md.completeOrUsed(ctx, m, now)
+		err = md.checkMemberDisks(ctx, m, now)
 	}
 	if err != nil || disks.NamedHome(now.File) {
 		return m, err
@@ -117,7 +117,7 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 		return m, nil
 	}
 	if now.Stamp != m.Stamp.Encode() {
-		return m, changedMeanwhile()
+		return m, errChanged()
 	}
 	if err = md.writeStamp(ctx, md.action.MoRef, now.ChangeVersion, identified.Encode()); err != nil {
 		return m, err
@@ -125,10 +125,10 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 	return md.own()
 }
 
-// completeOrUsed is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
+// checkMemberDisks is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
 // member isn't so old that it has dropped them, or so new that it may not have stored them yet.
-func (md memberDisks) completeOrUsed(ctx context.Context, m *inventory.Member, now *FreshVM) error {
-	lacks := complete(m.Stamp.Disks, now.Devices, md.action.VM)
+func (md memberDisks) checkMemberDisks(ctx context.Context, m *inventory.Member, now *FreshVM) error {
+	lacks := checkCloneDisks(m.Stamp.Disks, now.Devices, md.action.VM)
 	if lacks == nil {
 		return nil
 	}

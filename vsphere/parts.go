@@ -1,4 +1,4 @@
-// This file is what the steps, previews and the check share.
+// This file is the state that the steps, previews and the check share.
 
 package vsphere
 
@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// parts are what steps, previews and the check share.
+// parts is the state of a VCenter. Steps, previews and the check share it.
 type parts struct {
 	cfg       Config
 	log       zerolog.Logger
@@ -37,14 +37,14 @@ type parts struct {
 	troubles  troubles
 	removals  *removalcause.Finder
 	capacity  hostCapacity
-	// persistent are the persistent disks of groups.
+	// persistent manages the persistent disks of groups.
 	persistent *disks.Persistent
-	scanTook   atomic.Int64 // how long the read of everything took that confirmed last that a group is gone, in nanoseconds
-	asked      sync.Map     // the guests that this process asked to halt: the bootTime by the VM's moRef
-	marks      sync.Map     // the marks since which this process has read all members of their group: the stamp's MarkedAt by the VM's moRef
+	scanTook   atomic.Int64 // the duration of the last full inventory read of confirmGone, in nanoseconds
+	asked      sync.Map     // the guests that this process asked to shut down: the bootTime by the VM's moRef
+	marks      sync.Map     // the marks after which this process read all members of the group: the stamp's MarkedAt by the VM's moRef
 }
 
-// changed reports a change in a group.
+// changed calls Config.Changed.
 func (v *parts) changed(uid types.UID) {
 	if v.cfg.Changed != nil {
 		v.cfg.Changed(uid)

@@ -105,7 +105,7 @@ func (md memberDisks) growPersistent(ctx context.Context, m *inventory.Member, n
 	if err != nil || !grew {
 		return m, now, err
 	}
-	return md.reread(ctx, now)
+	return md.readAfterChange(ctx, now)
 }
 
 // trackBlocks turns changed block tracking on for a VM that is to have disks with it, and returns the member as it is then. Backup software
@@ -118,7 +118,7 @@ func (md memberDisks) trackBlocks(ctx context.Context, m *inventory.Member, now 
 	if err != nil {
 		return m, now, disks.TrackingRefused(md.action.VM, err)
 	}
-	return md.reread(ctx, now)
+	return md.readAfterChange(ctx, now)
 }
 
 // deleteDisks deletes persistent disks of a member that goes: while its VM is there, its stamp tells which. It detaches them first.
@@ -130,9 +130,9 @@ func (md memberDisks) deleteDisks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	now, err := md.lookUnchanged(ctx, m)
+	now, err := md.readUnchanged(ctx, m)
 	if err == nil {
-		err = partable(now, md.action)
+		err = checkOff(now, md.action)
 	}
 	if err != nil {
 		return err
@@ -178,7 +178,7 @@ func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	}
 	now, err := md.ReadFresh(ctx, md.vm())
 	if err == nil {
-		err = check(now, md.ref, md.action) // another replica that has marked it since may be about to detach them
+		err = checkFresh(now, md.ref, md.action) // another replica that has marked it since may be about to detach them
 	}
 	if err != nil {
 		return err
@@ -218,9 +218,9 @@ func vmOf(m *inventory.Member, now *FreshVM) disks.Holder {
 // memberDisks is a step about the disks of a member.
 type memberDisks struct{ *step }
 
-// reread returns a member as it is after a change of ours to its VM. Only its changeVersion may be another one, for the stamp of another
+// readAfterChange returns a member as it is after a change of ours to its VM. Only its changeVersion may be another one, for the stamp of another
 // replica counts.
-func (md memberDisks) reread(ctx context.Context, before *FreshVM) (*inventory.Member, *FreshVM, error) {
+func (md memberDisks) readAfterChange(ctx context.Context, before *FreshVM) (*inventory.Member, *FreshVM, error) {
 	if err := md.reader.Read(ctx, md.vm()); err != nil {
 		return nil, nil, err
 	}
@@ -228,9 +228,9 @@ func (md memberDisks) reread(ctx context.Context, before *FreshVM) (*inventory.M
 	if err != nil {
 		return nil, nil, err
 	}
-	now, err := md.lookUnchanged(ctx, m)
+	now, err := md.readUnchanged(ctx, m)
 	if err == nil && now.Stamp != before.Stamp {
-		err = changedMeanwhile()
+		err = errChanged()
 	}
 	return m, now, err
 }

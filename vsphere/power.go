@@ -174,7 +174,7 @@ func (p power) run(ctx context.Context) error {
 // off has the mark. It returns the member as it is then.
 func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Member, err error) {
 	if p.action.Marked {
-		if err := p.stillGoes(ctx, m); err != nil {
+		if err := p.recheckMark(ctx, m); err != nil {
 			return nil, err
 		}
 	}
@@ -182,7 +182,7 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 		return m, nil
 	}
 	if m.Stamp.Marked { // since this was planned
-		return nil, chosenMeanwhile(p.action)
+		return nil, errMarked(p.action)
 	}
 	its := memberDisks(p)
 	if m, err = its.identifyDisks(ctx, m); err != nil {
@@ -191,19 +191,19 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 	return m, its.hasDisks(ctx, m)
 }
 
-// stillGoes checks that a marked member still goes.
-func (p power) stillGoes(ctx context.Context, m *inventory.Member) error {
+// recheckMark checks that a marked member still goes.
+func (p power) recheckMark(ctx context.Context, m *inventory.Member) error {
 	if err := p.readSinceMark(ctx, m); err != nil {
 		return err
 	}
-	_, err := p.lookAgain(ctx)
+	_, err := p.readAgain(ctx)
 	return err
 }
 
 // powerOff powers a member off, and returns the vCenter that did.
 func (p power) powerOff(ctx context.Context) (vcenter string, err error) {
 	_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		ctx, stop := unfenced(ctx)
+		ctx, stop := unguarded(ctx)
 		defer stop()
 		vcenter = s.UUID
 		res, err := methods.PowerOffVM_Task(ctx, s.Vim, &types.PowerOffVM_Task{This: p.vm()})
@@ -252,7 +252,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(vcfault.ForRetry(vcfault.ReasonToolsUnavailable, "VMware Tools do not run in %s, so its guest cannot be asked to shut down.", p.action.VM))
 	}
 	if p.action.Marked {
-		if err := p.stillGoes(ctx, m); err != nil {
+		if err := p.recheckMark(ctx, m); err != nil {
 			return vcfault.Untried(err)
 		}
 	}
@@ -268,7 +268,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(err)
 	}
 	err = p.Call(ctx, func(ctx context.Context, s *session.Session) error {
-		ctx, stop := unfenced(ctx)
+		ctx, stop := unguarded(ctx)
 		defer stop()
 		_, err := methods.ShutdownGuest(ctx, s.Vim, &types.ShutdownGuest{This: vm})
 		return err
@@ -319,7 +319,7 @@ func (p power) reset(ctx context.Context) error {
 	if err := p.unchanged(m); err != nil {
 		return err
 	}
-	now, err := p.lookUnchanged(ctx, m)
+	now, err := p.readUnchanged(ctx, m)
 	switch {
 	case err != nil:
 		return err
@@ -333,7 +333,7 @@ func (p power) reset(ctx context.Context) error {
 	}
 	vm := p.vm()
 	_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
-		ctx, stop := unfenced(ctx)
+		ctx, stop := unguarded(ctx)
 		defer stop()
 		res, err := methods.ResetVM_Task(ctx, s.Vim, &types.ResetVM_Task{This: vm})
 		if err == nil {

@@ -52,7 +52,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 		return err
 	}
 	former := plan.PreparationIn(m.Stamp.Prepared)
-	now, err := p.lookPreparing(ctx, m, m.Stamp.Unprepared()) // before anything is changed
+	now, err := p.readUnprepared(ctx, m, m.Stamp.Unprepared()) // before anything is changed
 	if err == nil && m.Stamp.Unprepared() && m.Stamp.Former.Entry == "" {
 		now, err = p.finishClone(ctx, now)
 	}
@@ -119,7 +119,7 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 		}
 	}
 	Encrypt(&now.config, plan.PreparationIn(now.member.Stamp.Prepared).Encrypt, now.given, now.devices)
-	return now, complete(now.member.Stamp.Disks, now.devices, p.action.VM)
+	return now, checkCloneDisks(now.member.Stamp.Disks, now.devices, p.action.VM)
 }
 
 // firstWrite is the write of the stamp that comes before the first tag or attribute.
@@ -144,13 +144,13 @@ func (w *firstWrite) write(ctx context.Context) error {
 		w.member, w.failed = w.own()
 	}
 	if w.failed != nil {
-		return errNotBegun
+		return errFirstWrite
 	}
 	w.written = true
 	return nil
 }
 
-var errNotBegun = errors.New("the stamp could not say that the preparation begins")
+var errFirstWrite = errors.New("the stamp could not say that the preparation begins")
 
 // upgrade gives a VM that was never on a newer hardware version. A clone's spec cannot: ConfigSpec.version is used "only while creating a new
 // virtual machine" (kubernetes-sigs/cluster-api-provider-vsphere#1652). Of two replicas, vCenter refuses one's AlreadyUpgraded.
@@ -172,7 +172,7 @@ func (p preparation) upgrade(ctx context.Context, version int32) (*unprepared, e
 	if err != nil {
 		return nil, err
 	}
-	return p.lookPreparing(ctx, m, true)
+	return p.readUnprepared(ctx, m, true)
 }
 
 // upgradeRefusal says what to do about a hardware version that the VM's host does not have.
@@ -221,8 +221,8 @@ type unprepared struct {
 	addsTPM bool
 }
 
-// lookPreparing reads what a preparation changes of a member, which nobody may have changed since the inventory read it.
-func (p preparation) lookPreparing(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
+// readUnprepared reads what a preparation changes of a member, which nobody may have changed since the inventory read it.
+func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
 		paths = append(paths, "config.hardware.device", "config.version")
@@ -237,7 +237,7 @@ func (p preparation) lookPreparing(ctx context.Context, m *inventory.Member, dev
 		return err
 	})
 	if err == nil && changeVersion != m.ChangeVersion {
-		err = changedMeanwhile()
+		err = errChanged()
 	}
 	return &now, err
 }

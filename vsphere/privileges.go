@@ -16,17 +16,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// nameMissing makes an error about a missing privilege name the privilege itself, and the object by its path. If vCenter does not
-// answer, the error stays as it is.
-func (c calls) nameMissing(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
+// namePrivileges rewrites an error about a missing privilege, so that it names the privilege and the path of the object. If vCenter does not
+// answer, it returns the error unchanged.
+func (c calls) namePrivileges(ctx context.Context, a plan.Action, method string, e *vcfault.Error) *vcfault.Error {
 	lacks := vcfault.LacksIn(e.Err)
 	if e.Reason != vcfault.ReasonMissingPrivilege || len(lacks) == 0 {
 		return e
 	}
 	var texts []string
 	for _, l := range lacks {
-		path := c.lackedOn(ctx, a, l.On)
-		for _, id := range c.inTruth(ctx, method, l) {
+		path := c.privilegePath(ctx, a, l.On)
+		for _, id := range c.missingPrivileges(ctx, method, l) {
 			texts = append(texts, vcfault.Lack{ID: id, On: l.On}.Text(path))
 		}
 	}
@@ -35,9 +35,9 @@ func (c calls) nameMissing(ctx context.Context, a plan.Action, method string, e 
 	return &named
 }
 
-// inTruth returns the missing privileges: the one that vCenter names; or, if it names none, or one that every role has,
-// those of the call that the account lacks on the object.
-func (c calls) inTruth(ctx context.Context, method string, l vcfault.Lack) []string {
+// missingPrivileges returns the privilege that vCenter names. If vCenter names none, or one that every role has, missingPrivileges returns those
+// that the call can need and the account lacks on the object.
+func (c calls) missingPrivileges(ctx context.Context, method string, l vcfault.Lack) []string {
 	if l.ID != "" && !strings.HasPrefix(l.ID, "System.") {
 		return []string{l.ID}
 	}
@@ -48,7 +48,7 @@ func (c calls) inTruth(ctx context.Context, method string, l vcfault.Lack) []str
 	}
 	var held map[string]bool
 	if l.On != nil {
-		_ = c.Call(ctx, func(ctx context.Context, s *session.Session) error { // without an answer, all could be missing
+		_ = c.Call(ctx, func(ctx context.Context, s *session.Session) error { // if this fails, any of them may be missing
 			all, err := session.HeldPrivileges(ctx, s, []types.ManagedObjectReference{*on})
 			held = all[*on]
 			return err
@@ -77,9 +77,9 @@ func (c calls) inTruth(ctx context.Context, method string, l vcfault.Lack) []str
 	return []string{strings.Join(ids, " or ")}
 }
 
-// lackedOn returns the path of the object that a privilege is missing on. For members it names their folder, where the
-// privilege should be granted.
-func (c calls) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
+// privilegePath returns the path of the object that a privilege is missing on. For a member it names the folder, because the privilege should be
+// granted there.
+func (c calls) privilegePath(ctx context.Context, a plan.Action, on *types.ManagedObjectReference) string {
 	switch {
 	case on == nil:
 		return ""
@@ -92,7 +92,7 @@ func (c calls) lackedOn(ctx context.Context, a plan.Action, on *types.ManagedObj
 		return "the VMs in " + path[:strings.LastIndexByte(path, '/')]
 	}
 	path := ""
-	_ = c.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // without an answer, the message has its moRef
+	_ = c.Call(ctx, func(ctx context.Context, s *session.Session) (err error) { // if this fails, the message has the moRef
 		path, err = session.PathOf(ctx, s, *on)
 		return err
 	})

@@ -12,56 +12,56 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// lookUnchanged reads a member, whose configuration must not have changed since the plan.
-func (st *step) lookUnchanged(ctx context.Context, m *inventory.Member) (*FreshVM, error) {
+// readUnchanged reads a member again, and fails if its configuration has changed since the action was planned.
+func (st *step) readUnchanged(ctx context.Context, m *inventory.Member) (*FreshVM, error) {
 	now, err := st.ReadFresh(ctx, st.vm())
 	if err == nil {
-		err = check(now, st.ref, st.action)
+		err = checkFresh(now, st.ref, st.action)
 	}
 	if err == nil && now.ChangeVersion != m.ChangeVersion {
-		err = changedMeanwhile()
+		err = errChanged()
 	}
 	return now, err
 }
 
-// lookAgain reads a member again that goes because it is marked, or is powered on because it is not: another replica may
-// have just withdrawn or set the mark.
-func (st *step) lookAgain(ctx context.Context) (*FreshVM, error) {
+// readAgain reads a member again before the step removes it because of its mark, or powers it on because it has none: another replica may just
+// have withdrawn or set the mark.
+func (st *step) readAgain(ctx context.Context) (*FreshVM, error) {
 	now, err := st.ReadFresh(ctx, st.vm())
 	if err == nil {
-		err = check(now, st.ref, st.action)
+		err = checkFresh(now, st.ref, st.action)
 	}
 	return now, err
 }
 
-// check checks that the VM can be destroyed: it is the group's, has that ordinal, is no copy, and, unless the whole group
-// goes, is still marked for it: another replica may have withdrawn the mark.
-func check(x *FreshVM, ref plan.Ref, a plan.Action) error {
+// checkFresh checks that the step can act on the VM: it belongs to the group, has the action's ordinal, is no copy, and, if the action needs a
+// mark, is still marked. Another replica may have withdrawn or set the mark, or deleted disks that the VM must keep.
+func checkFresh(x *FreshVM, ref plan.Ref, a plan.Action) error {
 	has, owner := stamp.Read(x.Stamp, x.InstanceUUID, x.InstanceUUID != "" && x.File != "")
 	switch {
 	case owner == stamp.Unreadable:
 		return vcfault.ForRetry(plan.ReasonUnreachable, "The configuration of %s cannot be read, so nothing was done to it.", a.VM)
 	case owner != stamp.Ours || has.UID != ref.UID || has.Ordinal != a.Ordinal:
-		return notOurs(a)
-	case a.Marked && !(has.Marked && (fits(has.Why, a.Op) || !has.Quarantined.IsZero())):
-		return wantedAfterAll(a)
+		return errNotOurs(a)
+	case a.Marked && !(has.Marked && (permits(has.Why, a.Op) || !has.Quarantined.IsZero())):
+		return errUnmarked(a)
 	case a.Op == plan.Destroy && a.Marked && slices.ContainsFunc(plan.ArgsOf[plan.DestroyArgs](a.Args).Keeps, func(id string) bool { return !slices.Contains(plan.KeptDisks(has.Given), id) }):
 		return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Disks of %s have been deleted; the VM is kept until the status lists the deletion.", a.VM)
 	case a.Op == plan.PowerOn && has.Marked:
-		return chosenMeanwhile(a)
+		return errMarked(a)
 	}
 	return nil
 }
 
-// fits reports whether a mark of that kind permits a step: a member that is only power-cycled must not be removed.
-func fits(why plan.Why, op plan.Op) bool {
+// permits reports whether a mark for that purpose permits a step: a member that is marked for a power cycle must not be removed.
+func permits(why plan.Why, op plan.Op) bool {
 	return why != plan.WhyPowerCycle || op == plan.PowerOff || op == plan.ShutdownGuest
 }
 
-func wantedAfterAll(a plan.Action) *vcfault.Error {
+func errUnmarked(a plan.Action) *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The mark of %s was withdrawn, so the VM is kept.", a.VM)
 }
 
-func chosenMeanwhile(a plan.Action) *vcfault.Error {
+func errMarked(a plan.Action) *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "%s has been marked to be taken down, so it was not powered on.", a.VM)
 }

@@ -28,7 +28,7 @@ func (d adoption) release(ctx context.Context) error {
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: ""}}}
-	if err = d.disown(ctx, &spec); err == nil {
+	if err = d.clearOwner(ctx, &spec); err == nil {
 		err = d.reconfigure(ctx, d.vm(), spec)
 	}
 	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
@@ -44,8 +44,8 @@ func (d adoption) release(ctx context.Context) error {
 	return err
 }
 
-// disown removes from the notes and managedBy of a VM that it is the group's, if they say so.
-func (d adoption) disown(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
+// clearOwner removes from the notes and managedBy of a VM that it is the group's, if they say so.
+func (d adoption) clearOwner(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
 	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
 		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {

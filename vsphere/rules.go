@@ -39,7 +39,7 @@ func (r rules) setRules(ctx context.Context) error {
 	changes, lack := r.inventory.RuleChanges(r.ref, request)
 	for try := 0; len(changes) > 0; try++ {
 		if try == ruleTries {
-			return unkept(changes)
+			return errRulesNotKept(changes)
 		}
 		changed := r.changeRules(ctx, changes)
 		if err := r.reader.ReadClusters(ctx); err != nil {
@@ -50,14 +50,14 @@ func (r rules) setRules(ctx context.Context) error {
 			r.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
 			return changed
 		} else if try > 0 && reflect.DeepEqual(changes, tried) { // taken back twice
-			return unkept(changes)
+			return errRulesNotKept(changes)
 		}
 	}
 	return lack
 }
 
-// unkept returns the fault for rules that did not stay as they were set.
-func unkept(changes []inventory.RuleChange) *vcfault.Error {
+// errRulesNotKept returns the fault for rules that did not stay as they were set.
+func errRulesNotKept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
 		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
 			return vcfault.ForOperator(vcfault.ReasonRuleConflict,

@@ -193,14 +193,14 @@ func TestARuleThatVCenterSwitchesOffIsAConflict(t *testing.T) {
 	set := func(rule inventory.Rule) []inventory.RuleChange {
 		return []inventory.RuleChange{{Remove: []int32{3}}, {Set: []inventory.Rule{{Name: "new"}, rule}}}
 	}
-	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "antiAffinity") {
+	if f := errRulesNotKept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "antiAffinity") {
 		t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleConflict, kept.Name, "antiAffinity")
 	}
 	kept.ForHosts = true
-	if f := unkept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "hostGroup") {
+	if f := errRulesNotKept(set(kept)); f.Reason != vcfault.ReasonRuleConflict || !f.NeedsOperator || !vctest.Mentions(f.Message, kept.Name, "hostGroup") {
 		t.Errorf("got the fault %+v; want %s, for an operator, with %q and %q", f, vcfault.ReasonRuleConflict, kept.Name, "hostGroup")
 	}
-	if f := unkept(set(inventory.Rule{})); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
+	if f := errRulesNotKept(set(inventory.Rule{})); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 		t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 	}
 }

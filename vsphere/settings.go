@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// settings returns the objects that the configuration names in vCenter, or why they cannot be used.
+// settings returns the vCenter objects that the configuration names, or why the server cannot use them.
 func (v *parts) settings() (*inventory.Settings, error) {
 	at, unfit := v.inventory.Settings()
 	switch {
@@ -26,7 +26,8 @@ func (v *parts) settings() (*inventory.Settings, error) {
 	return at, nil
 }
 
-func (v *parts) refit(ctx context.Context) (*inventory.Settings, error) {
+// reloadSettings looks up the objects of the configuration again, which creates a missing root folder.
+func (v *parts) reloadSettings(ctx context.Context) (*inventory.Settings, error) {
 	err := v.client.Call(ctx, func(ctx context.Context, s *session.Session) error { return v.stream.Fit(ctx, s) })
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (v *parts) refit(ctx context.Context) (*inventory.Settings, error) {
 	return at, err
 }
 
-// datacenterOf returns the datacenter that a clone's folder is in. Everything that the clone is connected to must be in it.
+// datacenterOf returns the datacenter of a clone's folder. The clone's pool, datastores and networks must be in that datacenter.
 func (v *parts) datacenterOf(folder types.ManagedObjectReference) (places.Datacenter, error) {
 	at, err := v.settings()
 	if err != nil {
@@ -59,12 +60,12 @@ func (v *parts) ownDatacenter() (places.Datacenter, error) {
 	return places.Datacenter{Ref: at.Datacenter, Path: at.DatacenterPath, OfSettings: true}, nil
 }
 
-// DatastoreState is the state of the settings' datastore, which matters before a VM is put on it.
+// DatastoreState is the state of the settings' datastore, to be checked before a VM is put on it.
 type DatastoreState struct {
 	Path string
 	// Usable reports whether VMs can be put on it now.
 	Usable bool
-	// Free is the space that is left, in bytes.
+	// Free is the free space in bytes.
 	Free int64
 }
 

@@ -13,8 +13,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// restamp records in a member's stamp what the running step did to it, or reverts that, if nobody changed
-// the VM since it was read, and waits for the read of it. It needs no lease: the record is true whichever replica acts by now.
+// restamp changes a member's stamp to record what the running step did, or to revert that record, and reads the member. It fails if the VM has
+// changed since it was read. It needs no lease, because the record is true whichever replica acts next.
 func (c calls) restamp(ctx context.Context, m *inventory.Member, change func(*stamp.Stamp)) error {
 	stamp := m.Stamp
 	change(&stamp)
@@ -26,7 +26,7 @@ func (c calls) writeStamp(ctx context.Context, moRef, changeVersion, text string
 	return c.writeStampAnd(ctx, moRef, changeVersion, text, types.VirtualMachineConfigSpec{})
 }
 
-// writeStampAnd sets the text of a VM's stamp, and changes the rest of its configuration with it.
+// writeStampAnd sets the text of a VM's stamp together with other changes of its configuration, in one task.
 func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text string, config types.VirtualMachineConfigSpec) error {
 	config.ChangeVersion = changeVersion
 	config.ExtraConfig = append([]types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}, config.ExtraConfig...)
@@ -36,7 +36,7 @@ func (c calls) writeStampAnd(ctx context.Context, moRef, changeVersion, text str
 	return c.reader.Read(ctx, inventory.VMRef(moRef))
 }
 
-// stampAfter returns the member's stamp as a step leaves it that marks it, or takes its mark off.
+// stampAfter returns the member's stamp after a step that marks the member, or removes its mark.
 func stampAfter(m *inventory.Member, a plan.Action) stamp.Stamp {
 	vm, next := m.Stamp.Onto(m.VM), m.Stamp
 	vm.Restamp(&a, stamp.Time(time.Now()))

@@ -10,40 +10,40 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// step is one action that is carried out, for a group.
+// step carries out one action for one group.
 type step struct {
 	calls
 	ref    plan.Ref
 	action plan.Action
 }
 
-// own returns the group's member that an action is for. The server acts on no other VM.
+// own returns the member that the action is for, if it is still the group's. The server acts on no other VM.
 func (st *step) own() (*inventory.Member, error) { return st.ownOf(st.ref, st.action) }
 
-// vm is the VM that the action is for.
+// vm returns the reference of the VM that the action is for.
 func (st *step) vm() types.ManagedObjectReference { return inventory.VMRef(st.action.MoRef) }
 
-// ownOf returns the group's member that an action is for, or is forecast for.
+// ownOf returns the member that an action is for, or that a preview says it is for.
 func (v *parts) ownOf(ref plan.Ref, a plan.Action) (*inventory.Member, error) {
 	m := v.inventory.Member(a.MoRef)
 	if m == nil || m.Stamp.UID != ref.UID || m.Stamp.Ordinal != a.Ordinal {
-		return nil, notOurs(a)
+		return nil, errNotOurs(a)
 	}
 	return m, nil
 }
 
-func notOurs(a plan.Action) *vcfault.Error {
+func errNotOurs(a plan.Action) *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM of %s no longer has this group's stamp, so the server does not touch it, and reads it again.", a.VM)
 }
 
-// unchanged checks that a member's configuration is the one that the action was planned from.
+// unchanged checks that the member still has the configuration that the action was planned from.
 func (st *step) unchanged(m *inventory.Member) error {
 	if m.ChangeVersion == "" || st.action.ChangeVersion != "" && st.action.ChangeVersion != m.ChangeVersion {
-		return changedMeanwhile()
+		return errChanged()
 	}
 	return nil
 }
 
-func changedMeanwhile() *vcfault.Error {
+func errChanged() *vcfault.Error {
 	return vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "The VM's configuration changed since the server read it; the server reads the VM and tries again.")
 }

@@ -33,13 +33,13 @@ func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []str
 					return err
 				}
 			}
-			if err := st.canAct(); err != nil { // the lookup may have taken many calls
+			if err := st.checkLease(); err != nil { // the lookup may have taken many calls
 				return err
 			}
 			if err := session.BatchTags(ctx, rs, session.DetachTags, st.action, change.Detach); err != nil {
 				return err
 			}
-			if err := st.canAct(); err != nil {
+			if err := st.checkLease(); err != nil {
 				return err
 			}
 			return session.BatchTags(ctx, rs, session.AttachTags, st.action, change.Attach)
@@ -87,7 +87,7 @@ func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldV
 			if err := begin(); err != nil {
 				return err
 			}
-			if err := st.canAct(); err != nil {
+			if err := st.checkLease(); err != nil {
 				return err
 			}
 			_, err := methods.SetField(ctx, s.Vim, &types.SetField{This: *manager, Entity: st.vm(), Key: key, Value: value})

@@ -9,38 +9,38 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// A step that fails is tried again, for weeks if nobody removes the cause. The log has each failure of the first minute, and then one line an
-// hour; and that the step was done in the end.
+// A failing step is retried for as long as its cause remains, which can be weeks. The log has each failure of the first minute, then one line an
+// hour, and the success at the end.
 
 const (
-	// eachFor is for how long each failure is logged, and tellEvery how often later ones are.
+	// eachFor is how long each failure is logged; after that, one failure is logged every tellEvery.
 	eachFor, tellEvery = time.Minute, time.Hour
-	// troubleOver is after how long without a failure the next one is another trouble. It is well above the pace of tries (sync/loop/cause.go), of
-	// which other groups may take most.
+	// troubleOver is how long after its last failure a trouble is forgotten. It is well above the interval between retries (sync/loop/cause.go),
+	// most of which other groups may take.
 	troubleOver = 24 * time.Hour
 )
 
-// troubles are what fails again and again. Its mutex guards its fields, and is taken alone.
+// troubles counts repeated failures. Its mutex guards its fields, and is taken alone.
 type troubles struct {
 	mu  sync.Mutex
 	all map[troubleKey]*trouble
 }
 
-// troubleKey is a kind of step of a group, and why it fails.
+// troubleKey identifies a trouble: the group, the kind of step, and the reason for which it fails.
 type troubleKey struct {
 	group  apitypes.UID
 	op     plan.Op
 	reason string
 }
 
-// trouble is when it failed first and last, when that was logged last, and how often it failed since.
+// trouble records the first and the last failure, the last one that was logged, and the number of failures since.
 type trouble struct {
 	began, last, told time.Time
 	times             int
 }
 
-// failed counts a failure, and reports whether it is to be logged, and for how many it stands.
-func (t *troubles) failed(key troubleKey, now time.Time) (tell bool, times int) {
+// countFailure counts a failure. It reports whether to log the failure, and the number of failures that this log line stands for.
+func (t *troubles) countFailure(key troubleKey, now time.Time) (tell bool, times int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for other, x := range t.all { // few groups have troubles at once
@@ -65,8 +65,8 @@ func (t *troubles) failed(key troubleKey, now time.Time) (tell bool, times int) 
 	return true, times
 }
 
-// done forgets why a kind of step of a group failed.
-func (t *troubles) done(group apitypes.UID, op plan.Op) {
+// forget drops the troubles of one kind of step of a group, because the step succeeded.
+func (t *troubles) forget(group apitypes.UID, op plan.Op) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for key := range t.all {

@@ -1,16 +1,16 @@
-// Package vsphere acts on one vCenter. Each action is one task; Do waits for it and reads the VM afterwards, so that the inventory
+// Package vsphere acts on one vCenter. Each action is one task; Do waits for the task and reads the VM afterwards, so that the inventory
 // shows the effect when Do returns.
 //
-// It combines the packages below it: vsphere/session has one login for the whole process, vsphere/inventory the observed state of
-// vCenter, vsphere/tasks one wait for all running tasks, vsphere/stamp the owner of a VM, vsphere/tagging tags by name, and
-// vsphere/vcfault the typed faults. A clone is built in steps, which are one list (clone.go).
+// It combines the packages below it: vsphere/session logs in once for the whole process, vsphere/inventory holds the observed state of
+// vCenter, vsphere/tasks waits for all running tasks with one call, vsphere/stamp records the owner of a VM, vsphere/tagging finds tags by
+// name, and vsphere/vcfault has the typed faults.
 //
 // Its files are of three ideas, each of which uses the ones before it:
 //
 //	step    one action for one group: step.go, calls.go (leased calls and tasks), freshreads.go and recheck.go (reads right before a change),
 //	        stampwrites.go, inflight.go (stalls), privileges.go
 //	clone   clone.go (the steps of a clone), clonebuilder.go, clonerefusal.go, lookups.go and a file for each noun of a clone; draft.go (a clone
-//	        that is built and not made); deploy.go (templates from content libraries)
+//	        that is built but not made); deploy.go (templates from content libraries)
 //	member  power.go, mark.go, destroy.go, prepare.go, tags.go, resize.go, memberdisks.go, persistentdisks.go, rules.go, folders.go, adopt.go,
 //	        release.go, groupremoval.go
 //
@@ -19,8 +19,8 @@
 // It promises that it acts only on the group's own members and folder, and on the templates that it deploys (deploy.go); that every step
 // can be retried, whatever the last try did; that it makes no call for a step whose lease has ended; and that errors are *vcfault.Error.
 //
-// Locks: fieldCache and batchedRead have a mutex each that guards their fields; it is taken alone and never held across a call. A
-// goroutine that has the turn at a kept answer, or the tag cache open, keeps it while it asks vCenter, and takes no other turn meanwhile.
+// Locks: fieldCache and batchedRead each have a mutex that guards their fields; it is taken alone and never held across a call. A goroutine
+// that fills a session.Cache or the tag cache holds that cache while it asks vCenter, and takes no other lock until it has the answer.
 package vsphere
 
 import (
@@ -42,14 +42,13 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// VCenter observes one vCenter and acts on it. Its methods can be called from any goroutine. Its own calls belong to no step, so they
-// need no lease.
+// VCenter observes one vCenter and acts on it. Its methods can be called from any goroutine. Calls outside a step need no lease.
 type VCenter struct {
 	*powerAudit
 	calls
 }
 
-// New checks the configuration. It sends nothing before Run.
+// New checks the configuration and returns a VCenter. The VCenter makes no call before Run.
 func New(cfg Config) (*VCenter, error) {
 	if err := errors.Join(cfg.Config.Validate(), cfg.Selection.Validate(), cfg.ExtraKeys.Validate(), cfg.PCIDevices.Validate()); err != nil {
 		return nil, err
@@ -79,8 +78,8 @@ func New(cfg Config) (*VCenter, error) {
 // logoutTimeout bounds the logout at the end.
 const logoutTimeout = 2 * time.Second
 
-// Run keeps the session, the stream and the inventory until ctx ends; then it logs out, which takes some seconds
-// at most. Until it runs, nothing is known and nothing can be done.
+// Run keeps the session, the stream and the inventory up to date until ctx ends; then it logs out within logoutTimeout. Before Run, the
+// inventory is unknown and steps fail.
 func (v *VCenter) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { v.tasks.Run(ctx) })
@@ -95,12 +94,12 @@ func (v *VCenter) Run(ctx context.Context) error {
 	return nil
 }
 
-// State returns, from memory, what is known of a group; see Inventory.State.
+// State returns the known state of a group from memory; see Inventory.State.
 func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	s := v.inventory.State(ref, ask)
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
 		fill := v.libraries.Fill
-		if ask.Preview || ask.Finalizing { // a group that goes needs no template
+		if ask.Preview || ask.Finalizing { // a group that is being deleted needs no template
 			fill = v.libraries.Peek
 		}
 		fill(&s.Template, ask.Template, v.inventory.Complete)
@@ -109,7 +108,7 @@ func (v *VCenter) State(ref plan.Ref, ask plan.Query) plan.VCenterState {
 	return s
 }
 
-// Identify returns the UIDs of the groups with that name whose members' stamps name our cluster.
+// Identify returns the UIDs of the groups with that name whose members' stamps name this cluster.
 func (v *VCenter) Identify(namespace, name string) []types.UID {
 	return v.inventory.Identify(v.cfg.ClusterID, namespace, name)
 }
@@ -117,17 +116,16 @@ func (v *VCenter) Identify(namespace, name string) []types.UID {
 // WasRead reports whether the inventory was read completely at least once.
 func (v *VCenter) WasRead() bool { return v.stream.WasRead() }
 
-// Health says from memory how vCenter is seen; see Inventory.Health.
+// Health returns the health of the inventory from memory; see Inventory.Health.
 func (v *VCenter) Health() plan.Health { return v.inventory.Health() }
 
-// ListGroups lists all groups of our cluster that have VMs, according to their stamps, sorted by namespace, name and UID. It is the
-// same for every replica, whichever is called for a group. known is false while the inventory is unknown: the groups
-// are then the last known ones, or none. It answers from memory.
+// ListGroups lists, from memory, all groups of this cluster that have VMs according to their stamps, sorted by namespace, name and UID. All
+// replicas list the same groups. known is false while the inventory is unknown: then groups are the last known ones, or none.
 func (v *VCenter) ListGroups() (groups []plan.Listed, known bool) {
 	return v.inventory.ListGroups(v.cfg.ClusterID)
 }
 
-// Parts are the parts of a VCenter, for the check, which uses them without Run.
+// Parts exposes the parts of a VCenter to the check (vsphere/check), which uses them without Run.
 type Parts struct {
 	Config    Config
 	Client    *session.Client
