@@ -43,7 +43,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	if def := defOf(defs, name); def != nil {
 		return def.Key, nil
 	}
-	if n := attributesOf(defs); n >= attributesMost {
+	if n := countVMAttributes(defs); n >= maxAttributes {
 		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
@@ -67,12 +67,12 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	return 0, vcfault.ForOperator(vcfault.ReasonAttributeConflict, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
-// attributesMost bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
+// maxAttributes bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
 // more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
 // twenty behind. An administrator can create any number.
-const attributesMost = 100
+const maxAttributes = 100
 
-func attributesOf(defs []types.CustomFieldDef) (n int) {
+func countVMAttributes(defs []types.CustomFieldDef) (n int) {
 	for _, def := range defs {
 		if def.ManagedObjectType == session.VMType {
 			n++

@@ -1,4 +1,4 @@
-// This file has the reads of the check (vsphere/check).
+// This file reads vCenter for the check (vsphere/check).
 
 package vsphere
 
@@ -39,7 +39,7 @@ func (v *VCenter) OwnerOf(ctx context.Context, pool types.ManagedObjectReference
 	return owner, err
 }
 
-// FindDisks returns the first-class disks in the settings' datacenter whose owner is wanted.
+// FindDisks returns the first-class disks in the settings' datacenter whose owner wanted accepts.
 func (v *VCenter) FindDisks(ctx context.Context, wanted func(disks.Owner) bool) (found disks.Found, err error) {
 	in, err := v.ownDatacenter()
 	if err != nil {
@@ -62,7 +62,7 @@ func (v *VCenter) FindDisks(ctx context.Context, wanted func(disks.Owner) bool) 
 	return found, err
 }
 
-// Draft begins a draft for an action, a Clone with details.
+// Draft begins a draft for a Clone, which must have details.
 func (v *VCenter) Draft(ref plan.Ref, a plan.Action) (*Draft, error) {
 	b, err := v.newCloneBuilder(ref, a, a.Folder())
 	return &Draft{b}, err

@@ -1,6 +1,6 @@
-// This file is the clone, in the order in which it happens: its steps (cloneSteps), which fill the clone spec, and its task. The steps work on
-// clonebuilder.go; what they look up is kept in lookups.go; clonerefusal.go follows a refusal. source.go, hardware.go, nics.go, networks.go,
-// storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go and clonedisks.go have a noun each.
+// This file clones a member, in the order of the work: the steps (cloneSteps) fill the clone spec, and then the task runs. clonebuilder.go has the
+// state that the steps share, lookups.go the answers that they keep, and clonerefusal.go what follows a refusal. source.go, hardware.go, nics.go,
+// networks.go, storagepolicies.go, storagedrs.go, hostcapacity.go, owner.go and clonedisks.go each have one noun of a clone.
 
 package vsphere
 
@@ -28,12 +28,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// clone clones a member, powered off (a power-on within the clone would be a second task that nothing waits for), with its stamp in the clone
-// spec, so that a VM of ours never exists without one. The name is the lock: of two clones of one ordinal vCenter refuses one, which then
-// finds the other's VM.
+// clone clones a member. The clone spec has the stamp, so that no VM of the server ever exists without a stamp. The VM stays off, because a
+// power-on within the clone would be a second task, for which nothing waits. The name is the lock: of two clones of one ordinal, vCenter
+// refuses one, and the step that was refused finds the other's VM.
 //
 // The steps before the task only read, and their answers are kept for other clones (session.Cache). If the reply to CloneVM_Task is lost, the
-// clone may still run: the error is returned, and the next try finds the VM, or its name.
+// clone may still run: clone returns the error, and the next try finds the VM or the taken name.
 func (st *step) clone(ctx context.Context) error {
 	b, err := st.newCloneBuilder(st.ref, st.action, st.action.Folder())
 	if err != nil {
@@ -62,7 +62,7 @@ func (st *step) clone(ctx context.Context) error {
 	return st.reader.Read(ctx, vm)
 }
 
-// cloneSteps returns the steps of building a clone, in order. The check takes them, too, as far as it can.
+// cloneSteps returns the steps of building a clone, in order. Previews and the check run those that need no real clone.
 func (b *cloneBuilder) cloneSteps() []cloneStep {
 	return []cloneStep{
 		{name: "template and snapshot", fill: b.fillSource, base: true},
@@ -87,11 +87,10 @@ func (b *cloneBuilder) cloneSteps() []cloneStep {
 
 // fillSource sets the source of the clone, and how its disks are created:
 //
-//	Full                 the template as it is, copied
-//	Full, snapshot       the template as it was then, copied; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk
-//	                     backings will be consolidated"
+//	Full                 a copy of the template
+//	Full, snapshot       a copy of the snapshot; [doc] moveAllDiskBackingsAndDisallowSharing: "any delta disk backings will be consolidated"
 //	Linked               child disks of the template's current snapshot
-//	Linked, snapshot     child disks of that one; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
+//	Linked, snapshot     child disks of the named snapshot; [doc] createNewChildDiskBacking: "only valid when cloning from a snapshot"
 func (b *cloneBuilder) fillSource(ctx context.Context) error {
 	key := sourceKey{inventory.VMRef(b.clone.Template), b.clone.Fingerprint}
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
@@ -107,7 +106,7 @@ func (b *cloneBuilder) fillSource(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// The clone gets the configuration of that time, too: cores and adapters may differ.
+		// The clone also gets the configuration of the snapshot, whose cores and adapters may differ from the template's.
 		key := sourceKey{ref: snapshot}
 		b.source, err = b.lookups.sources.Get(ctx, s, key, knownFor, func() (*source, error) { return readSource(ctx, s, snapshot) })
 		b.spec.Snapshot = &snapshot
@@ -119,7 +118,7 @@ func (b *cloneBuilder) fillSource(ctx context.Context) error {
 	})
 }
 
-// fillSize gives the clone its CPUs and memory, and the instanceUuid that its stamp names.
+// fillSize sets the clone's CPUs and memory, and the instanceUuid that its stamp names.
 func (b *cloneBuilder) fillSize(_ context.Context) error {
 	b.spec.Config = &types.VirtualMachineConfigSpec{
 		NumCPUs: b.clone.CPU, NumCoresPerSocket: b.source.cores(b.clone.CPU), MemoryMB: b.clone.MemoryMB, InstanceUuid: b.id,
@@ -127,7 +126,7 @@ func (b *cloneBuilder) fillSize(_ context.Context) error {
 	return nil
 }
 
-// fillHardware sets what spec.hardware has; the clone inherits the rest from the template. A reservation counts only at power-on.
+// fillHardware sets the fields of spec.hardware; the clone inherits the others from the template. vCenter applies a reservation at power-on.
 func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	h, config := b.details.Spec.Hardware, b.spec.Config
 	if h.CoresPerSocket > 0 {
@@ -145,7 +144,7 @@ func (b *cloneBuilder) fillHardware(ctx context.Context) error {
 	if h.SecureBoot != nil && *h.SecureBoot && bios {
 		return b.unfit("boots with BIOS, which has no secure boot: use a template that boots with EFI, or remove spec.hardware.secureBoot")
 	}
-	version := max(b.source.version, h.Version) // with which it first runs
+	version := max(b.source.version, h.Version) // at the first power-on
 	if len(h.PCIDevices) > 0 && b.source.version > 0 && version < v1alpha1.MinPCIDeviceVersion {
 		return b.unfit("has hardware version %d, and PCI devices need %d: set spec.hardware.version, or remove spec.hardware.pciDevices", version, v1alpha1.MinPCIDeviceVersion)
 	}
@@ -182,8 +181,8 @@ func (b *cloneBuilder) fillExtraConfig(_ context.Context) error {
 	return nil
 }
 
-// fillPool sets where the clone runs: in its zone, in spec.placement.pool, or in the pool of the server's settings, which
-// applies only in the settings' datacenter.
+// fillPool sets the clone's resource pool: that of the member's zone, spec.placement.pool, or, in the settings' datacenter, the pool of the server's
+// settings.
 func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	name, field := b.details.Spec.Placement.Pool, places.PoolField
 	if b.details.Zone != "" {
@@ -202,7 +201,7 @@ func (b *cloneBuilder) fillPool(ctx context.Context) error {
 	})
 }
 
-// checkVersion finds out whether the member's cluster has spec.hardware.version, because the member gets it after its clone.
+// checkVersion checks that hosts of the member's cluster have spec.hardware.version, because the VM is upgraded only after its clone.
 func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 	wanted := b.details.Spec.Hardware.Version
 	if wanted <= b.source.version {
@@ -219,7 +218,7 @@ func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 		}
 		ask := func() (*upgrades, error) { return readUpgrades(ctx, s, owner) }
 		b.upgrades, err = session.LookUpIn(ctx, s, &b.lookups.upgrades, owner.Value, ask, func(x *upgrades) (*upgrades, error) {
-			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter says none, the upgrade shows it
+			if len(x.versions) == 0 || slices.Contains(x.versions, wanted) { // if vCenter lists no version, the upgrade itself shows whether the hosts have it
 				return x, nil
 			}
 			return nil, vcfault.ForOperator(vcfault.ReasonNotSupported, "No host of %s can upgrade a VM to hardware version %d: set spec.hardware.version to %d or another that they have, or upgrade the hosts.",
@@ -229,7 +228,7 @@ func (b *cloneBuilder) checkVersion(ctx context.Context) error {
 	})
 }
 
-// checkHostGroup checks that the member's cluster has its host group, because the member gets its VM-host rule only after its clone.
+// checkHostGroup checks that the member's cluster has the host group of the spec, because the VM-host rule is set only after the clone.
 func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 	wanted, at := plan.RulesOf(b.details.Spec).HostGroupOf(b.action.Ordinal)
 	if at < 0 {
@@ -241,15 +240,16 @@ func (b *cloneBuilder) checkHostGroup(ctx context.Context) error {
 			return err
 		}
 		owner := c.Owner[*b.spec.Location.Pool]
-		if owner.Type != "ClusterComputeResource" { // a standalone host: setting the rule reports what it lacks
+		if owner.Type != "ClusterComputeResource" { // a standalone host: the step that sets the rule reports that there is no cluster
 			return nil
 		}
 		return b.lookups.findHostGroup(ctx, s, owner, wanted)
 	})
 }
 
-// fillStorage sets the clone's datastore and policy: spec.placement.datastore, the datastore of the server's settings (in their datacenter), or
-// the template's own. If the spec names none and the policy does not allow the default, it takes one that the policy allows.
+// fillStorage sets the clone's storage policy and its datastore: spec.placement.datastore, the datastore of the server's settings (in their
+// datacenter), or the template's own. If the spec names no datastore and the policy does not allow the default, fillStorage takes one that the
+// policy allows.
 func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	p := b.details.Spec.Placement
 	if p.Datastore == "" && b.datacenter.OfSettings {
@@ -280,11 +280,12 @@ func (b *cloneBuilder) fillStorage(ctx context.Context) error {
 	})
 }
 
-// fillPolicy puts spec.placement.storagePolicy on the clone. If the spec names no datastore, and the default one doesn't satisfy the policy or
-// can't be used, it chooses one that does. The default may be in maintenance (CAPV#3498), or, if it is the template's, not mounted on the
+// fillPolicy sets spec.placement.storagePolicy on the clone. If the spec names no datastore, and the default one doesn't satisfy the policy or
+// can't be used, fillPolicy chooses another. The default may be in maintenance (CAPV#3498), or, if it is the template's, not mounted on the
 // hosts of the pool (CAPV#2134).
 //
-// vCenter takes no policy that encrypts in a clone's spec: the clone gets it before its first power-on (CAPV#1146), and its stamp says so.
+// vCenter refuses a policy that encrypts in a clone spec. The VM gets such a policy before its first power-on (CAPV#1146); until then its stamp
+// records the policy.
 func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error {
 	at, p := &b.spec.Location, b.details.Spec.Placement
 	allowed, err := b.lookups.policyOf(ctx, b.client, s, b.datacenter, p.StoragePolicy, "spec.placement.storagePolicy")
@@ -308,8 +309,8 @@ func (b *cloneBuilder) fillPolicy(ctx context.Context, s *session.Session) error
 	return b.choosePolicyDatastore(ctx, s, allowed, all)
 }
 
-// choosePolicyDatastore keeps the default datastore if that will do, and otherwise takes the best one that satisfies the policy. It never
-// overrides the spec.
+// choosePolicyDatastore keeps the default datastore if it satisfies the policy and can be used, and otherwise takes the best one that does. It
+// never overrides the spec.
 func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Session, allowed *policy, all *places.Storage) error {
 	p, at := b.details.Spec.Placement, &b.spec.Location
 	reached, err := b.lookups.reachOf(ctx, s, b.datacenter, *at.Pool)
@@ -341,10 +342,10 @@ func (b *cloneBuilder) choosePolicyDatastore(ctx context.Context, s *session.Ses
 	return nil
 }
 
-// fillAdapters replaces the template's adapters with one for each of spec.networks, in their order.
+// fillAdapters replaces the template's adapters by one adapter for each of spec.networks, in the order of the spec.
 //
-// They go into CloneSpec.config, not into its location: [doc] RelocateSpec.deviceChange only changes the backings of existing adapters. vCenter
-// gives them MAC addresses during the clone, so the guest's network configuration comes later.
+// The adapters go into CloneSpec.config, because [doc] RelocateSpec.deviceChange only changes the backings of existing adapters. vCenter assigns
+// their MAC addresses during the clone, so the guest's network configuration is written later (prepare.go).
 func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	if len(b.details.Spec.Networks) == 0 {
 		return nil
@@ -361,7 +362,7 @@ func (b *cloneBuilder) fillAdapters(ctx context.Context) error {
 	return nil
 }
 
-// checkPCIDevices checks that the server allows the devices of spec.hardware: a member gets them as it is prepared.
+// checkPCIDevices checks that the server allows the devices of spec.hardware. They are added after the clone (prepare.go).
 func (b *cloneBuilder) checkPCIDevices(_ context.Context) error {
 	for _, device := range b.details.Spec.Hardware.PCIDevices {
 		if !Patterns(b.cfg.PCIDevices).allow(device) {
@@ -371,16 +372,16 @@ func (b *cloneBuilder) checkPCIDevices(_ context.Context) error {
 	return nil
 }
 
-// fillGuest gives the member's guest its metadata and user data. Network adapters have no MAC addresses yet, so
-// their configuration comes later (prepare.go).
+// fillGuest sets the metadata and user data of the member's guest. Network adapters have no MAC addresses yet, so the network configuration is
+// written later (prepare.go).
 //
-// With a customization specification, cloud-init must find no data of its own in guestinfo: otherwise it ignores
-// vCenter's guest customization ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has
-// data). Then the metadata has another key, for scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
+// With a customization specification, cloud-init must find no data under its own keys in guestinfo: otherwise it ignores vCenter's guest
+// customization ([doc] DataSourceVMware takes the first of envvars, guestinfo and imc that has data). The metadata then gets another key, for
+// scripts: vmtoolsd --cmd "info-get guestinfo.vmgroup.metadata".
 //
 // A template's vApp properties hide guestinfo from cloud-init, which looks for an OVF environment first (canonical/cloud-init#5912 changes
-// that): not only user data and addresses, but also the host name and the instance-id, which each member has. So a clone that is configured by
-// guestinfo drops them, as CAPV's clones do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
+// that). The guest would get neither user data and addresses nor its host name and instance-id. So a clone that is configured by guestinfo
+// drops the vApp properties, as CAPV's clones do since kubernetes-sigs/cluster-api-provider-vsphere#2014.
 func (b *cloneBuilder) fillGuest(_ context.Context) error {
 	if b.plain {
 		return nil
@@ -439,7 +440,7 @@ func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		spec := *kept // other clones share it: replace what changes, don't write into it
+		spec := *kept // other clones share kept: replace fields of the copy, don't write through its pointers
 		if spec.Identity, err = guest.Identify(name, b.action.VM, spec.Identity); err != nil {
 			return err
 		}
@@ -451,8 +452,8 @@ func (b *cloneBuilder) fillCustomization(ctx context.Context) error {
 	})
 }
 
-// mapAdapters gives each adapter its addresses. Without spec.networks, the specification keeps its own, of which it must have as many as the
-// template has adapters.
+// mapAdapters sets the addresses of each adapter in the customization specification. Without spec.networks, the specification keeps its own
+// settings, which must be as many as the template has adapters.
 func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) error {
 	networks := b.details.Spec.Networks
 	if len(networks) == 0 {
@@ -466,7 +467,7 @@ func (b *cloneBuilder) mapAdapters(name string, spec *types.CustomizationSpec) e
 	return nil
 }
 
-// checkTags checks that the clone's tags exist.
+// checkTags checks that the tags of the spec exist.
 func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	wanted := b.details.Spec.Tags
 	if len(wanted) == 0 {
@@ -482,11 +483,11 @@ func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	return err
 }
 
-// fillDatastore asks Storage DRS to recommend a datastore, if the clone goes into a datastore cluster. It comes after the other steps, and the
+// fillDatastore asks Storage DRS to recommend a datastore, if the clone's target is a datastore cluster. It runs after the other steps; the
 // request has neither user data nor a customization. [doc] StoragePlacementSpec: vm, folder, cloneName and cloneSpec describe a clone.
 //
-// The clone then goes onto that datastore as onto any other. ApplyStorageDrsRecommendation_Task would do it, too, but is a different kind of
-// task. Clones that ask at the same time may get the same datastore.
+// The clone then names that datastore like any other. ApplyStorageDrsRecommendation_Task would clone as well, but is a different kind of task.
+// Clones that ask at the same time may get the same datastore.
 func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	if b.pod == nil {
 		b.fillDisks()
@@ -519,8 +520,8 @@ func (b *cloneBuilder) fillDatastore(ctx context.Context) error {
 	})
 }
 
-// fillDisks sets the storage policy on the disks: RelocateSpec.profile is for the home directory alone ([doc]). A disk that is
-// listed needs its datastore and move type, too, or a linked clone would become a full one.
+// fillDisks sets the storage policy on the disks, because RelocateSpec.profile applies to the VM's home directory alone ([doc]). Each listed disk
+// also needs its datastore and move type; without them a linked clone would become a full one.
 func (b *cloneBuilder) fillDisks() {
 	at := &b.spec.Location
 	if at.Disk = nil; len(at.Profile) == 0 {
@@ -538,8 +539,8 @@ func (b *cloneBuilder) fillDisks() {
 	}
 }
 
-// fillNewDisks adds spec.disks to the clone, and lets the template's first disk grow (spec.rootDisk). Both are in the clone's own spec, like the
-// stamp that names them, so a member never exists with half of its disks. Persistent disks are attached later, but their units are left free.
+// fillNewDisks adds spec.disks to the clone, and grows the template's first disk (spec.rootDisk). Both changes are in the clone spec, like the
+// stamp that records them, so a member never exists with only some of its disks. Persistent disks are attached later; their units stay free.
 func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	spec, c := b.details.Spec, b.spec.Config
 	b.given = nil
@@ -582,7 +583,7 @@ func (b *cloneBuilder) fillNewDisks(ctx context.Context) error {
 	return nil
 }
 
-// encryptLater leaves the policy of a new disk out of the clone if it encrypts.
+// encryptLater leaves a policy that encrypts out of the clone spec of a new disk, and records it for the preparation.
 func (b *cloneBuilder) encryptLater(w *disks.Addition) error {
 	switch {
 	case w.Encrypts == "":
@@ -596,7 +597,7 @@ func (b *cloneBuilder) encryptLater(w *disks.Addition) error {
 	return nil
 }
 
-// fillHost chooses the host in a cluster without DRS. If none can take the clone, it leaves the choice to vCenter, which reports why.
+// fillHost chooses the host in a cluster without DRS. If no host can take the clone, vCenter chooses, and reports why it fails.
 func (b *cloneBuilder) fillHost(ctx context.Context) error {
 	return b.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		c, err := b.lookups.computesOf(ctx, s, b.datacenter)
@@ -605,7 +606,7 @@ func (b *cloneBuilder) fillHost(ctx context.Context) error {
 		}
 		cluster := c.Owner[*b.spec.Location.Pool]
 		version := b.details.Spec.Hardware.Version
-		if !b.inventory.Unplaced(cluster.Value) && !b.upgrades.mixed(version) { // DRS moves it at its power-on
+		if !b.inventory.Unplaced(cluster.Value) && !b.upgrades.mixed(version) { // DRS chooses a host at power-on
 			return nil
 		}
 		all, err := b.lookups.hosts.Get(ctx, s, cluster.Value, knownFor, func() ([]cloneHost, error) { return readHosts(ctx, s, cluster) })

@@ -1,4 +1,4 @@
-// This file is what the steps of a clone (clone.go) work on.
+// This file has the state that the steps of a clone (clone.go) share.
 
 package vsphere
 
@@ -14,34 +14,34 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/places"
 )
 
-// cloneBuilder builds a clone spec, and clones the member. Its calls are those of the step, or of a preview.
+// cloneBuilder builds a clone spec, and clones the member. It makes calls for a step, or for a preview.
 type cloneBuilder struct {
 	calls
 	ref    plan.Ref
 	action plan.Action
-	// clone are the action's arguments; only the folder if the action is another one that needs some of a clone's steps.
+	// clone are the action's arguments. If the action is no Clone but needs some of a clone's steps, clone has only the folder.
 	clone   plan.CloneArgs
-	details *plan.Details // never nil, nor is its Spec
-	// plain: the action has no details, so only the VM itself is wanted.
+	details *plan.Details // neither details nor its Spec is nil
+	// plain reports that the action has no details, so that the clone gets no guest data and no owner.
 	plain bool
 	// id is the instanceUuid of the new VM.
 	id         string
 	settings   *inventory.Settings
 	datacenter places.Datacenter
-	// pod is the datastore cluster that it goes into; nil for none. compatible are the datastores that the storage policy
-	// allows, by their moRefs; nil for all.
+	// pod is the target datastore cluster; nil for none. compatible has the datastores that the storage policy allows, by moRef; nil allows
+	// all.
 	pod        *places.Object
 	compatible map[string]bool
-	// encrypt are the policies by which the clone is encrypted before its first power-on (plan.Preparation).
+	// encrypt has the policies that encrypt the VM before its first power-on (plan.Preparation).
 	encrypt map[string]string
 	// source is the template, or its snapshot.
 	source *source
-	// upgrades are those of the member's cluster; nil if it needs none.
+	// upgrades are the hardware versions of the member's cluster; nil if the member needs no upgrade.
 	upgrades *upgrades
-	// backings connect the adapters with spec.networks; kept: the clone keeps adapters of the template for them.
+	// backings connect the adapters to spec.networks. kept reports that the clone keeps adapters of the template for them.
 	backings []types.BaseVirtualDeviceBackingInfo
 	kept     bool
-	// given are the records of spec.disks and spec.rootDisk.
+	// given has the stamp's records of spec.disks and spec.rootDisk.
 	given []plan.MemberDisk
 	// spec is the clone spec, which the steps fill.
 	spec types.VirtualMachineCloneSpec
@@ -65,9 +65,9 @@ func (c calls) newCloneBuilder(ref plan.Ref, a plan.Action, folder string) (*clo
 type cloneStep struct {
 	name string
 	fill func(context.Context) error
-	// only says which VMs need it.
+	// only says which VMs need the step.
 	only scopeOfStep
-	// base: later steps need its result. last: it needs the results of all others.
+	// base: later steps need the result of this one. last: this step needs the results of all others.
 	base, last bool
 }
 
@@ -75,10 +75,10 @@ type cloneStep struct {
 type scopeOfStep int
 
 const (
-	// anyVM: any VM of that source.
+	// anyVM: the step applies to any VM that is cloned from the source.
 	anyVM scopeOfStep = iota
-	// aMember: a member of a group; the group alone determines it.
+	// aMember: the step applies to members of a group, and depends on the group alone.
 	aMember
-	// aClone: it needs data that only a clone has.
+	// aClone: the step needs data that only a real clone has.
 	aClone
 )

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// wantedDisks finds where new disks go. b has where their VM is.
+// wantedDisks finds the datastore and policy of each new disk. b has the pool and datastore of the VM.
 func (b *cloneBuilder) wantedDisks(ctx context.Context, all []v1alpha1.Disk) (wanted []disks.Addition, err error) {
 	for i := range all {
 		w := disks.Addition{Disk: &all[i]}
@@ -34,8 +34,8 @@ func (b *cloneBuilder) wantedDisks(ctx context.Context, all []v1alpha1.Disk) (wa
 	return wanted, nil
 }
 
-// placeDisk finds a disk's policy and datastore. Without a datastore it is on the VM's own, or, if the disk's own policy does not allow
-// that, on the best one that it allows.
+// placeDisk finds a disk's policy and datastore. A disk without a datastore in the spec goes to the VM's own, or, if the disk's policy does not
+// allow that one, to the best one that the policy allows.
 func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *disks.Addition) error {
 	all, err := b.lookups.storageOf(ctx, s, b.datacenter)
 	if err != nil {
@@ -83,8 +83,8 @@ func (b *cloneBuilder) placeDisk(ctx context.Context, s *session.Session, w *dis
 	return nil
 }
 
-// checkCloneDisks returns an error if a clone's VM, which never ran, has not all disks that its stamp records: vCenter can end a clone without an
-// error and without its disks.
+// checkCloneDisks checks that a VM that never ran has all disks that its stamp records. vCenter can end a clone without an error and without its
+// disks.
 func checkCloneDisks(record string, devices []types.BaseVirtualDevice, vm string) error {
 	lacking := disks.Lacking(record, devices)
 	if len(lacking) == 0 {

@@ -1,4 +1,4 @@
-// This file handles a clone that vCenter refused: what is left out of the next try, which object has its name, and the fault to report.
+// This file handles a clone that vCenter refused: it changes the spec for another try, finds the object that has the name, and explains the fault.
 
 package vsphere
 
@@ -19,8 +19,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// dropDeniedFields removes an optional part of the clone that our user lacks the privilege for, and reports whether the clone is to be tried again: roles
-// that were created for older versions of this server lack both privileges.
+// dropDeniedFields removes a field of the clone that is optional and that the server's account lacks the privilege for, and reports whether to try
+// the clone again. Roles that were created for older versions of the server lack both privileges.
 func (b *cloneBuilder) dropDeniedFields(err error) bool {
 	var denied types.BaseNoPermission
 	if _, is := fault.As(err, &denied); !is {
@@ -41,8 +41,8 @@ func (b *cloneBuilder) dropDeniedFields(err error) bool {
 	return true
 }
 
-// keepTemplateAdapters keeps adapters of the template in the clone if it was refused because the template boots from one, and reports whether the clone
-// is to be tried again. (Others always do so: fog/fog-vsphere#98.)
+// keepTemplateAdapters keeps adapters of the template if vCenter refused the clone because the template boots from one, and reports whether to try
+// the clone again. (fog-vsphere always keeps them: fog/fog-vsphere#98.)
 func (b *cloneBuilder) keepTemplateAdapters(err error) bool {
 	keep := min(len(b.source.nics()), len(b.backings))
 	if keep == 0 || b.kept || !refusedForBootOrder(err) {
@@ -57,8 +57,7 @@ func (b *cloneBuilder) keepTemplateAdapters(err error) bool {
 	return true
 }
 
-// clearHost leaves the choice of host to vCenter if the clone was refused for a reason that might be the host's, and reports whether the clone is to
-// be tried again.
+// clearHost leaves the choice of host to vCenter if the chosen host may be the reason of the refusal, and reports whether to try the clone again.
 func (b *cloneBuilder) clearHost(err error) bool {
 	if b.spec.Location.Host == nil || !mayBeHosts(err) {
 		return false
@@ -67,8 +66,8 @@ func (b *cloneBuilder) clearHost(err error) bool {
 	return true
 }
 
-// resolveNameConflict finds out which object has a new member's name: the member itself, from an earlier try or another replica of
-// the server, or an unmanaged VM. It reads that object again, and publishes it.
+// resolveNameConflict finds the object that has a new member's name, and reads it. If the object is the member itself, from an earlier try or
+// another replica, that is success.
 func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.ManagedObjectReference) error {
 	if holder.Value == "" {
 		var err error
@@ -90,15 +89,15 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return nil
 	case !known:
-		return running // it is gone, or too unfinished to have a stamp
+		return running // the VM is gone, or its clone has not written the stamp yet
 	case m != nil && m.Stamp.Namespace == b.ref.Namespace && m.Stamp.Name == b.ref.Name && m.Stamp.UID != b.ref.UID:
 		return errFormerMember(b.ref, b.cfg.ClusterID, &m.Stamp, path)
 	}
 	return vcfault.ForOperator(vcfault.ReasonNameConflict, "The name is taken by %s, which is not this member: rename, move or remove it.", path)
 }
 
-// errFormerMember says how to adopt a VM that a former group of the same namespace and name left behind, when the group was lost
-// and applied again. The message is the same for all of its members.
+// errFormerMember says how to adopt a VM that a former group of the same namespace and name left behind: the group was lost and applied again.
+// The message is the same for all members of the former group.
 func errFormerMember(ref plan.Ref, cluster string, s *stamp.Stamp, path string) error {
 	folder := path[:strings.LastIndexByte(path, '/')]
 	held := "The name is taken in " + folder + " by a VM of "
@@ -115,20 +114,20 @@ func errFormerMember(ref plan.Ref, cluster string, s *stamp.Stamp, path string) 
 	return vcfault.ForOperator(vcfault.ReasonNameConflict, "%sa former %s (UID %s). To adopt the VM, %s. %s", held, ref, s.UID, adopt, otherwise)
 }
 
-// failure forgets kept answers if a failure shows that they may be wrong, and returns the error to report.
+// failure drops the kept answers if an error shows that they may be outdated, and returns the error to report.
 func (b *cloneBuilder) failure(ctx context.Context, err error) error {
 	gone, at := vcfault.MissingObject(err), b.settings
 	if gone.Value != "" || vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[*types.NotFound](err) {
-		b.lookups.forget() // the next try asks again
+		b.lookups.forget() // the next try reads them again
 	}
 	if gone.Value != "" && (gone == at.Pool || at.Datastore != nil && gone == *at.Datastore) {
-		_, refitErr := b.reloadSettings(ctx) // the settings may name another one now; if they name none, their fault is reported
-		return errors.Join(refitErr, err)
+		_, settingsErr := b.reloadSettings(ctx) // the settings may find another object of that name now; if they find none, their fault is reported
+		return errors.Join(settingsErr, err)
 	}
 	return b.refusal(err)
 }
 
-// refusal explains a fault that has no words of its own, and says what to do about a boot order.
+// refusal explains a fault of the clone that vcfault cannot explain without the template or the spec.
 func (b *cloneBuilder) refusal(err error) error {
 	template, refused := b.details.Spec.Template, vcfault.Classify("", err)
 	var wrong types.BaseInvalidArgument

@@ -22,46 +22,46 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// deployments deploy OVFs of content libraries as templates into the root folder: once for each version, for all groups. Only the server's
-// settings say how, so it does not matter which group names an item first. The template's name is the lock, as for clones: of two
-// replicas that deploy at once, vCenter refuses one, which then finds the other's VM.
+// deployments deploys OVFs of content libraries as templates into the root folder: once for each version, for all groups. Only the server's
+// settings decide how, so it does not matter which group names an item first. The template's name is the lock, as for clones: of two
+// replicas that deploy at once, vCenter refuses one, and that replica finds the other's VM.
 //
-// Nothing is stored. Of what has that name, its notes and its record say what it is:
+// The server stores nothing. The notes and the record of the object that has the template's name decide what to do with it:
 //
-//	a template with the record         it is used
-//	a VM with our notes, and a task    somebody deploys it
-//	a VM with our notes, and none      the process that deployed it has abandonedAfter to finish it; then it is destroyed and deployed again
-//	the same with the record           after that time, it becomes a template: it was complete, or is one that an operator has changed
-//	anything else                      it is not touched
+//	a template with the record                         use it
+//	a VM with the server's notes, and a running task   wait: a process deploys it
+//	a VM with the server's notes, and no task          wait abandonedAfter for the process that deployed it; then destroy and deploy it again
+//	the same with the record                           after that time, convert it: it is complete, or an operator converted it to a VM
+//	anything else                                      leave it alone
 type deployments struct {
 	calls
 
 	mu   sync.Mutex
-	left map[string]time.Time // since when a VM has been unfinished without a task, by moRef
+	left map[string]time.Time // since when an unfinished VM has had no task, by moRef
 }
 
-// abandonedAfter is the time to finish a VM whose deployment has ended: a reconfiguration, and the conversion to a template.
+// abandonedAfter is how long a process may take after a deployment for the rest: a reconfiguration, and the conversion to a template.
 const abandonedAfter = 5 * time.Minute
 
-// deployedKey is the extraConfig key of the record that a template was deployed by this server.
+// deployedKey is the extraConfig key of the record of a deployed template.
 const deployedKey = "codeconnect.vmworld.com.vmgroup.library"
 
-// DeployedPath is the property that ParseDeployed reads.
+// DeployedPath is the property that IsDeployed reads.
 const DeployedPath = `config.extraConfig["` + deployedKey + `"]`
 
-// deployedRecord says what a template was deployed of, and by which cluster's server, for people.
+// deployedRecord names the item that a template was deployed from, and the cluster of the server, for people.
 type deployedRecord struct {
 	Item    string `json:"item"`
 	Version string `json:"version"`
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// IsDeployed reports whether a template, of which DeployedPath was read, was deployed by a server.
+// IsDeployed reports whether a server deployed a template. o must have DeployedPath.
 func IsDeployed(o session.Object) bool {
 	return session.Prop[types.OptionValue](o, DeployedPath).Value != nil
 }
 
-// deployedNotes are the notes of a VM from the beginning of its deployment on.
+// deployedNotes returns the notes that a VM has from the beginning of its deployment.
 func deployedNotes(ovf *library.OVF) string {
 	return fmt.Sprintf("Version %s of the content library's item %s (%s), deployed by vmgroup as a template for its clones.", ovf.Version, ovf.Name, ovf.ID)
 }
@@ -79,7 +79,7 @@ func (d *deployments) Deployed(ctx context.Context, ovf *library.OVF) (string, e
 	return found.Value, nil
 }
 
-// find looks for what has the template's name; the zero reference if nothing does.
+// find returns the object that has the template's name, and whether it is a finished template; the zero reference if there is none.
 func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *library.OVF) (found types.ManagedObjectReference, finished bool, err error) {
 	name := ovf.TemplateName()
 	if found, err = d.Child(ctx, at.Root, name); err != nil || found.Value == "" {
@@ -92,7 +92,7 @@ func (d *deployments) find(ctx context.Context, at *inventory.Settings, ovf *lib
 			return err
 		})
 	}
-	if vcfault.MissingObject(err) == found { // removed, or given up by vCenter, since
+	if vcfault.MissingObject(err) == found { // an operator removed it, or vCenter gave up the deployment
 		return types.ManagedObjectReference{}, false, nil
 	}
 	if err != nil {
@@ -126,9 +126,9 @@ func (d *deployments) Examine(ctx context.Context, ovf *library.OVF) error {
 	return err
 }
 
-// specOf returns how an OVF is deployed: with thin disks on the datastore of the settings or, without one, where vCenter puts it; with
-// each adapter on the network that the OVF names or, if the pool's hosts have none of that name, on that of the settings; and on a host that
-// has all of these if the cluster has no DRS.
+// specOf returns the specification for deploying an OVF: with thin disks on the datastore of the settings, or, if they name none, where vCenter
+// puts them; with each adapter on the network that the OVF names, or, if the pool's hosts have no such network, on that of the settings; and, if
+// the cluster has no DRS, on a host that has the datastore and the networks.
 func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *library.OVF) (vcenter.Deploy, error) {
 	how := vcenter.Deploy{
 		DeploymentSpec: vcenter.DeploymentSpec{Name: ovf.TemplateName(), Annotation: deployedNotes(ovf), StorageProvisioning: string(types.OvfCreateImportSpecParamsDiskProvisioningTypeThin)},
@@ -169,9 +169,9 @@ func (d *deployments) specOf(ctx context.Context, at *inventory.Settings, ovf *l
 	return how, d.hasRoom(ctx, at, ovf, needs.AdditionalParams)
 }
 
-// fillHost chooses a host with those networks for a deployment into a cluster without DRS, as for clones. (The filter call takes it, too.) [doc] vcenter/ovf/library-item, DeploymentTarget.host_id:
-// if unset, "the server will automatically select a target host from the resource pool if [it] is a stand-alone host or a cluster with
-// Distributed Resource Scheduling (DRS) enabled".
+// fillHost chooses a host with those networks for a deployment into a cluster without DRS, as for clones. The filter call needs the host, too.
+// [doc] vcenter/ovf/library-item, DeploymentTarget.host_id: if unset, "the server will automatically select a target host from the resource pool
+// if [it] is a stand-alone host or a cluster with Distributed Resource Scheduling (DRS) enabled".
 func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf *library.OVF, networks []types.ManagedObjectReference, how *vcenter.Deploy) error {
 	in, err := d.ownDatacenter()
 	if err != nil {
@@ -201,7 +201,7 @@ func (d *deployments) fillHost(ctx context.Context, at *inventory.Settings, ovf 
 	})
 }
 
-// networkFor finds the network for the adapters that an OVF has on the network of that name.
+// networkFor finds the network for the adapters of an OVF that are on the network of that name.
 func (d *deployments) networkFor(ctx context.Context, at *inventory.Settings, ovf *library.OVF, name string) (types.ManagedObjectReference, error) {
 	in, err := d.ownDatacenter()
 	if err != nil {
@@ -218,7 +218,7 @@ func (d *deployments) networkFor(ctx context.Context, at *inventory.Settings, ov
 	return found.Ref, err
 }
 
-// hasRoom checks the datastore of the settings before vCenter copies disks to it.
+// hasRoom checks that the datastore of the settings is usable and has space, before vCenter copies disks to it.
 func (d *deployments) hasRoom(ctx context.Context, at *inventory.Settings, ovf *library.OVF, params []vcenter.AdditionalParams) error {
 	var state *DatastoreState
 	err := d.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {
@@ -270,7 +270,7 @@ func (d *deployments) Deploy(ctx context.Context, ovf *library.OVF) error {
 	return d.finish(ctx, ovf, vm)
 }
 
-// start deploys an OVF, and waits for the VM. vCenter removes what it has made of one that fails, and of one whose caller hangs up.
+// start deploys an OVF, and waits for the VM. If the deployment fails or the connection is closed, vCenter removes the VM.
 func (d *deployments) start(ctx context.Context, ovf *library.OVF, how vcenter.Deploy) (vm types.ManagedObjectReference, err error) {
 	d.log.Info().Str("item", ovf.Name).Str("version", ovf.Version).Str("template", how.Name).Msg("deploying an item of a content library")
 	began := time.Now()
@@ -293,7 +293,7 @@ func (d *deployments) start(ctx context.Context, ovf *library.OVF, how vcenter.D
 	return vm, err
 }
 
-// finish makes a deployed VM the template: first the record, so that a template never lacks it.
+// finish converts a deployed VM to the template. It writes the record first, so that a template never lacks it.
 func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
 	record, err := json.Marshal(deployedRecord{ovf.ID, ovf.Version, d.cfg.ClusterID})
 	if err != nil {
@@ -312,8 +312,8 @@ func (d *deployments) finish(ctx context.Context, ovf *library.OVF, vm types.Man
 	return d.reader.Read(ctx, vm)
 }
 
-// resume waits for the deployment of a VM that is unfinished, by another process or a former one of this. If nobody will finish it, this
-// process does if the VM is complete, and otherwise destroys it.
+// resume waits for the process that deploys an unfinished VM, which may have been killed. After abandonedAfter without a task, resume finishes the
+// VM if it is complete, and otherwise destroys it.
 func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.ManagedObjectReference) error {
 	waiting := vcfault.ForRetry(vcfault.ReasonLibraryReading, "The content library's item %q is being deployed by another process.", ovf.Name)
 	var running, complete bool
@@ -340,7 +340,7 @@ func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.Man
 	d.left[vm.Value] = since
 	abandoned := time.Since(since) >= abandonedAfter
 	if abandoned {
-		delete(d.left, vm.Value) // an operator can convert the template again, and then has as long again
+		delete(d.left, vm.Value) // if an operator converts the template to a VM again, the time begins again
 	}
 	d.mu.Unlock()
 	if !abandoned {
@@ -363,7 +363,7 @@ func (d *deployments) resume(ctx context.Context, ovf *library.OVF, vm types.Man
 	return waiting
 }
 
-// fetch makes vCenter copy the files of a subscribed library's item, which takes a while.
+// fetch makes vCenter copy the files of a subscribed library's item. The item is deployed at a later call.
 func (d *deployments) fetch(ctx context.Context, ovf *library.OVF) error {
 	err := d.rest(ctx, func(ctx context.Context, rs *session.RESTSession) error {
 		return rest.NewManager(rs.Client).SyncLibraryItem(ctx, &rest.Item{ID: ovf.ID}, true)

@@ -1,4 +1,4 @@
-// This file builds a clone without making it, for previews, the check, and a member that is to be replaced.
+// This file builds a clone without making it: for previews, for the check, and before a member is removed for its successor.
 
 package vsphere
 
@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/naming"
 )
 
-// Draft is a clone that is built as the server builds one, but not made.
+// Draft is a clone spec that is built as for a clone, and not used.
 type Draft struct{ b *cloneBuilder }
 
 // As sets the instanceUuid, name and folder of the VM.
@@ -21,8 +21,8 @@ func (d *Draft) As(instanceUUID, name, folder string) {
 	d.b.id, d.b.action.VM, d.b.clone.Folder = instanceUUID, name, folder
 }
 
-// Fill takes the steps of a clone, except those that need data that only a clone has, and reports each that failed. It stops
-// when a step failed that the rest needs, and takes the last step only if all others succeeded.
+// Fill runs the steps of a clone that need no real clone, and reports each failure. It stops after the failure of a step that later steps need
+// (base), and runs a step that needs all others (last) only if all succeeded.
 func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (good bool) {
 	good = true
 	for _, step := range d.b.cloneSteps() {
@@ -42,7 +42,7 @@ func (d *Draft) Fill(ctx context.Context, failed func(step string, err error)) (
 	return good
 }
 
-// MixedHosts says if only some hosts of the member's cluster have its hardware version; empty if all have it, or if vCenter doesn't say.
+// MixedHosts says how many hosts of the member's cluster have its hardware version; empty if all have it, or if vCenter does not list them.
 func (d *Draft) MixedHosts() string {
 	x, version := d.b.upgrades, d.b.details.Spec.Hardware.Version
 	if !x.mixed(version) {
@@ -51,8 +51,8 @@ func (d *Draft) MixedHosts() string {
 	return fmt.Sprintf("%d of %d hosts of %s have hardware version %d", len(x.hosts[version]), len(x.all), x.cluster, version)
 }
 
-// draftAtHome begins a draft in the group's folder, or the one that exists above.
-func (c calls) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
+// draftInGroupFolder begins a draft in the group's folder, or in the nearest existing folder above it.
+func (c calls) draftInGroupFolder(ref plan.Ref, a plan.Action) (*Draft, error) {
 	at, err := c.inventory.GroupFolderFor(ref, plan.HomeOf(a.Details().Spec))
 	if err != nil {
 		return nil, err
@@ -62,10 +62,10 @@ func (c calls) draftAtHome(ref plan.Ref, a plan.Action) (*Draft, error) {
 	return &Draft{b}, err
 }
 
-// checkClone looks up what a Clone needs, and returns what it would fail on first, as the clone would: so no member is taken down for a
-// successor that cannot be made.
+// checkClone looks up what a Clone needs, and returns the first error that the clone would return, so that no member is taken down for a successor
+// that cannot be cloned.
 func (st *step) checkClone(ctx context.Context, a plan.Action) error {
-	d, err := st.draftAtHome(st.ref, a)
+	d, err := st.draftInGroupFolder(st.ref, a)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (st *step) checkClone(ctx context.Context, a plan.Action) error {
 	return nil
 }
 
-// FillBare takes the steps that make a VM like a member, but none that says which group it belongs to.
+// FillBare runs the steps that apply to any VM of the source (anyVM), and none that depends on the group.
 func (d *Draft) FillBare(ctx context.Context) error {
 	for _, step := range d.b.cloneSteps() {
 		if step.only != anyVM {
@@ -105,10 +105,10 @@ func (d *Draft) Group() *plan.Details { return d.b.details }
 // Devices returns the devices of the source.
 func (d *Draft) Devices() []types.BaseVirtualDevice { return d.b.source.devices }
 
-// CoresPerSocket returns those of the source; 0 if vCenter does not say.
+// CoresPerSocket returns the cores per socket of the source; 0 if vCenter does not show them.
 func (d *Draft) CoresPerSocket() int32 { return d.b.source.perSocket }
 
-// Network finds a network that the clone's possible hosts have.
+// Network finds a network that hosts of the clone's pool have.
 func (d *Draft) Network(ctx context.Context, name string) (naming.Candidate, error) {
 	return d.b.networkAt(ctx, d.b.datacenter, *d.b.spec.Location.Pool, name)
 }

@@ -1,4 +1,4 @@
-// This file is what encrypts members: storage policies, and what vCenter needs for that.
+// This file encrypts members by storage policies, and explains what vCenter lacks for it.
 
 package vsphere
 
@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Encrypt makes a change of a VM that is off encrypt it, by the ids of policies as plan.Preparation.Encrypt has them: its files, and each disk
-// but persistent ones and those that have a policy of their own. given are the disks of the spec.
+// Encrypt adds to a change of a VM that is off the policies that encrypt its files and its disks, except persistent disks and disks with a policy
+// of their own. by has the ids of the policies, as plan.Preparation.Encrypt has them. given are the disks of the spec.
 func Encrypt(config *types.VirtualMachineConfigSpec, by map[string]string, given []plan.MemberDisk, devices []types.BaseVirtualDevice) {
 	if len(by) == 0 {
 		return
@@ -31,17 +31,17 @@ func Encrypt(config *types.VirtualMachineConfigSpec, by map[string]string, given
 	}
 }
 
-// EncryptionRefusal says what vCenter needs to encrypt a VM, if that is why it refused.
+// EncryptionRefusal explains a refusal to encrypt a VM by what vCenter needs for encryption. It returns other errors unchanged.
 func EncryptionRefusal(err error) error {
 	return keysMissing(err, "The VM is not encrypted, and is not powered on: vCenter needs a default key provider", ", and the VM no snapshots; or set another spec.placement.storagePolicy")
 }
 
-// TPMRefusal says what vCenter needs for a virtual TPM, if that is why it refused to add one.
+// TPMRefusal does so for a refusal to add a virtual TPM.
 func TPMRefusal(err error) error {
 	return keysMissing(err, "The VM gets no virtual TPM: vCenter needs a default key provider", "; or remove spec.hardware.vtpm")
 }
 
-// keysMissing explains a refusal that has another reason than a privilege, a full datastore or a moment.
+// keysMissing explains a refusal, unless its reason is a privilege, a full datastore or a temporary state.
 func keysMissing(err error, what, instead string) error {
 	if err == nil {
 		return nil

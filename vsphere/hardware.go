@@ -1,5 +1,5 @@
-// This file has the parts of spec.hardware that are more than a field of vCenter's: its version, reservations, limits and shares, PCI
-// devices, a virtual TPM, and a boot order.
+// This file has the parts of spec.hardware that are more than one field of vCenter's configuration: the hardware version, reservations, limits
+// and shares, PCI devices, a virtual TPM, and a boot order.
 
 package vsphere
 
@@ -20,27 +20,28 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// upgrades are the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
+// upgrades has the hardware versions, in ascending order, to which the hosts of a cluster can upgrade VMs.
 type upgrades struct {
 	cluster  string
 	versions []int32
-	// hosts are those that have a version, as far as vCenter says ([doc] VirtualMachineConfigOptionDescriptor.host), and all those of any.
+	// hosts are the hosts that have a version, if vCenter lists them ([doc] VirtualMachineConfigOptionDescriptor.host). all are the hosts of any
+	// version.
 	hosts map[int32][]types.ManagedObjectReference
 	all   []types.ManagedObjectReference
 }
 
-// have reports whether a host has the hardware version; true if vCenter doesn't say which do. x can be nil.
+// have reports whether a host has the hardware version, which is assumed if vCenter lists no hosts for the version. x can be nil.
 func (x *upgrades) have(version int32, host types.ManagedObjectReference) bool {
 	return x == nil || len(x.hosts[version]) == 0 || slices.Contains(x.hosts[version], host)
 }
 
-// mixed reports whether vCenter says that only some hosts have the hardware version: a clone's upgrade, which its host makes, needs one of them,
-// also where DRS chooses another for the power-on. x can be nil.
+// mixed reports whether only some hosts have the hardware version, as far as vCenter lists them. The clone must then be on such a host, because
+// its host upgrades it before DRS can choose another one for the power-on. x can be nil.
 func (x *upgrades) mixed(version int32) bool {
 	return x != nil && len(x.hosts[version]) > 0 && len(x.hosts[version]) < len(x.all)
 }
 
-// readUpgrades reads to which hardware versions the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
+// readUpgrades reads the hardware versions to which the hosts of a cluster can upgrade VMs ([doc] QueryConfigOptionDescriptor).
 func readUpgrades(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) (*upgrades, error) {
 	o, err := session.ReadProps(ctx, s, cluster, "name", "environmentBrowser")
 	x := &upgrades{cluster: naming.Unescape(session.Prop[string](o, "name")), hosts: map[int32][]types.ManagedObjectReference{}}
@@ -75,7 +76,7 @@ func allocate(config *types.VirtualMachineConfigSpec, h *v1alpha1.Hardware) {
 	}
 }
 
-// allocationOf returns what is set of an allocation; nil if nothing is.
+// allocationOf returns an allocation with the fields that are set; nil if none is.
 func allocationOf(reservation, limit int32, shares *intstr.IntOrString) *types.ResourceAllocationInfo {
 	number := func(n int32) *int64 {
 		if n == 0 {
@@ -96,11 +97,11 @@ func allocationOf(reservation, limit int32, shares *intstr.IntOrString) *types.R
 	return &all
 }
 
-// newPCIKey is the first of the keys that stand for new PCI devices until vCenter gives them their own; they count down.
+// newPCIKey is the temporary key of the first new PCI device; the keys count down. vCenter replaces them.
 const newPCIKey = -6000
 
-// pciDevices are changes that add PCI devices, each given as "vendor:device" or as a vGPU profile. DRS powers members on where their devices
-// are free. A clone gets them after its upgrade, because with an older hardware version vCenter refuses them, and so would refuse the clone
+// pciDevices returns the changes that add PCI devices, each named "vendor:device" or by its vGPU profile. DRS powers the member on on a host whose
+// device is free. The devices are added after the clone and its upgrade, because vCenter refuses them with an older hardware version
 // (kubernetes-sigs/cluster-api-provider-vsphere#1749, whose fix is #1775).
 func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, err error) {
 	for i, name := range names {
@@ -120,14 +121,14 @@ func pciDevices(names []string) (changes []types.BaseVirtualDeviceConfigSpec, er
 	return changes, nil
 }
 
-// NewTPM adds a virtual TPM, to which vCenter gives secrets of its own, to a VM that is off. Of an existing VM, and not of a clone's spec,
-// it is known that vCenter takes it (hashicorp/packer-plugin-vsphere#150; terraform-provider-vsphere#2590).
+// NewTPM returns the change that adds a virtual TPM, with secrets of its own, to a VM that is off. vCenter is known to accept it for an existing
+// VM, but not in a clone spec (hashicorp/packer-plugin-vsphere#150; terraform-provider-vsphere#2590).
 func NewTPM() *types.VirtualDeviceConfigSpec {
 	return &types.VirtualDeviceConfigSpec{Operation: types.VirtualDeviceConfigSpecOperationAdd, Device: &types.VirtualTPM{VirtualDevice: types.VirtualDevice{Key: -1}}}
 }
 
-// bootFirst returns a boot order that begins with that device; nil for none. It has the keys of devices, which are known only after the clone;
-// made is the stamp's record of the clone's disks. [doc] VirtualMachineBootOptions.bootOrder: "After list is exhausted, default BIOS boot
+// bootFirst returns a boot order that begins with that device; nil if device is empty. A boot order has the keys of devices, which are known only
+// after the clone. made is the stamp's record of the clone's disks. [doc] VirtualMachineBootOptions.bootOrder: "After list is exhausted, default BIOS boot
 // device algorithm is used".
 func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirtualDevice) *types.VirtualMachineBootOptions {
 	if device == "" {
@@ -145,7 +146,7 @@ func bootFirst(device v1alpha1.BootDevice, made string, devices []types.BaseVirt
 	return &types.VirtualMachineBootOptions{BootOrder: order}
 }
 
-// HardwareVersion returns the number of a hardware version, "vmx-19"; 0 if it has none.
+// HardwareVersion returns the number of a hardware version, 19 for "vmx-19"; 0 if the text has none.
 func HardwareVersion(text string) (version int32) {
 	number, _ := strconv.ParseInt(strings.TrimPrefix(text, "vmx-"), 10, 32)
 	return int32(number)

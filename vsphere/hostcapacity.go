@@ -1,8 +1,8 @@
-// This file chooses the host of a cluster for a clone, if DRS does not.
+// This file chooses the host for a clone in a cluster without DRS.
 //
 // Without DRS, vCenter puts a clone that names no host on "a random compatible host" ([doc] VirtualMachineRelocateSpec.host), or, as
-// reported of old versions, always on the first (CAPV#586), where it stays. So the server chooses: it spreads each group over the
-// hosts that can take the clone.
+// reported of old versions, always on the first host (CAPV#586), and never moves it. So the server chooses, and spreads each group over the
+// hosts that can run the clone.
 //
 // Locks: hostCapacity.mu is taken last.
 
@@ -26,11 +26,11 @@ import (
 type cloneHost struct {
 	ref                  types.ManagedObjectReference
 	name                 string
-	usable               bool // connected and not in maintenance
+	usable               bool // connected, and not in maintenance mode
 	datastores, networks []types.ManagedObjectReference
 }
 
-// readHosts reads the hosts of a cluster, by name.
+// readHosts reads the hosts of a cluster, and sorts them by name.
 func readHosts(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference) ([]cloneHost, error) {
 	objects, err := session.ReadObjects(ctx, s, types.PropertyFilterSpec{
 		ObjectSet: []types.ObjectSpec{{Obj: cluster, Skip: types.NewBool(true),
@@ -49,27 +49,27 @@ func readHosts(ctx context.Context, s *session.Session, cluster types.ManagedObj
 	return all, err
 }
 
-// takes reports whether a clone with those needs can go onto the host.
+// takes reports whether the host can run a clone that needs that datastore and those networks.
 func (h *cloneHost) takes(datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) bool {
 	return h.usable && (datastore == nil || slices.Contains(h.datastores, *datastore)) &&
 		!slices.ContainsFunc(networks, func(n types.ManagedObjectReference) bool { return !slices.Contains(h.networks, n) })
 }
 
-// Choose returns the host with the fewest VMs, as on counts them by moRef, that can take a VM on that datastore (nil: the
-// template's own, which is not checked) with those networks. It prefers hosts that had room when last tried. nil if there is none.
+// Choose returns the host with the fewest VMs that can run a VM on that datastore with those networks; nil if there is none. on has the number of
+// VMs by the host's moRef. A nil datastore is the template's own, which is not checked. Choose prefers hosts that had room at the last try.
 func (c *hostCapacity) Choose(all []cloneHost, on map[string]int, datastore *types.ManagedObjectReference, networks []types.ManagedObjectReference) *types.ManagedObjectReference {
 	all = slices.DeleteFunc(slices.Clone(all), func(h cloneHost) bool { return !h.takes(datastore, networks) })
 	if len(all) == 0 {
 		return nil
 	}
-	full := func(h cloneHost) int { return map[bool]int{true: 1}[c.Full(h.ref.Value)] }
+	full := func(h cloneHost) int { return map[bool]int{true: 1}[c.IsFull(h.ref.Value)] }
 	best := slices.MinFunc(all, func(a, b cloneHost) int {
 		return cmp.Or(cmp.Compare(full(a), full(b)), cmp.Compare(on[a.ref.Value], on[b.ref.Value]), strings.Compare(a.name, b.name))
 	})
 	return &best.ref
 }
 
-// mayBeHosts reports whether a clone's refusal may be due to the host that it names.
+// mayBeHosts reports whether the chosen host may be the reason why vCenter refused the clone.
 func mayBeHosts(err error) bool {
 	return vcfault.Has[types.BaseInvalidArgument](err) || vcfault.Has[types.BaseInvalidDatastore](err) || vcfault.Has[types.BaseCannotAccessNetwork](err) ||
 		vcfault.Has[types.BaseInvalidState](err) || vcfault.Has[types.BaseHostCommunication](err) || vcfault.Has[types.BaseHostConnectFault](err) ||
@@ -77,41 +77,41 @@ func mayBeHosts(err error) bool {
 }
 
 const (
-	// RefusedOften is how often a VM that never ran is refused for its host's lack of resources before it is cloned on another host.
+	// RefusedOften is how often the host of a VM that never ran must lack resources for it before the member is cloned on another host.
 	RefusedOften = 3
-	// fullFor is how long a host counts as full after that. If all hosts are full, each expiry costs a clone for each host.
+	// fullFor is how long a host then counts as full. If all hosts are full, the server tries one clone on each host every fullFor.
 	fullFor = time.Hour
-	// refusedMost bounds how many VMs are counted.
-	refusedMost = 1000
+	// maxCountedVMs bounds the VMs whose refusals are counted.
+	maxCountedVMs = 1000
 )
 
-// hostCapacity are the refusals for a host's lack of resources. Its zero value is empty.
+// hostCapacity counts refusals for a host's lack of resources. Its zero value is empty.
 type hostCapacity struct {
 	mu      sync.Mutex
-	refused map[string]int       // by the VM's moRef
-	until   map[string]time.Time // by the host's
+	refused map[string]int       // refusals by the VM's moRef
+	until   map[string]time.Time // by the moRef of a full host
 }
 
-// Full reports whether a host had no room when it was last tried.
-func (c *hostCapacity) Full(host string) bool {
+// IsFull reports whether a host had no room at the last try.
+func (c *hostCapacity) IsFull(host string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Before(c.until[host])
 }
 
-// Refuse counts a refusal, and returns how many there have been for that VM.
-func (c *hostCapacity) Refuse(vm string) int {
+// CountRefusal counts a refusal of a VM, and returns how many the VM has had.
+func (c *hostCapacity) CountRefusal(vm string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.refused == nil || len(c.refused) > refusedMost {
+	if c.refused == nil || len(c.refused) > maxCountedVMs {
 		c.refused = map[string]int{}
 	}
 	c.refused[vm]++
 	return c.refused[vm]
 }
 
-// Fill records that a host is full.
-func (c *hostCapacity) Fill(host string) {
+// SetFull records that a host has no room.
+func (c *hostCapacity) SetFull(host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.until == nil {
@@ -120,8 +120,8 @@ func (c *hostCapacity) Fill(host string) {
 	c.until[host] = time.Now().Add(fullFor)
 }
 
-// Ran forgets the refusals of a VM and its host, because the VM was powered on there.
-func (c *hostCapacity) Ran(vm, host string) {
+// SetRan drops the refusals of a VM and of its host, because the host powered the VM on.
+func (c *hostCapacity) SetRan(vm, host string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.refused, vm)

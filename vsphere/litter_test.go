@@ -62,7 +62,7 @@ func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 					refused++
 				}
 			}
-			most := map[string]int{"attributes": attributesMost, "tags": 100 + 1, "categories": 20 + 1}[kind]
+			most := map[string]int{"attributes": maxAttributes, "tags": 100 + 1, "categories": 20 + 1}[kind]
 			if made := count(); made > most || made < most/2 || refused == 0 {
 				t.Errorf("%s: %d were made, and %d edits refused", kind, made, refused)
 			}

@@ -1,4 +1,4 @@
-// This file keeps what clones look up in vCenter.
+// This file caches the objects that clones look up in vCenter by name.
 
 package vsphere
 
@@ -18,8 +18,8 @@ import (
 
 const knownFor = session.KnownFor
 
-// lookups keep what clones look up, so that fifty of them need one answer. They are valid for one session: with the next,
-// or when an object turns out to be gone, everything is asked for again.
+// lookups caches what clones look up, so that fifty clones need one answer. The answers are dropped when the session ends, and when an object
+// turns out to be gone.
 type lookups struct {
 	sources    session.Cache[sourceKey, *source]
 	computes   session.Cache[string, *places.Computes]
@@ -74,7 +74,7 @@ func (l *lookups) storageOf(ctx context.Context, s *session.Session, d places.Da
 	return l.storage.Get(ctx, s, d.Ref.Value, knownFor, func() (*places.Storage, error) { return places.ReadStorage(ctx, s, d) })
 }
 
-// findHostGroup finds out whether a cluster has a DRS host group.
+// findHostGroup checks that a cluster has a DRS host group of that name.
 func (l *lookups) findHostGroup(ctx context.Context, s *session.Session, cluster types.ManagedObjectReference, name string) error {
 	_, err := session.LookUpIn(ctx, s, &l.hostGroups, cluster.Value, func() (*hostGroups, error) {
 		o, err := session.ReadProps(ctx, s, cluster, "name", "configurationEx")
@@ -115,8 +115,8 @@ func (l *lookups) policyOf(ctx context.Context, client *session.Client, s *sessi
 	})
 }
 
-// extension returns the extension that members' managedBy names; nil if none is registered. (A simulator takes any managedBy; vCenter refuses
-// one with an unregistered extension.)
+// extension returns the extension that members' managedBy names; nil if it is not registered. (vCenter refuses a managedBy with an unregistered
+// extension; a simulator accepts it.)
 func (l *lookups) extension(ctx context.Context, s *session.Session) (*types.Extension, error) {
 	manager := s.Vim.ServiceContent.ExtensionManager
 	if manager == nil {
@@ -130,6 +130,6 @@ func (l *lookups) extension(ctx context.Context, s *session.Session) (*types.Ext
 		case e.Reason == vcfault.ReasonNotAuthenticated, e.Reason == vcfault.ReasonVCenterUnreachable, e.Reason == vcfault.ReasonCancelled:
 			return nil, err
 		}
-		return nil, nil // no privilege to read it: no clone fails for that
+		return nil, nil // the account may not read extensions: the clone does without
 	})
 }

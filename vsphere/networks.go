@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// backingOf finds a network by its name or path, and of several the one that hosts of the pool have.
+// backingOf finds a network by its name or path. If several have the name, it takes the one that hosts of the pool have.
 func (c calls) backingOf(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (backing types.BaseVirtualDeviceBackingInfo, err error) {
 	err = c.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		ask := func() (*places.Networks, error) { return places.ReadNetworks(ctx, s, in) }
@@ -37,6 +37,7 @@ func (c calls) backingOf(ctx context.Context, in places.Datacenter, pool types.M
 	return backing, err
 }
 
+// networkAt finds a network by its name or path, among those that hosts of the pool have. It reads vCenter, not the cache.
 func (v *parts) networkAt(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, name string) (found naming.Candidate, err error) {
 	err = v.client.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		all, err := places.ReadNetworks(ctx, s, in)

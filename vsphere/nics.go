@@ -1,4 +1,4 @@
-// This file has network adapters: those of a VM, those that a clone gets instead, and their networks.
+// This file has network adapters: those of a source, and those that a clone gets instead.
 
 package vsphere
 
@@ -12,8 +12,8 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// NICsIn are the network adapters among devices, in the order of their keys: that in which they were added, and in which vCenter numbers
-// them ("Network adapter 1").
+// NICsIn returns the network adapters among devices in the order of their keys, which is the order in which they were added, and in which vCenter
+// numbers them ("Network adapter 1").
 func NICsIn(devices []types.BaseVirtualDevice) (all []types.BaseVirtualDevice) {
 	for _, device := range devices {
 		if _, is := device.(types.BaseVirtualEthernetCard); is {
@@ -26,7 +26,8 @@ func NICsIn(devices []types.BaseVirtualDevice) (all []types.BaseVirtualDevice) {
 	return all
 }
 
-// MACsOf are the MAC addresses of the network adapters among devices, in the order of NICsIn. One that vCenter has yet to give is empty.
+// MACsOf returns the MAC addresses of the network adapters among devices, in the order of NICsIn. An address that vCenter has not assigned yet is
+// empty.
 func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
 	for _, device := range NICsIn(devices) {
 		all = append(all, device.(types.BaseVirtualEthernetCard).GetVirtualEthernetCard().MacAddress)
@@ -34,8 +35,8 @@ func MACsOf(devices []types.BaseVirtualDevice) (all []string) {
 	return all
 }
 
-// nicChanges give a clone one adapter for each backing, in their order, instead of those that its source has. The first of these stay, as
-// many as keep says, with other backings.
+// nicChanges returns the changes that replace the adapters of a clone's source by one adapter for each backing, in the order of backings. The
+// first keep adapters of the source are kept, with new backings.
 func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDeviceBackingInfo, keep int) (changes []types.BaseVirtualDeviceConfigSpec) {
 	change := func(op types.VirtualDeviceConfigSpecOperation, device types.BaseVirtualDevice) {
 		changes = append(changes, &types.VirtualDeviceConfigSpec{Operation: op, Device: device})
@@ -53,7 +54,7 @@ func nicChanges(has []types.BaseVirtualDevice, backings []types.BaseVirtualDevic
 	return changes
 }
 
-// keptNIC is an adapter of the source as it is, but for its network and its MAC address.
+// keptNIC returns an adapter of the source with another network and a new MAC address.
 func keptNIC(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
 	own := reflect.New(reflect.TypeOf(card).Elem())
 	own.Elem().Set(reflect.ValueOf(card).Elem())
@@ -63,10 +64,10 @@ func keptNIC(card types.BaseVirtualDevice, backing types.BaseVirtualDeviceBackin
 	return device
 }
 
-// newNICKey is the first of the keys that stand for new adapters until vCenter gives them their own; they count down.
+// newNICKey is the temporary key of the first new adapter; the keys count down. vCenter replaces them.
 const newNICKey = -4000
 
-// addedNIC is an adapter that is connected from power-on on.
+// addedNIC returns a new adapter that is connected at power-on.
 func addedNIC(i int, backing types.BaseVirtualDeviceBackingInfo) types.BaseVirtualDevice {
 	return &types.VirtualVmxnet3{VirtualVmxnet: types.VirtualVmxnet{VirtualEthernetCard: types.VirtualEthernetCard{
 		VirtualDevice: types.VirtualDevice{Key: newNICKey - int32(i), Backing: backing, Connectable: connectedNIC()},
@@ -78,7 +79,7 @@ func connectedNIC() *types.VirtualDeviceConnectInfo {
 	return &types.VirtualDeviceConnectInfo{StartConnected: true, AllowGuestControl: true, Connected: true}
 }
 
-// refusedForBootOrder reports whether an error refuses changes of adapters because of the boot order, which names one that is removed:
+// refusedForBootOrder reports whether vCenter refused to remove an adapter because the boot order names it: the invalid property is
 // "configSpec.bootOptions.bootOrder" (fog/fog-vsphere#98).
 func refusedForBootOrder(err error) bool {
 	var wrong types.BaseInvalidArgument
@@ -86,8 +87,8 @@ func refusedForBootOrder(err error) bool {
 	return is && strings.HasSuffix(wrong.GetInvalidArgument().InvalidProperty, "bootOrder")
 }
 
-// addedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are
-// identified by name, which is the same on each host.
+// addedNetworks returns the distributed port groups that a clone's adapters connect to. Other networks are identified by name, which is the same
+// on each host.
 func addedNetworks(changes []types.BaseVirtualDeviceConfigSpec) (refs []types.ManagedObjectReference) {
 	for _, change := range changes {
 		card, is := change.GetVirtualDeviceConfigSpec().Device.(types.BaseVirtualEthernetCard)

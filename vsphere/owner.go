@@ -1,4 +1,4 @@
-// This file has what a VM says about its owner beside its stamp, for people: its notes and its managedBy.
+// This file has what tells people who owns a VM: its notes and its managedBy. The server itself reads the stamp.
 
 package vsphere
 
@@ -9,8 +9,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// noteOf returns the notes of a VM, which say in plain words what it belongs to. The text must stay: disown recognizes notes by it,
-// also those that an older server wrote.
+// noteOf returns the notes of a member's VM. The text must not change: clearOwner recognizes notes by it, including those that an older server
+// wrote.
 func noteOf(ref plan.Ref, member, cluster string) string {
 	of := ""
 	if cluster != "" {
@@ -26,7 +26,7 @@ func formerNoteOf(ref plan.Ref, member string) string {
 }
 
 const (
-	// managedType is the type that members then have, if the extension names no other.
+	// managedType is the type in a member's managedBy, if the extension names no other.
 	managedType = "vm"
 	// extensionKnownFor is how long the server remembers whether the extension is registered.
 	extensionKnownFor = 5 * time.Minute

@@ -162,7 +162,7 @@ func (p power) run(ctx context.Context) error {
 	}
 	p.asked.Delete(p.action.MoRef)
 	if p.action.Op == plan.PowerOn {
-		p.capacity.Ran(p.action.MoRef, m.HostRef)
+		p.capacity.SetRan(p.action.MoRef, m.HostRef)
 	}
 	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
 		return p.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{p.action.MoRef}})
@@ -353,11 +353,11 @@ func (p power) reset(ctx context.Context) error {
 // not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
 func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
 	others := p.inventory.OtherHosts(m.HostRef)
-	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.Refuse(m.MoRef) < RefusedOften {
+	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.CountRefusal(m.MoRef) < RefusedOften {
 		return false
 	}
-	p.capacity.Fill(m.HostRef)
-	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.Full(host) }) {
+	p.capacity.SetFull(m.HostRef)
+	if m.Stamp.Former.Name != "" || !slices.ContainsFunc(others, func(host string) bool { return !p.capacity.IsFull(host) }) {
 		return false
 	}
 	made, on, err := removalcause.Life(ctx, p, m.MoRef)

@@ -1,4 +1,4 @@
-// This file answers previews: what a step would fail on, without changing anything.
+// This file finds for previews what a step would fail on. It changes nothing in vCenter.
 
 package vsphere
 
@@ -11,24 +11,24 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Resolve reads what a preview of a group has to know and what no group has asked for: the item of a content library that is its template,
-// and the VMs that it would adopt. Only previews see what it finds.
+// Resolve reads what a preview of a group needs and no group has asked for yet: the content library item of its template, and the VMs that the
+// group would adopt. Only previews see the result.
 func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
 	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
 		v.libraries.Glimpse(ctx, g.Spec.Template)
 	}
-	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
+	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // without an answer, the preview shows that the VMs are being read
 }
 
-// Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec
-// names is not there. It creates nothing; reads that fail are obstacles, too.
+// Obstacles returns what each step of a Clone would fail on, and what a Prepare or a SetDisks would fail on because vCenter lacks an object that the
+// spec names. It creates nothing. A failed read is an obstacle, too.
 func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (all []plan.Obstacle) {
 	tell := func(part string, err error) {
 		all = append(all, plan.Obstacle{VM: a.VM, Op: a.Op, Part: part, Fault: vcfault.Classify(part, err).Fault})
 	}
-	d, err := v.draftAtHome(ref, a)
+	d, err := v.draftInGroupFolder(ref, a)
 	if err != nil {
 		tell("placement", err)
 		return all
@@ -48,7 +48,7 @@ func (v *VCenter) Obstacles(ctx context.Context, ref plan.Ref, a plan.Action) (a
 	return all
 }
 
-// findLackingDisks looks for the datastores and policies of the disks that a member lacks.
+// findLackingDisks looks up the datastores and policies of the spec's disks that a member does not have.
 func (b *cloneBuilder) findLackingDisks(ctx context.Context) error {
 	m, err := b.ownOf(b.ref, b.action)
 	if err != nil {

@@ -17,35 +17,34 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// source is what a member is cloned from: a template as it is, or as it was when a snapshot was taken. It is
-// immutable.
+// source is the configuration that a member is cloned from: that of a template, or of a snapshot of a template. It is immutable.
 type source struct {
-	// perSocket are the cores per socket; 0 if vCenter chooses them at power-on, or does not say.
+	// perSocket is the number of cores per socket; 0 if vCenter chooses it at power-on, or does not show it.
 	perSocket int32
 	devices   []types.BaseVirtualDevice
-	// vApp reports whether it has vApp properties, or a transport for them.
+	// vApp reports whether the template has vApp properties, or a transport for them.
 	vApp bool
 	// firmware is "bios" or "efi".
 	firmware string
-	// version is its virtual hardware version; 0 if unknown.
+	// version is the virtual hardware version; 0 if unknown.
 	version int32
-	// file is the .vmx file: "[datastore] directory/file.vmx".
+	// file is the path of the .vmx file: "[datastore] directory/file.vmx".
 	file string
-	// cpu and memory are the reservations, limits and shares; locked: all memory is reserved.
+	// cpu and memory have the reservations, limits and shares. locked reports that all memory is reserved.
 	cpu, memory types.ResourceAllocationInfo
 	locked      bool
-	// snapshots are those of a template; nil if there are none.
+	// snapshots are the snapshots of a template; nil if there are none.
 	snapshots *types.VirtualMachineSnapshotInfo
 }
 
-// sourceKey identifies a source. A template with another fingerprint has other disks, and perhaps other snapshots.
+// sourceKey identifies a source. A template whose fingerprint has changed has other disks, and perhaps other snapshots.
 type sourceKey struct {
 	ref         types.ManagedObjectReference
 	fingerprint string
 }
 
 const (
-	// vAppPath is the property that HasVAppProperties looks at.
+	// vAppPath is the property that HasVAppProperties reads.
 	vAppPath = "config.vAppConfig"
 	// autoCoresPath reports whether vCenter chooses the cores per socket, as it does until they are set (inventory.Machine.AutoCores).
 	autoCoresPath = "config.hardware.autoCoresPerSocket"
@@ -88,12 +87,12 @@ func HasVAppProperties(o session.Object) bool {
 	return len(c.Property) > 0 || len(c.OvfEnvironmentTransport) > 0
 }
 
-// cores returns the cores per socket to set in a clone: nil if the source's divide the number of CPUs, because
-// then they are inherited; otherwise the most that divide both. vCenter refuses a number of CPUs that is no multiple of
-// the cores per socket (VirtualMachineConfigSpec.numCoresPerSocket), and a template's may not fit the group's cpu.
+// cores returns the cores per socket to set in a clone. It is nil, so that the clone inherits the source's, if those divide the number of CPUs;
+// otherwise it is the largest number that divides both. vCenter refuses a number of CPUs that is no multiple of the cores per socket
+// (VirtualMachineConfigSpec.numCoresPerSocket).
 func (x *source) cores(cpu int32) *int32 { return dividing(x.perSocket, cpu) }
 
-// dividing returns the most cores per socket that divide both numbers; nil if perSocket already does, or is unknown.
+// dividing returns the largest number of cores per socket that divides perSocket and cpu; nil if perSocket divides cpu, or is unknown.
 func dividing(perSocket, cpu int32) *int32 {
 	if perSocket < 1 || cpu%perSocket == 0 {
 		return nil
@@ -104,17 +103,17 @@ func dividing(perSocket, cpu int32) *int32 {
 	return &cpu
 }
 
-// nics are the network adapters.
+// nics returns the network adapters.
 func (x *source) nics() []types.BaseVirtualDevice { return NICsIn(x.devices) }
 
-// hasTPM reports whether there is a virtual TPM. Its secrets are the template's: vCenter copies them to each clone unless the clone asks
-// for a new one (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
+// hasTPM reports whether the source has a virtual TPM. vCenter copies the secrets of a template's TPM to each clone, unless the clone asks for a
+// new TPM (vim25, tpmProvisionPolicy; a recorded 8.0.1 has vpxd.clone.tpmProvisionPolicy = copy).
 func (x *source) hasTPM() bool { return HasTPM(x.devices) }
 
-// disks are the virtual disks.
+// disks returns the virtual disks.
 func (x *source) disks() []*types.VirtualDisk { return disks.In(x.devices) }
 
-// datastores returns the datastores of the source's home and disks.
+// datastores returns the datastores of the source's .vmx file and disks.
 func (x *source) datastores(all *places.Storage) (own []types.ManagedObjectReference) {
 	var path object.DatastorePath
 	if path.FromString(x.file) {
@@ -130,7 +129,7 @@ func (x *source) datastores(all *places.Storage) (own []types.ManagedObjectRefer
 	return own
 }
 
-// datastoreOf returns the datastore of a disk; nil if vCenter does not say.
+// datastoreOf returns the datastore of a disk; nil if vCenter does not show it.
 func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	if backing, is := disk.Backing.(types.BaseVirtualDeviceFileBackingInfo); is {
 		return backing.GetVirtualDeviceFileBackingInfo().Datastore
@@ -138,7 +137,7 @@ func datastoreOf(disk *types.VirtualDisk) *types.ManagedObjectReference {
 	return nil
 }
 
-// snapshot is one snapshot of a template; path is the names that lead to it, separated by '/'.
+// snapshot is one snapshot of a template. path has the names of its ancestors and its own, separated by '/'.
 type snapshot struct {
 	name, path string
 	ref        types.ManagedObjectReference
@@ -162,7 +161,7 @@ func snapshotsIn(snapshots *types.VirtualMachineSnapshotInfo) []snapshot {
 	return all
 }
 
-// findSnapshot returns the snapshot that clone names by name or path, or the current one. template is for the message.
+// findSnapshot returns the snapshot that spec.clone names by name or path, or the current one. template is the template's name for the message.
 func findSnapshot(snapshots *types.VirtualMachineSnapshotInfo, clone v1alpha1.Clone, template string) (types.ManagedObjectReference, error) {
 	all := snapshotsIn(snapshots)
 	var paths []string

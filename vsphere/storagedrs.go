@@ -19,7 +19,7 @@ func recommendedDatastores(ctx context.Context, s *session.Session, pod *places.
 	req := types.RecommendDatastores{This: *s.Vim.ServiceContent.StorageResourceManager, StorageSpec: spec}
 	res, err := methods.RecommendDatastores(ctx, s.Vim, &req)
 	if err == nil && len(res.Returnval.Recommendations) == 0 && res.Returnval.DrsFault == nil {
-		// Nothing, and no reason: govmomi's own vcsim answers so unless the datastore cluster is named once more.
+		// An answer without a recommendation and without a reason: govmomi's vcsim wants the datastore cluster in InitialVmConfig, too.
 		req.StorageSpec.PodSelectionSpec.InitialVmConfig = []types.VmPodConfigForPlacement{{StoragePod: pod.Ref}}
 		res, err = methods.RecommendDatastores(ctx, s.Vim, &req)
 	}
@@ -40,7 +40,7 @@ func recommendedDatastores(ctx context.Context, s *session.Session, pod *places.
 	return to, nil
 }
 
-// noRecommendation says why there is no recommendation, in vCenter's words. Space may come back.
+// noRecommendation returns the fault for no recommendation, with vCenter's reason.
 func noRecommendation(pod string, drs *types.ClusterDrsFaults) error {
 	var first error
 	if drs != nil {

@@ -23,12 +23,13 @@ type policy struct {
 	encrypts   bool
 }
 
-// profileOf puts the policy with that id on a disk or VM.
+// profileOf returns the profile that sets the policy with that id on a disk or VM.
 func profileOf(id string) []types.BaseVirtualMachineProfileSpec {
 	return []types.BaseVirtualMachineProfileSpec{&types.VirtualMachineDefinedProfileSpec{ProfileId: id}}
 }
 
-// fitting returns the datastores that the policy allows, that VMs can be put on now, and that hosts of the pool have (all if reached is nil).
+// fitting returns the usable datastores that the policy allows and that hosts of the pool have. If reached is nil, any datastore counts as one that
+// the hosts have.
 func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*places.Object) {
 	for i := range all.All {
 		if t := &all.All[i]; p.compatible[t.Ref.Value] && places.Usable(t) && (reached == nil || slices.Contains(reached.Datastores, t.Ref)) {
@@ -38,16 +39,16 @@ func (p *policy) fitting(all *places.Storage, reached *places.Reach) (fits []*pl
 	return fits
 }
 
-// policyKey is the id of a policy, and the datacenter whose datastores satisfy it.
+// policyKey identifies a policy in a datacenter, whose datastores may satisfy it.
 type policyKey struct{ id, datacenter string }
 
-// storagePolicies has vCenter's storage policies, and the service (SPBM) that has them.
+// storagePolicies has vCenter's storage policies, and a client of their service (SPBM).
 type storagePolicies struct {
 	client *pbm.Client
 	ids    map[string]string // by name
 }
 
-// readStoragePolicies reads the policies.
+// readStoragePolicies reads all storage policies.
 func readStoragePolicies(ctx context.Context, client *session.Client, s *session.Session) (*storagePolicies, error) {
 	c, err := client.PBM(ctx, s)
 	if err != nil {
@@ -75,7 +76,7 @@ func readStoragePolicies(ctx context.Context, client *session.Client, s *session
 	return policies, nil
 }
 
-// Find returns the id of the policy with that name, which that field of the spec has.
+// Find returns the id of the policy with that name. field is the field of the spec that has the name, for the message.
 func (b *storagePolicies) Find(name, field string) (string, error) {
 	if id, found := b.ids[name]; found {
 		return id, nil
@@ -96,7 +97,7 @@ func (b *storagePolicies) Read(ctx context.Context, id string, all []naming.Cand
 	if p.encrypts, err = b.client.SupportsEncryption(ctx, id); err != nil {
 		return nil, session.PBMFailure(err)
 	}
-	if len(all) == 0 { // without hubs the service would check all datastores
+	if len(all) == 0 { // given no hubs, the service would check all datastores
 		return p, nil
 	}
 	var hubs []pbmtypes.PbmPlacementHub

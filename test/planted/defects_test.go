@@ -197,7 +197,7 @@ var defects = []defect{
 		"return bounded(resultOf(o))", "return resultOf(o)",
 		[]layer{{"./sync/hook", "TestEveryTextOfAnAnswerIsBounded"}}},
 	{"bounds: tenants fill vCenter with custom attributes", "vsphere/attributes.go",
-		"n >= attributesMost {", "n >= 100*attributesMost {",
+		"n >= maxAttributes {", "n >= 100*maxAttributes {",
 		[]layer{vsphere}},
 	{"secrets: a fault shows what the step sent", "sync/secret/bag.go",
 		"if b == nil || len(value) < shortest {", "if b == nil || len(value) < 1000*shortest {",
