@@ -8,18 +8,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/stamp"
 )
 
-// adoption is a step that takes a VM into a group, or lets one go.
+// adoption is a step that adopts a VM into a group, or releases one.
 type adoption struct{ *step }
 
-// adopt writes a stamp into a VM that has none, or that of a former incarnation of the group. It checks all that State checked
-// again, in a read that begins now.
+// adopt writes a stamp into a VM that has none, or that has the stamp of a former group of the same name. It reads the VM, and repeats all checks of
+// State.
 func (d adoption) adopt(ctx context.Context) error {
 	d.inventory.WatchCandidate(d.ref, d.action.MoRef)
 	if err := d.reader.Read(ctx, d.vm()); err != nil {
 		return err
 	}
 	if m := d.inventory.Member(d.action.MoRef); m != nil && m.Stamp.UID == d.ref.UID {
-		return nil // by an earlier try, or by another replica
+		return nil // an earlier try or another replica adopted the VM
 	}
 	m, err := d.inventory.AdoptableNow(d.ref, d.action.MoRef)
 	if err != nil {
@@ -35,7 +35,7 @@ func (d adoption) adopt(ctx context.Context) error {
 		InstanceUUID: m.InstanceUUID, VCenter: d.inventory.VCenter(), Created: stamp.Time(time.Now()), Fingerprint: as.Fingerprint,
 		Former: plan.Former{Entry: as.Entry, Name: m.Name, Folder: m.Folder},
 	}
-	if d.action.Details() != nil { // as in a clone's stamp, so that adoption alone replaces nothing
+	if d.action.Details() != nil { // as in a clone's stamp, so that the adoption itself is no reason to replace the VM
 		stamp.Home, stamp.Addresses = d.action.Details().Home, d.action.Details().AddressText
 	}
 	return d.writeStamp(ctx, d.action.MoRef, m.ChangeVersion, stamp.Encode())

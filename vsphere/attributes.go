@@ -1,4 +1,4 @@
-// This file has the custom attributes of vCenter: their definitions, by name, and a VM's value.
+// This file finds and creates the definitions of vCenter's custom attributes, and reads a VM's values.
 
 package vsphere
 
@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// fieldCache remembers the definitions of custom attributes, for one session.
+// fieldCache caches the definitions of custom attributes for one session.
 type fieldCache struct {
 	mu   sync.Mutex
 	of   *session.Session
@@ -33,8 +33,8 @@ func (b *fieldCache) write(s *session.Session, defs []types.CustomFieldDef) {
 	b.of, b.defs = s, defs
 }
 
-// key returns the key of a VM's attribute of that name, which it creates if there is none. If another replica of the
-// server creates it at the same time, that one is used.
+// key returns the key of the attribute for VMs of that name. It creates the attribute if there is none, and uses that of another replica that
+// creates it at the same time.
 func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.ManagedObjectReference, name string) (int32, error) {
 	defs, err := b.all(ctx, s, manager)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
-	b.write(nil, nil) // in any case there is a definition that is not remembered
+	b.write(nil, nil) // the cached definitions lack this one, whether this call or another replica made it
 	if err == nil {
 		return res.Returnval.Key, nil
 	}
@@ -67,9 +67,9 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 	return 0, vcfault.ForOperator(vcfault.ReasonAttributeConflict, "The custom attribute %q exists already, but for objects of type %s, not for VMs: use another name in spec.customAttributes, or rename that one in vCenter.", name, of)
 }
 
-// maxAttributes bounds the definitions of VMs' attributes that vCenter has when the server makes one. They stay when no VM has a value any
-// more, because others may use them by then, and nothing in vCenter tells who made one: each edit of spec.customAttributes might leave
-// twenty behind. An administrator can create any number.
+// maxAttributes bounds the attributes for VMs up to which the server creates another. The server never deletes one: vCenter does not record who
+// created an attribute, and others may use it by then. Each edit of spec.customAttributes could leave twenty behind. An administrator can create
+// any number.
 const maxAttributes = 100
 
 func countVMAttributes(defs []types.CustomFieldDef) (n int) {
@@ -81,7 +81,7 @@ func countVMAttributes(defs []types.CustomFieldDef) (n int) {
 	return n
 }
 
-// defOf returns the definition of a VM's attribute of that name, preferring one for VMs to one for all kinds of objects; or nil.
+// defOf returns the definition of an attribute that VMs can have, or nil. It prefers an attribute for VMs to one for all types of objects.
 func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 	for _, kind := range []string{session.VMType, ""} {
 		if i := slices.IndexFunc(defs, func(d types.CustomFieldDef) bool { return d.Name == name && d.ManagedObjectType == kind }); i >= 0 {
@@ -91,7 +91,7 @@ func defOf(defs []types.CustomFieldDef, name string) *types.CustomFieldDef {
 	return nil
 }
 
-// all returns the definitions of all attributes.
+// all returns the definitions of all attributes, from the cache or from vCenter.
 func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.ManagedObjectReference) ([]types.CustomFieldDef, error) {
 	if defs, known := b.read(s); known {
 		return defs, nil
@@ -105,7 +105,7 @@ func (b *fieldCache) all(ctx context.Context, s *session.Session, manager types.
 	return defs, nil
 }
 
-// valueOf returns the value of an attribute; empty if it has none.
+// valueOf returns the VM's value of an attribute; empty if it has none.
 func valueOf(have []types.BaseCustomFieldValue, key int32) string {
 	for _, value := range have {
 		if s, is := value.(*types.CustomFieldStringValue); is && s.Key == key {

@@ -20,8 +20,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// destroy removes a member and the disks that its clone made, after it has read the stamp again from vCenter. It first detaches
-// disks from elsewhere, and keeps them.
+// destroy destroys a member's VM with the disks that its clone made, after a fresh read of the stamp. It first detaches all other disks, which are
+// kept.
 func (r removal) destroy(ctx context.Context) error {
 	vm, id := r.vm(), plan.VMID{MoRef: r.action.MoRef}
 	for awaited := false; ; awaited = true {
@@ -45,7 +45,7 @@ func (r removal) destroy(ctx context.Context) error {
 		if len(kept) == 0 {
 			break
 		}
-		if !awaited { // a running power-on: changeVersion, which guards the change, does not tell
+		if !awaited { // a power-on may be running, which does not change the changeVersion that guards the detachment
 			if err := r.awaitPower(ctx, vm, tasks.PoweringOn...); err != nil {
 				return err
 			}
@@ -80,7 +80,7 @@ func (r removal) destroy(ctx context.Context) error {
 	return r.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Gone: []string{r.action.MoRef}})
 }
 
-// neverOn returns nil if a VM is off and, according to vCenter's events, was never on; otherwise a fault, and the VM is kept.
+// neverOn returns a fault, so that the VM is kept, unless the VM is off and vCenter's events show that it was never on.
 func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	undecided := vcfault.ForRetry(plan.ReasonDuplicateMember, "Another VM is %s, and this one may have been in use, so it is kept.", r.action.VM)
 	if now.Power != types.VirtualMachinePowerStatePoweredOff {
@@ -93,7 +93,7 @@ func (r removal) neverOn(ctx context.Context, now *FreshVM) error {
 	return err
 }
 
-// checkOff reports whether disks can be detached from a VM that goes: its guest must not run without them.
+// checkOff returns a fault unless the VM is off, because its guest must not run without the disks that are to be detached.
 func checkOff(x *FreshVM, a plan.Action) error {
 	if x.Power == types.VirtualMachinePowerStatePoweredOff {
 		return nil
@@ -101,10 +101,10 @@ func checkOff(x *FreshVM, a plan.Action) error {
 	return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "%s is %s, so its disks were not detached; it is read again.", a.VM, x.Power)
 }
 
-// checkSnapshots reports whether vCenter can detach disks and keep their files. It cannot if one is part of a snapshot: "Cannot
-// remove virtual disk from the virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine"
-// (pyvmomi-community-samples#352, terraform-provider-vsphere#1651). Then the VM writes to a delta of it. The snapshots belong to an
-// operator or to backup software, and the server must not remove them.
+// checkSnapshots returns a fault if one of the disks is part of a snapshot. vCenter cannot detach such a disk: "Cannot remove virtual disk from the
+// virtual machine because it or one of its parent disks is part of a snapshot of the virtual machine" (pyvmomi-community-samples#352,
+// terraform-provider-vsphere#1651). The VM then writes to a delta of the disk. Snapshots belong to an operator or to backup software, so the
+// server must not remove them.
 func checkSnapshots(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error {
 	if !x.Snapshots {
 		return nil
@@ -123,8 +123,8 @@ func checkSnapshots(x *FreshVM, a plan.Action, kept []*types.VirtualDisk) error 
 		vcfault.FirstFew(held), a.VM)
 }
 
-// detach removes disks from a VM and keeps their files: a device change without a file operation. The stamp says so in the same change:
-// if the VM is not destroyed then, and stays, it needs its persistent disks again.
+// detach removes disks from a VM and keeps their files, by a device change without a file operation. The same change records in the stamp which
+// persistent disks were detached: if the VM is not destroyed after all, it needs them again.
 func (r removal) detach(ctx context.Context, now *FreshVM, kept []*types.VirtualDisk) error {
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: now.ChangeVersion}
 	has, _ := stamp.Read(now.Stamp, now.InstanceUUID, true)

@@ -14,20 +14,20 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// folders is a step that makes folders, or gives a VM another name or folder.
+// folders is a step that creates folders, or renames or moves a VM.
 type folders struct{ *step }
 
 // createFolder creates the group's folder <root>/<namespace>/<group>, and missing folders above it.
 func (f folders) createFolder(ctx context.Context) error {
 	if placement := placementIn(f.action); placement != (plan.Home{}) {
-		return f.createAway(ctx, placement)
+		return f.createElsewhere(ctx, placement)
 	}
 	at, err := f.settings()
 	if err != nil {
 		return err
 	}
 	err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
-	if vcfault.MissingObject(err) == at.Root { // somebody removed the root folder: looking up the settings again creates it
+	if vcfault.MissingObject(err) == at.Root { // the root folder was removed: looking up the settings creates it again
 		if at, err = f.reloadSettings(ctx); err == nil {
 			err = f.createBelow(ctx, at.Root, f.ref.Namespace, f.ref.Name)
 		}
@@ -35,7 +35,7 @@ func (f folders) createFolder(ctx context.Context) error {
 	return err
 }
 
-// placementIn returns the placement in an action; that of the settings if it has no details.
+// placementIn returns the placement in an action; the zero value, for that of the settings, if the action has no details.
 func placementIn(a plan.Action) plan.Home {
 	if a.Details() == nil || a.Details().Spec == nil {
 		return plan.Home{}
@@ -43,9 +43,8 @@ func placementIn(a plan.Action) plan.Home {
 	return plan.HomeOf(a.Details().Spec)
 }
 
-// createAway does so for another placement than that of the settings. Somebody may have removed some of the known folders:
-// the first try shows that.
-func (f folders) createAway(ctx context.Context, placement plan.Home) error {
+// createElsewhere is createFolder for another placement than that of the settings. If a known folder has been removed, the first try shows it.
+func (f folders) createElsewhere(ctx context.Context, placement plan.Home) error {
 	for range 2 {
 		at, err := f.inventory.GroupFolderFor(f.ref, placement)
 		if err != nil {
@@ -62,11 +61,11 @@ func (f folders) createAway(ctx context.Context, placement plan.Home) error {
 			return err
 		}
 	}
-	return vcfault.ForOperator(vcfault.ReasonFolderNotFound, // and not success, for then it would be made again and again
+	return vcfault.ForOperator(vcfault.ReasonFolderNotFound, // not success, after which the plan would create the folder again and again
 		"vCenter does not find the folder %q of spec.placement.folder by that name after creating it: set spec.placement.folder to names that vCenter keeps unchanged.", placement.Folder)
 }
 
-// createBelow finds or creates nested folders, the first one in base. The last one is the group's.
+// createBelow finds or creates nested folders, the first of them in base, and reads them. The last one is the group's.
 func (f folders) createBelow(ctx context.Context, base types.ManagedObjectReference, names ...string) error {
 	chain := []types.ManagedObjectReference{base}
 	for i, name := range names {
@@ -80,7 +79,7 @@ func (f folders) createBelow(ctx context.Context, base types.ManagedObjectRefere
 	return f.reader.Read(ctx, chain...)
 }
 
-// ensureFolder finds or creates a folder. If another replica creates it first, that is success.
+// ensureFolder finds or creates a folder. It succeeds if another replica creates the folder first.
 func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectReference, name string) (folder types.ManagedObjectReference, err error) {
 	if known := f.inventory.Below(parent.Value, name); known != "" {
 		return inventory.FolderRef(known), nil
@@ -104,7 +103,7 @@ func (f folders) ensureFolder(ctx context.Context, parent types.ManagedObjectRef
 	return folder, err
 }
 
-// createQuarantine creates the folder for removed members, in the group's own.
+// createQuarantine creates the folder for removed members in the group's folder.
 func (f folders) createQuarantine(ctx context.Context) error {
 	folder, err := f.ensureFolder(ctx, inventory.FolderRef(f.action.Folder()), plan.QuarantineFolder)
 	if err != nil {
@@ -113,9 +112,9 @@ func (f folders) createQuarantine(ctx context.Context) error {
 	return f.reader.Read(ctx, inventory.FolderRef(f.action.Folder()), folder)
 }
 
-// rename changes the name of a VM of the group within its folder, where names are unique. Reconfiguring does that as well as Rename_Task
-// (https://github.com/vmware/govmomi/issues/2537; Terraform's provider renames so), and only it takes a changeVersion: two replicas, of
-// which one puts a VM into quarantine and the other brings it back, don't take the name from each other.
+// rename renames a VM of the group within its folder, where names are unique. It reconfigures the VM, which works as well as Rename_Task
+// (https://github.com/vmware/govmomi/issues/2537; Terraform's provider does so, too) and has a changeVersion: if one replica puts a VM into
+// quarantine and another brings it back, only one of them renames it.
 func (f folders) rename(ctx context.Context) error {
 	m, err := f.own()
 	name := plan.ArgsOf[plan.RenameArgs](f.action.Args).Name
@@ -134,7 +133,7 @@ func (f folders) rename(ctx context.Context) error {
 	return f.reader.Read(ctx, f.vm())
 }
 
-// move moves a VM of the group into another folder. Its name must be free there, so the name stays the lock.
+// move moves a VM of the group into another folder. vCenter refuses the move if the name is taken there, so names remain the lock.
 func (f folders) move(ctx context.Context) error {
 	m, err := f.own()
 	if err != nil || m.Folder == f.action.Folder() {
@@ -160,8 +159,8 @@ func (f folders) move(ctx context.Context) error {
 	return f.reader.Read(ctx, f.vm())
 }
 
-// nameRefusal says which object has the name, if a rename or a move was refused for that; any other error stays as it is. If the VM
-// itself has it, that is success: an earlier try, or another replica, has done it.
+// nameRefusal names the object that has the name, if vCenter refused a rename or a move for that; it returns other errors unchanged. It returns nil
+// if the VM itself has the name, because an earlier try or another replica was successful.
 func (f folders) nameRefusal(ctx context.Context, err error, folder, name string) error {
 	if vcfault.Has[*types.InvalidName](err) {
 		return vcfault.ForOperator(vcfault.ReasonNameConflict, "vCenter refuses the name %s for the VM of %s.", name, f.action.VM)

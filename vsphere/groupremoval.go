@@ -16,22 +16,21 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// groupRemoval is a step that ends a group whose members are gone.
+// groupRemoval is a step at the end of a group's deletion, when its members are gone.
 type groupRemoval struct{ *step }
 
 const (
-	// confirmEvery is how often groups are confirmed to be gone while no others may be about to follow.
+	// confirmEvery is the interval of full reads that confirm that groups are gone, while no other deletion is about to end.
 	confirmEvery = 50 * time.Millisecond
-	// confirmSeldom is how often while other groups may be about to follow; where a read takes long, it is confirmRest times as long as
-	// that, up to confirmMost.
+	// confirmSeldom is the interval while other deletions may be about to end, so that one read confirms several. If a read takes long, the
+	// interval is confirmRest times as long as the read, up to confirmMost.
 	confirmSeldom, confirmRest, confirmMost = time.Second, 10, 10 * time.Second
 )
 
-// confirmGone reads everything again. A clone outlives the process that started it and is invisible until it is
-// registered, so it looks at the tasks first: a clone that is no longer among them has ended, and the read that begins
-// afterwards has its VM. Groups that go at the same time do so together: reading everything is one call for all of them.
-// It lists the clones before it waits for that, or the removal of the folder did: one that begins later has no folder to land in, and is
-// not waited for.
+// confirmGone reads the whole inventory, and fails if a VM of the group is left. A clone outlives the process that started it, and its VM is
+// invisible until it is registered, so confirmGone waits for the running clones first: the VM of a clone whose task has ended is in a read that
+// begins afterwards. Groups that are deleted at the same time share one read. confirmGone, or removeFolder before it, lists the clones before it
+// waits for that read: a clone that begins later finds no folder, so confirmGone does not wait for it.
 func (g groupRemoval) confirmGone(ctx context.Context) error {
 	if err := g.noCloneRunning(ctx, plan.ArgsOf[plan.ConfirmArgs](g.action.Args).Since); err != nil {
 		return err
@@ -45,7 +44,7 @@ func (g groupRemoval) confirmGone(ctx context.Context) error {
 		}
 	}
 	began := time.Now()
-	// It reads the rules, too: another replica may have made some for the group since.
+	// The read includes the DRS rules, because another replica may have set some for the group.
 	if err := g.reader.ScanWithClusters(ctx); err != nil {
 		return err
 	}
@@ -56,7 +55,7 @@ func (g groupRemoval) confirmGone(ctx context.Context) error {
 	return nil
 }
 
-// nextOf returns the next of the times that are that long apart.
+// nextOf returns the next multiple of an interval.
 func nextOf(every time.Duration) time.Time { return time.Now().Truncate(every).Add(every) }
 
 // removeFolder removes the group's folder if a fresh read shows it empty.
@@ -77,13 +76,13 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 	}
 	if err := g.checkEmpty(ctx, folder, now.Children); err != nil {
 		if vcfault.Classify("", err).Reason == plan.ReasonFolderHoldsStranger {
-			g.clones.Forget(g.ref.UID) // the folder stays, so a clone that another replica begins from now on can land
+			g.clones.Forget(g.ref.UID) // the folder is kept, so a clone that another replica begins from now on can land in it
 		}
 		return err
 	}
 	folders := withQuarantine(folder, g.inventory.Below(g.action.MoRef, plan.QuarantineFolder))
 	err = g.unregisterAndDestroy(ctx, folders...)
-	if vcfault.MissingObject(err) == folder { // somebody else has removed it
+	if vcfault.MissingObject(err) == folder { // another replica or an operator removed it
 		err = g.reader.Read(ctx, folders...)
 	}
 	if err != nil {
@@ -92,7 +91,7 @@ func (g groupRemoval) removeFolder(ctx context.Context) error {
 	return nil
 }
 
-// checkEmpty checks, by fresh reads, that what was found in the group's folder is nothing but an empty quarantine.
+// checkEmpty checks by fresh reads that the objects found in the group's folder are no more than an empty quarantine.
 func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObjectReference, found []types.ManagedObjectReference) error {
 	quarantine := inventory.FolderRef(g.inventory.Below(folder.Value, plan.QuarantineFolder))
 	if at := slices.Index(found, quarantine); at >= 0 {
@@ -122,7 +121,7 @@ func (g groupRemoval) checkEmpty(ctx context.Context, folder types.ManagedObject
 	return vcfault.ForRetry(plan.ReasonFolderHoldsStranger, "The group's folder contains other objects (%s): move them elsewhere, and the folder is removed.", vcfault.FirstFew(unmanaged))
 }
 
-// readFolder reads a folder whose content must be seen.
+// readFolder reads a folder, and fails if the server's account cannot see its content.
 func (g groupRemoval) readFolder(ctx context.Context, folder types.ManagedObjectReference) (freshFolder, error) {
 	now, err := g.freshFolder(ctx, folder)
 	if err == nil && !now.Seen {
@@ -131,10 +130,10 @@ func (g groupRemoval) readFolder(ctx context.Context, folder types.ManagedObject
 	return now, err
 }
 
-// noCloneRunning checks that none of the clones that were queued or running at its first call for this group
-// is any more. A task does not name its destination, so any clone of our user may be the group's that this process has not begun for another
-// group. That first list, and no clock, tells which ones are older than the end of the group. A group may stop being selected several
-// times: another since begins a new list. Where all of that list have ended, no call asks again.
+// noCloneRunning checks that all clones have ended that were queued or running at its first call for this group. A task does not name its
+// destination, so any clone of the server's account may be the group's, unless this process began it for another group. That first list, and not a
+// clock, tells which clones are older than the end of the group. A group may stop being selected several times: another since begins a new
+// list. Once all clones of the list have ended, noCloneRunning makes no call.
 func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error {
 	if g.clones.Ended(g.ref.UID, since) {
 		return nil
@@ -150,7 +149,7 @@ func (g groupRemoval) noCloneRunning(ctx context.Context, since time.Time) error
 	return nil
 }
 
-// withQuarantine returns a folder and the quarantine in it, if it has one.
+// withQuarantine returns a folder, and its quarantine folder if there is one.
 func withQuarantine(folder types.ManagedObjectReference, quarantine string) []types.ManagedObjectReference {
 	if quarantine == "" {
 		return []types.ManagedObjectReference{folder}
@@ -158,9 +157,9 @@ func withQuarantine(folder types.ManagedObjectReference, quarantine string) []ty
 	return []types.ManagedObjectReference{folder, inventory.FolderRef(quarantine)}
 }
 
-// unregisterAndDestroy removes the first of these folders, and the others that are in it. If a VM gets into it at the last moment,
-// UnregisterAndDestroy_Task only unregisters that VM and keeps its disks. Destroy_Task of a vCenter would delete them. But every vCenter has
-// the other method: what lacks it is govmomi's simulator, whose Destroy_Task of a folder leaves the VMs (test/plain has that).
+// unregisterAndDestroy removes the first of the folders; the others are in it. If a VM is moved into the folder at the last moment,
+// UnregisterAndDestroy_Task only unregisters the VM and keeps its disks, while vCenter's Destroy_Task would delete them. Only govmomi's simulator
+// lacks UnregisterAndDestroy_Task; its Destroy_Task of a folder keeps the VMs (test/plain).
 func (g groupRemoval) unregisterAndDestroy(ctx context.Context, folders ...types.ManagedObjectReference) error {
 	var vcenter string
 	_, err := g.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
@@ -188,15 +187,15 @@ func (g groupRemoval) unregisterAndDestroy(ctx context.Context, folders ...types
 	return g.reader.Report(ctx, gone)
 }
 
-// explainRefusal turns the failure to remove an empty folder into FolderStays, if vCenter will refuse it again: a deletion does
-// not wait for that, nor for an unmanaged VM in the folder. The server tries no other way: Destroy_Task needs the same
-// privilege, and would delete the disks of a VM that gets into the folder.
+// explainRefusal returns FolderStays for the failure to remove an empty folder, if vCenter would refuse it again. A deletion does not wait for that,
+// nor for an unmanaged VM in the folder. The server does not try Destroy_Task, which needs the same privilege, and would delete the disks of a VM
+// that is moved into the folder.
 func (g groupRemoval) explainRefusal(err error) error {
 	if !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[*types.NotSupported](err) &&
 		!vcfault.Has[*types.NotImplemented](err) && !vcfault.Has[*types.MethodDisabled](err) {
 		return err
 	}
-	g.clones.Forget(g.ref.UID) // as for a folder that contains unmanaged VMs: a later clone can land in it
+	g.clones.Forget(g.ref.UID) // the folder is kept, so a later clone can land in it
 	stays := vcfault.ForRetry(plan.ReasonFolderStays, "The group's folder is empty, but vCenter refuses to remove it: remove it by hand. vCenter's answer: %s",
 		vcfault.Classify("", err).Message)
 	stays.Err = err

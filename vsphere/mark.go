@@ -1,4 +1,4 @@
-// This file chooses a member for removal: its mark, the read of the group after it, and its quarantine.
+// This file marks a member before the server takes it down, reads the group after the mark, and puts a removed member into quarantine.
 
 package vsphere
 
@@ -17,19 +17,18 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// removal is a step on the way of a member out of its group.
+// removal is a step of the removal of a member.
 type removal struct{ *step }
 
-// mark records in a member's stamp that it is chosen to go, or that it stays.
-// Because of changeVersion vCenter refuses it if anybody changed the VM since it was read: of two replicas, one
-// sees the other's change.
+// mark sets or withdraws the mark in a member's stamp. The write has the changeVersion that the plan saw, so vCenter refuses it if the VM has
+// changed: of two replicas, one sees the other's change.
 func (r removal) mark(ctx context.Context) error {
 	m, err := r.own()
 	if err != nil {
 		return err
 	}
 	next := stampAfter(m, r.action)
-	done := next == m.Stamp // nothing to do, and published
+	done := next == m.Stamp // an earlier try wrote it
 	if done && r.action.Op == plan.Unmark {
 		return r.awaitPower(ctx, inventory.VMRef(m.MoRef), tasks.TakingDown...)
 	}
@@ -52,9 +51,9 @@ func (r removal) mark(ctx context.Context) error {
 	}
 	err = r.reconfigure(ctx, inventory.VMRef(m.MoRef), types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion,
 		ExtraConfig: []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: next.Encode()}}})
-	// Another replica may have marked another member meanwhile, and the stream may not have shown it yet. Both read
-	// all members after they wrote their own mark, so at least one of them sees both marks before it takes its member
-	// down: otherwise the two together could take down too many. A mark whose answer was lost may exist as well, so that is waited for, too.
+	// Another replica may have marked another member at the same time, and the stream may not show that mark yet. Each replica reads all members
+	// after it wrote its own mark, so at least one of the two sees both marks before it takes its member down; otherwise they could take down too
+	// many. If the reply was lost, the mark may exist, so the members are read in that case, too.
 	if err := cmp.Or(err, r.readMembers(ctx)); err != nil {
 		return err
 	}
@@ -62,15 +61,15 @@ func (r removal) mark(ctx context.Context) error {
 	return nil
 }
 
-// readMembers reads all members of the group.
+// readMembers reads all members of the group, and waits until they are published.
 func (st *step) readMembers(ctx context.Context) error {
 	st.reader.Touch(st.inventory.MemberRefs(st.ref.UID)...)
 	return st.reader.Read(ctx, st.vm())
 }
 
-// readSinceMark makes sure that this process has read all members of the group since a member was marked, before it takes that member
-// down. The process that writes a mark has (mark). Any other process may see this mark, and not yet the one that a third replica has
-// written for another member: it would take down one member, and the third replica another one.
+// readSinceMark makes sure that this process has read all members of the group after a member was marked, before it takes the member down. The
+// process that wrote the mark has done so (mark). Another process may see this mark before the mark that a third replica wrote for another
+// member; it would take down one member while the third replica takes down the other.
 func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 	if at, known := st.marks.Load(m.MoRef); known && m.Stamp.MarkedAt.Equal(at.(time.Time)) {
 		return nil
@@ -86,7 +85,7 @@ func (st *step) readSinceMark(ctx context.Context, m *inventory.Member) error {
 	return nil
 }
 
-// memberState is what a plan depends on that another replica changes.
+// memberState is the state of a member that a plan depends on, and that another replica can change.
 type memberState struct {
 	changeVersion string
 	power         plan.PowerState
@@ -103,15 +102,15 @@ func (st *step) memberStates() map[string]memberState {
 	return states
 }
 
-// quarantine records in a marked member's stamp that it is no longer a member. The VM must be off, but another replica of the
-// server, which does not know of the mark yet, may be powering it on now.
+// quarantine records in a marked member's stamp that the VM is no longer a member. The VM must be off. Another replica that does not know of the
+// mark yet may be powering it on, so quarantine waits for such a task, and checks the power state again after the write.
 func (r removal) quarantine(ctx context.Context) error {
 	m, err := r.own()
 	if err != nil {
 		return err
 	}
 	if !m.Stamp.Quarantined.IsZero() {
-		return nil // nothing to do, and published
+		return nil // already in quarantine
 	}
 	if err := r.unchanged(m); err != nil {
 		return err

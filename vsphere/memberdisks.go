@@ -1,4 +1,4 @@
-// This file gives a member the disks of the spec, and checks that it has those of its clone.
+// This file adds and grows a member's disks as the spec says, and checks that the member has the disks of its clone.
 
 package vsphere
 
@@ -17,9 +17,9 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// setDisks adds the disks of the spec that a member lacks, and lets others grow, while it runs or not. It is one reconfigure, guarded
-// by changeVersion, with the stamp that records it; vCenter gives new disks their uuids, so the next step reads and records those, and
-// tells the guest.
+// setDisks adds the disks of the spec that a member lacks, and grows others, whether the VM is on or off. One reconfigure, guarded by changeVersion,
+// changes the disks and records them in the stamp. vCenter assigns the uuids of new disks, so the next step reads and records those, and
+// publishes them to the guest.
 func (md memberDisks) setDisks(ctx context.Context) error {
 	m, err := md.own()
 	if err != nil {
@@ -73,7 +73,8 @@ func (md memberDisks) setDisks(ctx context.Context) error {
 	return md.bindDisks(ctx, m, added, nil)
 }
 
-// obtainMissing finds where the disks go that a member lacks, and finds or creates the persistent ones. It returns the member as it is then.
+// obtainMissing finds the datastores of the disks that a member lacks, and finds or creates the persistent ones. It returns the member as last
+// read.
 func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, now *FreshVM, missing []v1alpha1.Disk) (*inventory.Member, *FreshVM, []disks.Addition, error) {
 	b, err := md.newCloneBuilder(md.ref, md.action, m.Folder)
 	if err == nil {
@@ -92,10 +93,9 @@ func (md memberDisks) obtainMissing(ctx context.Context, m *inventory.Member, no
 	return m, now, wanted, err
 }
 
-// identifyDisks checks that a member that is to be powered on has the disks of its clone, and, where the directories of disks do not name
-// their VM (vSAN, vVols), adds their uuids to its stamp, by which they are known wherever they are moved. It returns the member as it is then.
-// A member that is prepared has both from then. Of any other the inventory tells what is needed: a call is made only where something is missing
-// or to be written.
+// identifyDisks checks, before a power-on, that a member has the disks of its clone. Where the directories of disks do not name their VM (vSAN,
+// vVols), it adds the uuids of the disks to the stamp, which identify them wherever they are moved. It returns the member as last read. A
+// preparation does both, too. The inventory shows whether a disk is missing or a uuid unrecorded, so other members need no call.
 func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
 	if disks.Identified(m.Stamp.Disks) || m.NamedHome && int(m.NumDisks) >= disks.Count(m.Stamp.Disks) {
 		return m, nil
@@ -107,7 +107,7 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 	if err != nil || disks.NamedHome(now.File) {
 		return m, err
 	}
-	foreign := now.ForeignDisks() // somebody may have attached one in another's place meanwhile
+	foreign := now.ForeignDisks() // an operator may have replaced a disk by another one
 	own := slices.DeleteFunc(slices.Clone(now.Devices), func(device types.BaseVirtualDevice) bool {
 		disk, is := device.(*types.VirtualDisk)
 		return is && slices.Contains(foreign, disk)
@@ -125,8 +125,9 @@ func (md memberDisks) identifyDisks(ctx context.Context, m *inventory.Member) (*
 	return md.own()
 }
 
-// checkMemberDisks is complete for a member that may have run: somebody may have removed one of its disks since. vCenter's events tell, if the
-// member isn't so old that it has dropped them, or so new that it may not have stored them yet.
+// checkMemberDisks is checkCloneDisks for a member that may have run, from which an operator may have removed a disk. vCenter's events show whether
+// it ran. If they do not even show its clone, an old member may have run, because vCenter drops old events; a member of less than an hour has
+// not, because vCenter stores events with a delay.
 func (md memberDisks) checkMemberDisks(ctx context.Context, m *inventory.Member, now *FreshVM) error {
 	lacks := checkCloneDisks(m.Stamp.Disks, now.Devices, md.action.VM)
 	if lacks == nil {

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/tasks"
 )
 
-// persistentIn are the first-class disks among new ones.
+// persistentIn returns the first-class disks among new disks.
 func persistentIn(wanted []disks.Addition) (all []disks.Disk) {
 	for _, w := range wanted {
 		if w.Made.ID != "" {
@@ -29,7 +29,8 @@ func persistentIn(wanted []disks.Addition) (all []disks.Disk) {
 	return all
 }
 
-// obtainPersistent finds or creates the persistent disks among those that a member lacks, whose VM is in that datacenter and pool.
+// obtainPersistent finds or creates the persistent disks among those that a member lacks. in and pool are the datacenter and the resource pool of
+// the VM.
 func (md memberDisks) obtainPersistent(ctx context.Context, in places.Datacenter, pool types.ManagedObjectReference, m *inventory.Member, now *FreshVM, wanted []disks.Addition) error {
 	if !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Disk.Persistent }) {
 		return nil
@@ -62,7 +63,7 @@ func (md memberDisks) obtainPersistent(ctx context.Context, in places.Datacenter
 	return nil
 }
 
-// searchFor says which persistent disk is wanted, where it can be, and what is known of it.
+// searchFor describes the persistent disk to find or create: its owner, the datastores where it can be, and its known ids.
 func (md memberDisks) searchFor(w *disks.Addition, m *inventory.Member, now *FreshVM, all *places.Storage, reached *places.Reach) disks.Wanted {
 	want := disks.Wanted{Owner: ownerOf(md.ref, m, w.Disk.Name), Cluster: md.cfg.ClusterID, Name: disks.NameOf(md.ref, m.Stamp.Ordinal, w.Disk.Name),
 		CapacityMB: int64(w.Disk.SizeGiB) << 10, Provisioning: disks.Provisioning[w.Disk.Provisioning], Profile: w.Profile, VM: vmOf(m, now)}
@@ -99,7 +100,7 @@ func (md memberDisks) searchFor(w *disks.Addition, m *inventory.Member, now *Fre
 	return want
 }
 
-// growPersistent lets a member's persistent disks grow, and returns the member as it is then: its VM has another changeVersion if one did.
+// growPersistent grows a member's persistent disks as the spec says. It returns the member as last read, because growth changes the changeVersion.
 func (md memberDisks) growPersistent(ctx context.Context, m *inventory.Member, now *FreshVM, given []plan.MemberDisk) (*inventory.Member, *FreshVM, error) {
 	grew, err := md.persistent.By(md).GrowAll(ctx, given, md.action.Details().Spec, now.Devices)
 	if err != nil || !grew {
@@ -108,8 +109,8 @@ func (md memberDisks) growPersistent(ctx context.Context, m *inventory.Member, n
 	return md.readAfterChange(ctx, now)
 }
 
-// trackBlocks turns changed block tracking on for a VM that is to have disks with it, and returns the member as it is then. Backup software
-// turns it on for a VM and its disks, and vCenter does not attach such a disk to the next VM, which has it off (vsphere-csi-driver#1416).
+// trackBlocks turns on changed block tracking for a VM that is to get a disk with it, and returns the member as last read. Backup software turns
+// it on for a VM and its disks, and vCenter does not attach such a disk to another VM that has it off (vsphere-csi-driver#1416).
 func (md memberDisks) trackBlocks(ctx context.Context, m *inventory.Member, now *FreshVM, wanted []disks.Addition) (*inventory.Member, *FreshVM, error) {
 	if now.Tracks || !slices.ContainsFunc(wanted, func(w disks.Addition) bool { return w.Made.Tracked }) {
 		return m, now, nil
@@ -121,7 +122,8 @@ func (md memberDisks) trackBlocks(ctx context.Context, m *inventory.Member, now 
 	return md.readAfterChange(ctx, now)
 }
 
-// deleteDisks deletes persistent disks of a member that goes: while its VM is there, its stamp tells which. It detaches them first.
+// deleteDisks detaches and deletes persistent disks of a member that is being removed. It runs before the VM is destroyed, because the stamp
+// records the disks.
 func (md memberDisks) deleteDisks(ctx context.Context) error {
 	if err := md.awaitPower(ctx, md.vm(), tasks.PoweringOn...); err != nil {
 		return err
@@ -140,7 +142,7 @@ func (md memberDisks) deleteDisks(ctx context.Context) error {
 	parted, ids := m.Stamp, plan.ArgsOf[plan.DeleteDisksArgs](md.action.Args).IDs
 	parted.Given = plan.PartDisks(parted.Given, plan.PartedDeleted, ids)
 	vm := disks.VM{MoRef: md.action.MoRef, ChangeVersion: now.ChangeVersion}
-	if text := parted.Encode(); text != m.Stamp.Encode() { // also if none is attached: a replica that destroys the VM must know
+	if text := parted.Encode(); text != m.Stamp.Encode() { // even if none is attached, because a replica that destroys the VM reads it
 		vm.Options = []types.BaseOptionValue{&types.OptionValue{Key: stamp.Key, Value: text}}
 	}
 	if err := md.persistent.By(md).Detach(ctx, vm, now.Devices, ids...); err != nil {
@@ -169,8 +171,8 @@ func (md memberDisks) deleteDisks(ctx context.Context) error {
 	return md.restamp(ctx, m, func(s *stamp.Stamp) { s.Given = plan.DiskText(kept) })
 }
 
-// hasDisks checks, right before a member is powered on, that it has all its persistent disks, and no other VM has one. From then on they
-// may contain data.
+// hasDisks checks, right before a power-on, that a member has all its persistent disks and that no other VM has one of them. It records that they
+// may contain data from now on.
 func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	all := plan.Persistent(m.Stamp.Given)
 	if len(all) == 0 {
@@ -178,7 +180,7 @@ func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	}
 	now, err := md.ReadFresh(ctx, md.vm())
 	if err == nil {
-		err = checkFresh(now, md.ref, md.action) // another replica that has marked it since may be about to detach them
+		err = checkFresh(now, md.ref, md.action) // a replica that has marked the member since may be about to detach them
 	}
 	if err != nil {
 		return err
@@ -196,7 +198,7 @@ func (md memberDisks) hasDisks(ctx context.Context, m *inventory.Member) error {
 	return md.bindDisks(ctx, m, all, now.Devices)
 }
 
-// bindDisks records that disks of a member, which are attached to it, may contain data.
+// bindDisks records that disks that are attached to a member may contain data.
 func (md memberDisks) bindDisks(ctx context.Context, m *inventory.Member, given []plan.MemberDisk, devices []types.BaseVirtualDevice) error {
 	var all []disks.Owned
 	for _, d := range given {
@@ -215,11 +217,11 @@ func vmOf(m *inventory.Member, now *FreshVM) disks.Holder {
 	return disks.Holder{MoRef: m.MoRef, InstanceUUID: m.InstanceUUID, On: now.Power == types.VirtualMachinePowerStatePoweredOn}
 }
 
-// memberDisks is a step about the disks of a member.
+// memberDisks is a step that changes or checks the disks of a member.
 type memberDisks struct{ *step }
 
-// readAfterChange returns a member as it is after a change of ours to its VM. Only its changeVersion may be another one, for the stamp of another
-// replica counts.
+// readAfterChange reads a member after this step changed its VM. It fails if the stamp differs from before, because then another replica has
+// written the stamp.
 func (md memberDisks) readAfterChange(ctx context.Context, before *FreshVM) (*inventory.Member, *FreshVM, error) {
 	if err := md.reader.Read(ctx, md.vm()); err != nil {
 		return nil, nil, err

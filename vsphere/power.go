@@ -21,12 +21,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// power is a step that powers a member on or off, or shuts its guest down.
+// power is a step that changes the power state of a member.
 type power struct{ *step }
 
-// powerOn powers a member on. If DRS places it, it calls Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual machine
-// can be automatically placed", moves no VM and wakes no host for it, and is deprecated ([doc] PowerOnVM_Task). Without DRS or a datacenter,
-// or if that method is not allowed, it calls PowerOnVM_Task.
+// powerOn powers a member on. If DRS places the member, powerOn calls Datacenter.PowerOnMultiVM_Task: PowerOnVM_Task asks DRS only "if the virtual
+// machine can be automatically placed", moves no other VM and wakes no host, and is deprecated ([doc] PowerOnVM_Task). Without DRS or a
+// datacenter, or if the account may not call that method, powerOn calls PowerOnVM_Task.
 func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
 	level := p.inventory.Automation(m)
 	dc, found := p.inventory.DatacenterAbove(m.Parent)
@@ -37,8 +37,8 @@ func (p power) powerOn(ctx context.Context, m *inventory.Member) error {
 	return err
 }
 
-// PowerOn powers a VM of a datacenter on as it does members. level is the automation level of DRS that is in force for the VM, "" for none.
-// refused is why DRS did not even try, so that the VM was powered on without it.
+// PowerOn powers on any VM of a datacenter as powerOn does a member. level is the VM's automation level of DRS, "" for none. refused is the reason
+// why DRS attempted nothing and the VM was powered on without DRS.
 func (c calls) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (refused, err error) {
 	if level != "" {
 		done, err := c.powerOnByDRS(ctx, dc, vm, level)
@@ -58,8 +58,8 @@ func (c calls) PowerOn(ctx context.Context, dc, vm types.ManagedObjectReference,
 }
 
 // powerOnByDRS makes a separate call for each VM: in a call for several, one VM that DRS does not place by itself turns all of them into
-// recommendations. For such a VM, the call overrides the automation level (as vic PR 7652 and machine-api-operator PR 1047 do), because
-// nobody is there to choose. done is false if vCenter did not even try, for a reason that may not apply to PowerOnVM_Task.
+// recommendations. For such a VM, the call overrides the automation level (as vic PR 7652 and machine-api-operator PR 1047 do), because no
+// operator waits to apply a recommendation. done is false if vCenter attempted nothing, for a reason that may not apply to PowerOnVM_Task.
 func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectReference, level types.DrsBehavior) (done bool, err error) {
 	var options []types.BaseOptionValue
 	if level == types.DrsBehaviorManual {
@@ -76,7 +76,7 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 	if err != nil {
 		return !vcfault.Has[types.BaseNoPermission](err) && !vcfault.Has[types.BaseInvalidArgument](err), err
 	}
-	result, _ := info.Result.(types.ClusterPowerOnVmResult) // the task succeeds also where nothing was attempted (vic#8254)
+	result, _ := info.Result.(types.ClusterPowerOnVmResult) // the task also succeeds if vCenter attempted nothing (vic#8254)
 	for _, x := range result.NotAttempted {
 		err := task.Error{LocalizedMethodFault: &x.Fault}
 		return !vcfault.Has[types.BaseNotEnoughLicenses](err), err
@@ -89,17 +89,17 @@ func (c calls) powerOnByDRS(ctx context.Context, dc, vm types.ManagedObjectRefer
 		return true, err
 	}
 	if len(result.Attempted) == 0 && len(result.Recommendations) > 0 {
-		c.reader.TouchClusters() // the level differs from the one known
+		c.reader.TouchClusters() // the automation level is not the one that the inventory has
 		return true, vcfault.ForOperator(vcfault.ReasonDRSManual,
 			"DRS leaves the choice of the host to an operator: apply the recommendation in vCenter (the cluster's Monitor, vSphere DRS, Recommendations), or set the cluster's or the VM's automation level to Partially Automated or more.")
 	}
 	return true, c.awaitOn(ctx, vm)
 }
 
-// onWithin is how long the power-on of a VM can take when vCenter does not name its task.
+// onWithin bounds the power-on of a VM whose task vCenter does not name.
 const onWithin = 2 * time.Minute
 
-// awaitOn waits until a VM is on, by its tasks if vCenter shows them.
+// awaitOn waits until a VM is on: for its tasks, if vCenter shows them, and then for the read that shows it on.
 func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) error {
 	began := time.Now()
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
@@ -121,7 +121,7 @@ func (c calls) awaitOn(ctx context.Context, vm types.ManagedObjectReference) err
 	}
 }
 
-// power powers a member on or off.
+// run powers a member on or off.
 func (p power) run(ctx context.Context) error {
 	m, err := p.own()
 	if err != nil {
@@ -155,7 +155,7 @@ func (p power) run(ctx context.Context) error {
 	case err == nil || vcfault.AlreadyIn(err, wanted):
 	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
 		return vcfault.ForOperator(plan.ReasonHostFull, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
-	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power it off
+	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power off a suspended VM
 		return vcfault.ForOperator(vcfault.ReasonInvalidPowerState, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
 	default:
 		return err
@@ -164,14 +164,14 @@ func (p power) run(ctx context.Context) error {
 	if p.action.Op == plan.PowerOn {
 		p.capacity.SetRan(p.action.MoRef, m.HostRef)
 	}
-	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // persistent disks go by a reconfigure, which needs its changeVersion
+	if plan.ArgsOf[plan.PowerOffArgs](p.action.Args).Deleted && err == nil && len(plan.Persistent(m.Stamp.Given)) == 0 { // with persistent disks, a reconfigure follows, which needs the VM's new changeVersion
 		return p.reader.Report(ctx, inventory.Reading{VCenter: vcenter, Off: []string{p.action.MoRef}})
 	}
 	return p.reader.Read(ctx, p.vm())
 }
 
-// verify checks, right before the call, that the step is still right: a member to be powered on has no mark and all its disks; one to be powered
-// off has the mark. It returns the member as it is then.
+// verify checks, right before the call, that a member to be powered on has no mark and all its disks, and that one to be powered off because of its
+// mark still has the mark. It returns the member as last read.
 func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Member, err error) {
 	if p.action.Marked {
 		if err := p.recheckMark(ctx, m); err != nil {
@@ -181,7 +181,7 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 	if p.action.Op != plan.PowerOn {
 		return m, nil
 	}
-	if m.Stamp.Marked { // since this was planned
+	if m.Stamp.Marked { // the member was marked after the power-on was planned
 		return nil, errMarked(p.action)
 	}
 	its := memberDisks(p)
@@ -191,7 +191,7 @@ func (p power) verify(ctx context.Context, m *inventory.Member) (_ *inventory.Me
 	return m, its.hasDisks(ctx, m)
 }
 
-// recheckMark checks that a marked member still goes.
+// recheckMark checks that a member still has its mark, after this process has read all members since the mark.
 func (p power) recheckMark(ctx context.Context, m *inventory.Member) error {
 	if err := p.readSinceMark(ctx, m); err != nil {
 		return err
@@ -200,7 +200,7 @@ func (p power) recheckMark(ctx context.Context, m *inventory.Member) error {
 	return err
 }
 
-// powerOff powers a member off, and returns the vCenter that did.
+// powerOff powers a member off, and returns the UUID of the vCenter that did.
 func (p power) powerOff(ctx context.Context) (vcenter string, err error) {
 	_, err = p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		ctx, stop := unguarded(ctx)
@@ -215,12 +215,13 @@ func (p power) powerOff(ctx context.Context) (vcenter string, err error) {
 	return vcenter, err
 }
 
-// promote records in a standby member's stamp that it is a member like any other, guarded by the changeVersion that the plan saw: of two
-// replicas one promotes it, and then none removes it as a standby member. It does not change the generation in the stamp: otherwise a replica
-// that knows only an older spec would consider the member surplus. (Found by the model checker.) It returns the member as it is then.
+// promote records in a standby member's stamp that it is an ordinary member. The write is guarded by the changeVersion that the plan saw: of two
+// replicas only one succeeds, and afterwards no replica removes the VM as a standby member. The generation in the stamp never decreases;
+// otherwise a replica that knows only an older spec would consider the member surplus. (Found by the model checker.) promote returns the member
+// as last read.
 func (p power) promote(ctx context.Context, m *inventory.Member) (*inventory.Member, error) {
 	if !m.Stamp.Standby {
-		return m, nil // nothing to do, and published
+		return m, nil // already promoted
 	}
 	if err := p.unchanged(m); err != nil {
 		return nil, err
@@ -233,12 +234,12 @@ func (p power) promote(ctx context.Context, m *inventory.Member) (*inventory.Mem
 	return p.own()
 }
 
-// shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns
-// at once; the inventory shows later that the VM is off.
+// shutdownGuest asks a member's guest to shut down, and records the time in its stamp. VirtualMachine.ShutdownGuest returns at once; the inventory
+// shows later that the VM is off.
 //
-// It writes the stamp first, guarded by changeVersion: if another replica withdraws the mark at the same time, only one of the two succeeds.
-// From then on all replicas treat the member as halting. A replica that powers the VM off when the time is over, but has not asked the guest
-// itself, first asks again (unheeded): the process that wrote the stamp may have been killed before it asked.
+// shutdownGuest writes the stamp first, guarded by changeVersion: if another replica withdraws the mark at the same time, only one of the two
+// succeeds. From then on all replicas treat the member as shutting down. The process that wrote the stamp may be killed before it asks the guest,
+// so a replica that is to power the VM off after the guest's time, and has not asked the guest itself, asks first (unheeded).
 func (p power) shutdownGuest(ctx context.Context) error {
 	m, err := p.own()
 	if err != nil {
@@ -258,13 +259,13 @@ func (p power) shutdownGuest(ctx context.Context) error {
 	}
 	next := m.Stamp
 	next.Generation = max(next.Generation, p.action.Generation)
-	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // whole seconds, rounded up: the guest has all of its time
+	next.Shutdown = plan.Moment{At: stamp.Time(time.Now().Add(time.Second)), Boot: m.Boot} // rounded up to whole seconds, so that the guest has its full time
 	if err := p.writeStamp(ctx, m.MoRef, m.ChangeVersion, next.Encode()); err != nil {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
 		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", p.action.VM)
-		p.undoStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		p.revertStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}
 	err = p.Call(ctx, func(ctx context.Context, s *session.Session) error {
@@ -281,24 +282,24 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return p.reader.Read(ctx, vm)
 	}
 	if vcfault.Refused(err) {
-		p.undoStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
+		p.revertStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 	}
 	return err
 }
 
-// askWithin is the maximum age of the stamp when the guest is asked, because this process may have been suspended in between. Other replicas
-// treat the member as halting from the stamp's time on, for the guest's time in the spec and a minute.
+// askWithin is the maximum age of the stamp when the guest is asked: this process may have been suspended after it wrote the stamp. Other replicas
+// treat the member as shutting down from the stamp's time on, for the guest's time in the spec and one minute more.
 const askWithin = 30 * time.Second
 
-// unheeded reports whether a step can power off a VM whose guest did not shut down in time: this process has asked the guest in this
-// boot, or cannot ask it.
+// unheeded reports whether a step can power off a VM whose guest did not shut down in time: this process has asked the guest since its last boot,
+// or cannot ask it.
 func (p power) unheeded(m *inventory.Member) bool {
 	boot, asked := p.asked.Load(m.MoRef)
 	return !m.Tools || asked && plan.SameBoot(m.Boot, boot.(time.Time))
 }
 
-// undoStamp takes back what the stamp says about a step that was not carried out.
-func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.Stamp)) {
+// revertStamp removes from the stamp the record of a step that failed before it acted.
+func (p power) revertStamp(ctx context.Context, what string, change func(*stamp.Stamp)) {
 	stamped := p.inventory.Member(p.action.MoRef)
 	if stamped == nil || ctx.Err() != nil {
 		return
@@ -308,9 +309,9 @@ func (p power) undoStamp(ctx context.Context, what string, change func(*stamp.St
 	}
 }
 
-// reset restarts a member that stays unready, without asking its guest, which may not respond. It writes the stamp first: of two replicas one
-// succeeds, and none resets the VM again for the same reason. Before that it reads the VM: if it was powered off meanwhile, the stamp would
-// record a restart that never happened.
+// reset restarts a member that stays unready. It does not ask the guest, which may not respond. It writes the stamp before the call, so that of two
+// replicas only one succeeds, and none resets the VM again for the same reason. Before the write it reads the VM: if the VM is off by now, the
+// stamp would record a restart that never happened.
 func (p power) reset(ctx context.Context) error {
 	m, err := p.own()
 	if err != nil {
@@ -344,13 +345,13 @@ func (p power) reset(ctx context.Context) error {
 	if err == nil {
 		return p.reader.Read(ctx, vm)
 	}
-	// It was not restarted, so the stamp must not say so: otherwise the member would be replaced without a restart.
-	p.undoStamp(ctx, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
+	// The VM was not restarted, so the stamp must not record a restart: the member would be replaced without one.
+	p.revertStamp(ctx, "was restarted", func(s *stamp.Stamp) { s.Restarted = m.Stamp.Restarted })
 	return err
 }
 
-// refusedByHost reports whether a member should be cloned again on another host: its host has refused it several times, DRS does
-// not place it, another host could take it, and vCenter's events say that it never ran, so it has no data.
+// refusedByHost reports whether to clone a member again on another host: its host has refused it RefusedOften times, DRS does not place it, another
+// host may have room, and vCenter's events show that it never ran, so it has no data.
 func (p power) refusedByHost(ctx context.Context, m *inventory.Member) bool {
 	others := p.inventory.OtherHosts(m.HostRef)
 	if p.inventory.Automation(m) != "" || len(others) == 0 || p.capacity.CountRefusal(m.MoRef) < RefusedOften {

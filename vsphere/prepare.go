@@ -19,24 +19,22 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// preparation is a step that gives a member what its clone could not.
+// preparation is a step that configures what a clone spec cannot.
 type preparation struct{ *step }
 
-// prepare gives a member what its clone could not: tags and custom attributes, which no clone spec has, and the network
-// configuration with its adapters' MAC addresses, which exist only after the clone. Later it brings tags and attributes up to
-// date.
+// run sets the member's tags and custom attributes, which no clone spec has, and its guest's network configuration, which needs the MAC addresses
+// that exist only after the clone. Later it brings tags and attributes up to date.
 //
-// A first write records in the stamp which tags and attributes the VM may have, so that they are removed if they are no longer
-// wanted before this is done; a clone's stamp has that from the start. (Found by TestChaos, seed 60068.) The last write says
-// that all is done, so the next plan continues after a crash anywhere. It is one reconfigure with the network configuration,
-// guarded by the changeVersion that the plan saw, or that the first write left. Neither tags nor attributes
-// are in a VM's config ([doc] changeVersion is of "a given version of the configuration"); if they were, the guard would
-// refuse once, and the next try would find nothing left to set.
+// The first write records in the stamp the tags and attributes that the VM may get, so that they are removed if the spec drops them before run is
+// done; a clone's stamp has this record from the start. (Found by TestChaos, seed 60068.) The last write records that all is done, so that the
+// next plan continues after a crash at any point. It is one reconfigure together with the network configuration, guarded by the changeVersion
+// that the plan saw, or that the first write left. Tags and attributes are not in a VM's config ([doc] changeVersion is of "a given version of the
+// configuration"); if they were, vCenter would refuse the last write once, and the next try would find nothing left to set.
 //
-// Two replicas that know different specs may do this at once, and nothing guards the calls that set tags and attributes.
-// So the first write is made even if it says nothing new: of two replicas, vCenter refuses one's last write, and that one
-// then records in the stamp that the member is to be prepared again. The writes have the generation, so that a replica that knows
-// an older spec begins nothing more. (Found by TestChaos, seed 700062: a member had lost an attribute.)
+// Two replicas that know different specs may prepare a member at once, and nothing guards the calls that set tags and attributes. So the first
+// write is made even if it changes nothing: vCenter refuses the last write of one replica, and that replica records in the stamp that the member
+// is to be prepared again. The writes have the generation, so that a replica that knows an older spec begins no further preparation. (Found by
+// TestChaos, seed 700062: a member had lost an attribute.)
 func (p preparation) run(ctx context.Context) (err error) {
 	m, err := p.own()
 	if err != nil {
@@ -46,7 +44,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 		return vcfault.ForOperator(vcfault.ReasonInternal, "The step Prepare of %s has no details.", p.action.VM)
 	}
 	if m.Stamp.Prepared == p.action.Details().Prepared {
-		return nil // nothing to do, and published
+		return nil // already prepared
 	}
 	if err := p.unchanged(m); err != nil {
 		return err
@@ -77,7 +75,7 @@ func (p preparation) run(ctx context.Context) (err error) {
 	m = first.member
 	stamp := m.Stamp
 	stamp.Prepared, stamp.Generation = p.action.Details().Prepared, max(stamp.Generation, p.action.Generation)
-	if m.Stamp.Unprepared() { // it was never on, so its disks are those that the clone made
+	if m.Stamp.Unprepared() { // the VM was never on, so its disks are those of the clone
 		stamp.Disks = disks.Own(disks.Identify(stamp.Disks, now.devices), now.given, now.devices)
 		stamp.Given = plan.DiskText(now.given)
 	}
@@ -91,8 +89,8 @@ func (p preparation) run(ctx context.Context) (err error) {
 	return err
 }
 
-// finishClone gives a clone that was never on its hardware version, and finds its disks, what its guest is told, whether it lacks a virtual TPM,
-// which PCI devices it gets, and by which policies it is encrypted. It returns the VM as it is then.
+// finishClone upgrades the hardware of a VM that was never on, and collects the changes that its first preparation makes: guest data, a virtual
+// TPM, PCI devices, the boot order and encryption. It returns the VM as last read.
 func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepared, error) {
 	wanted := plan.PreparationIn(p.action.Details().Prepared)
 	var err error
@@ -122,16 +120,16 @@ func (p preparation) finishClone(ctx context.Context, now *unprepared) (*unprepa
 	return now, checkCloneDisks(now.member.Stamp.Disks, now.devices, p.action.VM)
 }
 
-// firstWrite is the write of the stamp that comes before the first tag or attribute.
+// firstWrite writes the stamp before the first tag or attribute is set.
 type firstWrite struct {
 	preparation
-	member  *inventory.Member // as it is after the write
+	member  *inventory.Member // as read after the write
 	written bool
 	failed  error
 }
 
-// write writes the stamp, unless the clone's stamp has it already. The error of the write must not reach the calls around it, which would take
-// it for theirs and drop their session.
+// write writes the stamp, unless the clone's stamp has the record already. It returns errFirstWrite in place of the write's error: the calls around
+// write would take that error for their own, and drop their session.
 func (w *firstWrite) write(ctx context.Context) error {
 	was := w.member.Stamp
 	stamp := was
@@ -150,10 +148,10 @@ func (w *firstWrite) write(ctx context.Context) error {
 	return nil
 }
 
-var errFirstWrite = errors.New("the stamp could not say that the preparation begins")
+var errFirstWrite = errors.New("writing the stamp before the first tag or attribute failed")
 
-// upgrade gives a VM that was never on a newer hardware version. A clone's spec cannot: ConfigSpec.version is used "only while creating a new
-// virtual machine" (kubernetes-sigs/cluster-api-provider-vsphere#1652). Of two replicas, vCenter refuses one's AlreadyUpgraded.
+// upgrade upgrades the hardware version of a VM that was never on. A clone spec cannot, because ConfigSpec.version is used "only while creating a
+// new virtual machine" (kubernetes-sigs/cluster-api-provider-vsphere#1652). If another replica was first, vCenter answers AlreadyUpgraded.
 func (p preparation) upgrade(ctx context.Context, version int32) (*unprepared, error) {
 	_, err := p.Task(ctx, func(ctx context.Context, s *session.Session) (task types.ManagedObjectReference, err error) {
 		res, err := methods.UpgradeVM_Task(ctx, s.Vim, &types.UpgradeVM_Task{This: p.vm(), Version: fmt.Sprintf("vmx-%02d", version)})
@@ -175,7 +173,7 @@ func (p preparation) upgrade(ctx context.Context, version int32) (*unprepared, e
 	return p.readUnprepared(ctx, m, true)
 }
 
-// upgradeRefusal says what to do about a hardware version that the VM's host does not have.
+// upgradeRefusal explains the refusal of a hardware version that the VM's host does not have.
 func upgradeRefusal(version int32, err error) error {
 	why := vcfault.Classify("", err)
 	if why.Reason != vcfault.ReasonNotSupported && why.Reason != vcfault.ReasonInvalidConfiguration {
@@ -186,9 +184,9 @@ func upgradeRefusal(version int32, err error) error {
 	return e
 }
 
-// prepareAgain follows a preparation that failed after its first write, which left changeVersion. What it set since may have
-// undone what another replica did, whose stamp says that the member is prepared: prepareAgain changes the stamp to say that it is
-// not. A failure here is not reported: the step has failed already.
+// prepareAgain runs after a preparation that failed after its first write, which left changeVersion. That preparation may have overwritten the tags
+// and attributes of another replica, which recorded in the stamp that the member is prepared. prepareAgain removes that record. It reports no
+// error, because the step has already failed.
 func (p preparation) prepareAgain(ctx context.Context, changeVersion string) {
 	for range prepareAgainTries {
 		if p.reader.Read(ctx, p.vm()) != nil {
@@ -196,7 +194,7 @@ func (p preparation) prepareAgain(ctx context.Context, changeVersion string) {
 		}
 		m, err := p.own()
 		if err != nil || m.ChangeVersion == changeVersion || m.Stamp.Prepared != "" && plan.PreparationIn(m.Stamp.Prepared).Digest == "" {
-			return // the VM is gone, or nobody wrote since, or the replica that did is not done
+			return // the VM is gone, or unchanged, or another replica is still preparing it
 		}
 		stamp := m.Stamp
 		stamp.Prepared = plan.PreparationBegun(m.Stamp.Prepared, p.action.Details().Prepared)
@@ -206,22 +204,22 @@ func (p preparation) prepareAgain(ctx context.Context, changeVersion string) {
 	}
 }
 
-// prepareAgainTries is how often prepareAgain writes while others write at the same time.
+// prepareAgainTries bounds the writes of prepareAgain while other replicas write at the same time.
 const prepareAgainTries = 3
 
-// unprepared is a member right before it is prepared.
+// unprepared is the state of a member before its preparation.
 type unprepared struct {
 	member  *inventory.Member
 	values  []types.BaseCustomFieldValue
 	devices []types.BaseVirtualDevice
 	version string // of the hardware
-	// given are its disks, and config is what changes of its configuration with the stamp.
+	// given are the disks of the spec, and config has the changes that are made together with the stamp's last write.
 	given   []plan.MemberDisk
 	config  types.VirtualMachineConfigSpec
 	addsTPM bool
 }
 
-// readUnprepared reads what a preparation changes of a member, which nobody may have changed since the inventory read it.
+// readUnprepared reads the properties that a preparation changes. It fails if the VM has changed since the inventory read it.
 func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, devices bool) (*unprepared, error) {
 	paths := []string{"config.changeVersion", "customValue"}
 	if devices {
@@ -242,11 +240,11 @@ func (p preparation) readUnprepared(ctx context.Context, m *inventory.Member, de
 	return &now, err
 }
 
-// guestOptions returns the extraConfig entries with what a guest learns once its VM exists: its disks, and the network configuration, in
-// which the n-th of spec.networks is for the n-th network adapter.
+// guestOptions returns the extraConfig entries for the guest that need the VM's devices: its disks, and the network configuration, where the n-th
+// of spec.networks is for the n-th network adapter.
 func guestOptions(ref plan.Ref, a plan.Action, instanceUUID string, devices []types.BaseVirtualDevice, given []plan.MemberDisk) ([]types.BaseOptionValue, error) {
 	key, macs, want := guest.MetadataKey, MACsOf(devices), len(a.Details().Spec.Networks)
-	if a.Details().Spec.CustomizationSpec != "" { // it has the networks
+	if a.Details().Spec.CustomizationSpec != "" { // the specification configures the networks
 		key, want = guest.OwnMetadataKey, 0
 	}
 	if len(macs) < want {

@@ -1,4 +1,4 @@
-// This file removes a VM from a group, and leaves the VM running.
+// This file releases a VM from its group without destroying it.
 
 package vsphere
 
@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// release takes the stamp and the server's notes off a VM, which is unmanaged from then on. A VM that is gone is success.
+// release removes the stamp and the server's notes from a VM, which is then unmanaged. It succeeds if the VM is gone.
 func (d adoption) release(ctx context.Context) error {
 	if d.inventory.IsGone(d.action.MoRef) {
 		return nil
@@ -32,7 +32,7 @@ func (d adoption) release(ctx context.Context) error {
 		err = d.reconfigure(ctx, d.vm(), spec)
 	}
 	if fault.Is(err, &types.NoPermission{}) && (spec.Annotation != "" || spec.ManagedBy != nil) {
-		spec.Annotation, spec.ManagedBy = "", nil // a deletion does not fail because of the notes
+		spec.Annotation, spec.ManagedBy = "", nil // missing privileges for the notes must not block a deletion
 		err = d.reconfigure(ctx, d.vm(), spec)
 	}
 	if err == nil {
@@ -44,14 +44,14 @@ func (d adoption) release(ctx context.Context) error {
 	return err
 }
 
-// clearOwner removes from the notes and managedBy of a VM that it is the group's, if they say so.
+// clearOwner adds to spec the removal of the owner from the VM's notes and managedBy, if they name the group.
 func (d adoption) clearOwner(ctx context.Context, spec *types.VirtualMachineConfigSpec) error {
 	return d.Call(ctx, func(ctx context.Context, s *session.Session) error {
 		o, err := session.ReadProps(ctx, s, d.vm(), "config.annotation", "config.managedBy")
 		if session.Prop[string](o, "config.annotation") == noteOf(d.ref, d.action.VM, d.cfg.ClusterID) {
 			spec.Annotation = formerNoteOf(d.ref, d.action.VM)
 		}
-		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets it
+		if session.Prop[types.ManagedByInfo](o, "config.managedBy").ExtensionKey == role.ExtensionKey { // [doc] an empty key unsets managedBy
 			spec.ManagedBy = &types.ManagedByInfo{}
 		}
 		return err

@@ -11,8 +11,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// resize changes a member's CPUs and memory, and their reservations, limits and shares: while it runs if the plan says so (VirtualMachineConfigInfo's
-// cpuHotAddEnabled and memoryHotAddEnabled), otherwise while it is off. Then it also removes the mark of the power
+// resize changes a member's CPUs and memory, and their reservations, limits and shares: while the VM is on if the plan says so
+// (VirtualMachineConfigInfo's cpuHotAddEnabled and memoryHotAddEnabled), otherwise while it is off. The same change removes the mark of a power
 // cycle.
 func (st *step) resize(ctx context.Context) error {
 	m, err := st.own()
@@ -53,7 +53,7 @@ func (st *step) resize(ctx context.Context) error {
 	return st.reader.Read(ctx, st.vm())
 }
 
-// reallocate gives a VM the reservations, limits and shares of a clone: those of the spec, and else the template's.
+// reallocate sets the reservations, limits and shares that a clone would have: those of the spec, and otherwise those of the template.
 func (st *step) reallocate(ctx context.Context, spec *types.VirtualMachineConfigSpec, clone plan.Action) error {
 	b, err := st.newCloneBuilder(st.ref, clone, clone.Folder())
 	if err != nil {
@@ -68,12 +68,12 @@ func (st *step) reallocate(ctx context.Context, spec *types.VirtualMachineConfig
 	}
 	spec.CpuAllocation = overlay(b.source.cpu, spec.CpuAllocation)
 	if spec.MemoryAllocation = overlay(b.source.memory, spec.MemoryAllocation); *spec.MemoryReservationLockedToMax {
-		spec.MemoryAllocation.Reservation = nil // it follows the memory
+		spec.MemoryAllocation.Reservation = nil // vCenter sets the reservation to the memory size
 	}
 	return nil
 }
 
-// overlay returns what is set of an allocation, and the rest from the template's, or without one what vCenter gives a new VM.
+// overlay returns an allocation with the fields of set. A field that set lacks comes from the template, or else has vCenter's default for a new VM.
 func overlay(template types.ResourceAllocationInfo, set *types.ResourceAllocationInfo) *types.ResourceAllocationInfo {
 	all := types.ResourceAllocationInfo{Reservation: types.NewInt64(0), Limit: types.NewInt64(-1), Shares: &types.SharesInfo{Level: types.SharesLevelNormal}}
 	for _, from := range []*types.ResourceAllocationInfo{&template, set} {
@@ -85,10 +85,9 @@ func overlay(template types.ResourceAllocationInfo, set *types.ResourceAllocatio
 	return &all
 }
 
-// SizeRefusal distinguishes a VM that cannot take the size from other failures. vCenter then answers
-// a VmConfigFault (CpuHotPlugNotSupported, MemorySizeNotSupported, TooManyCpus, …), a
-// NotSupported or an InvalidArgument; for a running VM also that it must be off, or that the license does not include
-// hot-add. Errors about resources, privileges and other tasks stay as they are.
+// SizeRefusal explains the error of a VM that cannot have the size. vCenter then answers a VmConfigFault (CpuHotPlugNotSupported,
+// MemorySizeNotSupported, TooManyCpus, …), a NotSupported or an InvalidArgument; for a running VM also that it must be off, or that the license
+// does not include hot-add. SizeRefusal returns errors about resources, privileges and other tasks unchanged.
 func SizeRefusal(a plan.Action, err error) error {
 	e, to := vcfault.Classify("", err), plan.ArgsOf[plan.ResizeArgs](a.Args)
 	refused := e.Reason == vcfault.ReasonInvalidConfiguration || e.Reason == vcfault.ReasonNotSupported
@@ -96,7 +95,7 @@ func SizeRefusal(a plan.Action, err error) error {
 	case to.Hot && (refused || e.Reason == vcfault.ReasonLicense || vcfault.AlreadyIn(err, types.VirtualMachinePowerStatePoweredOn)):
 		return vcfault.ForRetry(vcfault.ReasonHotAddRefused, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", to.CPU, to.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
-		// Somebody powered it on a moment ago: that is no reason to replace it.
+		// The VM was powered on a moment ago, which is no reason to replace it.
 		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
 	case refused:
 		return vcfault.ForOperator(vcfault.ReasonResizeRefused, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",

@@ -19,15 +19,15 @@ import (
 // rules is a step that sets the DRS rules of a group.
 type rules struct{ *step }
 
-// A DRS rule belongs to one cluster, so a group has an anti-affinity rule in each cluster in which it has two members or more, and for each
-// host group of a cluster in which it has members a VM group and a VM-host rule. The UID at the end of its name tells which group
-// it belongs to; others are never touched.
+// A DRS rule belongs to one cluster. A group has an anti-affinity rule in each cluster with two or more of its members, and a VM group and a
+// VM-host rule for each host group with members of its own. The UID at the end of a rule's name identifies the group. The server leaves all other
+// rules alone.
 
-// ruleTries is how often the server brings rules in line while others, such as another replica, change them. A rule for a host group takes
-// two changes.
+// ruleTries bounds the changes by which the server brings rules in line while another replica, say, changes them. A rule for a host group takes two
+// changes.
 const ruleTries = 4
 
-// setRules brings a group's rules in line, in all clusters. If nothing is left to do, that is success.
+// setRules brings a group's rules in line with the spec, in all clusters. It succeeds if nothing is left to do.
 func (r rules) setRules(ctx context.Context) error {
 	var request plan.Rules
 	if r.action.Details() != nil && r.action.Details().Spec != nil {
@@ -47,16 +47,16 @@ func (r rules) setRules(ctx context.Context) error {
 		}
 		tried := changes
 		if changes, lack = r.inventory.RuleChanges(r.ref, request); changed != nil && reflect.DeepEqual(changes, tried) {
-			r.reader.Touch(ruledVMs(changes)...) // one may have left the cluster
+			r.reader.Touch(ruledVMs(changes)...) // a VM may have left the cluster
 			return changed
-		} else if try > 0 && reflect.DeepEqual(changes, tried) { // taken back twice
+		} else if try > 0 && reflect.DeepEqual(changes, tried) { // vCenter reverted the change twice
 			return errRulesNotKept(changes)
 		}
 	}
 	return lack
 }
 
-// errRulesNotKept returns the fault for rules that did not stay as they were set.
+// errRulesNotKept returns the fault for rules that vCenter or another client changed back.
 func errRulesNotKept(changes []inventory.RuleChange) *vcfault.Error {
 	for _, c := range changes {
 		for _, g := range append(slices.Clone(c.AddGroups), c.EditGroups...) {
@@ -89,7 +89,7 @@ func ruledVMs(changes []inventory.RuleChange) (refs []vim.ManagedObjectReference
 	return refs
 }
 
-// changeRules changes each cluster in a separate task, and continues when one fails.
+// changeRules changes each cluster in a task of its own, and continues after a failure.
 func (r rules) changeRules(ctx context.Context, changes []inventory.RuleChange) error {
 	var failed []error
 	for _, c := range changes {

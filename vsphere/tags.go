@@ -16,8 +16,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. Other
-// tags are not the server's. It checks that all can be done before it changes anything, and calls begin before it attaches a tag.
+// setTags attaches the wanted tags to a VM, and detaches those of former (plan.CutTag) that are no longer wanted. It leaves other tags alone. It
+// looks up all tags before the first change, and calls begin before it attaches one.
 func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil
@@ -33,7 +33,7 @@ func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []str
 					return err
 				}
 			}
-			if err := st.checkLease(); err != nil { // the lookup may have taken many calls
+			if err := st.checkLease(); err != nil { // the lookup may have taken long
 				return err
 			}
 			if err := session.BatchTags(ctx, rs, session.DetachTags, st.action, change.Detach); err != nil {
@@ -47,15 +47,15 @@ func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []str
 		if err == nil || !errors.Is(err, session.ErrTagGone) {
 			return err
 		}
-		st.tagCache.Forget() // what it says is out of date
+		st.tagCache.Forget() // the cache is out of date
 		if !again {
 			return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; what there is now is read again.")
 		}
 	}
 }
 
-// tagFailure checks whether the VM still exists: for one that is gone, the REST API says that a privilege is missing
-// ([doc] attach: unauthorized, "if you ... do not have the privilege to read the object").
+// tagFailure returns the fault of a missing VM if the VM is gone: the REST API then reports a missing privilege ([doc] attach: unauthorized, "if you
+// ... do not have the privilege to read the object").
 func (st *step) tagFailure(ctx context.Context, err error) error {
 	if vcfault.Classify("", err).Reason != vcfault.ReasonMissingPrivilege {
 		return err
@@ -69,8 +69,8 @@ func (st *step) tagFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// setAttributes gives a VM, whose values are have, the wanted ones, and empties the attributes in former (names) that are no
-// longer wanted. It creates attributes that vCenter does not have yet, and calls begin before it sets a value.
+// setAttributes sets the wanted custom attributes of a VM, by name, and empties those of former (names) that are no longer wanted. have are the
+// VM's values. It creates attributes that vCenter does not have, and calls begin before it sets a value.
 func (st *step) setAttributes(ctx context.Context, have []types.BaseCustomFieldValue, wanted map[string]string, former []string, begin func() error) error {
 	if len(wanted)+len(former) == 0 {
 		return nil

@@ -1,6 +1,6 @@
 // This file asks vCenter's events who powered off a VM.
 //
-// Locks: one caller at a time asks, and keeps its turn across the call.
+// Locks: one caller at a time asks vCenter, and holds turn across the call.
 
 package vsphere
 
@@ -16,16 +16,16 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/session"
 )
 
-// auditSince is how far back the query goes: a power-off is reported within moments, but vCenter's clock may differ.
+// auditSince is how far back the query goes. A power-off is reported within moments, but vCenter's clock may differ from the server's.
 const auditSince = 15 * time.Minute
 
-// The queries run one at a time, and at most once a second: when a host fails, many groups ask at once.
+// The queries run one at a time, and at most one each second, because many groups ask at once when a host fails.
 const (
 	auditInterval = time.Second
-	auditFresh    = 2 * time.Second // how long an answer is reused
+	auditFresh    = 2 * time.Second // how long an answer serves other callers
 )
 
-// powerAudit is the last answer of vCenter about its events. turn guards it.
+// powerAudit has vCenter's last answer. turn guards it.
 type powerAudit struct {
 	calls calls
 
@@ -34,12 +34,12 @@ type powerAudit struct {
 	who  map[string]plan.Actor
 }
 
-// newPowerAudit returns a powerAudit that has asked nothing yet.
+// newPowerAudit returns a powerAudit without an answer.
 func newPowerAudit(calls calls) *powerAudit {
 	return &powerAudit{calls: calls, turn: make(chan struct{}, 1)}
 }
 
-// Who returns who recently powered these VMs off, by moRef, as far as vCenter's events tell.
+// Who returns the accounts that recently powered these VMs off, by moRef, as far as vCenter's events name them.
 func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.Actor, error) {
 	select {
 	case w.turn <- struct{}{}:
@@ -59,7 +59,7 @@ func (w *powerAudit) Who(ctx context.Context, moRefs []string) (map[string]plan.
 	return who, err
 }
 
-// ask queries who recently powered any VM off.
+// ask reads vCenter's events about all VMs that were powered off recently.
 func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
 	begin := time.Now().Add(-auditSince)
 	var found poweredOff
@@ -70,7 +70,7 @@ func (w *powerAudit) ask(ctx context.Context) (map[string]plan.Actor, error) {
 	return found.who, err
 }
 
-// poweredOff is, by moRef, who powered VMs off last. own is the server's account.
+// poweredOff has the account that powered each VM off last, by moRef. own is the server's account.
 type poweredOff struct {
 	own  string
 	who  map[string]plan.Actor
@@ -81,7 +81,7 @@ func newPoweredOff(own string) poweredOff {
 	return poweredOff{own, map[string]plan.Actor{}, map[string]time.Time{}}
 }
 
-// note takes an event into account, and reports that more are wanted.
+// note records an event. It always asks for more events.
 func (p poweredOff) note(event types.BaseEvent) (more bool) {
 	e := event.GetEvent()
 	if user, at := session.UserOf(e), session.TimeOf(e); e.Vm != nil && user != "" && !at.Before(p.last[e.Vm.Vm.Value]) {
