@@ -13,17 +13,17 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Error is a failure in vCenter. Its fault is for the user: equal failures have
-// equal bytes (no clock, no task's or operation's id), because they end up in a status. Its cause is for the log.
+// Error is a failure in vCenter. Its Fault is for the status, so equal failures give equal Faults, without times and ids of tasks or operations.
+// Its cause is for the log.
 type Error struct {
 	plan.Fault
-	// Op says what was tried; it can be empty.
+	// Op names the step that failed; it can be empty.
 	Op string
 	// Err is the cause; it can be nil.
 	Err error
 }
 
-// Error returns what was tried, the fault and, for the log, its cause.
+// Error returns the step, the fault and, for the log, the cause.
 func (e *Error) Error() string {
 	s := e.Reason + ": " + e.Message
 	if e.Op != "" {
@@ -38,10 +38,10 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// PlanFault returns the fault as plan's type. (Package loop calls it without importing this package.)
+// PlanFault returns the fault. Package loop calls it through an interface, without importing this package.
 func (e *Error) PlanFault() plan.Fault { return e.Fault }
 
-// markTransient marks the faults that pass by themselves within seconds or minutes, and where a retry is cheap.
+// markTransient marks the faults that end by themselves within seconds or minutes, and whose retry is cheap.
 func markTransient(f plan.Fault) plan.Fault {
 	f.Transient = !f.NeedsOperator && slices.Contains([]string{ReasonCloneRunning, ReasonTaskInProgress, ReasonConcurrentAccess,
 		ReasonGone, ReasonTaskLost, ReasonInvalidPowerState, ReasonNameHeld, ReasonAdoptReading, ReasonLibraryReading, ReasonLibraryUnavailable, ReasonNotAuthenticated, ReasonVCenterUnreachable,
@@ -69,18 +69,18 @@ func found(reason, format string, args ...any) *Error {
 	return &Error{Fault: plan.Fault{Reason: reason, Message: fmt.Sprintf(format, args...), Depends: named[reason]}}
 }
 
-// Untried marks an error as one before which nothing was done.
+// Untried marks an error of a step that failed before it changed anything.
 func Untried(err error) *Error {
 	e := *Classify("", err)
 	e.Untried = true
 	return &e
 }
 
-// Classify returns what an error means, by the types in its tree and never by its text; nil for nil. An
-// *Error stays as it is and only gains op if it has none.
+// Classify returns the *Error for an error, by the types in its tree and never by its text; nil for nil. It returns an *Error unchanged, but sets
+// Op if that is empty.
 //
-// The first that fits wins: our own errors; vCenter's faults (table.go); the caller's context; the
-// certificate; the network (netfaults.go); Internal, with the error's text.
+// Classify takes the first that fits: this package's errors; vCenter's faults (table.go); the certificate; the network and the caller's context
+// (netfaults.go); Internal, with the error's text.
 func Classify(op string, err error) *Error {
 	if err == nil {
 		return nil
@@ -105,7 +105,7 @@ func Classify(op string, err error) *Error {
 	return e
 }
 
-// ownFault knows the errors that this package makes.
+// ownFault returns the fault for an error value of this package.
 func ownFault(err error) (plan.Fault, bool) {
 	if errors.Is(err, ErrTaskLost) {
 		return plan.Fault{Reason: ReasonTaskLost, Message: "vCenter no longer knows the task; the inventory will show its result."}, true
@@ -113,7 +113,7 @@ func ownFault(err error) (plan.Fault, bool) {
 	return plan.Fault{}, false
 }
 
-// internal is the fault for unforeseen errors: it keeps vCenter's message.
+// internal returns the fault for an error that the table does not foresee. It keeps vCenter's message.
 func internal(message string) plan.Fault {
 	if message = Steady(message); message == "" {
 		message = "vCenter reported a failure and gave no message; its task list may say more."
@@ -121,7 +121,7 @@ func internal(message string) plan.Fault {
 	return plan.Fault{Reason: ReasonInternal, Message: message}
 }
 
-// NotVCenterAPI is the fault for an answer that is not one of vCenter's API. cause is for the log and can be nil.
+// NotVCenterAPI returns the fault for an answer that does not conform to vCenter's API. cause is for the log and can be nil.
 func NotVCenterAPI(method string, cause error) *Error {
 	e := ForRetry(ReasonNotVCenterAPI,
 		"The answer to %s from vCenter's address is not one of vCenter's API: check that VC_HOST leads to vCenter itself, and not to a proxy or a login page.", method)
@@ -129,8 +129,8 @@ func NotVCenterAPI(method string, cause error) *Error {
 	return e
 }
 
-// Known reports whether an error is a fault of vCenter, of the network or of the server. Any other error of a call is an
-// answer that the server does not understand.
+// Known reports whether an error is a fault of vCenter, of the network or of the server. Any other error of a call means that the server does not
+// understand the answer.
 func Known(err error) bool {
 	if _, own := errors.AsType[*Error](err); own || soap.IsSoapFault(err) || soap.IsVimFault(err) {
 		return true
@@ -143,12 +143,12 @@ func Known(err error) bool {
 	return false
 }
 
-// NotAuthenticated reports whether vCenter has no session for the server (any more).
+// NotAuthenticated reports whether vCenter has no session for the server, because it ended or never began.
 func NotAuthenticated(err error) bool {
 	return fault.Is(err, &types.NotAuthenticated{})
 }
 
-// Has reports whether a fault of type T, a pointer or a Base… interface, is in an error's tree.
+// Has reports whether an error's tree has a fault of type T, which is a pointer or a Base… interface.
 func Has[T any](err error) bool {
 	return slices.ContainsFunc(faultsIn(err), func(f types.BaseMethodFault) bool {
 		_, is := f.(T)
@@ -156,15 +156,15 @@ func Has[T any](err error) bool {
 	})
 }
 
-// Says reports whether a fault in an error's tree has a message with that key (MethodFault.faultMessage), which, unlike its text, is not
-// translated.
+// Says reports whether a fault in an error's tree has a message with that key (MethodFault.faultMessage). vCenter translates a message's text, but
+// not its key.
 func Says(err error, key string) bool {
 	return slices.ContainsFunc(faultsIn(err), func(f types.BaseMethodFault) bool {
 		return slices.ContainsFunc(f.GetMethodFault().FaultMessage, func(m types.LocalizableMessage) bool { return m.Key == key })
 	})
 }
 
-// Types returns the names of the types of vCenter's faults in an error's tree, the outermost first.
+// Types returns the type names of vCenter's faults in an error's tree, the outermost first.
 func Types(err error) (names []string) {
 	for _, f := range faultsIn(err) {
 		if name := typeName(f); name != "" {
@@ -182,7 +182,7 @@ func typeName(f types.BaseMethodFault) string {
 	return ""
 }
 
-// MissingObject returns the object of a ManagedObjectNotFound; the zero reference if err is something else.
+// MissingObject returns the object of a ManagedObjectNotFound; the zero reference for any other error.
 func MissingObject(err error) types.ManagedObjectReference {
 	var gone *types.ManagedObjectNotFound
 	if _, is := fault.As(err, &gone); is {
@@ -191,7 +191,7 @@ func MissingObject(err error) types.ManagedObjectReference {
 	return types.ManagedObjectReference{}
 }
 
-// SessionEnded returns an error if the session has ended, and a property is missing for that reason.
+// SessionEnded returns an error if f, the fault of a property that is missing in an answer, means that the session has ended.
 func SessionEnded(f types.BaseMethodFault) error {
 	if f == nil {
 		return nil
@@ -202,12 +202,12 @@ func SessionEnded(f types.BaseMethodFault) error {
 	return nil
 }
 
-// AlreadyIn reports whether vCenter refused a step because the VM is in that state already.
+// AlreadyIn reports whether vCenter refused a call because the VM already has that power state.
 func AlreadyIn(err error, wanted types.VirtualMachinePowerState) bool {
 	var already *types.InvalidPowerState
 	_, is := fault.As(err, &already)
 	return is && already.ExistingState == wanted
 }
 
-// ErrTaskLost means that vCenter no longer knows a task: only the inventory can show its result.
+// ErrTaskLost means that vCenter no longer knows a task, so that only the inventory can show the task's result.
 var ErrTaskLost = errors.New("vCenter no longer knows the task")

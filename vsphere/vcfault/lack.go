@@ -9,15 +9,15 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// Lack is a privilege and the object that it is missing on.
+// Lack is a missing privilege, and the object that it is missing on.
 type Lack struct {
-	// ID is the privilege's; empty where vCenter names none.
+	// ID is the id of the privilege; empty if vCenter names none.
 	ID string
-	// On is nil where vCenter names none.
+	// On is the object; nil if vCenter names none.
 	On *types.ManagedObjectReference
 }
 
-// LacksIn returns the privileges that vCenter's NoPermission names in an error; none if there is no such fault.
+// LacksIn returns the privileges that a NoPermission in an error's tree names; none if there is no such fault.
 func LacksIn(err error) []Lack {
 	for _, f := range faultsIn(err) {
 		if no, is := f.(types.BaseNoPermission); is {
@@ -41,7 +41,8 @@ func lacksOf(f types.BaseNoPermission) (all []Lack) {
 	return all
 }
 
-// Text says what is missing where; path can be empty. It leaves out a VM's moRef, which differs from try to try.
+// Text names the privilege and the object, by its path if that is not empty. It leaves out the moRef of a VM or a task, which differs from try to
+// try.
 func (l Lack) Text(path string) string {
 	id := cmp.Or(l.ID, "(vCenter does not say which)")
 	switch {
@@ -55,7 +56,7 @@ func (l Lack) Text(path string) string {
 	return id + " on the " + l.On.Type + " " + l.On.Value
 }
 
-// LackMessage is the message of missing privileges, of which each text is one. Equal texts in any order give equal messages.
+// LackMessage returns the message for missing privileges, each of which is one text. The order of the texts does not matter.
 func LackMessage(texts []string) string {
 	slices.Sort(texts)
 	return "vCenter's user lacks the privilege " + plan.AtMost(slices.Compact(texts), 20) + ": grant it."

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// PinError means that vCenter shows another certificate than the one pinned by its thumbprint.
+// PinError means that vCenter's certificate has another thumbprint than the one that the server is configured with.
 type PinError struct{ Actual, Pinned string }
 
 // Error names both thumbprints.
@@ -66,8 +66,7 @@ func OfCertificate(err error) (plan.Fault, bool) {
 		why, Thumbprint(verify.UnverifiedCertificates[0]))
 }
 
-// OfNetwork returns the fault for a network error. The message leaves out local addresses, whose
-// ports differ from try to try.
+// OfNetwork returns the fault for a network error. The message leaves out local addresses, because their ports differ from try to try.
 func OfNetwork(err error) (plan.Fault, bool) {
 	var (
 		op     *net.OpError

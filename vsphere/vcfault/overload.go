@@ -6,16 +6,16 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// Overload returns vCenter's name of the fault by which it says that it has too much to do; empty if it does not. clone reports whether
-// the error is that of a clone: TaskInProgress of its template is a sign of too many clones, but that of a member is somebody's work
-// on it.
+// Overload returns the type name of a fault that means that vCenter is overloaded; empty if the error has none. clone reports whether the error is
+// that of a clone: TaskInProgress of a template is a sign of too many clones, but TaskInProgress of a member means that another task, not load,
+// blocks the call.
 func Overload(err error, clone bool) string {
 	faults := faultsIn(err)
 	i := slices.IndexFunc(faults, func(f types.BaseMethodFault) bool {
 		switch f.(type) {
 		case *types.TooManyConcurrentNativeClones, *types.Timedout:
 			return true
-		case *types.HostNotConnected: // it is off, and not busy
+		case *types.HostNotConnected: // the host is off, not busy
 			return false
 		case types.BaseHostCommunication:
 			return true
@@ -30,7 +30,7 @@ func Overload(err error, clone bool) string {
 	return typeName(faults[i])
 }
 
-// Unanswered reports whether a call failed because vCenter did not answer it, or an HTTP status such as 503 came instead.
+// Unanswered reports whether a call failed because vCenter did not answer, or because an HTTP status such as 503 came in place of the answer.
 func Unanswered(err error) bool {
 	e := Classify("", err)
 	return e != nil && (e.Reason == ReasonVCenterUnreachable || e.Reason == ReasonTimeout && !Has[*types.Timedout](err))

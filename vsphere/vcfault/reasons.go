@@ -4,7 +4,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The reasons of faults. Each is one CamelCase word that ends up in a condition; plan knows some of them too.
+// The reasons of faults. Each is one CamelCase word, for a condition. Package plan needs some of them, too.
 const (
 	ReasonTemplateNotFound      = plan.ReasonTemplateNotFound
 	ReasonTemplateAmbiguous     = plan.ReasonTemplateAmbiguous
@@ -44,23 +44,23 @@ const (
 	ReasonTooManyClones         = "TooManyClones"
 	ReasonCancelled             = "Cancelled"
 	ReasonInternal              = "Internal"
-	// ReasonNotSupported means that vCenter, the host or the object cannot do this at all.
+	// ReasonNotSupported means that vCenter, the host or the object does not support the operation.
 	ReasonNotSupported = "NotSupported"
-	// ReasonRefused means that vCenter refuses something for a reason that only somebody who looks into vCenter can end.
+	// ReasonRefused means that vCenter refuses an operation for a reason that only an operator can find and remove in vCenter.
 	ReasonRefused = "OperationRefused"
 
 	// ReasonToolsUnavailable means that a guest cannot be asked to shut down.
 	ReasonToolsUnavailable = plan.ReasonToolsUnavailable
-	// ReasonHotAddRefused means that a running VM cannot take a size; ReasonResizeRefused, that it cannot while
-	// it is off either.
+	// ReasonHotAddRefused means that a running VM cannot have a size; ReasonResizeRefused means that the VM cannot have it even while it is
+	// off.
 	ReasonHotAddRefused = "HotAddRefused"
 	ReasonResizeRefused = plan.ReasonResizeRefused
-	// ReasonFolderGone means that the folder that a VM was to be moved into is no longer there.
+	// ReasonFolderGone means that the folder that a VM was to be moved into no longer exists.
 	ReasonFolderGone = "FolderGone"
-	// ReasonNameHeld means that another VM of the group still has the name that this one is to get.
+	// ReasonNameHeld means that another VM of the group still has the name that a VM is to get.
 	ReasonNameHeld = plan.ReasonNameHeld
 
-	// Why an entry of spec.adopt cannot be carried out. AdoptReading passes.
+	// Why the server cannot adopt the VM of an entry of spec.adopt. AdoptReading ends by itself.
 	ReasonAdoptNotFound   = "AdoptNotFound"
 	ReasonAdoptAmbiguous  = "AdoptAmbiguous"
 	ReasonAdoptElsewhere  = "AdoptElsewhere"
@@ -69,7 +69,7 @@ const (
 	ReasonAdoptStamped    = "AdoptStamped"
 	ReasonAdoptReading    = "AdoptReading"
 
-	// Why a member cannot be cloned as its spec says. NoCompatibleDatastore may pass.
+	// Why the server cannot clone a member as the spec says. NoCompatibleDatastore may end by itself.
 	ReasonSnapshotNotFound          = "SnapshotNotFound"
 	ReasonSnapshotAmbiguous         = "SnapshotAmbiguous"
 	ReasonSnapshotUnusable          = "SnapshotUnusable"
@@ -86,92 +86,93 @@ const (
 	ReasonComputerNameTooLong       = "ComputerNameTooLong"
 )
 
-// ReasonNotVCenterAPI means that an answer from vCenter's address is not one of its API: a proxy, a login
-// page or another server answers, or vCenter is broken. The server concludes nothing from such an answer, and retries the call.
+// ReasonNotVCenterAPI means that an answer from vCenter's address does not conform to vCenter's API: a proxy, a login page or another server
+// answers, or vCenter is broken. The server concludes nothing from such an answer, and retries the call.
 const ReasonNotVCenterAPI = "NotVCenterAPI"
 
-// ReasonAnswerTooLarge means that an answer of vCenter has more than the server takes at once; reads of several objects are divided then.
+// ReasonAnswerTooLarge means that an answer of vCenter exceeds the size that the server reads. The server then divides a read of several objects.
 const ReasonAnswerTooLarge = "AnswerTooLarge"
 
-// ReasonAttributeConflict means that a name of spec.customAttributes is taken by an attribute that is not for VMs.
+// ReasonAttributeConflict means that an attribute that is not for VMs has a name of spec.customAttributes.
 const ReasonAttributeConflict = "AttributeConflict"
 
 const (
-	// ReasonTagNotFound means that spec.tags names a tag or a category that is not in vCenter.
+	// ReasonTagNotFound means that vCenter lacks a tag or a category of spec.tags.
 	ReasonTagNotFound = "TagNotFound"
-	// ReasonTagConflict means that a tag's category does not allow it on a VM, or not beside another one.
+	// ReasonTagConflict means that a tag's category does not allow the tag on a VM, or not together with another tag.
 	ReasonTagConflict = "TagConflict"
 )
 
-// ReasonMarkLimit means that the server has made as many custom attributes, tags or categories as it is allowed to.
+// ReasonMarkLimit means that vCenter has so many custom attributes, tags or categories that the server creates no more.
 const ReasonMarkLimit = "MarkLimit"
 
 const (
-	// ReasonTaggingUnavailable means that vCenter's tagging service does not answer as it should; it passes.
+	// ReasonTaggingUnavailable means that vCenter's tagging service fails. The fault ends by itself.
 	ReasonTaggingUnavailable = "TaggingUnavailable"
 	// ReasonTagRefused means that vCenter refused a call about tags; the message has vCenter's reason.
 	ReasonTagRefused = "TagRefused"
 )
 
 const (
-	// ReasonLibraryUnavailable means that vCenter's content library service does not answer as it should; it passes.
+	// ReasonLibraryUnavailable means that vCenter's content library service fails. The fault ends by itself.
 	ReasonLibraryUnavailable = "LibraryUnavailable"
-	// ReasonLibraryReading means that spec.template is being looked for in the content libraries, or an item's VM template in the inventory.
+	// ReasonLibraryReading means that the server is still looking for spec.template in the content libraries, or for an item's VM template in the
+	// inventory.
 	ReasonLibraryReading = "LibraryReading"
-	// ReasonLibraryItemUnusable means that an item of a content library is no VM template, or one that vCenter's user cannot see.
+	// ReasonLibraryItemUnusable means that an item of a content library is no VM template, or that vCenter's user cannot see the template.
 	ReasonLibraryItemUnusable = "LibraryItemUnusable"
 )
 
-// Why spec.placement.antiAffinity or hostGroup cannot be carried out.
+// Why the server cannot set the DRS rules of spec.placement.antiAffinity or hostGroup.
 const (
-	// ReasonHostGroupNotFound means that a cluster has no such DRS host group, or that there is no host in it.
+	// ReasonHostGroupNotFound means that a cluster lacks the DRS host group, or that the group has no host.
 	ReasonHostGroupNotFound = "HostGroupNotFound"
-	// ReasonRuleIneffective means that DRS, which enforces such rules, is off or missing where the members are.
+	// ReasonRuleIneffective means that DRS, which enforces rules, is off in the members' cluster, or that the members' host is in no cluster.
 	ReasonRuleIneffective = "RuleIneffective"
-	// ReasonRuleConflict means that vCenter has switched the rule off.
+	// ReasonRuleConflict means that vCenter has disabled the rule, or that a change of it was reverted.
 	ReasonRuleConflict = "RuleConflict"
-	// ReasonRuleViolation means that a member cannot run anywhere without breaking a rule.
+	// ReasonRuleViolation means that a member cannot run on any host without violating a rule.
 	ReasonRuleViolation = "RuleViolation"
 )
 
-// ReasonDiskInSnapshot means that a disk from elsewhere is part of a VM's snapshot, and cannot be detached from it.
+// ReasonDiskInSnapshot means that a disk that the server did not add is part of a VM's snapshot, so that vCenter cannot detach it.
 const ReasonDiskInSnapshot = "DiskInSnapshot"
 
-// ReasonCloneRunning means that a clone runs whose VM is not visible yet.
+// ReasonCloneRunning means that a clone is running whose VM is not visible yet.
 const ReasonCloneRunning = "CloneRunning"
 
-// ReasonHomeForbidden means that spec.placement.folder would put a group's folder among those of the server's own folder.
+// ReasonHomeForbidden means that spec.placement.folder would put a group's folder among the folders that the server manages itself.
 const ReasonHomeForbidden = "HomeForbidden"
 
 // ReasonTooFewAdapters means that a VM has fewer network adapters than spec.networks.
 const ReasonTooFewAdapters = "TooFewNetworkAdapters"
 
-// Why something cannot be done with a disk of the spec: one of the member, or a persistent one, a first-class disk of vCenter (vsphere/disks).
+// Why an operation on a disk of the spec is impossible. A persistent disk is a first-class disk of vCenter (vsphere/disks).
 const (
-	// ReasonDiskMissing means that the disk is not where it was: it was moved, vCenter's catalogue is behind, or the disk is gone.
+	// ReasonDiskMissing means that the disk is not where it was: it was moved or deleted, or vCenter's catalogue is out of date.
 	ReasonDiskMissing = "DiskMissing"
-	// ReasonDiskInUse means that another VM has it, or that vCenter takes it for in use.
+	// ReasonDiskInUse means that another VM has the disk, or that vCenter considers it in use.
 	ReasonDiskInUse = "DiskInUse"
-	// ReasonDuplicateDisk means that two disks say that they are the same ordinal's, both in use before.
+	// ReasonDuplicateDisk means that two disks are labelled as the same disk of one ordinal, and that both have been used.
 	ReasonDuplicateDisk = "DuplicateDisk"
-	// ReasonDiskTracked means that changed block tracking is on for the disk, and cannot be for its VM.
+	// ReasonDiskTracked means that changed block tracking is on for the disk and cannot be turned on for its VM.
 	ReasonDiskTracked = "DiskTracked"
-	// ReasonFormerDiskUnavailable means that a group is to have a former group's disk, and that it is not found, or can't be taken.
+	// ReasonFormerDiskUnavailable means that the server cannot find or cannot take over a former group's disk that a group is to have.
 	ReasonFormerDiskUnavailable = "FormerDiskUnavailable"
-	// ReasonDiskHeldBySnapshot means that a snapshot, of its VM or of the disk, keeps it from being detached or deleted.
+	// ReasonDiskHeldBySnapshot means that a snapshot of the disk or of its VM prevents an operation on the disk.
 	ReasonDiskHeldBySnapshot = "DiskHeldBySnapshot"
-	// ReasonDiskExtendRefused means that it cannot be made larger now.
+	// ReasonDiskExtendRefused means that vCenter refuses to grow the disk now.
 	ReasonDiskExtendRefused = "DiskExtendRefused"
-	// ReasonDiskOutOfReach means that the VM's host does not have its datastore.
+	// ReasonDiskOutOfReach means that the VM's host does not have the disk's datastore.
 	ReasonDiskOutOfReach = "DiskOutOfReach"
-	// ReasonTemplateUnfit means that the VM, as its template is, cannot take a disk.
+	// ReasonTemplateUnfit means that a VM of the template cannot have the disk.
 	ReasonTemplateUnfit = "TemplateUnfit"
 	// ReasonDisksUnsupported means that this vCenter is too old for persistent disks.
 	ReasonDisksUnsupported = "PersistentDisksUnsupported"
 )
 
-// named has the reasons that mean that vCenter has nothing, or too much, of a name, and what the lookup depended on. A step that ends so
-// was not tried: it changed nothing, and vCenter refused nothing.
+// named has the reasons that mean that vCenter has no object of a name, or several, and what the lookup depends on. Such a fault comes before the
+// first change of a step.
 var named = map[string]plan.Depends{
 	ReasonDatacenterNotFound: plan.OnFolder, ReasonDatacenterAmbiguous: plan.OnFolder,
 	ReasonPoolNotFound: plan.OnPool, ReasonPoolAmbiguous: plan.OnPool,

@@ -11,12 +11,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// row says what some of vCenter's faults mean to a user.
+// row classifies some of vCenter's faults.
 type row struct {
 	reason string
 	who    who
 	words  words
-	// faults are the types that the row is for, and with them all that are derived from one and have no row of their own.
+	// faults are the types of the row. The row also applies to types that are derived from these and have no row of their own.
 	faults []any
 }
 
@@ -26,47 +26,47 @@ type who bool
 const (
 	// retry: the server, which tries again.
 	retry who = false
-	// operator: somebody in vCenter, or who edits the spec. (Each call is retried, so it does no harm if it passes by itself,
-	// as when another VM goes.)
+	// operator: an operator, in vCenter or by editing the spec. The server still retries, in case the fault ends by itself, for example
+	// because another VM is removed.
 	operator who = true
 )
 
-// words say what a fault means and what to do.
+// words make the message: what a fault means and what to do.
 type words struct {
 	about func(types.BaseMethodFault) string
-	// fallback: vCenter's own words say more, and these are for a fault that has none.
+	// fallback: vCenter's message says more, so these words are used only if the fault has no message.
 	fallback bool
-	// depends says what the refusal depends on; zero: on what nothing is known of here, so it is not shared with other groups.
+	// depends says what the refusal depends on. Zero means unknown, so that the refusal is not applied to other groups.
 	depends plan.Depends
 }
 
-// dependsOn declares what the refusal depends on: what is equal in all that is refused for this one cause.
+// dependsOn declares what the refusal depends on: the parts of the spec that are equal in all groups that the same cause affects.
 func (w words) dependsOn(d plan.Depends) words {
 	w.depends = d
 	return w
 }
 
-// say are fixed words.
+// say returns words with a fixed text.
 func say(text string) words {
 	return words{about: func(types.BaseMethodFault) string { return text }}
 }
 
-// on are words about a fault of type T: a pointer for one type, a Base… interface for a family.
+// on returns words for a fault of type T: a pointer for one type, a Base… interface for a family of types.
 func on[T any](text func(T) string) words {
 	return words{about: func(f types.BaseMethodFault) string { return text(f.(T)) }}
 }
 
-// fallback are words for a fault for which vCenter has none of its own.
+// fallback marks words as those for a fault without a message of vCenter's.
 func fallback(w words) words {
 	w.fallback = true
 	return w
 }
 
-// table has all faults of vim25 and of the policy service (TestEachFaultOfVCenterIsClassified): a fault has the row of its own type, or
-// that of the nearest type that it is derived from. The order does not matter. A fault that vCenter raises for what the spec or the
-// template asks, or for what somebody switched off, needs an operator, whatever call it ends; only what names a moment is transient.
+// table has all faults of vim25 and of the policy service (TestEachFaultOfVCenterIsClassified). A fault has the row of its own type, or that of the
+// nearest type that it is derived from. The order of the rows does not matter. A fault that is due to the spec, to the template or to a disabled
+// feature needs an operator, whichever call it ends; only a fault about a temporary state is retried.
 var table = []row{
-	// Who the server is, and what it is allowed to do.
+	// Login and privileges.
 	{ReasonNotAuthenticated, retry, say("vCenter ended the session; the server logs in again."), all(types.NotAuthenticated{})},
 	{ReasonInvalidLogin, operator, say("The password of vCenter's user has expired: set a new one in vCenter, and update VC_PASS or its file."), all(types.PasswordExpired{})},
 	{ReasonInvalidLogin, operator, say("vCenter refuses the user name or password: correct VC_USER and VC_PASS, or the files they are in."),
@@ -77,7 +77,7 @@ var table = []row{
 		all(types.NotEnoughLicenses{}, types.LicenseAssignmentFailed{}, types.ThirdPartyLicenseAssignmentFailed{}, types.RestrictedVersion{},
 			types.InvalidLicense{}, types.LicenseEntityNotFound{}, types.LicenseServerUnavailable{}, types.VMotionNotLicensed{}, types.FaultToleranceNotLicensed{})},
 
-	// Where a VM can be.
+	// Placement of a VM.
 	{ReasonNameConflict, operator, on(func(f *types.DuplicateName) string {
 		return fmt.Sprintf("The name %q is taken by an object that is not this group's: rename or remove it.", f.Name)
 	}), all(types.DuplicateName{})},
@@ -116,7 +116,7 @@ var table = []row{
 		all(types.RuleViolation{}, types.VmHostAffinityRuleViolation{}, types.NoCompatibleHardAffinityHost{}, types.NoCompatibleSoftAffinityHost{},
 			types.SoftRuleVioCorrectionDisallowed{}, types.SoftRuleVioCorrectionImpact{})},
 
-	// What a VM is made from, and how.
+	// Source and configuration of a VM.
 	{ReasonSnapshotUnusable, operator, say("The template cannot be cloned from that snapshot: take another one, or set clone.mode: Full and remove spec.clone.snapshot.").dependsOn(plan.OnTemplate),
 		all(types.SnapshotCopyNotSupported{}, types.CloneFromSnapshotNotSupported{})},
 	{ReasonSnapshotUnusable, operator, fallback(say("the snapshot cannot be used")), all(types.SnapshotFault{}, types.SnapshotRevertIssue{}, types.CannotDisableSnapshot{}, types.InvalidSnapshotFormat{})},
@@ -145,7 +145,7 @@ var table = []row{
 	{ReasonFileUnavailable, operator, fallback(say("a file of the VM cannot be used")).dependsOn(plan.OnPool | plan.OnStorage | plan.OnTemplate | plan.OfClones), all(types.FileFault{})},
 	{ReasonFileUnavailable, retry, fallback(say("a file of the VM is in use, or could not be copied")), all(types.FileLocked{}, types.NetworkCopyFault{})},
 
-	// What an object does just now.
+	// Temporary states of an object.
 	{ReasonTaskInProgress, retry, say("Another task is running on the same object; the server tries again."),
 		all(types.TaskInProgress{}, types.VAppOperationInProgress{}, types.MigrationNotReady{}, types.ToolsInstallationInProgress{}, types.ReplicationVmInProgressFault{}, types.StorageDrsHmsMoveInProgress{})},
 	{ReasonConcurrentAccess, retry, say("The VM's configuration changed since the server read it; the server reads the VM and tries again."), all(types.ConcurrentAccess{})},
@@ -172,8 +172,8 @@ var table = []row{
 	{ReasonInternal, retry, fallback(say("vCenter reports a failure of its own; its task list may say more")), all(types.SystemError{}, types.UnexpectedFault{}, types.DatabaseError{},
 		types.HttpFault{}, types.InvalidCollectorVersion{})},
 
-	// What only somebody who looks into vCenter can end: it is not found, switched off, forbidden to everybody, or of a part of vCenter that
-	// the server never asks, so that nobody can tell here what it means.
+	// Faults that an operator must look into in vCenter: an object is not found, a feature is disabled or forbidden, or the fault belongs to a
+	// part of vCenter that the server never calls.
 	{ReasonRefused, operator, fallback(say("vCenter refuses the operation; its task list may give the reason")), all(
 		types.NotFound{}, types.AlreadyExists{}, types.NoDiskFound{}, types.InvalidFolder{}, types.ExtendedFault{}, types.EncryptionKeyRequired{},
 		types.CannotPowerOffVmInCluster{}, types.VmPowerOnDisabled{}, types.MksConnectionLimitReached{}, types.DrsDisabledOnVm{}, types.InvalidAffinitySettingFault{},
@@ -205,7 +205,7 @@ var rows = func() map[reflect.Type]*row {
 	return byType
 }()
 
-// rowOf returns the row of a fault's type, or that of the nearest type that it is derived from; nil if there is none.
+// rowOf returns the row of a fault's type, or of the nearest type that it is derived from; nil if there is none.
 func rowOf(t reflect.Type) *row {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -222,7 +222,7 @@ func rowOf(t reflect.Type) *row {
 	return nil
 }
 
-// privilege says which privilege is missing, as vCenter names it.
+// privilege returns the message for a missing privilege, as vCenter names it.
 func privilege(f types.BaseNoPermission) string {
 	var texts []string
 	for _, l := range lacksOf(f) {

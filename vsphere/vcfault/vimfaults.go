@@ -14,8 +14,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/secret"
 )
 
-// vimFault classifies vCenter's faults: of calls, of tasks, and the causes inside them. The outermost fault is what the operation is
-// about, so it comes first; but a family for which vCenter's own words say most gives way to a cause that has words here.
+// vimFault classifies vCenter's faults: those of calls and tasks, and the causes inside them. The outermost fault comes first, because it is about
+// the operation; but a fault whose row is a fallback gives way to a cause whose row is not.
 func vimFault(err error) (plan.Fault, bool) {
 	tree, carrier := treeOf(err)
 	if len(tree) == 0 {
@@ -40,8 +40,8 @@ func vimFault(err error) (plan.Fault, bool) {
 	return internal(tree.text(carrier.Error())), true
 }
 
-// objectOf names what a fault is about, where that is not in the step: the privileges that are missing, and the object that they are missing on,
-// unless each group has one of its own.
+// objectOf returns the missing privileges and the object that they are missing on, which the step does not name. It leaves out objects of which
+// each group has its own.
 func objectOf(f types.BaseMethodFault) string {
 	no, is := f.(types.BaseNoPermission)
 	if !is {
@@ -60,23 +60,23 @@ func objectOf(f types.BaseMethodFault) string {
 	return strings.Join(slices.Compact(texts), ", ")
 }
 
-// Refused reports whether an error means that a call was not carried out: vCenter answered it with a fault, or it was not sent.
+// Refused reports whether an error means that a call had no effect: vCenter answered with a fault, or the server did not send the call.
 func Refused(err error) bool {
 	var own *Error
 	return len(faultsIn(err)) > 0 || errors.As(err, &own) && own.Err == nil
 }
 
-// said is a fault and the words that vCenter has for it.
+// said is a fault and vCenter's message for it.
 type said struct {
 	types.BaseMethodFault
 	text string
 }
 
-// faultTree are the faults in an error from the outside in. Where no host was left, each host's reason comes before that, since it
-// says more.
+// faultTree has the faults in an error from the outside in. If a fault says that no host was left, the reasons of the hosts come before it, because
+// they say more.
 type faultTree []said
 
-// treeOf returns the faults in an error's tree, and the error that carries them.
+// treeOf returns the faults in an error's tree, and the error that has them.
 func treeOf(err error) (tree faultTree, carrier error) {
 	if carrier = carrierIn(err); carrier == nil {
 		return nil, nil
@@ -90,7 +90,7 @@ func treeOf(err error) (tree faultTree, carrier error) {
 		}
 		return false
 	})
-	if len(tree) > 0 && tree[0].text == "" { // a call's fault has its words outside
+	if len(tree) > 0 && tree[0].text == "" { // the message of a call's fault is in the error around it
 		tree[0].text = strings.TrimPrefix(carrier.Error(), "ServerFaultCode: ")
 	}
 	if len(tree) > 1 && len(reasonsOfHosts(tree[0].BaseMethodFault)) > 0 {
@@ -99,7 +99,7 @@ func treeOf(err error) (tree faultTree, carrier error) {
 	return tree, carrier
 }
 
-// reasonsOfHosts returns why each host cannot have a VM.
+// reasonsOfHosts returns the reason of each host that cannot run the VM.
 func reasonsOfHosts(f types.BaseMethodFault) []types.LocalizedMethodFault {
 	switch f := f.(type) {
 	case *types.NoCompatibleHost:
@@ -119,8 +119,8 @@ func faultsIn(err error) (faults []types.BaseMethodFault) {
 	return faults
 }
 
-// causes are vCenter's words about why there is the fault at i: the messages beside all faults (MethodFault.faultMessage, where it puts
-// what a host or vSAN said: vmware/vic#7634, #8040), and the words of the faults inside that one.
+// causes returns vCenter's messages about the cause of the fault at i: those of all faults (MethodFault.faultMessage, where vCenter puts the messages
+// of hosts and vSAN: vmware/vic#7634, #8040), and those of the faults inside that one.
 func (t faultTree) causes(i int) (texts []string) {
 	hosts := len(reasonsOfHosts(t[len(t)-1].BaseMethodFault)) > 0
 	for j, f := range t {
@@ -134,12 +134,12 @@ func (t faultTree) causes(i int) (texts []string) {
 	}
 	texts = slices.DeleteFunc(texts, wordless)
 	if hosts {
-		slices.Sort(texts) // hosts come in any order
+		slices.Sort(texts) // vCenter lists hosts in any order
 	}
 	return texts
 }
 
-// text is all that vCenter says; otherwise if it says nothing.
+// text returns all messages of vCenter, or otherwise if there are none.
 func (t faultTree) text(otherwise string) string {
 	var texts []string
 	for _, f := range t {
@@ -151,7 +151,7 @@ func (t faultTree) text(otherwise string) string {
 	return joined(texts)
 }
 
-// messages are the words beside a fault, and those of its fields that have a cause in words.
+// messages returns the messages of a fault, and the fields of it that have a cause as text.
 func (f said) messages() (texts []string) {
 	for _, m := range f.GetMethodFault().FaultMessage {
 		texts = append(texts, m.Message)
@@ -167,13 +167,13 @@ func (f said) messages() (texts []string) {
 	return texts
 }
 
-// wordless reports whether a text has no words for people: govmomi's simulator writes the type instead.
+// wordless reports whether a text has no message for people: govmomi's simulator writes the type in its place.
 func wordless(text string) bool {
 	text = strings.TrimSpace(text)
 	return text == "" || strings.HasPrefix(text, "*types.")
 }
 
-// steadyCauses are causes in one text. An amount that is left, or lacks, changes from try to try.
+// steadyCauses joins causes to one text. It drops the amounts of missing resources, which differ from try to try.
 func steadyCauses(reason string, texts []string) string {
 	said := joined(texts)
 	if reason == ReasonResourceLimit || reason == ReasonDatastoreFull {
@@ -184,8 +184,8 @@ func steadyCauses(reason string, texts []string) string {
 
 var amount = regexp.MustCompile(`\b[0-9]+([.,][0-9]+)*\b`)
 
-// joined is texts in one, each once and as a sentence. If that is too long, those after the first are left out, but for the last
-// ones: vCenter goes from what failed to why.
+// joined joins texts to one, each once and as a sentence. If the result is too long, joined leaves out texts after the first and keeps the last ones:
+// vCenter begins with what failed and ends with why.
 func joined(texts []string) string {
 	var kept []string
 	for _, text := range texts {
@@ -228,8 +228,8 @@ func carrierIn(err error) error {
 	return nil
 }
 
-// varying is what differs from try to try in vCenter's messages: ids of tasks, sessions, operations and new VMs, UUIDs, addresses in
-// memory, times, and large numbers such as bytes and processes.
+// varying matches the parts of vCenter's messages that differ from try to try: ids of tasks, sessions, operations and new VMs, UUIDs, memory
+// addresses, times, and large numbers such as bytes and process ids.
 var varying = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['"]?[0-9][0-9a-z-]*\]?['"]?` +
 	`|\bvirtualmachine:vm-[0-9]+\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b0x[0-9a-f]+\b` +
 	`|\b[0-9]{4}-[0-9]{2}-[0-9]{2}[t ][0-9]{2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?(z|[+-][0-9]{2}:?[0-9]{2})?|\b[0-9]{1,2}:[0-9]{2}:[0-9]{2}([.,][0-9]+)?\b|\b[0-9]{5,}\b`)
@@ -237,8 +237,8 @@ var varying = regexp.MustCompile(`(?i)\b(task|session|op(eration)?id)[-=:\[ ]+['
 // messageMax bounds a message in a status, in bytes.
 const messageMax = 600
 
-// Steady makes a message of vCenter's fit for a status: equal failures give equal bytes, in one line, without our own secrets.
+// Steady makes a message of vCenter fit for a status: one line, equal for equal failures, without the server's secrets.
 func Steady(message string) string {
-	message = secret.Clean(message) // before it is cut
+	message = secret.Clean(message) // before the cut, which could split a secret
 	return plan.Bounded(strings.Join(strings.Fields(varying.ReplaceAllString(message, "…")), " "), messageMax)
 }
