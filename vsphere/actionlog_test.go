@@ -10,7 +10,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// The log shows afterwards why a VM was destroyed.
+// The log must show why a VM was destroyed.
 func TestTheLogLineOfAnActionHasItsReason(t *testing.T) {
 	inABubble(t, func(t *testing.T, _ *world, p *process) {
 		var log bytes.Buffer

@@ -19,7 +19,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// fault does a step that must fail, and returns its fault.
+// fault carries out a step that must fail, and returns its fault.
 func (p *process) fault(a plan.Action) plan.Fault {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -171,7 +171,7 @@ func TestOnlyTheGroupsOwnVMsAreEverTouched(t *testing.T) {
 func TestAStampThatChangedSinceItWasReadStopsADestroy(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
-		p.stop() // so that nothing new is seen, except by the fresh read
+		p.stop() // so that only the fresh read can see the change
 		p = w.start()
 		w.must(w.SetExtraConfig("web-0", stamp.Key, ""))
 		if f := p.fault(actionOn(plan.Destroy, vm)); f.Reason != vcfault.ReasonConcurrentAccess {
@@ -218,8 +218,8 @@ func TestAGroupsFolderIsRecreatedWhenEvenTheRootIsGone(t *testing.T) {
 	})
 }
 
-// Found by a randomized test (test, seed 100611): an operator moves the root folder, and a replica that starts then creates another one. The
-// others went on in the old one, so that one name was no lock any more.
+// Found by a randomized test (test, seed 100611): an operator moves the root folder, and a replica that starts later creates a new one. The other
+// replicas continued to use the old folder, so that a name was no longer a lock.
 func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 		p.do(taking(c, 2))
-		p.do(taking(c, 2)) // already so: success
+		p.do(taking(c, 2)) // the VM is already adopted: success
 		vm := p.vm(ref.Value)
 		if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
 			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.state().VCenter {
@@ -81,7 +81,7 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		}
 		p.do(moving(vm, p.state().Folder))
 		p.do(renaming(vm, "web-2"))
-		for _, name := range []string{entry, ref.Value} { // the path has no target any more
+		for _, name := range []string{entry, ref.Value} { // no VM is at the path any more
 			if c := p.candidate(name); !c.Done || c.Fault != nil || c.MoRef != ref.Value || c.Ordinal != 2 {
 				t.Errorf("%s: %+v", name, c)
 			}
@@ -104,7 +104,7 @@ func TestOfTwoServersThatAdoptAVMOneSucceeds(t *testing.T) {
 		}
 		a, b := taking(one.candidate(ref.Value), 0), taking(two.candidate(ref.Value), 1)
 		one.do(a)
-		two.do(b) // it is the group's: the next plan deals with its other ordinal
+		two.do(b) // the VM is already the group's, with another ordinal, which the next plan corrects
 		if vm := two.vm(ref.Value); vm.Ordinal != 0 {
 			t.Errorf("%+v", vm)
 		}
@@ -184,7 +184,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 			p.do(renaming(vm, plan.MemberName("web", ordinal)))
 			ask.Adopt, ask.Recorded = append(ask.Adopt, entry), append(ask.Recorded, v1alpha1.Member{MoRef: ref.Value})
 		}
-		time.Sleep(time.Minute) // until all is quiet
+		time.Sleep(time.Minute) // until all reads have ended
 		before := w.Calls()["RetrievePropertiesEx"]
 		for range 1000 {
 			s := p.State(web, ask)

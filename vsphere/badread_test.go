@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// reads reads objects, which must end without endless retries.
+// reads reads objects, and fails if the reads do not end.
 func (p *process) reads(refs ...vim.ManagedObjectReference) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -79,7 +79,7 @@ func TestAHostThatVanishesWhileItsVMsAreReadDelaysNothing(t *testing.T) {
 	})
 }
 
-// What vCenter leaves out of an answer may be hidden as well.
+// An object that vCenter leaves out of an answer may be hidden, not gone.
 func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		here, gone, hidden := p.member(0), p.member(1), p.member(2)
@@ -101,7 +101,7 @@ func TestAMemberThatAnAnswerLeavesOutIsGoneOnlyIfAReadOfItAloneSaysSo(t *testing
 	})
 }
 
-// Somebody else may destroy hundreds of VMs at once, and the stream then reports all of them: that says nothing about vCenter.
+// An operator may destroy hundreds of VMs at once, and the stream then reports all of them. The server must not take that for a fault of vCenter.
 func TestHundredsOfVMsThatAreGoneKeepNoOtherFromBeingRead(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// batchAsked is a batchedRead whose calls take a second, or until they are given up.
+// batchAsked is a batchedRead whose calls end after a second, or when they are cancelled.
 type batchAsked struct {
 	batchedRead[string, time.Time] // answers when the call began
 	mu                             sync.Mutex
@@ -86,7 +86,7 @@ func TestAQuestionThatIsAloneIsAskedInItsOwnContext(t *testing.T) {
 	})
 }
 
-func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
+func TestACallEndsWhenNoCallerWaitsForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newBatchAsked()
 		a.stuck = "a"
@@ -109,7 +109,7 @@ func TestACallEndsWhenNobodyWaitsForIt(t *testing.T) {
 		if _, shared, err := a.Ask(context.Background(), "d"); shared || err != nil {
 			t.Errorf("a question after one that was given up: shared is %t, %v", shared, err)
 		}
-		if want := [][]string{{"a", "b"}, {"d"}}; !slices.EqualFunc(a.calls, want, slices.Equal) { // a call that nobody waits for would keep the bubble from ending
+		if want := [][]string{{"a", "b"}, {"d"}}; !slices.EqualFunc(a.calls, want, slices.Equal) { // a call without a waiting caller would keep the bubble from ending
 			t.Errorf("the calls are %v, not %v", a.calls, want)
 		}
 	})
@@ -136,7 +136,7 @@ func TestACallWithoutAnAnswerDelaysNoOther(t *testing.T) {
 func TestAPanicInACallIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newBatchAsked()
-		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that nobody expects") }
+		a.ask = func(context.Context, []string) (time.Time, error) { panic("an answer that no caller expects") }
 		if _, _, err := a.Ask(context.Background(), "a"); err == nil {
 			t.Error("no error")
 		}

@@ -35,7 +35,7 @@ func placed(t testing.TB, c vcsim.Config, change ...func(*Config)) (*world, *pro
 	return w, w.run(v)
 }
 
-// shaped is the plan's Clone of a member of that spec.
+// shaped returns the plan's Clone of a member with that spec.
 func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	p.t.Helper()
 	spec.Template = "ubuntu"
@@ -49,7 +49,7 @@ func (p *process) shaped(ordinal int32, spec v1alpha1.VmGroupSpec) plan.Action {
 	return plan.Action{Op: plan.Clone, VM: plan.MemberName("web", ordinal), Ordinal: ordinal, Args: plan.CloneArgs{Folder: s.Folder, Template: s.Template.MoRef, Fingerprint: s.Template.Fingerprint, CPU: 2, MemoryMB: 1024, Revision: "r1", Details: &plan.Details{Spec: &spec, Zone: plan.ZoneOf(&spec, ordinal), Addresses: addresses, Home: placement.String()}}, Generation: 1}
 }
 
-// made is the VM that a clone of that spec makes.
+// made clones a member with that spec, and returns its VM.
 func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 	p.t.Helper()
 	a := p.shaped(ordinal, spec)
@@ -59,7 +59,7 @@ func (p *process) made(ordinal int32, spec v1alpha1.VmGroupSpec) vcsim.Details {
 	return d
 }
 
-// refused is the fault of a clone of that spec, of which nothing is left.
+// refused clones a member with that spec, and returns the fault. The clone must leave no VM.
 func (p *process) refused(ordinal int32, spec v1alpha1.VmGroupSpec, reason string, says ...string) *vcfault.Error {
 	p.t.Helper()
 	before := len(p.world.VMs())
@@ -84,7 +84,7 @@ func TestALinkedCloneIsAChildOfTheTemplatesSnapshot(t *testing.T) {
 		w.must(err)
 		template, err := w.Details("ubuntu")
 		w.must(err)
-		p.lookups.forget() // else the next try is too early for a new lookup
+		p.lookups.forget() // so that the next try looks it up again
 		d := p.made(0, linked)
 		if len(d.Disks) != 1 || d.Disks[0].Parent == "" {
 			t.Errorf("the disks of the template are %+v, and those of the clone %+v", template.Disks, d.Disks)
@@ -223,7 +223,7 @@ func TestAStoragePolicyChoosesADatastoreThatSatisfiesIt(t *testing.T) {
 	})
 }
 
-// The template's own datastore satisfies the policy, and still no clone can be put there (CAPV#2134, CAPV#3498).
+// The template's own datastore may satisfy the policy and still be unusable for a clone (CAPV#2134, CAPV#3498).
 func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMaintenance(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestUnderAStoragePolicyADatastoreIsChosenThatTheHostsHaveAndThatIsNotInMain
 		w.must(w.UnmountDatastore(template.Datastore, "/DC0/host/DC0_C1"))
 		p.lookups.forget()
 		on(2, other)
-		// The spec's datastore is used as it is: vCenter says what is wrong with it.
+		// The server takes the spec's datastore unchecked; vCenter reports what is wrong with it.
 		p.refused(3, gold(template.Datastore), vcfault.ReasonDatastoreInaccessible)
 	})
 }

@@ -14,10 +14,10 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// cloneField has two values of a field of the spec, which lead to different clones.
+// cloneField has two values of a field of the spec that make different clones.
 type cloneField struct {
 	values [2]any
-	// with has the other fields that the field needs.
+	// with sets the other fields that the field needs.
 	with v1alpha1.VmGroupSpec
 	// notByCloudInit: the field of a network is not in cloud-init's metadata.
 	notByCloudInit bool
@@ -65,7 +65,7 @@ func TestACloneUsesEveryFieldThatOnlyANewCloneCanChange(t *testing.T) {
 	paths := map[string]bool{}
 	fieldPaths("", reflect.TypeFor[v1alpha1.VmGroupSpec](), paths)
 	for path := range paths {
-		if _, listed := cloneFields[path]; !listed && path != "template" && entersRevision(path) { // the template is what is cloned
+		if _, listed := cloneFields[path]; !listed && path != "template" && entersRevision(path) { // the template is the source of the clone
 			t.Errorf("spec.%s enters the revision: use it in a step of the clone (cloneSteps in vsphere/clone.go), and list two of its values in cloneFields here", path)
 		}
 	}
@@ -154,7 +154,7 @@ func jsonName(f reflect.StructField) string {
 	return name
 }
 
-// entersRevision reports whether a change of a field changes the revision.
+// entersRevision reports whether a field is part of the revision.
 func entersRevision(path string) bool {
 	revisions := map[string]bool{}
 	for _, value := range []any{"10.0.0.7", string(v1alpha1.CloneLinked), int32(7), int32(8), true, false} {

@@ -31,7 +31,7 @@ func inTwoDatastores(t *testing.T, test func(t *testing.T, w *world, p *process)
 // elsewhere is a datastore other than the members'.
 const elsewhere = "/DC0/datastore/LocalDS_1"
 
-// attach gives web-0 the disk of an unmanaged VM.
+// attach attaches the disk of an unmanaged VM to web-0.
 func (w *world) attach(from string) {
 	w.t.Helper()
 	if _, err := w.Find(from); err != nil {
@@ -42,7 +42,7 @@ func (w *world) attach(from string) {
 	w.must(err)
 }
 
-// ownDisk is the disk that a member's clone made.
+// ownDisk returns the disk that a member's clone made.
 func (w *world) ownDisk(name string) vcsim.Disk {
 	w.t.Helper()
 	d, err := w.Details(name)
@@ -50,7 +50,7 @@ func (w *world) ownDisk(name string) vcsim.Disk {
 	return d.Disks[0]
 }
 
-// destroyed does a Destroy, and returns how many times the VM was reconfigured before.
+// destroyed carries out a Destroy, and returns how often the VM was reconfigured before its destruction.
 func (p *process) destroyed(vm plan.VM) int {
 	p.t.Helper()
 	before := p.world.Calls()["ReconfigVM_Task"]
@@ -86,7 +86,7 @@ func TestAMembersOwnDiskGoesWithItAfterStorageVMotion(t *testing.T) {
 	})
 }
 
-// On vSAN directories have UUIDs for names. A disk that was moved while the member had another name is named after that, and is kept.
+// On vSAN directories have UUIDs for names. A disk that was moved while the member had another name has that name, and is kept.
 func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.unprepared(0)
@@ -116,7 +116,7 @@ func TestAPreparedMembersDisksAreKnownByTheirUUIDsAndNames(t *testing.T) {
 	})
 }
 
-// On vSAN directories have UUIDs for names, so that of a disk that was moved tells nothing: it was detached and left behind.
+// On vSAN directories have UUIDs for names, so the directory of a moved disk does not name its VM. Such a disk was detached and left behind.
 func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		w.Behave(func(b *vcsim.Behavior) { b.NameDirectoriesByID = true })
@@ -140,7 +140,7 @@ func TestOnVSANTheDisksOfEveryMemberAreKnownByTheirUUIDsOnceItRan(t *testing.T) 
 	})
 }
 
-// Where directories have their VMs' names, no call is made for the disks of a member before it runs.
+// Where directories have the names of their VMs, the server makes no call for a member's disks before the power-on.
 func TestWhereDirectoriesNameTheirVMsAPowerOnCostsNoCallForDisks(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -194,7 +194,7 @@ func TestAMemberThatWasClonedWithoutItsDisksIsNotPoweredOn(t *testing.T) {
 	}
 }
 
-// withoutDisk removes the first disk of web-0, and waits until the inventory has that.
+// withoutDisk removes the first disk of web-0, and waits until the inventory shows the removal.
 func (p *process) withoutDisk(moRef string) {
 	p.t.Helper()
 	_, devices, _ := p.given("web-0")
@@ -203,8 +203,8 @@ func (p *process) withoutDisk(moRef string) {
 	p.world.must(p.reader.Read(p.t.Context(), inventory.VMRef(moRef)))
 }
 
-// Anyone who takes a disk from a member that has run might mean it.
-func TestAMemberThatRanIsPoweredOnWithoutADiskThatSomebodyRemoved(t *testing.T) {
+// A person who removes a disk from a member that has run may do so on purpose.
+func TestAMemberThatRanIsPoweredOnWithoutADiskThatAPersonRemoved(t *testing.T) {
 	inTwoDatastores(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, false)
 		p.do(actionOn(plan.PowerOff, vm))
@@ -270,7 +270,7 @@ func TestADiskOfAnotherMemberIsKeptWhateverItsUUIDAndAMembersOwnGoesWithIt(t *te
 	}
 }
 
-// named is the member of that name as it is seen now.
+// named returns the member of that name from the inventory.
 func (p *process) named(name string) plan.VM {
 	p.t.Helper()
 	all := p.state().VMs

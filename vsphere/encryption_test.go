@@ -15,7 +15,7 @@ import (
 
 const encrypting = "VM Encryption Policy"
 
-// encryption says what of a VM is encrypted: its files, and its disks in the order of their keys.
+// encryption lists the encrypted parts of a VM: its files, and its disks in the order of their keys.
 func (w *world) encryption(name string) string {
 	w.t.Helper()
 	d, err := w.Details(name)
@@ -51,7 +51,7 @@ func TestAMemberIsEncryptedWithAllDisksThatHaveNoPolicyOfTheirOwnBeforeItIsPrepa
 	})
 }
 
-// A clone without anything else to prepare it with is prepared, too.
+// A clone that needs only encryption is prepared, too.
 func TestUntilAMemberIsEncryptedItsStampSaysThatItIsNotPrepared(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestWhatCannotBeEncryptedIsRefusedBeforeTheClone(t *testing.T) {
 	})
 }
 
-// What isn't known to encrypt would be cloned, and run, in the clear.
+// If the server did not know that a policy encrypts, the clone would run unencrypted.
 func TestWithoutAnAnswerWhetherAPolicyEncryptsNothingIsCloned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

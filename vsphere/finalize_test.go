@@ -49,7 +49,7 @@ func (p *process) removing() plan.Action {
 	return plan.Action{Op: plan.RemoveFolder, MoRef: p.state().Folder}
 }
 
-func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
+func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceIsKept(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(p.removing()); f.Reason != plan.ReasonRemoving || f.NeedsOperator {
@@ -61,7 +61,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 		if f := p.state().Folder; f != "" {
 			t.Errorf("folder %s is still known", f)
 		}
-		p.do(a) // vanished: success
+		p.do(a) // the folder is gone: success
 		p.do(plan.Action{Op: plan.ConfirmGone})
 		if _, err := w.Find("/DC0/vm/vm-operator/shop"); err != nil {
 			t.Error(err)
@@ -69,7 +69,7 @@ func TestAnEmptyGroupsFolderIsRemovedAndThatOfItsNamespaceStays(t *testing.T) {
 	})
 }
 
-func TestAFolderThatContainsAnUnmanagedVMStays(t *testing.T) {
+func TestAFolderThatContainsAnUnmanagedVMIsKept(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
@@ -105,7 +105,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		cloned := make(chan error)
 		go func() { cloned <- p.Do(ctx, web, p.cloning(0)) }()
 		p.until("the clone runs", func() bool { return w.Calls()["CloneVM_Task"] == 1 })
-		crash() // the process that started it is gone; the clone is not
+		crash() // the process that started the clone ends; the clone continues
 		<-cloned
 		for _, a := range []plan.Action{{Op: plan.ConfirmGone}, p.removing()} {
 			if f := p.fault(a); f.Reason != vcfault.ReasonCloneRunning || f.NeedsOperator {
@@ -120,7 +120,7 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 		if f := p.fault(plan.Action{Op: plan.ConfirmGone}); f.Reason != plan.ReasonRemoving {
 			t.Errorf("it waits for a clone that began later, or considers a VM gone: %+v", f)
 		}
-		// The list of one deletion says nothing of another: a group may become unselected again and again.
+		// The list of one deletion does not apply to another: a group may become unselected several times.
 		for _, since := range []time.Time{time.Unix(1, 0), time.Unix(2, 0)} {
 			if f := p.fault(plan.Action{Op: plan.ConfirmGone, Args: plan.ConfirmArgs{Since: since}}); f.Reason != vcfault.ReasonCloneRunning {
 				t.Errorf("the clone that runs is not waited for: %+v", f)
@@ -131,9 +131,9 @@ func TestFinalizeWaitsOnlyForTheRunningClonesWhenItBegan(t *testing.T) {
 	})
 }
 
-// The small worlds of sync/planner's search found it: another replica that does not know of the deletion clones until
-// its lease ends, and the folder stays, so the clone lands in it, after finalized was returned.
-func TestAFolderThatStaysIsLeftOnlyAfterClonesThatBeganMeanwhile(t *testing.T) {
+// Found by the search of sync/planner: another replica that does not know of the deletion clones until its lease ends. If the folder is kept, the
+// clone lands in it after finalized was returned.
+func TestAFolderThatIsKeptIsLeftOnlyAfterClonesThatBeganDuringTheDeletion(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})
 		w.must(w.Move("unmanaged", "/DC0/vm/vm-operator/shop/web"))
@@ -233,8 +233,8 @@ func TestAHiddenMemberIsUnreachableAndNeverGone(t *testing.T) {
 	})
 }
 
-// The stream shows nothing of what is hidden, so a server that knows it only from a group's status asks again and again. (Found by
-// TestChaos, seed 40048: a member too few, until the next full read.)
+// The stream does not show hidden VMs, so a server that knows such a VM only from a group's status must keep asking. (Found by TestChaos, seed
+// 40048: the group was one member short until the next full read.)
 func TestAMemberThatIsDestroyedWhileItIsHiddenIsFoundToBeGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -35,7 +35,7 @@ func TestAnEmptyFolderThatVCenterRefusesToRemoveStaysAndSaysWhy(t *testing.T) {
 	}
 }
 
-// As govmomi's simulator is.
+// govmomi's simulator lacks the method.
 func TestAnEmptyFolderIsRemovedWhereVCenterLacksTheMethod(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		p.do(plan.Action{Op: plan.CreateFolder})

@@ -87,7 +87,7 @@ func compact(t *testing.T, text string) string {
 	return string(same)
 }
 
-// talkative creates a template with guest data of its own.
+// talkative creates a template that has guest data.
 func (w *world) talkative() vim.ManagedObjectReference {
 	w.t.Helper()
 	ref, err := w.AddVM("/DC0/vm", "talkative")

@@ -42,7 +42,7 @@ func splice(body []byte, from, to int, with string) []byte {
 	return []byte(string(body[:from]) + with + string(body[to:]))
 }
 
-// The texts and types that replace others.
+// The texts and types that mends put in place of others.
 var (
 	strangeTexts = []string{"", "true", "-1", "99999999999999999999", "group-v3", "vm-1", "\u009b\u202e", "2026-13-45T99:99:99Z", "poweredOn", "success", strings.Repeat("x", 10_000)}
 	otherTypes   = []string{"xsd:string", "xsd:int", "xsd:dateTime", "xsd:base64Binary", "ManagedObjectReference", "ArrayOfString", "ArrayOfVirtualDevice",
@@ -118,7 +118,7 @@ func twisted(r *recorder, method string, nth, mend, at, pick int) func(string, i
 
 func TestAPlayedBackFriendlyVCenterIsAsGoodAsARealOne(t *testing.T) {
 	faults := live(t, func(_ string, _ int, s said) said { return s })
-	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without the tape all fail.
+	// A few steps make other reads than the recorded ones, because goroutines run in another order. Without the tape all steps fail.
 	if steps := len(lifeSteps()); len(faults) > steps/2 {
 		t.Errorf("of %d steps %d fail: %v", steps, len(faults), faults)
 	}

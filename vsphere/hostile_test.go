@@ -60,7 +60,7 @@ func askedFor(req *http.Request) (method, body string) {
 	return "REST " + session.RESTCall(req), req.URL.Path
 }
 
-// recorder passes requests on, and records the answers.
+// recorder forwards requests, and records the answers.
 type recorder struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -364,8 +364,8 @@ func hostileConfig(host string) Config {
 		Selection: inventory.Selection{ClusterID: "test", AdoptFrom: []inventory.AdoptRule{{Namespace: "shop", Folder: legacy}}}}
 }
 
-// live runs the life against a tape whose answers are twisted. Whatever comes: nothing panics, everything ends, and steps
-// fail only with a typed fault. It returns the faults by step.
+// live runs the life against a tape whose answers are twisted. Whatever the answers are, the server must not panic or hang, and a step may fail only
+// with a typed fault. live returns the faults by step.
 func live(t *testing.T, twist func(method string, nth int, s said) said) map[int]*vcfault.Error {
 	r := recorded(t)
 	faults := map[int]*vcfault.Error{}

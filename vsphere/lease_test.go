@@ -15,9 +15,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// The lease may end before any of a step's calls: then the step goes no further, and the stamp says exactly what it did. A
-// guest that was asked to halt without a stamp that says so would count as serving; a stamp with a restart that never
-// happened would have the member replaced.
+// The lease may end before any call of a step. The step must then stop, and the stamp must record exactly what it did: a guest that was asked to shut
+// down without a record in the stamp would count as serving, and a record of a restart that never happened would have the member replaced.
 func TestAStepWhoseLeaseEndsMidwayReportsWhatItDid(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -11,11 +11,11 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// Nothing removes a custom attribute, tag or category that the server made, because others may use it by then.
+// The server never removes a custom attribute, tag or category that it created, because others may use it by then.
 func TestWhatEditsLeaveBehindInVCenterIsBounded(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		moRef := p.member(0).MoRef
-		_, err := w.AddTag("one", "theirs") // what others made does not count
+		_, err := w.AddTag("one", "theirs") // tags of others do not count
 		w.must(err)
 		for kind, edit := range map[string]func(edit int) v1alpha1.VmGroupSpec{
 			"attributes": func(edit int) (s v1alpha1.VmGroupSpec) {

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/sync/plan"
 )
 
-// slowPages makes the pages of a read of everything take a while: the first one, which has no token, and the others.
+// slowPages delays the pages of a full inventory read: the first one, which has no token, and the others.
 type slowPages struct {
 	first, others time.Duration
 
@@ -26,7 +26,7 @@ func (s *slowPages) through(direct func(session string) soap.RoundTripper) func(
 	return func(session string) soap.RoundTripper { return slowPage{direct(session), s} }
 }
 
-// reads are the reads of everything so far: when each page of them was asked for.
+// reads has, for each full inventory read, when each page was asked for.
 func (s *slowPages) reads() [][]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,8 +68,7 @@ func (s slowPage) RoundTrip(ctx context.Context, req, res soap.HasFault) error {
 	return s.RoundTripper.RoundTrip(ctx, req, res)
 }
 
-// inLongReads runs a test with a member and a vCenter that takes that long for the pages of a read of everything, of which there are
-// five.
+// inLongReads runs a test with a member and a vCenter that delays the five pages of a full inventory read.
 func inLongReads(t *testing.T, pages *slowPages, f func(t *testing.T, w *world, p *process)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,7 +85,7 @@ func inLongReads(t *testing.T, pages *slowPages, f func(t *testing.T, w *world, 
 	})
 }
 
-// scanning begins a read of everything, and returns once its first page is there.
+// scanning begins a full inventory read, and returns once its first page has arrived.
 func (p *process) scanning() (ended <-chan error) {
 	done := make(chan error, 1)
 	go func() { done <- p.reader.Scan(context.Background()) }()
@@ -110,7 +109,7 @@ func TestAReadOfEverythingTakesAsLongAsPagesComeAndDelaysNoOtherRead(t *testing.
 	})
 }
 
-// vCenter finds out what there is before the first page, which may take minutes.
+// vCenter collects all objects before the first page, which may take minutes.
 func TestAReadOfEverythingWaitsForItsFirstPage(t *testing.T) {
 	pages := &slowPages{first: 4 * time.Minute}
 	inLongReads(t, pages, func(t *testing.T, w *world, p *process) {
@@ -125,7 +124,7 @@ func TestAReadOfEverythingWaitsForItsFirstPage(t *testing.T) {
 	})
 }
 
-// The reads that repeat while a stream lasts, which nobody waits for, leave vCenter time between their calls.
+// The periodic full reads, for which no step waits, must leave vCenter time between their calls.
 func TestThePeriodicReadOfEverythingIsSpreadOut(t *testing.T) {
 	for _, c := range []struct{ page, pause time.Duration }{{100 * time.Millisecond, 400 * time.Millisecond}, {5 * time.Second, time.Second}} {
 		t.Run(c.page.String(), func(t *testing.T) {

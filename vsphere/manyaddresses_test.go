@@ -24,7 +24,7 @@ func (w *world) reportMany(addresses int, names ...string) {
 	}
 }
 
-// The stream's first answer has what all guests in vCenter report, whoever has them; and one read has that of all members.
+// The stream's first answer has the addresses of all guests in vCenter, not only of members; one read has those of all members.
 func TestGuestsThatReportMoreThanAnAnswerCanHaveHideNoOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

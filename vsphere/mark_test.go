@@ -13,7 +13,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// stampOf is the text of a VM's stamp.
+// stampOf returns the text of a VM's stamp.
 func (w *world) stampOf(name string) string { return w.Look(name).ExtraConfig[stamp.Key] }
 
 func TestAnUnmarkedMemberIsNotPutIntoQuarantine(t *testing.T) {
@@ -34,7 +34,7 @@ func TestAReleasedVMIsUnmanagedAndIsNotTouched(t *testing.T) {
 		old := guarded(plan.Release, vm)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
 		if f := p.fault(old); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
-			t.Errorf("changed meanwhile: %+v", f)
+			t.Errorf("got the fault %+v for a VM that changed after the plan", f)
 		}
 		p.until("the change is seen", func() bool { return p.vm(vm.MoRef).ChangeVersion != vm.ChangeVersion })
 		before := w.Look("web-0")

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// restrictTo gives the server the least role without some privileges.
+// restrictTo gives the server's account the least role without some privileges.
 func (w *world) restrictTo(without ...string) {
 	var ids []string
 	for _, p := range role.Least() {

@@ -20,7 +20,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// given are the disks of the spec that a member of this revision of it has, and what is made of them.
+// given returns a member, the stamp's records of its disks, and the devices of its VM.
 func (p *process) given(name string) (all []plan.MemberDisk, devices []vim.BaseVirtualDevice, vm plan.VM) {
 	p.t.Helper()
 	for _, x := range p.state().VMs {
@@ -49,7 +49,7 @@ func sizes(devices []vim.BaseVirtualDevice) string {
 	return strings.Join(text, " ")
 }
 
-// preparedWith makes and prepares a member of that spec.
+// preparedWith clones and prepares a member with that spec.
 func (p *process) preparedWith(spec v1alpha1.VmGroupSpec) {
 	p.t.Helper()
 	a := p.shaped(0, spec)
@@ -210,7 +210,7 @@ func TestATemplateThatDoesNotFitTheDisksIsReported(t *testing.T) {
 	})
 }
 
-func TestADiskThatSomebodyRemovedIsReportedAndNotRecreated(t *testing.T) {
+func TestADiskThatAPersonRemovedIsReportedAndNotRecreated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		_, p := placed(t, vcsim.Config{})

@@ -21,12 +21,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// lasting is a spec with one persistent disk.
+// lasting returns a spec with one persistent disk.
 func lasting() v1alpha1.VmGroupSpec {
 	return withDisks(v1alpha1.Disk{Name: "data", SizeGiB: 2, Persistent: true})
 }
 
-// attached makes an unprepared member, and gives it its disk. held are those that its ordinal had.
+// attached clones a member and attaches its persistent disk. held are the disks that the ordinal had before.
 func (p *process) attached(held ...v1alpha1.PersistentDisk) (plan.VM, error) {
 	p.t.Helper()
 	a := p.shaped(0, lasting())
@@ -39,7 +39,7 @@ func (p *process) attached(held ...v1alpha1.PersistentDisk) (plan.VM, error) {
 	return vm, err
 }
 
-// heldBy are the persistent disks of a VM, as the status lists them once it is gone.
+// heldBy returns the persistent disks of a VM as the status lists them once the VM is gone.
 func heldBy(vm plan.VM) (all []v1alpha1.PersistentDisk) {
 	for _, d := range plan.Persistent(vm.Disks) {
 		all = append(all, v1alpha1.PersistentDisk{Name: d.Name, Ordinal: vm.Ordinal, ID: d.ID, Datastore: d.Datastore, SizeGiB: d.SizeGiB})
@@ -83,13 +83,14 @@ func TestADiskIsBoundToItsOrdinalAndOutlivesItsVM(t *testing.T) {
 			t.Errorf("the next VM has %v of %d disks", got, len(w.FirstClassDisks()))
 		}
 		p.removed(again)
-		if third, err := p.attached(); err != nil || plan.Persistent(third.Disks)[0].ID != disk.ID { // whose status was lost
+		if third, err := p.attached(); err != nil || plan.Persistent(third.Disks)[0].ID != disk.ID { // the status was lost
 			t.Errorf("without a record, the next VM has %s, %v", third.Disks, err)
 		}
 	})
 }
 
-// Two replicas of the server can make the same disk at once. What no guest had is empty, so either can be used; what one had is used again.
+// Two replicas can create the same disk at once. Disks that no guest has used are empty, so either will do; a disk that a guest has used is used
+// again.
 func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +101,7 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 			w.must(err)
 			return d.ID
 		}
-		w.FailTask(vcsim.Reconfigure, nil, new(vim.ConcurrentAccess), 1) // the other replica was faster
+		w.FailTask(vcsim.Reconfigure, nil, new(vim.ConcurrentAccess), 1) // another replica wrote first
 		vm, err := p.attached()
 		if e := vctest.AsError(err); e == nil || e.Reason != vcfault.ReasonConcurrentAccess {
 			t.Fatalf("got %v", err)
@@ -132,8 +133,8 @@ func TestOfTwoDisksTheOneThatAGuestHadIsUsed(t *testing.T) {
 	})
 }
 
-// vCenter escapes the '/' in the names of first-class disks (vmware/rbvmomi#169), so no former disk was ever found, and an empty one was made
-// without a word.
+// vCenter escapes the '/' in the names of first-class disks (vmware/rbvmomi#169), so the server never found a former disk, and silently created an
+// empty one.
 func TestAGroupThatIsRecreatedTakesTheDisksOfTheFormerOneIfItsAnnotationSaysSo(t *testing.T) {
 	t.Parallel()
 	const former, another, ours = "former", "taken from another", "new"
@@ -227,7 +228,7 @@ func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
 		if n := len(w.FirstClassDisks()); n != 0 {
 			t.Errorf("there are %d disks", n)
 		}
-		a := p.settingDisks(lasting()) // somebody gave it up
+		a := p.settingDisks(lasting()) // an operator gave the disk up
 		w.must(p.Do(context.Background(), web, a))
 		if n := len(w.FirstClassDisks()); n != 1 {
 			t.Errorf("there are %d disks", n)
@@ -235,7 +236,7 @@ func TestADiskThatIsLostIsNotRecreated(t *testing.T) {
 	})
 }
 
-// One datastore that vCenter could not read anywhere in the datacenter, and one first-class disk of anybody, kept every first disk from being made
+// One unreadable datastore anywhere in the datacenter, or one first-class disk of another owner, prevented the creation of every first disk
 // (vsphere-csi-driver#114, bosh-vsphere-cpi-release#8, ansible-collections/community.vmware#1988).
 func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 	t.Parallel()
@@ -278,7 +279,7 @@ func TestWhatIsUnreadableBlocksADiskOnlyIfItMayBeThatDisk(t *testing.T) {
 				if id["stranger"] = volume.ID; c.moved {
 					w.must(w.MoveFirstClassDisk(id["own"], elsewhere, 0))
 				}
-				p.persistent = disks.NewPersistent(p.VCenter, zerolog.Nop()) // another replica: it has not seen whose disks there are
+				p.persistent = disks.NewPersistent(p.VCenter, zerolog.Nop()) // another replica, which has not read the owners of the disks
 				if c.cut != "" {
 					w.must(w.CutDatastore(c.cut, true))
 				}
@@ -380,7 +381,7 @@ func TestADiskThatAnotherVMHasIsNotAttached(t *testing.T) {
 	})
 }
 
-// What vCenter finds only when it acts is reported like what the server finds before.
+// A fault that vCenter reports only during a change is reported like one that the server finds before it.
 func TestVCentersOwnRefusalsSayWhatIsWrongWithADisk(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -477,7 +478,7 @@ func TestDisksStayInAVMThatIsOnOrAboutToBe(t *testing.T) {
 	}
 }
 
-// A step stops between two tasks, and the mark is withdrawn. (Found by test/world, seeds 3133 and 7453: a member that stayed waited for a
+// A step stops between two of its tasks, and the member's mark is withdrawn. (Found by test/world, seeds 3133 and 7453: a member that stayed waited for a
 // person; 6844861 and 6536627: it got another disk, as vCenter did not list the one that was to be deleted yet.)
 func TestAMemberThatStaysGetsTheDisksAgainThatWereDetached(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// running creates a member that is on, and whose guest runs VMware Tools if asked for.
+// running creates a member that is on, with or without VMware Tools running in its guest.
 func (p *process) running(ordinal int32, tools bool) plan.VM {
 	p.t.Helper()
 	vm := p.member(ordinal)
@@ -28,7 +28,7 @@ func (p *process) running(ordinal int32, tools bool) plan.VM {
 	return p.vm(vm.MoRef)
 }
 
-// vm is a VM of the group as it is seen now.
+// vm returns a VM of the group from the inventory.
 func (p *process) vm(moRef string) plan.VM {
 	for _, vm := range p.state().VMs {
 		if vm.MoRef == moRef {
@@ -38,7 +38,7 @@ func (p *process) vm(moRef string) plan.VM {
 	return plan.VM{}
 }
 
-// guarded is a step for the VM as it was seen.
+// guarded returns a step that is guarded by the changeVersion of vm.
 func guarded(op plan.Op, vm plan.VM) plan.Action {
 	a := actionOn(op, vm)
 	a.ChangeVersion = vm.ChangeVersion
@@ -55,7 +55,7 @@ func TestAGuestWithoutToolsCannotBeAskedAndItsStampSaysNothing(t *testing.T) {
 			t.Errorf("the stamp says that it was asked: %+v", vm)
 		}
 		p.do(actionOn(plan.PowerOff, vm))
-		p.do(guarded(plan.ShutdownGuest, vm)) // it is off already
+		p.do(guarded(plan.ShutdownGuest, vm)) // the VM is already off
 		if n := w.Calls()["ReconfigVM_Task"]; n != 0 {
 			t.Errorf("%d reconfigures", n)
 		}
@@ -95,7 +95,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 	})
 }
 
-func TestAMemberThatIsOffOrMarkedIsNotResetAndItsStampStays(t *testing.T) {
+func TestAMemberThatIsOffOrMarkedIsNotResetAndKeepsItsStamp(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		if f := p.fault(guarded(plan.Reset, vm)); f.Reason != vcfault.ReasonInvalidPowerState {
@@ -168,7 +168,7 @@ func TestToolsThatStartOrStopAreSeenAndReported(t *testing.T) {
 	})
 }
 
-// Another replica may be taking the member down because of the mark that is withdrawn.
+// Another replica may still be taking the member down because of the mark that this one withdraws.
 func TestAnUnmarkWaitsForTheTaskThatTheMarkCaused(t *testing.T) {
 	t.Parallel()
 	for _, way := range []struct {
@@ -212,7 +212,7 @@ func TestAnUnmarkWaitsForTheTaskThatTheMarkCaused(t *testing.T) {
 
 // Of two replicas that know different specs one powers on a member that the other removes. (Found by
 // a random life: two VMs of one ordinal were on, one of them in quarantine.)
-// The other replica's power-on is at first a task of the datacenter, which does not say of which VM, and then one of the VM.
+// The other replica's power-on is first a task of the datacenter, which does not name the VM, and then a task of the VM.
 func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	t.Parallel()
 	for _, held := range []vcsim.Kind{vcsim.PowerOn, vcsim.PowerOnMulti} {
@@ -243,7 +243,7 @@ func TestAMemberThatIsBeingPoweredOnIsNotPutIntoQuarantine(t *testing.T) {
 	}
 }
 
-// Each power-on of a member by DRS is a task of its VM, and can take as long as a question of it is open.
+// DRS powers a member on by a task of the VM, which does not end while the VM has an open question.
 func TestAQuarantineDoesNotWaitForPowerOnsOfOtherMembers(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		gone, other := p.member(0), p.member(1)
@@ -270,7 +270,7 @@ func TestAQuarantineDoesNotWaitForPowerOnsOfOtherMembers(t *testing.T) {
 }
 
 // A VM that is powered on while the stamp is being written is still a member when the step ends.
-func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnMeanwhile(t *testing.T) {
+func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnAtTheSameTime(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
 		p.do(guarded(plan.Mark, vm))

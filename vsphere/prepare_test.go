@@ -26,7 +26,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// preparing is the plan's step that prepares a VM for a spec.
+// preparing returns the plan's step that prepares a VM for a spec.
 func preparing(vm plan.VM, spec v1alpha1.VmGroupSpec) plan.Action {
 	a := guarded(plan.Prepare, vm)
 	a.Args = &plan.Details{Spec: &spec, Prepared: plan.PreparationOf(&spec)}
@@ -45,7 +45,7 @@ func tagged(category string, names ...string) v1alpha1.VmGroupSpec {
 	return v1alpha1.VmGroupSpec{Tags: want(category, names...)}
 }
 
-// attributes are a VM's custom attributes that have a value.
+// attributes returns a VM's custom attributes that have a value.
 func (w *world) attributes(name string) map[string]string {
 	w.t.Helper()
 	all, err := w.AttributesOf(name)
@@ -83,7 +83,7 @@ func TestAPreparedMemberIsNotPreparedAgain(t *testing.T) {
 	})
 }
 
-func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
+func TestNoStepTouchesAVMThatChangedSinceThePlanOrIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm, gone := p.member(0), p.member(1)
 		w.must(w.SetExtraConfig("web-0", "x", "y"))
@@ -105,7 +105,7 @@ func TestNoStepTouchesAVMThatChangedMeanwhileOrIsGone(t *testing.T) {
 	})
 }
 
-// unprepared is a new member that must not be powered on before it is prepared.
+// unprepared creates a member that must be prepared before it is powered on.
 func (p *process) unprepared(ordinal int32) plan.VM {
 	p.t.Helper()
 	if p.state().Folder == "" {
@@ -292,7 +292,7 @@ func TestAPasswordThatTheRESTAPIRefusesIsTriedOnce(t *testing.T) {
 		if _, refused := w.Logins(); refused != 1 {
 			t.Errorf("%d logins were refused", refused)
 		}
-		p.do(actionOn(plan.PowerOn, vm)) // the SOAP session lives
+		p.do(actionOn(plan.PowerOn, vm)) // the SOAP session still works
 	})
 }
 
@@ -317,7 +317,7 @@ func TestARetryMakesUpForALostReplyAboutTags(t *testing.T) {
 	})
 }
 
-// What is no longer wanted is removed even if an unfinished preparation added it. (Found by
+// Tags that are no longer wanted are removed even if an unfinished preparation added them. (Found by
 // TestChaos, seed 60068: a tag that had been in the spec for 100 ms stayed.)
 func TestTagsAndAttributesOfAnUnfinishedPreparationAreRemoved(t *testing.T) {
 	t.Parallel()

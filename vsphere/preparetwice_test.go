@@ -11,7 +11,7 @@ import (
 )
 
 // Two replicas know different specs. The one with the older spec is suspended right before it removes an attribute, and the
-// other one sets it and ends meanwhile. (Found by TestChaos, seed 700062: RUNNING, and the value was permanently gone.)
+// other one sets the attribute and ends before the first continues. (Found by TestChaos, seed 700062: RUNNING, and the value was permanently gone.)
 func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAnAttributeThatAnotherReplicaRemovesLateIsSetAgain(t *testing.T) {
 	})
 }
 
-// Found by a randomized test (test, seed 202025): the next session counted as lost too, and stayed in vCenter.
+// Found by a randomized test (test, seed 202025): the next session counted as lost, too, and was left in vCenter.
 func TestASessionThatEndsTwiceDuringAPreparationLeavesNoOtherBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// standby creates a standby member, as the plan does.
+// standby creates a standby member as the plan does.
 func (p *process) standby(ordinal int32) plan.VM {
 	p.t.Helper()
 	p.do(plan.Action{Op: plan.CreateFolder})
@@ -53,7 +53,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 		vm := p.standby(0)
 		mark := guarded(plan.Mark, vm)
 		mark.Args = plan.MarkArgs{Why: plan.WhyUpdate}
-		p.do(mark) // by another replica, which makes it again
+		p.do(mark) // by another replica
 		if f := p.fault(promotion(vm)); f.Reason != vcfault.ReasonConcurrentAccess || !f.Transient {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
@@ -76,7 +76,7 @@ func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
 	})
 }
 
-// It never ran, so it runs nowhere else: another takes its ordinal.
+// The member never ran, so it cannot run twice if another VM gets its ordinal.
 func TestAStandbyMemberThatLeftVCentersInventoryIsGone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.standby(0)

@@ -18,7 +18,7 @@ func withMember(t *testing.T, run func(*testing.T, *world, *process, plan.VM)) {
 	})
 }
 
-// begun does a step in the background.
+// begun carries out a step in the background.
 func (p *process) begun(a plan.Action) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- p.Do(context.Background(), web, a) }()

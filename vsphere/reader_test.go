@@ -78,7 +78,7 @@ func TestAnUnknownRecordedMemberIsReadAndVCentersEventsAreQueried(t *testing.T) 
 	})
 }
 
-// The stream shows no change that was undone before it read.
+// The stream does not show a change that was reverted before its read.
 func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -90,7 +90,7 @@ func TestAPowerOnThatIsUndoneAtOnceIsSeenAsUndone(t *testing.T) {
 	})
 }
 
-// A session that has ended is no reason to think that members cannot be reached, or that there is nothing.
+// From a session that has ended the server must not conclude that members are unreachable or gone.
 func TestAReadWithoutASessionFailsAndReportsNoObject(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		t.Run(fmt.Sprintf("silent=%t", silent), func(t *testing.T) { readsWithoutASession(t, silent) })

@@ -14,7 +14,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/inventory"
 )
 
-// late holds back one answer to a read.
+// late delays one answer to a read.
 type late struct {
 	soap.RoundTripper
 	armed         *atomic.Bool
@@ -97,7 +97,7 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].Boot.IsZero() {
 			t.Errorf("%+v", s.VMs)
 		}
-		w.must(w.PowerOn("web-0")) // by somebody else
+		w.must(w.PowerOn("web-0")) // by an operator
 		time.Sleep(5 * time.Second)
 		if s := p.state(); s.VMs[0].Power != plan.PoweredOn {
 			t.Errorf("%+v", s.VMs)

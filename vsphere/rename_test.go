@@ -28,7 +28,7 @@ func moving(vm plan.VM, folder string) plan.Action {
 	return a
 }
 
-// quarantine puts a member into quarantine, as the plan does.
+// quarantine puts a member into quarantine as the plan does.
 func (p *process) quarantine(vm plan.VM) plan.VM {
 	p.t.Helper()
 	mark := guarded(plan.Mark, vm)

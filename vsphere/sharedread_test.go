@@ -28,11 +28,11 @@ func (p *process) atOnce(steps ...plan.Action) []error {
 	return errs
 }
 
-// reads returns how often vCenter is asked for objects meanwhile.
-func (w *world) reads(meanwhile func()) int {
+// reads returns how often vCenter is asked for objects during f.
+func (w *world) reads(f func()) int {
 	synctest.Wait()
 	before := w.Calls()["RetrievePropertiesEx"]
-	meanwhile()
+	f()
 	return w.Calls()["RetrievePropertiesEx"] - before
 }
 
