@@ -130,7 +130,7 @@ func TestARetryMakesUpForALostReplyToAClone(t *testing.T) {
 			break
 		}
 		if vms := p.state().VMs; len(vms) != 1 {
-			t.Errorf("%+v", vms)
+			t.Errorf("got the members %+v; want one", vms)
 		}
 		if names := w.Names(); !slices.Equal(names, []string{"ubuntu", "unmanaged", "web-0"}) {
 			t.Errorf("vCenter has %v", names)
@@ -232,7 +232,7 @@ func TestReplicasAgreeOnTheRootFolderAfterAnOperatorMovedIt(t *testing.T) {
 		w.must(w.moveFolder("/DC0/vm/vm-operator", "/DC0/vm/attic"))
 		one.do(one.cloning(0)) // as long as there is no other
 		if m := one.state().VMs; len(m) != 1 || m[0].Folder != old {
-			t.Errorf("%+v", m)
+			t.Errorf("got the members %+v; want one, in the folder that was moved", m)
 		}
 		two := w.start()
 		one.until("the other replica's folder is seen", func() bool { return one.state().Folder != old })

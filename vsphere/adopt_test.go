@@ -70,14 +70,14 @@ func TestAnAdoptedVMIsAMemberAndItsStampSaysWhatItWas(t *testing.T) {
 		p.until("it is seen", func() bool { return p.candidate(entry).Fault == nil })
 		c := p.candidate(entry)
 		if c.MoRef != ref.Value || c.Name != "db-a" || c.Ordinal != -1 || c.ChangeVersion == "" || c.Folder == "" || c.Done {
-			t.Fatalf("%+v", c)
+			t.Fatalf("got the candidate %+v; want db-a, unadopted and without an ordinal", c)
 		}
 		p.do(taking(c, 2))
 		p.do(taking(c, 2)) // the VM is already adopted: success
 		vm := p.vm(ref.Value)
 		if vm.Ordinal != 2 || vm.Revision != "r1" || vm.Generation != 3 || vm.Fingerprint != "0123456789" || vm.Created.IsZero() ||
 			vm.Power != plan.PoweredOn || vm.Former != (plan.Former{Entry: entry, Name: "db-a", Folder: c.Folder}) || vm.VCenter != p.state().VCenter {
-			t.Errorf("%+v", vm)
+			t.Errorf("got the member %+v; want the ordinal, revision and generation of the adoption, and the former name and folder", vm)
 		}
 		p.do(moving(vm, p.state().Folder))
 		p.do(renaming(vm, "web-2"))
@@ -106,7 +106,7 @@ func TestOfTwoServersThatAdoptAVMOneSucceeds(t *testing.T) {
 		one.do(a)
 		two.do(b) // the VM is already the group's, with another ordinal, which the next plan corrects
 		if vm := two.vm(ref.Value); vm.Ordinal != 0 {
-			t.Errorf("%+v", vm)
+			t.Errorf("got the member %+v; want ordinal 0", vm)
 		}
 	})
 }
@@ -194,7 +194,7 @@ func TestASettledGroupThatAdoptedAsksForNothing(t *testing.T) {
 				}
 			}
 			if len(s.VMs) != 3 || len(s.Gone) != 0 {
-				t.Fatalf("%+v", s)
+				t.Fatalf("got the state %+v; want three VMs, and none gone", s)
 			}
 		}
 		time.Sleep(time.Minute)
@@ -213,7 +213,7 @@ func TestAFormerIncarnationsVMIsAdoptedUnderItsOrdinal(t *testing.T) {
 		var c plan.Candidate
 		p.until("it is allowed", func() bool { c = p.State(reborn, ask).Candidates[0]; return c.Fault == nil })
 		if c.Ordinal != 4 || c.Done || c.ChangeVersion == "" {
-			t.Fatalf("%+v", c)
+			t.Fatalf("got the candidate %+v; want ordinal 4, not adopted", c)
 		}
 		if err := p.Do(t.Context(), reborn, taking(c, 4)); err != nil {
 			t.Fatal(err)

@@ -414,7 +414,7 @@ func TestACloneRemembersWhatTheSpecCalledItsTemplate(t *testing.T) {
 		_, p := placed(t, vcsim.Config{})
 		p.made(0, v1alpha1.VmGroupSpec{})
 		if vms := p.State(web, plan.Query{Template: "ubuntu"}).VMs; len(vms) != 1 || vms[0].Template != "ubuntu" {
-			t.Errorf("%+v", vms)
+			t.Errorf("got the members %+v; want one, of the template ubuntu", vms)
 		}
 	})
 }

@@ -67,7 +67,7 @@ func TestAMemberHasTheAdvancedSettingsThatTheServerAllows(t *testing.T) {
 		}
 		c := p.made(0, v1alpha1.VmGroupSpec{ExtraConfig: map[string]string{"disk.EnableUUID": "TRUE", "sched.cpu.latencySensitivity": "high"}}).Config
 		if value(c.ExtraConfig, "disk.EnableUUID") != "TRUE" || value(c.ExtraConfig, "sched.cpu.latencySensitivity") != "high" || value(c.ExtraConfig, stamp.Key) == nil {
-			t.Errorf("%v", c.ExtraConfig)
+			t.Errorf("got the extraConfig %v; want the keys of the spec and the stamp", c.ExtraConfig)
 		}
 		p.refused(1, v1alpha1.VmGroupSpec{ExtraConfig: map[string]string{"isolation.tools.copy.disable": "FALSE"}}, vcfault.ReasonInvalidConfiguration, `"isolation.tools.copy.disable"`, "--extra-config")
 	})

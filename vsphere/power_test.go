@@ -90,7 +90,7 @@ func TestOfTwoServersThatResetAMemberOneSucceeds(t *testing.T) {
 			t.Errorf("it was reset %d times", n)
 		}
 		if vm := one.vm(a.MoRef); vm.Restarted.IsZero() || vm.Power != plan.PoweredOn {
-			t.Errorf("%+v", vm)
+			t.Errorf("got the member %+v; want it restarted, and on", vm)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestAResetThatVCenterRefusesIsAFaultAndNotTriedForTheSameVersion(t *testing
 		}
 		p.do(guarded(plan.Reset, p.vm(a.MoRef)))
 		if p.vm(a.MoRef).Restarted.IsZero() {
-			t.Errorf("%+v", p.vm(a.MoRef))
+			t.Errorf("got the member %+v; want it restarted", p.vm(a.MoRef))
 		}
 	})
 }
@@ -287,7 +287,7 @@ func TestAQuarantineIsTakenBackWhenTheVMIsPoweredOnAtTheSameTime(t *testing.T) {
 			t.Error("a VM that is on is in quarantine")
 		}
 		if now := p.vm(vm.MoRef); !now.Quarantined.IsZero() || !now.Marked || now.Power != plan.PoweredOn {
-			t.Errorf("%+v", now)
+			t.Errorf("got the member %+v; want it marked and on, and not in quarantine", now)
 		}
 	})
 }

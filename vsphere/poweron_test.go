@@ -43,7 +43,7 @@ func TestDRSPowersAMemberOnWhateverItsLevelAndOnAHostThatHasRoom(t *testing.T) {
 					t.Errorf("%+v on %s", now, full)
 				}
 				if c := w.Calls(); c["PowerOnMultiVM_Task"] != 1 || c["PowerOnVM_Task"] != 0 {
-					t.Errorf("%v", c)
+					t.Errorf("got the calls %v; want one PowerOnMultiVM_Task and no PowerOnVM_Task", c)
 				}
 			})
 		})

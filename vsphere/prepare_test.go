@@ -100,7 +100,7 @@ func TestNoStepTouchesAVMThatChangedSinceThePlanOrIsGone(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonConcurrentAccess)
 		}
 		if w.Calls()["SetField"] != 0 || w.Calls()["AddCustomFieldDef"] != 0 {
-			t.Errorf("%v", w.Calls())
+			t.Errorf("got the calls %v; want no attribute set or created", w.Calls())
 		}
 	})
 }
@@ -139,16 +139,16 @@ func TestTheNthNetworkIsForTheNthAdapter(t *testing.T) {
 		&vim.VirtualVmxnet3{VirtualVmxnet: vim.VirtualVmxnet{VirtualEthernetCard: card(4000, "a")}},
 	}
 	if macs := MACsOf(devices); !slices.Equal(macs, []string{"a", "b", "c"}) {
-		t.Errorf("%v", macs)
+		t.Errorf("got the MAC addresses %v; want a, b and c", macs)
 	}
 	a := preparing(plan.VM{}, v1alpha1.VmGroupSpec{Networks: make([]v1alpha1.Network, 4)})
 	var f *vcfault.Error
 	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || f.Reason != vcfault.ReasonTooFewAdapters || !f.NeedsOperator {
-		t.Errorf("%v", err)
+		t.Errorf("got %v; want %s, for an operator", err, vcfault.ReasonTooFewAdapters)
 	}
 	devices = append(devices, &vim.VirtualE1000{VirtualEthernetCard: card(4003, "")})
 	if _, err := guestOptions(web, a, "id", devices, nil); !errors.As(err, &f) || !f.Transient {
-		t.Errorf("%v", err)
+		t.Errorf("got %v; want a transient fault", err)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestAPreparationsTextIsParsedAndAnInvalidOneIsEmpty(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := plan.PreparationIn(string(text)); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
+		t.Errorf("got the preparation %+v; want %+v", got, want)
 	}
 	for _, text := range []string{"", "{", `{"tags":7}`} {
 		if got := plan.PreparationIn(text); !reflect.DeepEqual(got, plan.Preparation{}) {

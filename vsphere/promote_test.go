@@ -32,7 +32,7 @@ func TestAStandbyMembersStampSaysSoUntilItIsPromoted(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.standby(0)
 		if !vm.IsStandby() || !strings.Contains(w.stampOf("web-0"), `"standby":true`) {
-			t.Fatalf("%+v", vm)
+			t.Fatalf("got the member %+v; want a standby member", vm)
 		}
 		if groups, _ := p.ListGroups(); len(groups) > 0 {
 			t.Errorf("it is listed like a member that serves: %+v", groups)
@@ -58,7 +58,7 @@ func TestAStandbyMemberThatChangedIsNotPromoted(t *testing.T) {
 			t.Errorf("got the fault %+v; want %s, transient", f, vcfault.ReasonConcurrentAccess)
 		}
 		if vm = p.vm(vm.MoRef); !vm.IsStandby() || !vm.Marked {
-			t.Errorf("%+v", vm)
+			t.Errorf("got the member %+v; want a marked standby member", vm)
 		}
 	})
 }
@@ -71,7 +71,7 @@ func TestAFailedPowerOnLeavesAPromotedMemberThatIsOff(t *testing.T) {
 			t.Fatal("it was powered on")
 		}
 		if vm = p.vm(vm.MoRef); vm.IsStandby() || vm.Power != plan.PoweredOff {
-			t.Errorf("%+v", vm)
+			t.Errorf("got the member %+v; want an ordinary member that is off", vm)
 		}
 	})
 }

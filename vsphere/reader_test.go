@@ -59,7 +59,7 @@ func TestABulkReadDropsDestroyedVMsAndReadsTheOthers(t *testing.T) {
 			}
 		}
 		if s := p.state(vm.MoRef); len(s.VMs) != 1 || len(s.Gone)+len(s.Vanished) != 0 {
-			t.Fatalf("%+v", s)
+			t.Fatalf("got the state %+v; want one VM, and none gone or vanished", s)
 		}
 	})
 }

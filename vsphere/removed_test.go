@@ -95,12 +95,12 @@ func TestAMemberOfADeletedGroupIsNotReadAfterItsPowerOff(t *testing.T) {
 			t.Errorf("%d reads", n)
 		}
 		if s := p.state(); len(s.VMs) != 1 || s.VMs[0].Power != plan.PoweredOff || !s.VMs[0].Boot.IsZero() {
-			t.Errorf("%+v", s.VMs)
+			t.Errorf("got the members %+v; want one, off and without a boot time", s.VMs)
 		}
 		w.must(w.PowerOn("web-0")) // by an operator
 		time.Sleep(5 * time.Second)
 		if s := p.state(); s.VMs[0].Power != plan.PoweredOn {
-			t.Errorf("%+v", s.VMs)
+			t.Errorf("got the members %+v; want the first one on", s.VMs)
 		}
 	})
 }

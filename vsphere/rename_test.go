@@ -56,16 +56,16 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		vm := p.member(0)
 		away := p.quarantine(vm)
 		if away.Quarantined.IsZero() || !away.Marked || away.Why != plan.WhyScaleIn {
-			t.Fatalf("%+v", away)
+			t.Fatalf("got the VM %+v; want it in quarantine, marked for the scale-in", away)
 		}
 		since := away.Quarantined
 		kept := plan.QuarantineName("web", 0, vm.MoRef)
 		p.do(renaming(away, kept))
-		p.do(renaming(away, kept)) // already so: success
+		p.do(renaming(away, kept)) // the VM already has the name: success
 		quarantine := p.makeQuarantine()
 		p.do(plan.Action{Op: plan.CreateQuarantine, Args: plan.MoveArgs{Folder: p.state().Folder}}) // likewise
 		p.do(moving(vm, quarantine))
-		p.do(moving(vm, quarantine)) // likewise
+		p.do(moving(vm, quarantine)) // the VM is already there: success
 		away = p.vm(vm.MoRef)
 		if away.Name != kept || away.Folder != quarantine || quarantine == "" || !away.Quarantined.Equal(since) {
 			t.Fatalf("%+v, in %s", away, quarantine)
@@ -73,7 +73,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		if ref, err := w.Find("/DC0/vm/vm-operator/shop/web/quarantine/" + kept); err != nil || ref.Value != vm.MoRef {
 			t.Fatalf("%v, %v", ref, err)
 		}
-		p.do(p.cloning(0)) // its ordinal is free
+		p.do(p.cloning(0)) // the ordinal is free
 		for _, again := range p.state().VMs {
 			if again.MoRef != vm.MoRef {
 				p.do(actionOn(plan.Destroy, again))
@@ -84,7 +84,7 @@ func TestEachStepIntoAndOutOfQuarantineIsVisibleWhenItReturns(t *testing.T) {
 		p.do(guarded(plan.Unmark, p.vm(vm.MoRef)))
 		back := p.vm(vm.MoRef)
 		if back.Marked || back.Why != "" || !back.Quarantined.IsZero() || back.Name != "web-0" || back.Folder != p.state().Folder {
-			t.Errorf("%+v", back)
+			t.Errorf("got the VM %+v; want a member named web-0 in the group's folder, without a mark", back)
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestATakenNameIsAConflictThatNamesItsHolderUnlessThatIsTheGroupsOwn(t *test
 	})
 }
 
-// For a server that knew no power cycles every mark permitted removal.
+// An older server that knew no power cycles took every mark for a removal.
 func TestAVMInQuarantineFromAnOlderServerIsDestroyedWhenItsTimeIsOver(t *testing.T) {
 	inABubble(t, func(_ *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -137,11 +137,11 @@ func TestACloneWaitsForTheNameOfOneThatGoesToQuarantine(t *testing.T) {
 		}
 		p.do(renaming(vm, plan.QuarantineName("web", 0, vm.MoRef)))
 		p.do(p.cloning(0))
-		last := actionOn(plan.Destroy, vm) // its time is over: the group may still destroy it
+		last := actionOn(plan.Destroy, vm) // the retention time is over: the group may still destroy the VM
 		last.Marked = true
 		p.do(last)
 		if vms := p.state().VMs; len(vms) != 1 || vms[0].MoRef == vm.MoRef {
-			t.Errorf("%+v", vms)
+			t.Errorf("got the VMs %+v; want the new member alone", vms)
 		}
 	})
 }
@@ -195,13 +195,13 @@ func TestARetryMakesUpForALostReplyToARenameOrAMove(t *testing.T) {
 			p.do(a)
 		}
 		if now := p.vm(vm.MoRef); now.Name != "web-7" || now.Folder != quarantine {
-			t.Errorf("%+v", now)
+			t.Errorf("got the VM %+v; want it named web-7, in the quarantine folder", now)
 		}
 	})
 }
 
-// One replica brings a VM back from quarantine, while another one, which has not seen that, still puts it there: the name is the lock of the
-// ordinal, so the VM must keep it. (Found by the model in test/world, seed 10039227.)
+// One replica brings a VM back from quarantine while another replica, which has not seen that, still puts it there. The name is the lock of the
+// ordinal, so the VM must keep its name. (Found by the model in test/world, seed 10039227.)
 func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		away := p.quarantine(p.member(0))
@@ -225,7 +225,7 @@ func TestARenameThatWasPlannedBeforeTheVMChangedIsRefused(t *testing.T) {
 	})
 }
 
-// Of two replicas that rename a VM at once, the slower one finds its name taken by the VM itself.
+// Of two replicas that rename a VM at once, the slower one finds the name taken by the VM itself.
 func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.member(0)
@@ -238,7 +238,7 @@ func TestARenameThatAnotherServerMadeFirstIsSuccess(t *testing.T) {
 	})
 }
 
-// errOf is a call's error with that fault.
+// errOf returns the error of a call that ends with that fault.
 func errOf(f vim.BaseMethodFault) error { return callFault{f} }
 
 type callFault struct{ fault vim.BaseMethodFault }
@@ -270,7 +270,7 @@ func TestAnEmptyQuarantineGoesWithItsFolderAndAnyContentKeepsBoth(t *testing.T) 
 		w.must(errors.Join(err, task.Wait(context.Background())))
 		p.do(p.removing())
 		if s := p.state(); s.Folder != "" || s.Quarantine != "" {
-			t.Errorf("%+v", s)
+			t.Errorf("got the state %+v; want no folder and no quarantine", s)
 		}
 		p.do(plan.Action{Op: plan.ConfirmGone})
 	})

@@ -54,7 +54,7 @@ func TestCoresPerSocketThatVCenterChoosesStayItsChoice(t *testing.T) {
 		p.do(actionOn(plan.PowerOn, p.vm(vm.MoRef)))
 		p.until("it runs", func() bool { return p.vm(vm.MoRef).Power == plan.PoweredOn })
 		chosen(6)
-		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // its sockets stay while it runs
+		if f := p.fault(sized(p.vm(vm.MoRef), true, 9, 1024)); f.Reason != vcfault.ReasonHotAddRefused { // the cores per socket cannot change while the VM is on
 			t.Errorf("got the fault %+v; want %s", f, vcfault.ReasonHotAddRefused)
 		}
 	})
@@ -127,7 +127,7 @@ func TestARunningMemberGetsMoreWhereItsHotAddAllows(t *testing.T) {
 		p := w.start()
 		vm := p.running(0, false)
 		if !vm.CPUHotAdd || !vm.MemoryHotAdd || vm.MaxHotMemoryMB == 0 {
-			t.Fatalf("%+v", vm)
+			t.Fatalf("got the member %+v; want hot-add of CPUs and memory", vm)
 		}
 		p.do(sized(vm, true, 4, 2048))
 		now := p.vm(vm.MoRef)
@@ -176,7 +176,7 @@ func TestHotAddOfCPUsAndOfMemoryAreIndependent(t *testing.T) {
 				p := w.start()
 				vm := p.running(0, false)
 				if vm.CPUHotAdd != c.cpu || vm.MemoryHotAdd != c.memory {
-					t.Fatalf("%+v", vm)
+					t.Fatalf("got the member %+v; want the hot-add of the case", vm)
 				}
 				p.do(sized(vm, true, c.takes.CPU, c.takes.MemoryMB))
 				vm = p.vm(vm.MoRef)
@@ -207,7 +207,7 @@ func TestASizeIsReplannedWhenTheMemberChanged(t *testing.T) {
 			t.Errorf("an operator changed it: %+v", f)
 		}
 		if now := p.vm(vm.MoRef); now.CPU != vm.CPU {
-			t.Errorf("%+v", now)
+			t.Errorf("got the member %+v; want the CPUs that it had", now)
 		}
 	})
 }

@@ -16,14 +16,14 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// settled is a VM as it is seen, without what a repeated step can change: the guard, and when a guest was asked. (Tools
-// stop at a reset, which is seen later.)
+// settled returns a VM without the fields that a repeated step can change: the changeVersion, the time of a shutdown request, and Tools, which stop
+// at a reset.
 func settled(vm plan.VM) plan.VM {
 	vm.ChangeVersion, vm.Shutdown, vm.Tools = "", plan.Moment{}, false
 	return vm
 }
 
-// again repeats a step: that succeeds, or the guard reports that the plan is out of date.
+// again repeats a step, which must succeed, or fail because the changeVersion is out of date.
 func (p *process) again(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -136,9 +136,9 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 				})
 				p.again(c.plan(vm)) // by an earlier plan
 				if now := p.vm(vm.MoRef); !c.done(now) {
-					t.Errorf("%+v", now)
+					t.Errorf("got the member %+v; want the step's effect", now)
 				}
-				if n := w.Calls()[c.method] - before; n > c.most+1 { // again may cost a call that vCenter refuses
+				if n := w.Calls()[c.method] - before; n > c.most+1 { // the repetition may cost one call that vCenter refuses
 					t.Errorf("%d calls of %s", n, c.method)
 				}
 			})
@@ -146,7 +146,7 @@ func TestTheNextPlanMakesUpForAStepWithALostReply(t *testing.T) {
 	}
 }
 
-// replanned does a step that can fail only with a transient fault.
+// replanned carries out a step, which may fail only with a transient fault.
 func (p *process) replanned(a plan.Action) {
 	p.t.Helper()
 	err := p.Do(context.Background(), web, a)
@@ -211,8 +211,8 @@ func TestEveryStepKeepsWhatANewerServerWroteIntoTheStamp(t *testing.T) {
 	})
 }
 
-// A member that is wanted after all may be about to halt: its stamp must still say so, or another member is taken down
-// because of it. A request from before the VM's last power-on no longer counts.
+// A member whose mark is withdrawn may be about to shut down. Its stamp must keep the record of the request; otherwise the member counts as serving
+// and another one is taken down. A request from before the VM's last power-on no longer counts.
 func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		w.Behave(func(b *vcsim.Behavior) { b.HangShutdown = func(vcsim.VM) bool { return true } })
@@ -230,7 +230,7 @@ func TestAMemberThatIsWantedAfterAllIsStillKnownToBeHalting(t *testing.T) {
 		}
 		p.do(guarded(plan.Unmark, asked))
 		if back := p.vm(vm.MoRef); back.Shutdown != asked.Shutdown || back.Marked || back.Why != "" || back.Power != plan.PoweredOn {
-			t.Errorf("%+v", back)
+			t.Errorf("got the member %+v; want it on, without a mark, and with the record of the shutdown request", back)
 		}
 		p.do(actionOn(plan.PowerOff, p.vm(vm.MoRef)))
 		p.do(actionOn(plan.PowerOn, p.vm(vm.MoRef)))

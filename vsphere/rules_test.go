@@ -28,7 +28,7 @@ const (
 	required  = v1alpha1.AntiAffinityRequired
 )
 
-// apart is a world of two clusters with two hosts each, and a server that works in the first one and has created some members.
+// apart returns a world of two clusters with two hosts each, and a process that uses the first one and has created some members.
 func apart(t *testing.T, members int32) (*world, *process) {
 	w := newWorldOf(t, vcsim.Config{Templates: []string{"ubuntu"}, Clusters: 2, Hosts: 2})
 	p := w.inFirstCluster()
@@ -57,7 +57,7 @@ func (p *process) off(request v1alpha1.AntiAffinity) bool {
 	return p.State(web, plan.Query{Rules: plan.Rules{AntiAffinity: request}}).RulesOff
 }
 
-// rules are those of a cluster in short: "[web-0 web-1] mandatory".
+// rules returns the rules of a cluster in short: "[web-0 web-1] mandatory".
 func (w *world) rules(cluster string) (all []string) {
 	w.t.Helper()
 	rules, err := w.Rules(cluster)
@@ -220,7 +220,7 @@ func TestAChangeOfRulesIsSeenByEveryServerWithoutBeingAskedFor(t *testing.T) {
 		if !p.off(preferred) {
 			t.Error("the rule is gone, and that is not seen")
 		}
-		if late := w.inFirstCluster(); !late.off(preferred) { // its first reading of everything has the clusters
+		if late := w.inFirstCluster(); !late.off(preferred) { // its first full read includes the clusters
 			t.Error("a server that comes later does not see it")
 		}
 	})
@@ -352,7 +352,7 @@ func TestTheRulesForHostGroupsFollowTheMembersOverClusters(t *testing.T) {
 		set(both)
 		w.ruleIs(firstCluster, "[web-0 web-1 web-2] on site-a mandatory", "[web-0 web-1 web-2]")
 		before := w.Calls()["ReconfigureComputeResource_Task"]
-		p.do(setting(both)) // already so: success
+		p.do(setting(both)) // the rules are already set: success
 		if n := w.Calls()["ReconfigureComputeResource_Task"]; n != before {
 			t.Error("it was set again")
 		}

@@ -17,7 +17,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcfault"
 )
 
-// atOnce does all these steps at once, and returns their errors.
+// atOnce carries out all these steps at once, and returns their errors.
 func (p *process) atOnce(steps ...plan.Action) []error {
 	errs := make([]error, len(steps))
 	var all sync.WaitGroup
@@ -113,7 +113,7 @@ func TestGroupsThatGoOneAfterAnotherAreConfirmedTogether(t *testing.T) {
 				all.Wait()
 			})
 		}
-		// They share the list of running clones, and the reads of everything.
+		// The steps share the list of running clones, and the full reads.
 		if one, twenty := confirm(1, time.Now()), confirm(20, time.Now()); twenty > 20+3*one {
 			t.Errorf("it takes %d calls to confirm that one group is gone, and %d for twenty within half a second", one, twenty)
 		}

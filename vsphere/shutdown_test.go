@@ -12,8 +12,8 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// Of the stamp of a shutdown request and the withdrawal of the mark only one succeeds: else the member would count as wanted and
-// serving while its guest halts, and another one would go because of it. (Found by the model in test/world, seeds 431897 and 22961.)
+// Of the record of a shutdown request and the withdrawal of the mark only one may succeed. Otherwise the member would count as serving while its
+// guest shuts down, and another member would be taken down. (Found by the model in test/world, seeds 431897 and 22961.)
 func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestTheStampRecordsAShutdownRequestBeforeItIsSent(t *testing.T) {
 	})
 }
 
-// If Tools stop at that moment, the stamp says that the guest was asked, and it was not.
+// If Tools stop at that moment, the stamp records a request that the guest did not get.
 func TestAGuestThatCouldNotBeAskedDoesNotCountAsHalting(t *testing.T) {
 	inABubble(t, func(t *testing.T, w *world, p *process) {
 		vm := p.running(0, true)
@@ -59,10 +59,10 @@ func TestAGuestThatCouldNotBeAskedDoesNotCountAsHalting(t *testing.T) {
 		w.Must(w.SetTools("web-0", false))
 		w.Release(vcsim.Reconfigure)
 		if err := <-done; vctest.ReasonOf(t, err) != vcfault.ReasonToolsUnavailable {
-			t.Errorf("%v", err)
+			t.Errorf("got %v; want %s", err, vcfault.ReasonToolsUnavailable)
 		}
 		if now := p.vm(vm.MoRef); !now.Shutdown.At.IsZero() {
-			t.Errorf("%+v", now)
+			t.Errorf("got the member %+v; want no record of a shutdown request", now)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 		w.Release(vcsim.Reconfigure)
 		err := <-done
 		if f := vcfault.Classify("", err); err == nil || f.Reason != vcfault.ReasonConcurrentAccess || !f.Untried {
-			t.Errorf("%v", err)
+			t.Errorf("got %v; want %s, untried", err, vcfault.ReasonConcurrentAccess)
 		}
 		if now, n := p.vm(vm.MoRef), w.Calls()["ShutdownGuest"]; n != 0 || !now.Shutdown.At.IsZero() {
 			t.Errorf("asked %d times, and the stamp says %+v", n, now.Shutdown)
@@ -156,8 +156,8 @@ func TestAGuestIsNotAskedLongAfterItsStampWasWritten(t *testing.T) {
 	})
 }
 
-// A call that is stuck on its way may arrive after the member was powered off, changed and powered on again, and nothing fences
-// it. So it is given up. (Found by a randomized test, seed 179: a request to shut down arrived 78 s late.)
+// A delayed call may arrive after the member was powered off, changed and powered on again, and no changeVersion guards against that. So the server
+// cancels a call that takes long. (Found by a randomized test, seed 179: a request to shut down arrived 78 s late.)
 func TestACallThatTakesAMemberDownIsGivenUpBeforeAnotherReplicaActs(t *testing.T) {
 	t.Parallel()
 	for op, method := range map[plan.Op]string{plan.ShutdownGuest: "ShutdownGuest", plan.PowerOff: "PowerOffVM_Task", plan.Reset: "ResetVM_Task"} {

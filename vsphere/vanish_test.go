@@ -14,12 +14,12 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vcsim"
 )
 
-// asRecorded is a VM as a group's status records it.
+// asRecorded returns a VM as a group's status records it.
 func asRecorded(vm plan.VM) v1alpha1.Member {
 	return v1alpha1.Member{Name: vm.Name, Ordinal: vm.Ordinal, MoRef: vm.MoRef, InstanceUUID: vm.InstanceUUID, PowerState: string(vm.Power), Host: vm.Host}
 }
 
-// of is the state for a group whose status has those members.
+// of returns the state for a group whose status has those members.
 func (p *process) of(members ...v1alpha1.Member) plan.VCenterState {
 	return p.State(web, plan.Query{Template: "ubuntu", Recorded: members})
 }
@@ -68,7 +68,7 @@ func twoHosts(t *testing.T, on bool) (*world, *process, v1alpha1.Member) {
 	return w, p, asRecorded(vm)
 }
 
-// It was promoted since: it ran, so it may run elsewhere.
+// The member was promoted, so it ran, and may be running elsewhere.
 func TestAMemberVanishesThoughTheLastKnownStatusCallsItAStandbyOne(t *testing.T) {
 	inTwoHosts(t, true, func(t *testing.T, w *world, p *process, m v1alpha1.Member) {
 		d, err := w.Details("web-0")
@@ -97,7 +97,7 @@ func TestAMemberThatIsUnregisteredHasVanishedAndOneThatIsDestroyedIsGone(t *test
 	})
 }
 
-// A replica that is not called forgets what it knows; the events tell it again.
+// A replica that is not called for the group drops what it knows, and reads it from the events again.
 func TestAMemberThatVanishedIsLookedIntoAgainAfterItWasForgotten(t *testing.T) {
 	inTwoHosts(t, false, func(_ *testing.T, w *world, p *process, m v1alpha1.Member) {
 		w.must(w.Unregister("web-0"))

@@ -30,7 +30,7 @@ func newWorld(t testing.TB) *world {
 	return &world{vctest.New(t), t}
 }
 
-// newWorldOf is a vCenter of another model, with no unmanaged VM.
+// newWorldOf returns a world with another configuration of the simulator, and without an unmanaged VM.
 func newWorldOf(t testing.TB, c vcsim.Config) *world {
 	t.Helper()
 	return &world{vctest.Of(t, c), t}
@@ -53,7 +53,7 @@ type process struct {
 	bell chan struct{}
 }
 
-// Do carries out a step, and drops what it took.
+// Do carries out a step, and drops the time that it took.
 func (p *process) Do(ctx context.Context, ref plan.Ref, a plan.Action) error {
 	_, err := p.VCenter.Do(ctx, ref, a)
 	return err
@@ -112,7 +112,7 @@ func inABubble(t *testing.T, test func(t *testing.T, w *world, p *process)) {
 	inABubbleOf(t, (*world).start, test)
 }
 
-// inABubbleOf is inABubble of a process that is started in another way.
+// inABubbleOf is inABubble for a process that start starts.
 func inABubbleOf(t *testing.T, start func(*world) *process, test func(t *testing.T, w *world, p *process)) {
 	t.Helper()
 	t.Parallel()
@@ -138,7 +138,7 @@ func (p *process) notified(uid types.UID) int {
 	return p.news[uid] + p.news[""]
 }
 
-// until waits for a condition, which is checked after each change and now and then.
+// until waits for a condition. It checks the condition after each change, and at intervals of up to a second.
 func (p *process) until(what string, holds func() bool) {
 	p.t.Helper()
 	deadline := time.After(vctest.Patience)

@@ -43,20 +43,20 @@ func TestVCentersEventsNameWhoPoweredOffAVM(t *testing.T) {
 	})
 }
 
-// A host reports "User" where it knows no account; a later event without one is no reason to forget who it was.
+// A host reports "User" if it knows no account. An event without an account must not replace the account of an earlier one.
 func TestAPowerOffThatNoAccountDidHasNoActor(t *testing.T) {
 	off := pieces.Event(t, "veba/events/VmPoweredOffEvent.json", "VmPoweredOffEvent")
 	vm, user := off.GetEvent().Vm.Vm.Value, off.GetEvent().UserName
 	by := newPoweredOff(`vsphere.local\administrator`)
 	if by.note(off); by.who[vm] != (plan.Actor{User: user, Ours: true}) {
-		t.Errorf("%+v", by.who)
+		t.Errorf("got the accounts %+v; want the server's own", by.who)
 	}
 	host := &vim.VmPoweredOffEvent{}
 	host.Event = *off.GetEvent()
 	host.UserName = "User"
 	by = newPoweredOff("User")
 	if by.note(host); len(by.who) != 0 {
-		t.Errorf("%+v", by.who)
+		t.Errorf("got the accounts %+v; want none", by.who)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestOfTwoPowerOffsInOneMillisecondTheLaterOneCounts(t *testing.T) {
 		by.note(&vim.VmPoweredOffEvent{VmEvent: vim.VmEvent{Event: vim.Event{UserName: e.user, CreatedTime: e.at, Vm: &vim.VmEventArgument{Vm: inventory.VMRef("vm-1")}}}})
 	}
 	if by.who["vm-1"].User != "bob" {
-		t.Errorf("%+v", by.who)
+		t.Errorf("got the accounts %+v; want bob for vm-1", by.who)
 	}
 }
 

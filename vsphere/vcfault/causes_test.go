@@ -7,7 +7,7 @@ import (
 	"github.com/vmware/govmomi/vim25/types"
 )
 
-// messages puts vCenter's words beside a fault (MethodFault.faultMessage).
+// messages adds messages to a fault, as vCenter does (MethodFault.faultMessage).
 func messages(f types.BaseMethodFault, texts ...string) types.BaseMethodFault {
 	for _, text := range texts {
 		m := f.GetMethodFault()

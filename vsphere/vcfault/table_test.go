@@ -64,7 +64,7 @@ func TestEachFaultOfVCenterIsClassified(t *testing.T) {
 					base = vim[base]
 				}
 			}
-			if base == "" || name == "VimFault" || name == "RuntimeFault" { // the roots say nothing
+			if base == "" || name == "VimFault" || name == "RuntimeFault" { // the root types classify nothing
 				continue
 			}
 			seen++
@@ -107,7 +107,7 @@ func TestNoFaultHasTwoRowsAndNoRowRepeatsWhatItsBaseSays(t *testing.T) {
 	}
 }
 
-// Which faults pass by themselves is a promise: everything else shows as ERROR, with what to do.
+// The faults that end without an operator are a promise: every other fault shows as ERROR, with what to do.
 func TestOnlyWhatNamesAMomentIsTransient(t *testing.T) {
 	var reasons []string
 	for _, r := range table {
