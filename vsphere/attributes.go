@@ -44,7 +44,7 @@ func (b *fieldCache) key(ctx context.Context, s *session.Session, manager types.
 		return def.Key, nil
 	}
 	if n := countVMAttributes(defs); n >= maxAttributes {
-		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server makes no more, because nothing removes them: use one of them in spec.customAttributes, or let an administrator of vCenter make %q.", n, name)
+		return 0, vcfault.ForOperator(vcfault.ReasonMarkLimit, "vCenter has %d custom attributes for VMs, so the server creates no more, because it never removes one: use one of them in spec.customAttributes, or let an administrator of vCenter create %q.", n, name)
 	}
 	res, err := methods.AddCustomFieldDef(ctx, s.Vim, &types.AddCustomFieldDef{This: manager, Name: name, MoType: session.VMType})
 	b.write(nil, nil) // the cached definitions lack this one, whether this call or another replica made it

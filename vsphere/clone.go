@@ -478,7 +478,7 @@ func (b *cloneBuilder) checkTags(ctx context.Context) error {
 	})
 	if errors.Is(err, session.ErrTagGone) {
 		b.tagCache.Forget()
-		return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; what there is now is read again.")
+		return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; the server reads the tags again.")
 	}
 	return err
 }

@@ -85,7 +85,7 @@ func (b *cloneBuilder) resolveNameConflict(ctx context.Context, holder types.Man
 	m, path, known := b.inventory.Holder(holder.Value)
 	switch {
 	case m != nil && m.Stamp.UID == b.ref.UID && !m.Stamp.Quarantined.IsZero():
-		return vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; it is renamed first.", b.action.VM)
+		return vcfault.ForRetry(vcfault.ReasonNameHeld, "A removed VM of the group still has the name %s; the server renames that VM first.", b.action.VM)
 	case m != nil && m.Stamp.UID == b.ref.UID && m.Stamp.Ordinal == b.action.Ordinal:
 		return nil
 	case !known:
@@ -137,9 +137,9 @@ func (b *cloneBuilder) refusal(err error) error {
 	case refusedForBootOrder(err):
 		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "The template %q boots from a network adapter that spec.networks leaves out: take network adapters out of its boot order, or give spec.networks an entry for each.", template)
 	case vcfault.Has[types.BaseInvalidHostState](err):
-		e = vcfault.ForRetry(vcfault.ReasonHostNotConnected, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; it is tried again.", template)
+		e = vcfault.ForRetry(vcfault.ReasonHostNotConnected, "The host of the template %q, or the one that is to run the VM, is in maintenance mode, in standby or disconnected; the server tries again.", template)
 	case refused.Reason == vcfault.ReasonInvalidConfiguration && argument:
-		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "vCenter refuses an argument of the clone (%s): see what in the template %q, or in the spec, does not fit it. %s",
+		e = vcfault.ForOperator(vcfault.ReasonInvalidConfiguration, "vCenter refuses an argument of the clone (%s): correct what causes it in the template %q or in the spec. %s",
 			cmp.Or(wrong.GetInvalidArgument().InvalidProperty, "it does not say which"), template, refused.Message)
 	case refused.Reason == vcfault.ReasonNotSupported && b.spec.Snapshot != nil:
 		e = vcfault.ForOperator(vcfault.ReasonSnapshotUnusable, "vCenter cannot clone the template %q from that snapshot: set clone.mode: Full and leave spec.clone.snapshot out, or take another snapshot. %s", template, refused.Message)

@@ -156,7 +156,7 @@ func (p power) run(ctx context.Context) error {
 	case p.action.Op == plan.PowerOn && vcfault.Classify("", err).Reason == vcfault.ReasonResourceLimit && p.refusedByHost(ctx, m):
 		return vcfault.ForOperator(plan.ReasonHostFull, "The host %s has too little CPU or memory left, and DRS does not place the VM; it never ran, and is cloned on another host (unless spec.healing.action is None).", m.Host)
 	case p.action.Op == plan.PowerOff && vcfault.AlreadyIn(err, types.VirtualMachinePowerStateSuspended): // as documented; some versions power off a suspended VM
-		return vcfault.ForOperator(vcfault.ReasonInvalidPowerState, "The VM is suspended, and vCenter does not power it off like that: resume it, or power it off, in vCenter.")
+		return vcfault.ForOperator(vcfault.ReasonInvalidPowerState, "The VM is suspended, and vCenter does not power off a suspended VM: resume it, or power it off, in vCenter.")
 	default:
 		return err
 	}
@@ -264,7 +264,7 @@ func (p power) shutdownGuest(ctx context.Context) error {
 		return vcfault.Untried(err)
 	}
 	if time.Since(next.Shutdown.At) > askWithin {
-		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; it is planned again.", p.action.VM)
+		err = vcfault.ForRetry(vcfault.ReasonConcurrentAccess, "Writing the stamp of %s took too long, so its guest was not asked to shut down; the server plans the step again.", p.action.VM)
 		p.revertStamp(ctx, "was asked to shut down", func(s *stamp.Stamp) { s.Shutdown = m.Stamp.Shutdown })
 		return vcfault.Untried(err)
 	}

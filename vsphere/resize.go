@@ -24,7 +24,7 @@ func (st *step) resize(ctx context.Context) error {
 	}
 	to := plan.ArgsOf[plan.ResizeArgs](st.action.Args)
 	if on := m.Power == plan.PoweredOn; on != to.Hot {
-		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so it cannot be changed like that; its state is read again.", m.Power)
+		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is %s, so the server did not change its size; it reads the VM again.", m.Power)
 	}
 	spec := types.VirtualMachineConfigSpec{ChangeVersion: m.ChangeVersion, NumCPUs: to.CPU, MemoryMB: to.MemoryMB}
 	if fits := dividing(m.CoresPerSocket, to.CPU); fits != nil && (to.Hot || !m.AutoCores) {
@@ -96,7 +96,7 @@ func SizeRefusal(a plan.Action, err error) error {
 		return vcfault.ForRetry(vcfault.ReasonHotAddRefused, "The running VM cannot be given %d CPUs and %d MiB of memory. %s", to.CPU, to.MemoryMB, e.Message)
 	case vcfault.Has[*types.CpuHotPlugNotSupported](err), vcfault.Has[*types.MemoryHotPlugNotSupported](err):
 		// The VM was powered on a moment ago, which is no reason to replace it.
-		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is poweredOn, so it cannot be changed like that; its state is read again.")
+		return vcfault.ForRetry(vcfault.ReasonInvalidPowerState, "The VM is poweredOn, so the server did not change its size; it reads the VM again.")
 	case refused:
 		return vcfault.ForOperator(vcfault.ReasonResizeRefused, "The VM cannot be given %d CPUs and %d MiB of memory: change spec.cpu or spec.memory, or let it be replaced (update.resize). %s",
 			to.CPU, to.MemoryMB, e.Message)

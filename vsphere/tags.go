@@ -49,7 +49,7 @@ func (st *step) setTags(ctx context.Context, wanted []v1alpha1.Tag, former []str
 		}
 		st.tagCache.Forget() // the cache is out of date
 		if !again {
-			return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; what there is now is read again.")
+			return vcfault.ForRetry(vcfault.ReasonGone, "A tag or its category is no longer in vCenter; the server reads the tags again.")
 		}
 	}
 }
