@@ -269,7 +269,7 @@ func TestCheckReportsOldVCenters(t *testing.T) {
 	}
 }
 
-// rich is a vCenter with what groups can name.
+// rich returns a vCenter that has one object of each kind that a group can name.
 func rich(t *testing.T) *world {
 	w := worldOf(t, vctest.Of(t, vcsim.Config{Datacenters: 2, Clusters: 2, Datastores: 2, Templates: []string{"ubuntu", "debian"}}))
 	vctest.Value(w.AddVM("/DC0/vm", "plain"))
@@ -316,7 +316,7 @@ var wrongOptions = []struct {
 	{"network", Fail, `"web-tier"`, "VM Network", Options{Networks: []string{"web-tier"}}},
 }
 
-// groups are what groups can name, with what is found for them; the check's name continues after that of the group.
+// groups are changes of a group's spec, each with a finding that it must cause. step is the rest of the check's name, after the group's.
 var groups = []struct {
 	step         string
 	result       Result

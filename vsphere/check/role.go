@@ -45,10 +45,10 @@ var used = map[string]func(*v1alpha1.VmGroupSpec) bool{
 // toEncrypt are the privileges for groups with a storage policy that encrypts. Only vCenter knows which ones do.
 var toEncrypt = []string{"Cryptographer.Encrypt", "VirtualMachine.Config.EditDevice"}
 
-// toDeploy are the privileges for groups whose template is an OVF of a content library that is yet to be deployed.
+// toDeploy are the privileges for groups whose template is an OVF of a content library that the server has not deployed yet.
 var toDeploy = []string{"VApp.Import", "VirtualMachine.Provisioning.MarkAsTemplate"}
 
-// bootsOtherwise reports whether VMs of a group boot otherwise than their template.
+// bootsOtherwise reports whether a group's spec has boot options, which clones have instead of their template's.
 func bootsOtherwise(s *v1alpha1.VmGroupSpec) bool {
 	return s.Hardware.BootFirst != "" || s.Hardware.SecureBoot != nil || s.Hardware.BootDelaySeconds > 0
 }

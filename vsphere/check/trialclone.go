@@ -50,7 +50,7 @@ func (t *trial) disksOfClone(ctx context.Context) outcome {
 	return confirmed("%d, named after their VM, with the keys of the source's disks, %d of them with new uuids", len(is), len(own)).with(facts)
 }
 
-// keysAndUUIDs returns those of disks, as a member's stamp records them; the uuids as far as vCenter reports them.
+// keysAndUUIDs returns the keys of disks, as a member's stamp records them, and the uuids that vCenter reports of these disks.
 func keysAndUUIDs(devices []types.BaseVirtualDevice) (keys, uuids []string) {
 	keys = strings.Fields(disks.Keys(devices))
 	slices.Sort(keys)

@@ -59,7 +59,7 @@ func (w *trialView) until(ctx context.Context, vm types.ManagedObjectReference, 
 			return err
 		}
 		if res.Returnval == nil {
-			session.Sleep(ctx, 250*time.Millisecond) // in case the call did not wait
+			session.Sleep(ctx, 250*time.Millisecond) // the call may have returned at once
 			continue
 		}
 		w.version = res.Returnval.Version
