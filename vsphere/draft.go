@@ -67,9 +67,9 @@ func (v *VCenter) Resolve(ctx context.Context, g *v1alpha1.VmGroup) {
 	ref, home := plan.Ref{Namespace: g.Namespace, Name: g.Name, UID: g.UID}, plan.HomeOf(&g.Spec)
 	s := v.State(ref, plan.Query{Template: g.Spec.Template, Home: home, Preview: true})
 	if s.Template.Datacenter != "" && len(s.Template.Paths) == 0 {
-		v.libraries.Glimpse(ctx, g.Spec.Template)
+		v.libraries.ReadForPreview(ctx, g.Spec.Template)
 	}
-	_ = v.reader.Glimpse(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
+	_ = v.reader.ReadForPreview(ctx, ref, home, g.Spec.Adopt) // what cannot be read is being read, for the preview
 }
 
 // Obstacles returns what a Clone would fail on in each of its steps, and a Prepare or a SetDisks because something that the spec

@@ -57,12 +57,12 @@ type Cache struct {
 	running sync.WaitGroup // the deployments
 
 	mu       sync.Mutex
-	items    map[string]*shelved // by text
-	glimpses map[string]glimpse  // by text
+	items    map[string]*shelved  // by text
+	previews map[string]previewed // by text
 }
 
-// glimpse is what an item was found to be for a preview, which may name one that no group asks for.
-type glimpse struct {
+// previewed is what an item was found to be for a preview, which may name one that no group asks for.
+type previewed struct {
 	found Source
 	fault *plan.Fault
 	at    time.Time
@@ -71,8 +71,8 @@ type glimpse struct {
 // Source is the VM template that an item is, or was deployed as: then Fingerprint is the item's.
 type Source struct{ MoRef, Fingerprint string }
 
-// glimpsesMost bounds the glimpses; each serves for soonest.
-const glimpsesMost = 64
+// previewsMost bounds the previews; each serves for soonest.
+const previewsMost = 64
 
 // shelved is one item that groups ask for.
 type shelved struct {
@@ -92,7 +92,7 @@ type shelved struct {
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
 func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, ovfs Deployer, changed func(), log zerolog.Logger) *Cache {
-	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, glimpses: map[string]glimpse{}}
+	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, previews: map[string]previewed{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -192,26 +192,26 @@ func awaiting(ovf *OVF) *vcfault.Error {
 }
 
 // Glimpse reads an item that a preview names, unless it is known. No group learns of it, and nobody reads it again.
-func (s *Cache) Glimpse(ctx context.Context, text string) {
+func (s *Cache) ReadForPreview(ctx context.Context, text string) {
 	if !Is(text) {
 		return
 	}
 	s.mu.Lock()
-	x, seen := s.items[text], s.glimpses[text]
+	x, seen := s.items[text], s.previews[text]
 	s.mu.Unlock()
 	if x != nil && !x.read.IsZero() || time.Since(seen.at) < soonest {
 		return
 	}
 	found, _, err := s.Resolve(ctx, text)
-	seen = glimpse{found: found, at: time.Now()}
+	seen = previewed{found: found, at: time.Now()}
 	if err != nil {
 		seen.fault = &vcfault.Classify("", err).Fault
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	maps.DeleteFunc(s.glimpses, func(_ string, g glimpse) bool { return seen.at.Sub(g.at) >= soonest })
-	if len(s.glimpses) < glimpsesMost {
-		s.glimpses[text] = seen
+	maps.DeleteFunc(s.previews, func(_ string, g previewed) bool { return seen.at.Sub(g.at) >= soonest })
+	if len(s.previews) < previewsMost {
+		s.previews[text] = seen
 	}
 }
 
@@ -221,9 +221,9 @@ func (s *Cache) Peek(t *plan.Template, text string, complete func(*plan.Template
 		return
 	}
 	s.mu.Lock()
-	seen := s.glimpses[text]
+	seen := s.previews[text]
 	if x := s.items[text]; x != nil && !x.read.IsZero() {
-		seen = glimpse{found: x.found, fault: x.fault}
+		seen = previewed{found: x.found, fault: x.fault}
 	}
 	s.mu.Unlock()
 	if seen.found.MoRef != "" && fill(t, seen.found, complete) {

@@ -193,7 +193,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		}
 		d.fail(vcfault.New(vcfault.ReasonTemplateNotFound, true, "none"))
 		for range 100 {
-			d.Glimpse(t.Context(), "golden/ubuntu")
+			d.ReadForPreview(t.Context(), "golden/ubuntu")
 			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
 				t.Fatalf("%+v", f)
 			}
