@@ -29,7 +29,7 @@ func TestCutTakesALibraryAndAnItem(t *testing.T) {
 	}
 }
 
-// desk is a cache in a bubble, whose readings fail with err.
+// desk is a cache in a synctest bubble. Its readings fail with err.
 type desk struct {
 	*Cache
 	guard         sync.Mutex
@@ -37,7 +37,7 @@ type desk struct {
 	reads, called int
 }
 
-// fail makes all readings fail so from now on.
+// fail makes all readings fail with err from now on.
 func (d *desk) fail(err error) {
 	d.guard.Lock()
 	defer d.guard.Unlock()
@@ -71,7 +71,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-// look returns what a group sees, if the inventory has the VM template or not.
+// look returns the template that a group sees. there reports whether the inventory has the VM template.
 func (d *desk) look(there bool) plan.Template {
 	t := plan.Template{Datacenter: "DC0"}
 	d.Fill(&t, "golden/ubuntu", func(t *plan.Template) bool {
@@ -83,7 +83,7 @@ func (d *desk) look(there bool) plan.Template {
 	return t
 }
 
-// answer makes the present answer of an item.
+// answer sets the VM template that the cache has for the item.
 func (d *desk) answer(moRef string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,7 +195,7 @@ func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T)
 		for range 100 {
 			d.ReadForPreview(t.Context(), "golden/ubuntu")
 			if f := peek(); f == nil || f.Reason != vcfault.ReasonTemplateNotFound {
-				t.Fatalf("%+v", f)
+				t.Fatalf("the fault is %+v, want TemplateNotFound", f)
 			}
 		}
 		time.Sleep(time.Hour)
