@@ -56,8 +56,8 @@ type Cache struct {
 	running sync.WaitGroup // the deployments
 
 	mu       sync.Mutex
-	items    map[string]*shelved  // by text
-	previews map[string]previewed // by text
+	items    map[string]*cachedItem // by text
+	previews map[string]previewed   // by text
 }
 
 // previewed is an item that was read for a preview. No group may ask for it.
@@ -73,15 +73,15 @@ type Source struct{ MoRef, Fingerprint string }
 // previewsMost bounds the number of previews; each is used for soonest.
 const previewsMost = 64
 
-// shelved is one item that groups ask for.
-type shelved struct {
-	found    Source      // empty if it was never found
-	unseen   time.Time   // since when the inventory does not have the template of found; zero if it has it
-	fault    *plan.Fault // why there is no template
-	asked    time.Time
-	read     time.Time // when the last reading ended
-	again    bool      // whether to read it before readEvery has passed
-	grumbled string    // the reason of the last error in the log
+// cachedItem is one item that groups ask for.
+type cachedItem struct {
+	found  Source      // empty if it was never found
+	unseen time.Time   // since when the inventory does not have the template of found; zero if it has it
+	fault  *plan.Fault // why there is no template
+	asked  time.Time
+	read   time.Time // when the last reading ended
+	again  bool      // whether to read it before readEvery has passed
+	logged string    // the reason of the last error in the log
 
 	deploying bool           // whether a deployment of it runs
 	failed    *vcfault.Error // the error of the last deployment
@@ -91,7 +91,7 @@ type shelved struct {
 
 // New returns an empty cache. rest makes calls of the REST API, and changed is called after an answer changed.
 func New(rest func(context.Context, func(context.Context, *session.RESTSession) error) error, ovfs Deployer, changed func(), log zerolog.Logger) *Cache {
-	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*shelved{}, previews: map[string]previewed{}}
+	return &Cache{rest: rest, ovfs: ovfs, changed: changed, log: log, wake: make(chan struct{}, 1), items: map[string]*cachedItem{}, previews: map[string]previewed{}}
 }
 
 // Cut cuts "library/item"; false if text has another form, such as that of a longer path. A '/' within a name is written %2f.
@@ -120,7 +120,7 @@ func (s *Cache) Fill(t *plan.Template, text string, complete func(*plan.Template
 	now := time.Now()
 	x := s.items[text]
 	if x == nil {
-		x = &shelved{}
+		x = &cachedItem{}
 		s.items[text] = x
 		s.wakeUp()
 	}
@@ -333,11 +333,11 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 	case x.found.MoRef == "":
 		x.fault = &fault.Fault
 	}
-	x.grumbled = ""
+	x.logged = ""
 	if fault != nil {
-		x.grumbled = fault.Reason
+		x.logged = fault.Reason
 	}
-	news, grumble := was.found != x.found || !same(was.fault, x.fault), x.grumbled != "" && x.grumbled != was.grumbled
+	news, grumble := was.found != x.found || !same(was.fault, x.fault), x.logged != "" && x.logged != was.logged
 	now := x.found.MoRef
 	s.mu.Unlock()
 	if grumble {
@@ -353,7 +353,7 @@ func (s *Cache) readItem(ctx context.Context, text string) {
 
 // deploy begins to deploy an OVF, unless a deployment of it runs or has just failed. It returns why there is no template yet. The caller holds
 // mu.
-func (s *Cache) deploy(ctx context.Context, x *shelved, ovf *OVF) *vcfault.Error {
+func (s *Cache) deploy(ctx context.Context, x *cachedItem, ovf *OVF) *vcfault.Error {
 	if !x.deploying && x.failed != nil && x.tried == *ovf && x.failed.NeedsOperator && time.Since(x.ended) < deployAgain {
 		return x.failed
 	}

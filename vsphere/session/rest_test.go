@@ -18,7 +18,7 @@ import (
 	"codeconnect.vmworld.com/vmgroup/vsphere/vctest"
 )
 
-// restLab is a lab whose REST API a test can answer for. Its calls have the names of restCall.
+// restLab is a lab with a REST API whose answers a test can replace. Its calls have the names of RESTCall.
 type restLab struct {
 	*vctest.REST
 	*lab
@@ -104,7 +104,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 	})
 }
 
-// vCenter 8.0.0 cannot localize its own "unauthenticated", and reports that instead (terraform-provider-vsphere#1819).
+// vCenter 8.0.0 can fail to localize its own "unauthenticated" and report that failure instead (terraform-provider-vsphere#1819).
 func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -165,7 +165,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 		refused(1)
 		time.Sleep(refusedMost)
 		refused(2)
-		s = new(Session{Epoch: 2}) // a login with a valid password
+		s = new(Session{Epoch: 2}) // a new SOAP login, so the password is valid
 		refused(3)
 		l.SetPassword("right")
 		time.Sleep(refusedMost)
@@ -257,10 +257,10 @@ func FuzzRESTError(f *testing.F) {
 		err := readRESTError("POST tagging/tag", &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))})
 		typed := restClassify(err)
 		if typed.Reason == "" || typed.Message == "" || strings.ContainsAny(typed.Message, "\n\r") || len(typed.Message) > 4096 {
-			t.Fatalf("%+v", typed.Fault)
+			t.Fatalf("the fault is %+v, want a reason and a message of one line and at most 4096 bytes", typed.Fault)
 		}
 		if status == 401 && typed.Reason != vcfault.ReasonNotAuthenticated {
-			t.Fatalf("%+v", typed.Fault)
+			t.Fatalf("the fault is %+v, want NotAuthenticated", typed.Fault)
 		}
 	})
 }
