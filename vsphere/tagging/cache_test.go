@@ -42,7 +42,7 @@ func (l *restLab) vm(name string) string {
 	return ref.Value
 }
 
-// set is setTags without a vCenter around it.
+// set sets the tags of the VM to wanted. former are the tags that the spec named before.
 func (x *tagging) set(wanted []v1alpha1.Tag, former ...string) error {
 	return x.c.REST(x.T.Context(), x.s, func(ctx context.Context, rs *session.RESTSession) error {
 		change, err := x.cache.Change(ctx, rs, x.a, wanted, former)
@@ -77,7 +77,7 @@ func (x *tagging) make(category tags.Category, names ...string) {
 	})
 }
 
-// has are the tags of the VM.
+// has returns the names of the VM's tags.
 func (x *tagging) has() (names string) {
 	x.T.Helper()
 	x.must(func(ctx context.Context, rs *session.RESTSession) error {
@@ -144,7 +144,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			c, err := rs.GetCategory(ctx, "fresh")
 			if err == nil && (c.Cardinality != "MULTIPLE" || len(c.AssociableTypes) != 1 || c.AssociableTypes[0] != "VirtualMachine") {
-				t.Errorf("%+v", c)
+				t.Errorf("the category is %+v, want it for VMs only, with any number of tags", c)
 			}
 			return err
 		})
@@ -208,7 +208,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
 			t.Helper()
 			if e := vctest.AsError(x.set(wanted, former...)); e == nil || e.Reason != vcfault.ReasonTagConflict || !e.NeedsOperator || !strings.Contains(e.Message, says) {
-				t.Errorf("%v", e)
+				t.Errorf("the error is %v, want a TagConflict with %q", e, says)
 			}
 		}
 		conflict(`"prod" and "test"`, want("env", "prod", "test"))
@@ -241,7 +241,7 @@ func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
 	})
 }
 
-// govmomi would take such an id for a name, and look for it until the stack overflows.
+// govmomi takes such an id for a name, and looks for it until the stack overflows.
 func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
