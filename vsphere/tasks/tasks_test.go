@@ -89,8 +89,8 @@ func get(t testing.TB, c <-chan outcome) outcome {
 	select {
 	case v := <-c:
 		return v
-	case <-time.After(vctest.Patience):
-		t.Fatalf("no outcome within %s", vctest.Patience)
+	case <-time.After(vctest.Timeout):
+		t.Fatalf("no outcome within %s", vctest.Timeout)
 		panic("unreachable")
 	}
 }
