@@ -28,7 +28,7 @@ type experiment struct {
 // experiments are all experiments between the creation of the scratch folder and the clean-up.
 var experiments = []experiment{
 	{check: "deep: session that ends", try: (*trial).endSession, base: true,
-		proves: "answers NotAuthenticated when a session is over"},
+		proves: "answers NotAuthenticated when a session has ended"},
 	{check: "deep: one name, one folder", try: (*trial).makeOther,
 		proves: "does the same for folders"},
 	{check: "deep: clone", try: (*trial).prepare, base: true},
@@ -54,7 +54,7 @@ var experiments = []experiment{
 	{check: "deep: new VM in view", try: (*trial).seen,
 		proves: "reports with WaitForUpdatesEx which objects entered"},
 	{check: "deep: absent key", try: (*trial).absentKey,
-		proves: "tells nothing, and no fault, of a key of extraConfig that is absent"},
+		proves: "returns neither a value nor a fault for a key of extraConfig that is absent"},
 	{check: "deep: changeVersion", try: (*trial).changeVersionGuards,
 		proves: "refuses a reconfigure whose changeVersion is not the VM's"},
 	{check: "deep: hidden VM", lacks: hidden, try: (*trial).hiddenVM,
