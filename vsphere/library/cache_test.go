@@ -71,6 +71,12 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
+// inABubble runs a test with a cache in a synctest bubble, in parallel with other tests.
+func inABubble(t *testing.T, test func(t *testing.T, d *desk)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newDesk(t)) })
+}
+
 // look returns the template that a group sees. there reports whether the inventory has the VM template.
 func (d *desk) look(there bool) plan.Template {
 	t := plan.Template{Datacenter: "DC0"}
@@ -91,9 +97,7 @@ func (d *desk) answer(moRef string) {
 }
 
 func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n, _ := d.counts(); n != 0 {
@@ -118,9 +122,7 @@ func TestAnItemIsReadOnceAMinuteWhileGroupsAskForItAndThenForgotten(t *testing.T
 }
 
 func TestUnknownIsNotGone(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
 		if f := d.look(true).Fault; f == nil || f.Reason != vcfault.ReasonLibraryReading || f.NeedsOperator {
 			t.Errorf("before the first reading: %+v", f)
@@ -149,9 +151,7 @@ func TestUnknownIsNotGone(t *testing.T) {
 }
 
 func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		d.fail(vcfault.New(vcfault.ReasonLibraryUnavailable, false, "down"))
 		d.look(true)
 		synctest.Wait()
@@ -180,9 +180,7 @@ func TestAVMTemplateThatTheInventoryLacksIsReadAgainBeforeAnOperatorIsAsked(t *t
 }
 
 func TestAPreviewReadsAnItemThatNoGroupAsksForOnceAndLeavesNoTrace(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	inABubble(t, func(t *testing.T, d *desk) {
 		peek := func() *plan.Fault {
 			x := plan.Template{Datacenter: "DC0"}
 			d.Peek(&x, "golden/ubuntu", func(*plan.Template) bool { return false })

@@ -30,6 +30,12 @@ func startRESTLab(t testing.TB) *restLab {
 	return &restLab{vctest.NewREST(RESTCall), l}
 }
 
+// inARESTBubble runs a test with a lab in a synctest bubble, in parallel with other tests.
+func inARESTBubble(t *testing.T, test func(t *testing.T, l *restLab)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startRESTLab(t)) })
+}
+
 func (l *restLab) client(logger zerolog.Logger) *Client {
 	l.t.Helper()
 	cfg := l.lab.config()
@@ -48,9 +54,7 @@ func askREST(ctx context.Context, rs *RESTSession) error {
 }
 
 func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		if l.RESTSessions() != 0 {
 			t.Error("there is an unneeded session")
@@ -81,9 +85,7 @@ func TestOneRESTSessionIsOpenedForAllWhenItIsNeededAndLoggedOutAtTheEnd(t *testi
 }
 
 func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for range 3 {
 			if err := c.rest.call(t.Context(), s, askREST); err != nil {
@@ -106,9 +108,7 @@ func TestALostRESTSessionIsReplacedOnceAndASecondLossIsReported(t *testing.T) {
 
 // vCenter 8.0.0 can fail to localize its own "unauthenticated" and report that failure instead (terraform-provider-vsphere#1819).
 func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for _, body := range []string{
 			`{"type":"com.vmware.vapi.std.errors.invalid_argument","value":{"error_type":"INVALID_ARGUMENT","messages":[{"args":["messages","com.vmware.vapi.std.errors.unauthenticated"],"default_message":"Could not convert field 'messages' of structure 'com.vmware.vapi.std.errors.unauthenticated'","id":"vapi.bindings.typeconverter.tovalue.struct.field.error"},{"args":["args","com.vmware.vapi.std.localizable_message"],"default_message":"Required field 'args' of structure 'com.vmware.vapi.std.localizable_message' is missing","id":"vapi.bindings.typeconverter.tovalue.struct.field.missing"}]}}`,
@@ -127,9 +127,7 @@ func TestARESTSessionWhoseLossIsReportedDifferentlyIsReplaced(t *testing.T) {
 }
 
 func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c := l.client(zerolog.Nop())
 		for range 3 {
 			if err := c.rest.call(t.Context(), new(Session{Epoch: 1}), askREST); err != nil {
@@ -143,9 +141,7 @@ func TestAnotherSOAPSessionHasAnotherRESTSessionAndTheOldOneIsLoggedOut(t *testi
 }
 
 func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		var text bytes.Buffer
 		c, s := l.client(zerolog.New(&text)), new(Session)
 		l.SetPassword("new")
@@ -182,9 +178,7 @@ func TestARefusedPasswordIsNotTriedAtTheRESTAPIAgainUntilItMayBeRight(t *testing
 }
 
 func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		for tries, status := range []int{http.StatusServiceUnavailable, http.StatusForbidden} { // the latter by a proxy before vCenter
 			l.Answer("POST session", status, "<html>")
@@ -205,9 +199,7 @@ func TestALoginThatFailsForAnotherReasonIsTriedAgainAfterAWhile(t *testing.T) {
 }
 
 func TestAnswersOfTheRESTAPIAreClassified(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		l := startRESTLab(t)
+	inARESTBubble(t, func(t *testing.T, l *restLab) {
 		c, s := l.client(zerolog.Nop()), new(Session)
 		create := func(ctx context.Context, rs *RESTSession) error {
 			_, err := rs.CreateCategory(ctx, &tags.Category{Name: "x"})

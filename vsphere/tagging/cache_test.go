@@ -34,6 +34,12 @@ func startTagging(t testing.TB) *tagging {
 	return &tagging{l, l.client(zerolog.Nop()), NewCache(), new(session.Session), plan.Action{VM: "web-0", MoRef: l.vm("web-0")}}
 }
 
+// inABubble runs a test with a tag cache in a synctest bubble, in parallel with other tests.
+func inABubble(t *testing.T, test func(t *testing.T, x *tagging)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, startTagging(t)) })
+}
+
 // vm creates a VM with that name.
 func (l *restLab) vm(name string) string {
 	l.T.Helper()
@@ -100,9 +106,7 @@ func want(category string, names ...string) (all []v1alpha1.Tag) {
 }
 
 func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "theirs")
 		if err := x.set(want("tier", "theirs")); err != nil {
 			t.Fatal(err)
@@ -121,9 +125,7 @@ func TestTagsAreAttachedAndDetachedAndForeignOnesStay(t *testing.T) {
 }
 
 func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db")
 		x.make(tags.Category{Name: "other"}, "not-listed")
 		for _, c := range []struct {
@@ -152,9 +154,7 @@ func TestTheFaultForAMissingTagListsTheExistingOnes(t *testing.T) {
 }
 
 func TestATagThatAnotherReplicaCreatesAtTheSameTimeIsUsed(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		var all sync.WaitGroup
 		for range 4 { // each with a cache of its own, like replicas
 			c := x.client(zerolog.Nop())
@@ -200,9 +200,7 @@ func TestARetryMakesUpForALostReplyToACreation(t *testing.T) {
 }
 
 func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "env", Cardinality: "SINGLE"}, "prod", "test")
 		x.make(tags.Category{Name: "hosts", AssociableTypes: []string{"HostSystem"}}, "h")
 		conflict := func(says string, wanted []v1alpha1.Tag, former ...string) {
@@ -224,9 +222,7 @@ func TestACategoryThatAllowsOneTagIsNotGivenTwo(t *testing.T) {
 }
 
 func TestAFailedBatchSaysWhyAndADeletedTagIsLookedUpAgain(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier"}, "web")
 		for body, reason := range map[string]string{
 			`{"value":{"success":false}}`: vcfault.ReasonTagRefused,
@@ -274,9 +270,7 @@ func TestAnIDThatIsNotAURNIsNotAVCentersAnswer(t *testing.T) {
 }
 
 func TestManyMembersCostFewCallsEach(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		x := startTagging(t)
+	inABubble(t, func(t *testing.T, x *tagging) {
 		x.make(tags.Category{Name: "tier", Cardinality: "MULTIPLE"}, "web", "db", "x")
 		x.must(func(ctx context.Context, rs *session.RESTSession) error {
 			_, err := rs.ListCategories(ctx)
