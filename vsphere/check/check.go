@@ -86,7 +86,7 @@ type checker struct {
 	absent bool
 	// templates are the templates found.
 	templates []foundTemplate
-	// networks are the networks found among those of the options and the groups.
+	// networks are the networks of the options and of the groups that vCenter has.
 	networks []naming.Candidate
 	// folders are the existing parts of the folders of groups with their own placement.
 	folders []naming.Candidate

@@ -23,7 +23,7 @@ import (
 const (
 	// expiresSoon is the remaining validity at which an expiring certificate is reported.
 	expiresSoon = 30 * 24 * time.Hour
-	// skewed is the difference between vCenter's clock and ours that is a warning, and skewedMuch one that is a failure: vCenter's Single
+	// skewed is the difference between vCenter's clock and this machine's that is a warning, and skewedMuch one that is a failure: vCenter's Single
 	// Sign-On tolerates 10 minutes (the default "Clock Tolerance" of its token policy), and with a larger difference people can't compare
 	// the times in stamps, certificates and vCenter's events.
 	skewed, skewedMuch = 30 * time.Second, 10 * time.Minute

@@ -54,7 +54,7 @@ func (c *checker) orphans(ctx context.Context) {
 	}
 }
 
-// roots are the folders that contain those of groups.
+// roots returns the moRefs of the folders that contain <namespace>/<group>, of the settings and of the groups.
 func (c *checker) roots() []string {
 	var roots []string
 	if !c.absent {

@@ -200,7 +200,7 @@ func (c *checker) holders(ctx context.Context) (map[role.Scope][]naming.Candidat
 	return on, err
 }
 
-// privileges returns the privileges that our user has on objects.
+// privileges returns the privileges that the account has on objects.
 func (c *checker) privileges(ctx context.Context, on []types.ManagedObjectReference) (held map[types.ManagedObjectReference]map[string]bool, err error) {
 	err = c.call(ctx, func(ctx context.Context, s *session.Session) (err error) {
 		held, err = session.HeldPrivileges(ctx, s, on)

@@ -28,7 +28,7 @@ func (t *trial) readStamp(ctx context.Context) outcome {
 	return confirmed("%d bytes, written by the clone itself and read by key; the instanceUuid is that of the spec", len(stamp)).with(Facts{"bytes": count(len(stamp))})
 }
 
-// disksOfClone compares the clone's disks with those of the source. A linked clone's have the source's uuids (govmomi#1682).
+// disksOfClone compares the clone's disks with the source's. A linked clone's disks have the source's uuids (govmomi#1682).
 func (t *trial) disksOfClone(ctx context.Context) outcome {
 	now, err := t.v.ReadFresh(ctx, t.vm)
 	if err != nil {

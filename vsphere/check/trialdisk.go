@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// secondName is the name of the second VM that is to get the trial's disk.
+	// secondName is the name of the second VM, to which the trial also attaches its disk.
 	secondName = "vmgroup-check-1"
 	// diskMB is the size of that disk: small, and thin unless the datastore's policy says otherwise.
 	diskMB = 1024

@@ -74,8 +74,8 @@ func (t *trial) sweep(name string) {
 	t.add(check, Fail, seen, advice)
 }
 
-// awaitClones waits, if the reply to a clone call was lost, until all currently running clones of our user have ended: that clone may be
-// among them, and its VM is invisible until then.
+// awaitClones waits, if the reply to a clone call was lost, until all running clones of the account have ended: that clone may be among
+// them, and its VM is invisible until its end.
 func (t *trial) awaitClones() error {
 	if !t.unsure {
 		return nil
@@ -92,7 +92,7 @@ func (t *trial) awaitClones() error {
 	return err
 }
 
-// runningClones returns our user's running clones.
+// runningClones returns the account's running clones.
 func (t *trial) runningClones() (running []string, err error) {
 	within(t.end, sweepTimeout, func(ctx context.Context) bool {
 		err = t.v.Call(ctx, func(ctx context.Context, s *session.Session) (err error) {

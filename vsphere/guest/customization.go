@@ -61,7 +61,8 @@ func Identify(spec, member string, identity types.BaseCustomizationIdentitySetti
 	return nil, vcfault.New(vcfault.ReasonCustomizationSpecUnfit, true, "The customization specification %q is neither for Linux nor for Windows with settings that a member's name can be put into (it is a file, or for cloud-init): name another in spec.customizationSpec, or use spec.userData.", spec)
 }
 
-// MapAdapters replaces the adapter settings of a specification by those of spec.networks, one for each adapter.
+// MapAdapters replaces the adapter settings of a specification by those of spec.networks, one for each adapter. It also replaces the global name
+// servers and search domains, if spec.networks has any.
 func MapAdapters(spec *types.CustomizationSpec, d *plan.Details) {
 	networks := d.Spec.Networks
 	spec.NicSettingMap = nil

@@ -192,7 +192,7 @@ func (n *Inventory) AdoptableNow(ref plan.Ref, moRef string) (*Machine, error) {
 	return m, nil
 }
 
-// formerOrdinal checks the stamp of a VM that is to be adopted. One that a former incarnation of the group left, with
+// formerOrdinal checks the stamp of a VM to adopt. One that a former incarnation of the group left, with
 // the same cluster, namespace and name, can be overwritten, as after a restore of the group, or of VMs, from a backup.
 func (a *adopter) formerOrdinal(ref plan.Ref, m *Machine, at string) (int32, *vcfault.Error) {
 	if m.StampText == "" {

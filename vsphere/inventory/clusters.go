@@ -299,7 +299,8 @@ func (c *clusters) spread(g *group, request plan.Rules) (by map[string]*spread, 
 	return by, flaw
 }
 
-// lacks returns why rules for these members would have no effect in a cluster. It does not report this of a rule that is only preferred.
+// lacks returns why rules for these members would have no effect in a cluster. If DRS is off, or the host is in no cluster, it reports only
+// rules that are required.
 func (c *Cluster) lacks(here *spread, request plan.Rules) (lacks []*vcfault.Error) {
 	apart := len(here.apart) >= 2 && request.AntiAffinity == v1alpha1.AntiAffinityRequired
 	bound := len(here.bound) > 0 && request.HostsRequired()

@@ -125,8 +125,8 @@ func (fs *folders) keepPlacement(f *GroupFolder) {
 	}
 }
 
-// lookUp finds a placement among the known places. A datacenter that was found before stays the right one, even
-// if it was renamed since, or another one has its name now; old can be nil. The caller holds mu.
+// lookUp finds a placement among the known places. old is the result of the last lookup, or nil: its datacenter is used again, even if it was
+// renamed since, or another one has its name now. The caller holds mu.
 func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	f := &GroupFolder{placement: placement}
 	if placement.Datacenter == "" {
@@ -156,11 +156,11 @@ func (fs *folders) lookUp(placement plan.Home, old *GroupFolder) *GroupFolder {
 	return f
 }
 
-// pathOf returns the names that lead from a datacenter's VM folder to the folder that contains <namespace>/<group>: those of the settings, or
-// those of spec.placement.folder and then v1alpha1.GroupsFolder, which spec.placement.folder can't contain. So no group's folder is in
-// another's, whose members' names it could take: if one such path began another, both would have their first GroupsFolder at the same place,
-// and be equally long. It is nil for a folder in that of the settings, where groups have their folders without GroupsFolder, in every
-// datacenter.
+// pathOf returns the names that lead from a datacenter's VM folder to the folder that contains <namespace>/<group>: the path of the settings'
+// folder, or spec.placement.folder followed by v1alpha1.GroupsFolder, a name that spec.placement.folder can't contain. So no group's folder can
+// be inside another group's, where it could take a member's name: if one path were the beginning of another, both would have their first
+// GroupsFolder at the same position, and so the same length. pathOf returns nil for a folder inside the settings' folder, because groups have
+// their folders there without GroupsFolder, in every datacenter.
 func (fs *folders) pathOf(folder string) []string {
 	if folder == "" {
 		return fs.own.Path

@@ -74,7 +74,7 @@ func (s *filled) look(recorded ...string) plan.VCenterState {
 	return s.State(web, plan.Query{Template: "ubuntu", Recorded: members(recorded...)})
 }
 
-// members are those of a status that has only their moRefs.
+// members returns the members of a status that has only their moRefs.
 func members(moRefs ...string) []v1alpha1.Member {
 	all := make([]v1alpha1.Member, len(moRefs))
 	for i, moRef := range moRefs {

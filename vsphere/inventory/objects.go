@@ -133,8 +133,8 @@ func (o *objects) asCandidate(p Place) naming.Candidate {
 	return naming.Candidate{Path: o.places.path(p.Parent, p.Name), Ref: vim.ManagedObjectReference{Type: p.Kind, Value: p.MoRef}}
 }
 
-// Holder returns the object with a moRef, such as the one that has a name which a clone needs: a member, or the path of another object. known
-// is false if the object is gone or unknown.
+// Holder returns the inventory path of an object and, if the object is a member, the member. It tells, for example, which object has a name that a
+// clone needs. known is false if the object is gone or unknown.
 func (n *Inventory) Holder(moRef string) (m *Member, path string, known bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

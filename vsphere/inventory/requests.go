@@ -31,7 +31,7 @@ type requests struct {
 	ruleChecks                   map[types.UID]ruleCheck    // whether a group's rules are off
 }
 
-// awaited is a VM that the reader was asked to read, with what the group's status says of it.
+// awaited is a VM that the reader was asked to read, with its record in the group's status.
 type awaited struct {
 	uid      types.UID
 	recorded v1alpha1.Member
@@ -164,7 +164,8 @@ func (q *requests) forgetAdoptCandidates() {
 	clear(q.adoptions)
 }
 
-// dropUnasked: groups that still exist ask again at their next hook call. The caller holds Inventory.mu.
+// dropUnasked drops the requests that groups have not repeated. Groups that still exist ask again at their next hook call. The caller holds
+// Inventory.mu.
 func (q *requests) dropUnasked() {
 	q.forgetRequesters()
 	q.forgetAdoptCandidates()

@@ -200,7 +200,7 @@ func (l *Lookup) Datastore(ctx context.Context) error {
 	return nil
 }
 
-// FindRoot goes down the root folder's path as far as it exists, and creates nothing. It returns the missing names.
+// FindRoot follows the root folder's path as far as it exists, and creates nothing. It returns the missing names.
 func (l *Lookup) FindRoot(ctx context.Context) (missing []string, err error) {
 	at := l.at
 	at.Root, at.RootPath = at.VMFolder, at.DatacenterPath+"/vm"
@@ -224,7 +224,7 @@ func noFolder(path string) *vcfault.Error {
 	return vcfault.New(vcfault.ReasonFolderNotFound, true, "%s is not a folder: set --folder to a folder's path, or one that is free.", path)
 }
 
-// makeRoot goes down the root folder's path and creates missing folders. If another replica creates one
+// makeRoot follows the root folder's path and creates missing folders. If another replica creates one
 // at the same time, that one is used.
 func (l *Lookup) makeRoot(ctx context.Context) error {
 	at := l.at

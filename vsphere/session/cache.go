@@ -77,7 +77,7 @@ func (f *Cache[K, V]) Forget() {
 	f.kept = nil
 }
 
-// LookUpIn calls look with an answer of the cache and, if look fails and the answer is older than lookAgain, with a new answer.
+// LookUpIn calls look with an answer of the cache. If look fails, LookUpIn calls it again with an answer that is no older than lookAgain.
 func LookUpIn[K comparable, V, R any](ctx context.Context, s *Session, f *Cache[K, V], key K, ask func() (V, error), look func(V) (R, error)) (found R, err error) {
 	for _, age := range []time.Duration{KnownFor, lookAgain} {
 		value, err := f.Get(ctx, s, key, age, ask)

@@ -53,7 +53,7 @@ func TestALoginAtRecordedVCenters(t *testing.T) {
 	}
 }
 
-// 121 objects, of which vCenter puts 100 into one page by itself.
+// The read has 121 objects. vCenter puts 100 of them into the first page, although the client set no limit.
 func TestARecordedReadHasTwoPages(t *testing.T) {
 	_, s, err := replay(t, on55, map[string][]string{"RetrievePropertiesEx": {"manageiq/vcenter-5.5-read/2-RetrievePropertiesEx-page1-of-2.xml"},
 		"ContinueRetrievePropertiesEx": {"manageiq/vcenter-5.5-read/3-ContinueRetrievePropertiesEx-page2-of-2.xml"}})

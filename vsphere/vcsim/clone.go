@@ -60,7 +60,7 @@ func (v *inventory) directory(vm string) string {
 	return vm
 }
 
-// clone creates a VM like its source and then reconfigures it as the spec says. The caller holds the world lock, so clients see only the
+// clone creates a VM like its source and then reconfigures it by the spec. The caller holds the world lock, so clients see only the
 // result.
 func (v *inventory) clone(ctx *simulator.Context, source *simulator.VirtualMachine, target place, spec types.VirtualMachineCloneSpec) (types.AnyType, types.BaseMethodFault) {
 	if fault := v.taken(target, nil); fault != nil { // the name is taken, or the folder was removed

@@ -20,7 +20,7 @@ const (
 
 // DRS is how a cluster places VMs. The zero value is fully automated.
 type DRS struct {
-	// Off disables DRS: a clone that names no host goes to the first one.
+	// Off disables DRS: a clone that names no host is placed on the first one.
 	Off bool
 	// Unlicensed enables DRS without a license for it.
 	Unlicensed bool

@@ -96,8 +96,8 @@ func hostname(spec *types.CustomizationSpec, vmName string) string {
 	return ""
 }
 
-// setCustomizationStatus reports the status of a customization that has not ended yet, in a guest with VMware Tools; success becomes failure
-// as FailCustomizations says. (Without Tools, the simulator reports success at power-on.) The caller holds the world lock.
+// setCustomizationStatus reports the status of a customization that has not ended yet, in a guest with VMware Tools. FailCustomizations can turn
+// success into failure. (Without Tools, the simulator reports success at power-on.) The caller holds the world lock.
 //
 // [doc] GuestInfo.customizationInfo (since 7.0.2): pending until the guest begins, at its first boot with Tools; then running; at the end
 // succeeded or failed, with the guest's error message.

@@ -330,8 +330,8 @@ func (v *inventory) SetIP(where, ip string) error {
 	})
 }
 
-// SetTools starts or stops VMware Tools in a powered-on VM, whatever Config.Guest says, until the next power change or reset. The guest runs
-// on and keeps its addresses; after a start, Tools report one after Guest.IP.
+// SetTools starts or stops VMware Tools in a powered-on VM until the next power change or reset, regardless of Config.Guest. The guest continues
+// to run and keeps its addresses; after a start, Tools report an address after Guest.IP.
 func (v *inventory) SetTools(where string, running bool) error {
 	return v.changeVM("set the tools of", where, func(ctx *simulator.Context, vm *simulator.VirtualMachine) types.BaseMethodFault {
 		if fault := mustBeOn(vm); fault != nil {
